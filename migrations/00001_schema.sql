@@ -1,0 +1,5 @@
+-- +goose Up
+CREATE SCHEMA tidemark;
+
+-- +goose Down
+DROP SCHEMA tidemark;

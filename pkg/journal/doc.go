@@ -1,0 +1,2 @@
+// Package journal appends events to campaigns and reads them back.
+package journal

@@ -1,0 +1,2 @@
+// Package projector keeps read models up to date with the journal.
+package projector
