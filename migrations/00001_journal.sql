@@ -1,0 +1,95 @@
+-- +goose Up
+CREATE SCHEMA tidemark;
+
+CREATE TYPE tidemark.intent AS ENUM ('projection_and_replay', 'replay_only', 'audit_only');
+
+-- Positions start at 1 and the sequence has always been called, so that "the last value, then nextval"
+-- is a true lower bound of what comes (the writer floor). CACHE must stay 1: a cached value is handed out
+-- long after a reader has passed it.
+CREATE SEQUENCE tidemark.journal_position AS bigint MINVALUE 0 START 0 CACHE 1;
+SELECT nextval('tidemark.journal_position');
+
+CREATE TABLE tidemark.journal (
+    campaign_id    text COLLATE "C" NOT NULL,
+    seq            bigint           NOT NULL,
+    position       bigint           NOT NULL,
+    event_id       uuid             NOT NULL,
+    event_type     text COLLATE "C" NOT NULL,
+    event_version  integer          NOT NULL,
+    intent         tidemark.intent  NOT NULL,
+    aggregate_type text,
+    aggregate_id   text,
+    actor          text,
+    tags           text[],
+    payload        jsonb            NOT NULL,
+    metadata       jsonb,
+    payload_bytes  integer          NOT NULL, -- memory the event takes when read; bounds what a worker loads at once
+    occurred_at    timestamptz      NOT NULL,
+    recorded_at    timestamptz      NOT NULL,
+    PRIMARY KEY (campaign_id, seq),
+    CONSTRAINT journal_event_id_key UNIQUE (campaign_id, event_id)
+);
+
+CREATE INDEX journal_position_idx ON tidemark.journal (position);
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'tidemark.% is append-only: % is refused', TG_TABLE_NAME, TG_OP
+        USING ERRCODE = 'TM009', HINT = 'append an event that corrects the earlier one';
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER journal_no_update BEFORE UPDATE OR DELETE ON tidemark.journal
+    FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();
+CREATE TRIGGER journal_no_truncate BEFORE TRUNCATE ON tidemark.journal
+    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
+
+-- Advisory lock keys share one space with the application's own. Ours carry a namespace in the high 16 bits:
+-- 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of campaigns. The low 48 bits are the floor's
+-- position, a hash of the campaign, zero, or the low bits of that hash.
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.lock_key(namespace integer, value bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (namespace::bigint << 48) | (value & 281474976710655);
+-- +goose StatementEnd
+
+-- read_floor answers the highest position below which no append is still in flight. What a reader selects in a *later*
+-- statement, up to that position, is complete. Writers take a shared lock on the sequence's last value before they call
+-- nextval; so the lowest such key held is below every position not yet visible. Order matters: the last value first,
+-- then the locks, each with a snapshot of its own.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.read_floor() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    last_position bigint;
+    lowest_writer bigint;
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'tidemark.read_floor needs READ COMMITTED: under % the rows below the floor may be newer than the snapshot',
+            upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'TM008', HINT = 'read the journal by position outside of this transaction';
+    END IF;
+    SELECT last_value INTO last_position FROM tidemark.journal_position;
+    SELECT min(((classid::bigint & 65535) << 32) | objid::bigint) INTO lowest_writer
+    FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint >> 16) = 32001 -- 0x7D01
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    RETURN least(last_position, coalesce(lowest_writer, last_position));
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+DROP FUNCTION tidemark.read_floor;
+DROP FUNCTION tidemark.lock_key;
+DROP TABLE tidemark.journal;
+DROP FUNCTION tidemark.refuse_change;
+DROP SEQUENCE tidemark.journal_position;
+DROP TYPE tidemark.intent;
+DROP SCHEMA tidemark;

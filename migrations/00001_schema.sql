@@ -1,5 +1,0 @@
--- +goose Up
-CREATE SCHEMA tidemark;
-
--- +goose Down
-DROP SCHEMA tidemark;

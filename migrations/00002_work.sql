@@ -1,0 +1,316 @@
+-- +goose Up
+CREATE TABLE tidemark.consumer_groups (
+    name          text COLLATE "C" PRIMARY KEY,
+    registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- Rows are inserted and deleted, never updated: whether a row is being processed follows from its campaign's lease
+-- (docs/adr/0001).
+CREATE TABLE tidemark.outbox (
+    consumer_group text COLLATE "C" NOT NULL,
+    campaign_id    text COLLATE "C" NOT NULL,
+    seq            bigint           NOT NULL,
+    event_type     text COLLATE "C" NOT NULL,
+    enqueued_at    timestamptz      NOT NULL,
+    PRIMARY KEY (consumer_group, campaign_id, seq)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0.5,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- Room on every page keeps the updates of a lease on its page (HOT), without index writes.
+CREATE TABLE tidemark.leases (
+    consumer_group text COLLATE "C" NOT NULL,
+    campaign_id    text COLLATE "C" NOT NULL,
+    owner          text COLLATE "C" NOT NULL,
+    generation     bigint           NOT NULL,
+    expires_at     timestamptz      NOT NULL,
+    checkpoint     bigint           NOT NULL,
+    PRIMARY KEY (consumer_group, campaign_id)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+CREATE TABLE tidemark.workers (
+    owner          text COLLATE "C" PRIMARY KEY,
+    consumer_group text COLLATE "C" NOT NULL,
+    host           text             NOT NULL,
+    pid            integer          NOT NULL,
+    started_at     timestamptz      NOT NULL,
+    seen_at        timestamptz      NOT NULL,
+    campaigns_held integer          NOT NULL,
+    events_applied bigint           NOT NULL
+) WITH (fillfactor = 50);
+
+-- The time, in milliseconds since 1970, until which some worker waits to be woken. A sequence, since it must be
+-- visible at once and must not be a row that every idle worker and every append fight for (docs/adr/0002).
+CREATE SEQUENCE tidemark.waiting AS bigint MINVALUE 0 START 0 CACHE 1;
+
+-- event_limit reads a limit that ALTER DATABASE … SET tidemark.max_… may have changed.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.event_limit(name text, standard integer) RETURNS integer
+    LANGUAGE sql STABLE
+    RETURN coalesce(nullif(current_setting('tidemark.' || name, true), '')::integer, standard);
+-- +goose StatementEnd
+
+-- refuse_event says what is wrong with one event of an append. It is called only for a bad one.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_type text, p_version integer, p_intent text, p_payload jsonb, p_metadata jsonb,
+    p_tags text[], p_labels text) RETURNS jsonb
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    field text;
+    reason text;
+    max_payload integer := tidemark.event_limit('max_payload_bytes', 1048576);
+    max_metadata integer := tidemark.event_limit('max_metadata_bytes', 65536);
+    max_depth integer := tidemark.event_limit('max_payload_depth', 128);
+    max_tags integer := tidemark.event_limit('max_tags', 64);
+    max_tag integer := tidemark.event_limit('max_tag_bytes', 256);
+BEGIN
+    IF p_type IS NULL OR p_type = '' THEN
+        field := 'type'; reason := 'is missing: name what happened, e.g. "order_placed"';
+    ELSIF octet_length(p_type) > 256 THEN
+        field := 'type'; reason := format('has %s bytes, the limit is 256', octet_length(p_type));
+    ELSIF p_version < 1 THEN
+        field := 'version'; reason := format('is %s, versions start at 1', p_version);
+    ELSIF p_intent NOT IN ('projection_and_replay', 'replay_only', 'audit_only') THEN
+        field := 'intent'; reason := format('is %L, known are projection_and_replay, replay_only, audit_only', left(p_intent, 64));
+    ELSIF p_payload IS NULL OR jsonb_typeof(p_payload) <> 'object' THEN
+        field := 'payload'; reason := format('is a JSON %s, it must be an object', coalesce(jsonb_typeof(p_payload), 'null'));
+    ELSIF octet_length(p_payload::text) > max_payload THEN
+        field := 'payload'; reason := format('has %s bytes, the limit is %s (tidemark.max_payload_bytes): store the bulk elsewhere and append a reference', octet_length(p_payload::text), max_payload);
+    ELSIF jsonb_path_exists(p_payload, format('strict $.**{%s}', max_depth + 1)::jsonpath, silent => true) THEN
+        field := 'payload'; reason := format('is nested deeper than %s levels (tidemark.max_payload_depth)', max_depth);
+    ELSIF jsonb_typeof(p_metadata) <> 'object' THEN
+        field := 'metadata'; reason := format('is a JSON %s, it must be an object', jsonb_typeof(p_metadata));
+    ELSIF octet_length(p_metadata::text) > max_metadata THEN
+        field := 'metadata'; reason := format('has %s bytes, the limit is %s (tidemark.max_metadata_bytes)', octet_length(p_metadata::text), max_metadata);
+    ELSIF cardinality(p_tags) > max_tags THEN
+        field := 'tags'; reason := format('are %s, the limit is %s (tidemark.max_tags)', cardinality(p_tags), max_tags);
+    ELSIF EXISTS (SELECT FROM unnest(p_tags) AS t (tag) WHERE tag IS NULL OR tag = '' OR octet_length(tag) > max_tag) THEN
+        field := 'tags'; reason := format('hold one that is empty or longer than %s bytes (tidemark.max_tag_bytes)', max_tag);
+    ELSIF octet_length(p_labels) > 768 THEN
+        field := 'aggregate_type, aggregate_id, actor'; reason := 'are longer than 256 bytes each';
+    ELSE
+        field := 'event'; reason := 'is refused';
+    END IF;
+    RAISE EXCEPTION 'event % (%) of campaign %: % %', p_ord - 1, coalesce(left(p_type, 64), 'no type'), left(p_campaign_id, 64), field, reason
+        USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', p_ord - 1, 'type', left(p_type, 256), 'field', field, 'reason', reason)::text;
+END
+$$;
+-- +goose StatementEnd
+
+-- lock_campaigns makes the numbering of campaigns exclusive to this transaction until it ends. Locks are taken in one
+-- order. A call with many campaigns takes whole buckets instead, so that no import can exhaust the lock table.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.lock_campaigns(p_campaign_ids text[]) RETURNS void
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF cardinality(p_campaign_ids) > 256 THEN
+        PERFORM pg_advisory_xact_lock(tidemark.lock_key(32004, bucket))
+        FROM (SELECT DISTINCT hashtextextended(id, 0) & 63 AS bucket FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS b;
+    ELSE
+        PERFORM pg_advisory_xact_lock_shared(tidemark.lock_key(32004, bucket))
+        FROM (SELECT DISTINCT hashtextextended(id, 0) & 63 AS bucket FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS b;
+        PERFORM pg_advisory_xact_lock(key)
+        FROM (SELECT DISTINCT tidemark.lock_key(32002, hashtextextended(id, 0)) AS key FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS k;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- append adds events to a campaign, in the caller's transaction. p_events is an array of objects with "type" and, all optional,
+-- "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags", "payload", "metadata", "occurred_at".
+-- p_expect is the seq the campaign must stand at: NULL for any, 0 for a campaign without events.
+-- p_locked is append_all's: it holds the campaign's numbering already.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect bigint DEFAULT NULL, p_locked boolean DEFAULT false)
+    RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+DECLARE
+    max_id CONSTANT integer := tidemark.event_limit('max_campaign_id_bytes', 256);
+    max_events CONSTANT integer := tidemark.event_limit('max_events_per_call', 10000);
+    max_payload CONSTANT integer := tidemark.event_limit('max_payload_bytes', 1048576);
+    max_metadata CONSTANT integer := tidemark.event_limit('max_metadata_bytes', 65536);
+    max_tags CONSTANT integer := tidemark.event_limit('max_tags', 64);
+    max_tag CONSTANT integer := tidemark.event_limit('max_tag_bytes', 256);
+    hash CONSTANT bigint := hashtextextended(p_campaign_id, 0);
+    at timestamptz;
+    ms bigint;
+    random_tail text;
+    n integer;
+    head bigint;
+    waiting boolean;
+    known integer;
+    different bigint;
+BEGIN
+    IF p_campaign_id IS NULL OR p_campaign_id = '' OR octet_length(p_campaign_id) > max_id THEN
+        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (tidemark.max_campaign_id_bytes)', coalesce(quote_literal(left(p_campaign_id, 64)), 'NULL'), max_id
+            USING ERRCODE = 'TM004';
+    ELSIF coalesce(jsonb_typeof(p_events), 'null') <> 'array' THEN
+        RAISE EXCEPTION 'append to campaign %: the events are a JSON %, they must be an array of objects', left(p_campaign_id, 64), coalesce(jsonb_typeof(p_events), 'null')
+            USING ERRCODE = 'TM004';
+    END IF;
+    n := jsonb_array_length(p_events);
+    IF n > max_events THEN
+        RAISE EXCEPTION 'append to campaign %: % events in one call, the limit is % (tidemark.max_events_per_call)', left(p_campaign_id, 64), n, max_events
+            USING ERRCODE = 'TM004', HINT = 'append them in several calls';
+    ELSIF n = 0 THEN
+        RETURN;
+    END IF;
+
+    -- As lock_campaigns, for one.
+    IF NOT p_locked THEN
+        PERFORM pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63));
+        PERFORM pg_advisory_xact_lock(tidemark.lock_key(32002, hash));
+    END IF;
+
+    -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
+    -- whatever it expected at first.
+    IF jsonb_path_exists(p_events, '$[*].id') THEN
+        SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
+            OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
+            OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM e.actor
+            OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
+            OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at))
+        INTO known, different
+        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
+            actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
+            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
+        JOIN tidemark.journal j ON j.campaign_id = p_campaign_id AND j.event_id = e.id;
+        IF different IS NOT NULL THEN
+            RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1, left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
+                USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+        ELSIF known = n THEN
+            RETURN QUERY SELECT j.seq, j.position, j.event_id, true
+                FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
+                JOIN tidemark.journal j ON j.campaign_id = p_campaign_id AND j.event_id = (e.event ->> 'id')::uuid
+                ORDER BY e.ord;
+            RETURN;
+        ELSIF known > 0 THEN
+            RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new', left(p_campaign_id, 64), known, n
+                USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
+        END IF;
+        IF (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid) FROM jsonb_array_elements(p_events) AS e (event)) THEN
+            RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
+                USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+        END IF;
+    END IF;
+
+    -- The writer floor: the last value first, then the lock that names it, and only in a later statement nextval. See
+    -- tidemark.read_floor.
+    SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0),
+        clock_timestamp(), w.last_value
+    INTO head, at, ms
+    FROM tidemark.journal_position p, tidemark.waiting w, pg_advisory_xact_lock_shared(tidemark.lock_key(32001, p.last_value));
+    waiting := ms > extract(epoch FROM at) * 1000;
+    ms := extract(epoch FROM at) * 1000;
+
+    IF p_expect <> head THEN
+        RAISE EXCEPTION 'campaign % is at seq %, the append expects it at %', left(p_campaign_id, 64), head, p_expect
+            USING ERRCODE = 'TM001', HINT = 'read the new events, decide again, append again',
+                DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'expected', p_expect, 'actual', head)::text;
+    END IF;
+
+    -- Ids are UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them, 62 random bits.
+    random_tail := right(replace(gen_random_uuid()::text, '-', ''), 16); -- begins with the variant
+
+    RETURN QUERY
+    WITH added AS (
+        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
+            tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+        SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, (lpad(to_hex((ms + (e.ord >> 12) << 16) | 28672 | (e.ord & 4095)), 16, '0') || random_tail)::uuid), e.type, coalesce(e.version, 1),
+            coalesce(e.intent, 'projection_and_replay')::tidemark.intent, e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'),
+            CASE
+                WHEN octet_length(e.type) BETWEEN 1 AND 256
+                    AND coalesce(e.version, 1) >= 1
+                    AND coalesce(e.intent IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
+                    AND coalesce(jsonb_typeof(e.payload) = 'object', true)
+                    AND coalesce(pg_column_size(e.payload) <= max_payload / 8 OR octet_length(e.payload::text) <= max_payload, true)
+                    AND coalesce(pg_column_size(e.payload) < 1024 OR NOT jsonb_path_exists(e.payload,
+                        format('strict $.**{%s}', tidemark.event_limit('max_payload_depth', 128) + 1)::jsonpath, silent => true), true)
+                    AND coalesce(jsonb_typeof(e.metadata) = 'object', true)
+                    AND coalesce(pg_column_size(e.metadata) <= max_metadata / 8 OR octet_length(e.metadata::text) <= max_metadata, true)
+                    AND (e.tags IS NULL OR cardinality(e.tags) <= max_tags
+                        AND NOT EXISTS (SELECT FROM unnest(e.tags) AS t (tag) WHERE tag IS NULL OR octet_length(tag) NOT BETWEEN 1 AND max_tag))
+                    AND coalesce(octet_length(e.aggregate_type) <= 256, true)
+                    AND coalesce(octet_length(e.aggregate_id) <= 256, true)
+                    AND coalesce(octet_length(e.actor) <= 256, true)
+                THEN coalesce(e.payload, '{}')
+                ELSE tidemark.refuse_event(p_campaign_id, e.ord, e.type, e.version, e.intent, coalesce(e.payload, '{}'), e.metadata, e.tags,
+                    repeat('x', 769 * (greatest(octet_length(e.aggregate_type), octet_length(e.aggregate_id), octet_length(e.actor)) > 256)::integer))
+            END,
+            e.metadata, coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0), coalesce(e.occurred_at, at), at
+        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
+            actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
+            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
+        RETURNING j.seq, j.position, j.event_id, j.event_type
+    ), enqueued AS (
+        INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
+        SELECT g.name, p_campaign_id, a.seq, a.event_type, at
+        FROM tidemark.consumer_groups g CROSS JOIN added a
+    )
+    SELECT a.seq, a.position, a.event_id, false FROM added a;
+
+    IF waiting THEN
+        PERFORM pg_notify('tidemark_work', '');
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- append_all is append for several campaigns in one call. p_batches is an array of {"campaign_id", "events", "expect"}.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_all(p_batches jsonb)
+    RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    max_id CONSTANT integer := tidemark.event_limit('max_campaign_id_bytes', 256);
+    max_events CONSTANT integer := tidemark.event_limit('max_events_per_call', 10000);
+    bad text;
+    n bigint;
+    batch record;
+BEGIN
+    IF coalesce(jsonb_typeof(p_batches), 'null') <> 'array' THEN
+        RAISE EXCEPTION 'append: the batches are a JSON %, they must be an array of objects', coalesce(jsonb_typeof(p_batches), 'null')
+            USING ERRCODE = 'TM004';
+    END IF;
+    SELECT min(left(coalesce(b ->> 'campaign_id', ''), 64)) FILTER (WHERE coalesce(octet_length(b ->> 'campaign_id'), 0) NOT BETWEEN 1 AND max_id
+            OR coalesce(jsonb_typeof(b -> 'events'), 'null') <> 'array'),
+        sum(CASE WHEN jsonb_typeof(b -> 'events') = 'array' THEN jsonb_array_length(b -> 'events') END)
+    INTO bad, n FROM jsonb_array_elements(p_batches) AS b;
+    IF bad IS NOT NULL THEN
+        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (tidemark.max_campaign_id_bytes), and its events must be an array', quote_literal(bad), max_id
+            USING ERRCODE = 'TM004';
+    ELSIF n > max_events THEN
+        RAISE EXCEPTION 'append: % events in one call, the limit is % (tidemark.max_events_per_call)', n, max_events
+            USING ERRCODE = 'TM004', HINT = 'append them in several calls';
+    END IF;
+    PERFORM tidemark.lock_campaigns(array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
+    FOR batch IN SELECT b ->> 'campaign_id' AS id, b -> 'events' AS events, (b ->> 'expect')::bigint AS expect FROM jsonb_array_elements(p_batches) AS b LOOP
+        RETURN QUERY SELECT batch.id, a.* FROM tidemark.append(batch.id, batch.events, batch.expect, true) AS a;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+DROP FUNCTION tidemark.append_all;
+DROP FUNCTION tidemark.append;
+DROP FUNCTION tidemark.lock_campaigns;
+DROP FUNCTION tidemark.refuse_event;
+DROP FUNCTION tidemark.event_limit;
+DROP SEQUENCE tidemark.waiting;
+DROP TABLE tidemark.workers;
+DROP TABLE tidemark.leases;
+DROP TABLE tidemark.outbox;
+DROP TABLE tidemark.consumer_groups;

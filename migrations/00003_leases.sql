@@ -1,0 +1,247 @@
+-- +goose Up
+-- The functions below run under settings that leave the planner one choice, an index scan for each campaign named: their tables swing
+-- between empty and millions of rows within one cached plan.
+
+-- acquire_leases leases those of the campaigns that nobody holds. Rows are locked in the order of campaign_id; a row that somebody is
+-- writing is skipped, never waited for. Callers read "held" from the lease alone: owner and expiry are set here and nowhere else.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_campaign_ids text[], p_ttl interval)
+    RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+BEGIN
+    RETURN QUERY
+    WITH wanted AS MATERIALIZED (
+        SELECT DISTINCT c.campaign_id FROM unnest(p_campaign_ids) AS c (campaign_id) ORDER BY 1
+    ), free AS MATERIALIZED (
+        SELECT l.campaign_id
+        FROM wanted w JOIN tidemark.leases l ON l.consumer_group = p_group AND l.campaign_id = w.campaign_id
+        WHERE l.expires_at <= at
+        ORDER BY l.campaign_id
+        FOR UPDATE OF l SKIP LOCKED
+    ), taken AS (
+        UPDATE tidemark.leases l SET owner = p_owner, generation = l.generation + 1, expires_at = at + p_ttl
+        FROM free f WHERE l.consumer_group = p_group AND l.campaign_id = f.campaign_id
+        RETURNING l.campaign_id, l.generation, l.checkpoint
+    ), made AS (
+        INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+        SELECT p_group, w.campaign_id, p_owner, 1, at + p_ttl, 0
+        FROM wanted w
+        WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id OFFSET 0)
+        ON CONFLICT DO NOTHING
+        RETURNING l.campaign_id, l.generation, l.checkpoint
+    )
+    SELECT t.campaign_id, t.generation, t.checkpoint FROM taken t
+    UNION ALL
+    SELECT m.campaign_id, m.generation, m.checkpoint FROM made m;
+END
+$$;
+-- +goose StatementEnd
+
+-- claim finds campaigns with work and without a live lease, from just after p_cursor around the whole outbox, and leases up to p_limit of them.
+-- It steps from campaign to campaign along the outbox's primary key and stops at the limit, so its cost follows what it returns plus
+-- what others hold (at most p_steps), not the backlog. A claim that a crash of the server forgets is harmless, so it does not wait for the disk.
+-- next_expiry is the earliest expiry among the leases it passed.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer DEFAULT 4096,
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+    found_ids text[] := '{}';
+    pass_ids text[];
+    pass_expiry timestamptz;
+    steps_left integer := p_steps;
+    pass_steps integer;
+    start text COLLATE "C" := p_cursor;
+    stop text COLLATE "C" := NULL;
+    reached text;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    FOR pass IN 1..2 LOOP
+        WITH RECURSIVE walk AS (
+            SELECT start AS campaign_id, false AS free, NULL::timestamptz AS expires_at, 0 AS found, 0 AS steps
+            UNION ALL
+            SELECT n.campaign_id, f.free, l.expires_at, w.found + f.free::integer, w.steps + 1
+            FROM walk w
+            CROSS JOIN LATERAL (
+                SELECT o.campaign_id FROM tidemark.outbox o
+                WHERE o.consumer_group = p_group AND o.campaign_id > w.campaign_id
+                ORDER BY o.consumer_group, o.campaign_id LIMIT 1
+            ) n
+            LEFT JOIN LATERAL (
+                SELECT l.expires_at FROM tidemark.leases l
+                WHERE l.consumer_group = p_group AND l.campaign_id = n.campaign_id OFFSET 0
+            ) l ON true
+            CROSS JOIN LATERAL (SELECT coalesce(l.expires_at <= at, true) AS free OFFSET 0) f
+            WHERE w.found < p_limit - cardinality(found_ids) AND w.steps < steps_left AND (stop IS NULL OR n.campaign_id <= stop)
+        )
+        SELECT coalesce(array_agg(w.campaign_id) FILTER (WHERE w.free), '{}'), min(w.expires_at) FILTER (WHERE NOT w.free), max(w.steps), max(w.campaign_id)
+        INTO pass_ids, pass_expiry, pass_steps, reached
+        FROM walk w;
+        found_ids := found_ids || pass_ids;
+        next_expiry := least(next_expiry, pass_expiry);
+        steps_left := steps_left - pass_steps;
+        next_cursor := coalesce(nullif(reached, start), next_cursor, start);
+        EXIT WHEN cardinality(found_ids) >= p_limit OR steps_left <= 0 OR p_cursor = '';
+        stop := p_cursor;
+        start := '';
+    END LOOP;
+
+    campaign_ids := '{}'; generations := '{}'; checkpoints := '{}';
+    IF cardinality(found_ids) > 0 THEN
+        SELECT coalesce(array_agg(a.campaign_id), '{}'), coalesce(array_agg(a.generation), '{}'), coalesce(array_agg(a.checkpoint), '{}')
+        INTO campaign_ids, generations, checkpoints
+        FROM tidemark.acquire_leases(p_group, p_owner, found_ids, p_ttl) AS a;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- advance is the fence. It moves the checkpoints of leases that are still the caller's, releases those with p_release, and prolongs the
+-- others; if any lease is no longer the caller's, or its checkpoint has moved, it fails the transaction and names them.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[], p_from bigint[], p_to bigint[],
+        p_release boolean[], p_ttl interval) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    held bigint;
+BEGIN
+    WITH mine AS MATERIALIZED (
+        SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release) ORDER BY 1
+    )
+    UPDATE tidemark.leases l
+    SET checkpoint = m.new, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+    FROM mine m
+    WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation AND l.owner = p_owner AND l.checkpoint = m.old;
+    GET DIAGNOSTICS held = ROW_COUNT;
+    IF held < cardinality(p_campaign_ids) THEN
+        RAISE EXCEPTION '% of % leases are no longer held', cardinality(p_campaign_ids) - held, cardinality(p_campaign_ids)
+            USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- renew prolongs leases that are still the caller's and answers which they are. A row that is being written is left alone and answered as held:
+-- only its owner's own transaction, or a claim that will then own it, writes it, and the fence tells them apart.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.renew(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[], p_ttl interval)
+    RETURNS TABLE (campaign_id text)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    RETURN QUERY
+    WITH mine AS MATERIALIZED (
+        SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) ORDER BY 1
+    ), held AS MATERIALIZED (
+        SELECT l.campaign_id
+        FROM mine m JOIN tidemark.leases l ON l.consumer_group = p_group AND l.campaign_id = m.campaign_id
+        WHERE l.generation = m.generation AND l.owner = p_owner AND l.expires_at > '-infinity'
+    ), quiet AS MATERIALIZED (
+        SELECT l.campaign_id
+        FROM mine m JOIN tidemark.leases l ON l.consumer_group = p_group AND l.campaign_id = m.campaign_id
+        WHERE l.generation = m.generation AND l.owner = p_owner AND l.expires_at > '-infinity'
+        ORDER BY l.campaign_id
+        FOR UPDATE OF l SKIP LOCKED
+    ), renewed AS (
+        UPDATE tidemark.leases l SET expires_at = clock_timestamp() + p_ttl
+        FROM quiet q WHERE l.consumer_group = p_group AND l.campaign_id = q.campaign_id
+    )
+    SELECT h.campaign_id FROM held h;
+END
+$$;
+-- +goose StatementEnd
+
+-- release gives back leases without moving their checkpoints.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    WITH mine AS MATERIALIZED (
+        SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) ORDER BY 1
+    )
+    UPDATE tidemark.leases l SET expires_at = '-infinity'
+    FROM mine m
+    WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation AND l.owner = p_owner;
+END
+$$;
+-- +goose StatementEnd
+
+-- complete deletes the work items of campaigns up to a seq each.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_to bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    n bigint;
+BEGIN
+    WITH done AS MATERIALIZED (
+        SELECT * FROM unnest(p_campaign_ids, p_to) AS u (campaign_id, seq) ORDER BY 1
+    )
+    DELETE FROM tidemark.outbox o USING done d
+    WHERE o.consumer_group = p_group AND o.campaign_id = d.campaign_id AND o.seq <= d.seq;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN n;
+END
+$$;
+-- +goose StatementEnd
+
+-- read_group reads the events of several campaigns past a seq each, up to p_events events and about p_bytes bytes, at least one.
+-- p_until bounds a campaign from above. ord is the campaign's place in the arrays, from 1.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.read_group(p_campaign_ids text[], p_after bigint[], p_until bigint[], p_events integer, p_bytes bigint)
+    RETURNS TABLE (ord bigint, seq bigint, "position" bigint, event_id uuid, event_type text, event_version integer, intent tidemark.intent,
+        aggregate_type text, aggregate_id text, actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz, recorded_at timestamptz)
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT e.ord, e.seq, e.position, e.event_id, e.event_type, e.event_version, e.intent, e.aggregate_type, e.aggregate_id, e.actor, e.tags,
+        e.payload, e.metadata, e.occurred_at, e.recorded_at
+    FROM (
+        SELECT l.*, sum(l.payload_bytes) OVER (ORDER BY l.ord, l.seq ROWS UNBOUNDED PRECEDING) - l.payload_bytes AS before
+        FROM (
+            SELECT c.ord, j.*
+            FROM unnest(p_campaign_ids, p_after, p_until) WITH ORDINALITY AS c (campaign_id, after, until, ord)
+            CROSS JOIN LATERAL (
+                SELECT j.seq, j.position, j.event_id, j.event_type, j.event_version, j.intent, j.aggregate_type, j.aggregate_id, j.actor, j.tags,
+                    j.payload, j.metadata, j.payload_bytes, j.occurred_at, j.recorded_at
+                FROM tidemark.journal j
+                WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= c.until
+                ORDER BY j.seq
+                LIMIT p_events
+            ) j
+            LIMIT p_events
+        ) l
+    ) e
+    WHERE e.before < p_bytes
+    ORDER BY e.ord, e.seq;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+DROP FUNCTION tidemark.read_group;
+DROP FUNCTION tidemark.complete;
+DROP FUNCTION tidemark.release;
+DROP FUNCTION tidemark.renew;
+DROP FUNCTION tidemark.advance;
+DROP FUNCTION tidemark.claim;
+DROP FUNCTION tidemark.acquire_leases;
