@@ -1,0 +1,50 @@
+# Tidemark. `make` lists what there is; nothing but Go, git and make is assumed.
+
+GO ?= go
+RACE ?= $(if $(filter true,$(CI)),1,0)
+TESTFLAGS ?=
+
+# Pinned, and kept by Go in its build cache: the first run builds it, later ones start at once.
+LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+race := $(if $(filter 1,$(RACE)),-race)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint fmt build migrate tidy postgres testtools
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: postgres ## see it work: a Postgres, three workers, live load, a worker killed halfway (DEMO_SECONDS=30)
+	@$(GO) run ./cmd/demo
+
+test: testtools ## run all tests, on a Postgres of their own or TIDEMARK_TEST_DATABASE_URL (RACE=1: with the race detector)
+	$(GO) test $(race) -timeout 12m $(TESTFLAGS) ./...
+	cd bench && $(GO) vet ./... && $(GO) build -o /dev/null ./...
+
+bench: postgres ## measure against a bare loop and against peers, into bench/out/latest.json
+	cd bench && $(GO) run .
+
+lint: ## check style, import directions and go.mod
+	$(GO) mod tidy -diff
+	$(LINT) run ./...
+	cd bench && $(GO) mod tidy -diff && $(GO) vet ./...
+
+fmt: ## format the code
+	$(LINT) fmt ./...
+
+build: ## build the programs into bin/, statically linked
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+migrate: postgres ## bring the schema up to date (TIDEMARK_DATABASE_URL, or the private server)
+	@$(GO) run ./cmd/migrate up
+
+tidy: ## tidy the modules
+	$(GO) mod tidy
+	cd bench && $(GO) mod tidy
+
+postgres:
+	@[ -n "$$TIDEMARK_DATABASE_URL" ] || scripts/need.sh postgres
+
+testtools:
+	@scripts/need.sh $(if $(race),cc) postgres pgbouncer drivers
