@@ -1,0 +1,171 @@
+package devpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// cluster is a data folder with what is needed to run it.
+type cluster struct {
+	data string
+	bin  binaries
+	as   *syscall.Credential // nil: the current user
+}
+
+// openCluster answers the cluster under dir, made now if there is none. The caller holds the lock.
+func openCluster(ctx context.Context, dir string, quick bool, log *slog.Logger) (cluster, error) {
+	data, err := filepath.EvalSymlinks(filepath.Join(dir, clusterName))
+	if err == nil {
+		var version []byte
+		if version, err = os.ReadFile(filepath.Join(data, "PG_VERSION")); err == nil {
+			return existing(ctx, dir, data, strings.TrimSpace(string(version)), log)
+		}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return cluster{}, fmt.Errorf("look at the cluster: %w", err)
+	}
+	return create(ctx, dir, quick, log)
+}
+
+const clusterName = "pg"
+
+func existing(ctx context.Context, dir, data, version string, log *slog.Logger) (cluster, error) {
+	as, err := ownerOf(data)
+	if err != nil {
+		return cluster{}, err
+	}
+	found, err := findBinaries(ctx, dir, log)
+	if err != nil {
+		return cluster{}, err
+	}
+	var seen []string
+	for _, bin := range found {
+		major, err := bin.major(ctx)
+		if err != nil {
+			return cluster{}, err
+		}
+		if major == version {
+			return cluster{data: data, bin: bin, as: as}, nil
+		}
+		seen = append(seen, fmt.Sprintf("%s in %s", major, bin))
+	}
+	return cluster{}, fmt.Errorf("the cluster %s was made by PostgreSQL %s, but found are %s: install version %s, or remove %s to begin anew",
+		data, version, strings.Join(seen, ", "), version, filepath.Join(dir, clusterName))
+}
+
+// create makes a cluster. initdb works in a folder of another name, so that what it leaves when killed is never taken for a cluster.
+func create(ctx context.Context, dir string, quick bool, log *slog.Logger) (cluster, error) {
+	found, err := findBinaries(ctx, dir, log)
+	if err != nil {
+		return cluster{}, err
+	}
+	c := cluster{bin: found[0], as: unprivileged()}
+	if err := reachable(c.bin.initdb(), "/", c.as); err != nil {
+		return cluster{}, fmt.Errorf("run %s as an unprivileged user: %w", c.bin.initdb(), err)
+	}
+	link := filepath.Join(dir, clusterName)
+	if err := os.RemoveAll(link); err != nil { // a link whose target is gone, or a folder without a cluster
+		return cluster{}, fmt.Errorf("make room for the cluster: %w", err)
+	}
+	home := dir
+	if reachable(c.bin.initdb(), dir, c.as) != nil {
+		if home, err = elsewhere(c); err != nil {
+			return cluster{}, err
+		}
+		log.InfoContext(ctx, "the server's user cannot reach the state folder; the cluster is made elsewhere", "dir", dir, "cluster", home)
+	}
+	c.data = filepath.Join(home, clusterName)
+	log.InfoContext(ctx, "make a Postgres cluster", "data", c.data, "binaries", string(c.bin))
+	if err := c.initdb(ctx, quick); err != nil {
+		return cluster{}, err
+	}
+	if home != dir {
+		if err := os.Symlink(c.data, link); err != nil {
+			return cluster{}, fmt.Errorf("note where the cluster is: %w", err)
+		}
+	}
+	c.data, err = filepath.EvalSymlinks(c.data)
+	return c, err
+}
+
+// elsewhere makes a folder that the server's user can reach. /var/tmp comes first because it outlives a reboot.
+func elsewhere(c cluster) (string, error) {
+	var tried []string
+	for _, parent := range []string{"/var/tmp", os.TempDir(), "/tmp"} {
+		home, err := os.MkdirTemp(parent, "tidemark-pg-*")
+		if err != nil {
+			tried = append(tried, parent)
+			continue
+		}
+		if os.Chmod(home, 0o755) == nil && reachable(c.bin.initdb(), home, c.as) == nil {
+			return home, nil
+		}
+		tried = append(tried, parent)
+		_ = os.Remove(home)
+	}
+	return "", fmt.Errorf("user id %d, which Postgres runs as, reaches neither the state folder nor %s: run as another user than root, or set %s",
+		c.as.Uid, strings.Join(tried, ", "), urlEnv)
+}
+
+func (c cluster) initdb(ctx context.Context, quick bool) error {
+	making := c.data + ".making"
+	if err := os.RemoveAll(making); err != nil {
+		return fmt.Errorf("make a cluster: %w", err)
+	}
+	if err := os.Mkdir(making, 0o700); err != nil {
+		return fmt.Errorf("make a cluster: %w", err)
+	}
+	if c.as != nil {
+		if err := os.Chown(making, int(c.as.Uid), int(c.as.Gid)); err != nil {
+			return fmt.Errorf("make a cluster: %w", err)
+		}
+	}
+	args := []string{"-D", making, "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C"}
+	if quick {
+		args = append(args, "--no-sync")
+	}
+	cmd := exec.CommandContext(ctx, c.bin.initdb(), args...)
+	cmd.Dir = making
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true} // the terminal's Ctrl-C reaches it through ctx
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("make a cluster with %s: %w: %s", c.bin.initdb(), err, strings.TrimSpace(string(out)))
+	}
+	conf, err := os.OpenFile(filepath.Join(making, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return fmt.Errorf("make a cluster: %w", err)
+	}
+	_, err = fmt.Fprintf(conf, "\ninclude '%s'\n", confName)
+	if err := errors.Join(err, conf.Close()); err != nil {
+		return fmt.Errorf("make a cluster: %w", err)
+	}
+	if err := os.Rename(making, c.data); err != nil {
+		return fmt.Errorf("make a cluster: %w", err)
+	}
+	return nil
+}
+
+// confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb, or somebody, wrote it.
+const confName = "tidemark.conf"
+
+func (c cluster) writeSettings(settings map[string]string) error {
+	var text strings.Builder
+	text.WriteString("# Written at every start; use postgresql.conf or ALTER SYSTEM for settings of your own.\n")
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&text, "%s = '%s'\n", name, strings.ReplaceAll(settings[name], "'", "''"))
+	}
+	path := filepath.Join(c.data, confName)
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+		return fmt.Errorf("write the server's settings: %w", err)
+	}
+	return nil
+}

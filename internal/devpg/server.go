@@ -1,0 +1,253 @@
+package devpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Mode is how a server stops.
+type Mode string
+
+const (
+	// Fast ends all connections and writes a checkpoint.
+	Fast Mode = "fast"
+	// Immediate ends all processes at once; the next start recovers, as after a crash.
+	Immediate Mode = "immediate"
+)
+
+const (
+	fastWithin      = 30 * time.Second
+	immediateWithin = 10 * time.Second
+	// closeTimeout bounds Close: a stop and the wait for another process that is starting or stopping.
+	closeTimeout = fastWithin + immediateWithin + startTimeout
+)
+
+var (
+	orderly     = signals{{syscall.SIGINT, fastWithin}, {syscall.SIGQUIT, immediateWithin}}
+	immediately = signals{{syscall.SIGQUIT, immediateWithin}}
+)
+
+// Server is one process's use of a running server.
+type Server struct {
+	cfg   Config
+	log   *slog.Logger
+	dir   string
+	users *fileLock // shared while open
+
+	mu     sync.Mutex
+	port   int
+	closed bool
+}
+
+// Open connects to the state folder's server, starting it, and before that making it, when need be. It answers when the server takes
+// connections and the database exists. Processes that race are put in a row. The caller closes the server.
+func Open(ctx context.Context, cfg Config) (*Server, error) {
+	s := &Server{cfg: cfg, log: cfg.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := s.prepareDir(); err != nil {
+		return nil, fmt.Errorf("open the private Postgres: %w", err)
+	}
+	err := s.locked(ctx, func() error {
+		users, err := openLock(filepath.Join(s.dir, "users"))
+		if err != nil {
+			return err
+		}
+		// Only a Close asks for this lock exclusively, and it would hold the other lock.
+		if err := users.take(ctx, syscall.LOCK_SH); err != nil {
+			return errors.Join(err, users.release())
+		}
+		if err := s.connectOrStart(ctx); err != nil {
+			return errors.Join(err, users.release())
+		}
+		s.users = users
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the private Postgres in %s: %w", s.dir, err)
+	}
+	return s, nil
+}
+
+// URL answers the address of the database, for pgx, psql and goose alike.
+func (s *Server) URL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return databaseURL(s.port, Database)
+}
+
+// Close ends this use of the server; the last one to close stops it. Closing again does nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := s.locked(ctx, func() error {
+		alone, err := s.users.try(syscall.LOCK_EX)
+		if err == nil && (alone || s.cfg.Private) {
+			err = s.stopRunning(ctx, orderly)
+		}
+		return errors.Join(err, s.users.release())
+	})
+	if err != nil {
+		return fmt.Errorf("close the private Postgres in %s: %w", s.dir, err)
+	}
+	if s.temporary() {
+		return s.remove()
+	}
+	return nil
+}
+
+// Stop ends the server for everybody who uses it and waits until it is gone. The use stays open: Start continues it.
+func (s *Server) Stop(ctx context.Context, mode Mode) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how := orderly
+	if mode == Immediate {
+		how = immediately
+	}
+	return s.locked(ctx, func() error { return s.stopRunning(ctx, how) })
+}
+
+// Start runs the server again after Stop or a crash, on the same port unless a stranger took it.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.locked(ctx, func() error { return s.connectOrStart(ctx) })
+}
+
+// Restart is Stop followed by Start.
+func (s *Server) Restart(ctx context.Context, mode Mode) error {
+	if err := s.Stop(ctx, mode); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// locked runs do while no other process makes, starts or stops this cluster.
+func (s *Server) locked(ctx context.Context, do func() error) error {
+	lock, err := openLock(filepath.Join(s.dir, "lock"))
+	if err != nil {
+		return err
+	}
+	if err := lock.take(ctx, syscall.LOCK_EX); err != nil {
+		return errors.Join(err, lock.release())
+	}
+	return errors.Join(do(), lock.release())
+}
+
+func (s *Server) connectOrStart(ctx context.Context) error {
+	data, err := filepath.EvalSymlinks(filepath.Join(s.dir, clusterName))
+	var running *postmaster
+	if err == nil {
+		running, err = findPostmaster(ctx, data)
+		if err != nil {
+			return err
+		}
+	}
+	if running != nil {
+		waiting, cancel := context.WithTimeout(ctx, startTimeout)
+		err := running.ready(waiting)
+		cancel()
+		switch {
+		case errors.Is(err, errDied): // it was on its way out
+			running = nil
+		case err != nil:
+			return fmt.Errorf("wait for the running server, process %d: %w", running.pid, err)
+		}
+	}
+	if running == nil {
+		c, err := openCluster(ctx, s.dir, s.cfg.Settings["fsync"] == "off", s.log)
+		if err != nil {
+			return err
+		}
+		if running, err = s.start(ctx, c, s.lastPort()); err != nil {
+			return err
+		}
+		s.log.InfoContext(ctx, "Postgres started", "data", running.data, "port", running.port, "pid", running.pid)
+	}
+	s.port = running.port
+	return s.createDatabase(ctx)
+}
+
+func (s *Server) stopRunning(ctx context.Context, how signals) error {
+	data, err := filepath.EvalSymlinks(filepath.Join(s.dir, clusterName))
+	if err != nil {
+		return fmt.Errorf("look at the cluster: %w", err)
+	}
+	running, err := findPostmaster(ctx, data)
+	if err != nil || running == nil {
+		return err
+	}
+	if err := running.stop(ctx, how); err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "Postgres stopped", "data", data)
+	return nil
+}
+
+func (s *Server) createDatabase(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, databaseURL(s.port, superuser))
+	if err != nil {
+		return fmt.Errorf("connect to the server: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", Database).Scan(&there); err != nil || there {
+		return err
+	}
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{Database}.Sanitize())
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == duplicateDatabase {
+		return nil
+	}
+	return err
+}
+
+// duplicateDatabase is the SQLSTATE of CREATE DATABASE for one that is there.
+const duplicateDatabase = "42P04"
+
+func (s *Server) prepareDir() (err error) {
+	s.dir = s.cfg.Dir
+	switch {
+	case s.temporary():
+		if s.dir, err = os.MkdirTemp("", "tidemark-pg-*"); err != nil {
+			return err
+		}
+		return os.Chmod(s.dir, 0o755) // the server's user passes through it
+	case s.dir == "":
+		if s.dir, err = DefaultDir(); err != nil {
+			return err
+		}
+	}
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(s.dir, 0o755)
+}
+
+// temporary tells whether the state folder lives no longer than the server.
+func (s *Server) temporary() bool { return s.cfg.Private && s.cfg.Dir == "" }
+
+func (s *Server) remove() error {
+	data, err := filepath.EvalSymlinks(filepath.Join(s.dir, clusterName))
+	if err == nil && filepath.Dir(data) != s.dir {
+		err = os.RemoveAll(filepath.Dir(data)) // the folder that elsewhere made
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}

@@ -1,0 +1,131 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// maxConns bounds a test's pool: many tests share one server.
+const maxConns = 8
+
+// New answers a pool on a migrated database of the test's own. Pool and database go when the test ends.
+func New(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(URL(t))
+	if err != nil {
+		t.Fatalf("open the test's pool: %v", err)
+	}
+	cfg.MaxConns = maxConns
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("open the test's pool: %v", err)
+	}
+	t.Cleanup(func() { closePool(t, pool) })
+	return pool
+}
+
+// URL answers the address of a migrated database of the test's own, which goes when the test ends.
+func URL(t testing.TB) string {
+	t.Helper()
+	return database(t, migrated)
+}
+
+// Empty answers the address of a database of the test's own with nothing in it.
+func Empty(t testing.TB) string {
+	t.Helper()
+	return database(t, func(context.Context, *pgx.Conn) (string, error) { return "template0", nil })
+}
+
+// database clones what template names and drops the clone when the test ends.
+func database(t testing.TB, template func(context.Context, *pgx.Conn) (string, error)) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
+	defer cancel()
+	server, closeServer, err := shared(ctx)
+	if err != nil {
+		t.Fatalf("no database for this test: %v", err)
+	}
+	name := testPrefix + fmt.Sprint(time.Now().Unix()) + "_" + strings.ToLower(rand.Text()[:12])
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
+		defer cancel()
+		if err := errors.Join(drop(ctx, server, name), closeServer()); err != nil {
+			t.Errorf("drop the test's database: %v", err)
+		}
+	})
+	if err := create(ctx, server, name, template); err != nil {
+		t.Fatalf("make the test's database: %v", err)
+	}
+	return withDatabase(server, name)
+}
+
+func create(ctx context.Context, server, name string, template func(context.Context, *pgx.Conn) (string, error)) (err error) {
+	admin, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, admin.Close(ctx)) }()
+	source, err := template(ctx, admin)
+	if err != nil {
+		return err
+	}
+	return clone(ctx, admin, name, source)
+}
+
+// clone copies through the write-ahead log, which needs no checkpoint: for a database this small it is the quicker strategy.
+func clone(ctx context.Context, admin *pgx.Conn, name, source string) error {
+	_, err := admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+
+		" TEMPLATE "+pgx.Identifier{source}.Sanitize()+" ENCODING 'UTF8' STRATEGY wal_log")
+	return err
+}
+
+func drop(ctx context.Context, server, name string) (err error) {
+	admin, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, admin.Close(ctx)) }()
+	return dropWith(ctx, admin, name)
+}
+
+func dropWith(ctx context.Context, admin *pgx.Conn, name string) error {
+	_, err := admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
+	return err
+}
+
+// withDatabase answers the same server's URL with another database.
+func withDatabase(server, name string) string {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme == "" { // a keyword/value string, where the last one of a keyword counts
+		return server + " dbname=" + name
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// closeTimeout is how long a pool may take to close once the test is over.
+const closeTimeout = 10 * time.Second
+
+// closePool fails the test when somebody still holds a connection, instead of hanging on it.
+func closePool(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	closed := make(chan struct{})
+	go func() {
+		pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTimeout):
+		t.Errorf("the test ended and %d connections of its pool were not given back", pool.Stat().AcquiredConns())
+	}
+}

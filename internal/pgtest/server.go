@@ -1,0 +1,59 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/devpg"
+)
+
+const (
+	urlEnv = "TIDEMARK_TEST_DATABASE_URL"
+	// setupTimeout bounds what comes before a test: making a cluster, starting it, migrating, cloning.
+	setupTimeout = 3 * time.Minute
+)
+
+// Server starts a server for this test alone, in a temporary folder, for tests that stop or kill it. It is as durable as a
+// production server. It ends with the test.
+func Server(t testing.TB) *devpg.Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
+	defer cancel()
+	server, err := devpg.Open(ctx, devpg.Config{Private: true, Settings: map[string]string{"shared_buffers": "32MB"}})
+	if err != nil {
+		t.Fatalf("this test needs a Postgres server of its own: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Errorf("close the test's server: %v", err)
+		}
+	})
+	return server
+}
+
+// shared opens the server of all tests and answers the URL of its maintenance database.
+func shared(ctx context.Context) (url string, closeServer func() error, err error) {
+	if url := os.Getenv(urlEnv); url != "" {
+		return url, func() error { return nil }, nil
+	}
+	dir, err := devpg.DefaultDir()
+	if err != nil {
+		return "", nil, err
+	}
+	server, err := devpg.Open(ctx, devpg.Config{
+		Dir: filepath.Join(dir, "test"),
+		Settings: map[string]string{
+			"fsync":            "off",
+			"full_page_writes": "off",
+			"max_connections":  "300",
+		},
+	})
+	if err != nil {
+		return "", nil, fmt.Errorf("the tests need Postgres (or its URL in %s): %w", urlEnv, err)
+	}
+	return server.URL(), server.Close, nil
+}

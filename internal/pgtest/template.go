@@ -1,0 +1,122 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/migrations"
+)
+
+const (
+	testPrefix     = "tidemark_test_"
+	templatePrefix = "tidemark_template_"
+	// templateLock orders making and pruning templates (exclusive) with cloning them (shared, by the clones' own lock).
+	templateLock = 0x7D70
+	// keepDatabases is the age at which a test's database is a leftover of a killed run: go test gives a run ten minutes.
+	keepDatabases = time.Hour
+	// keepTemplates is the age at which the template of another schema goes: a server may serve several branches.
+	keepTemplates = 24 * time.Hour
+)
+
+// migrated answers the name of the template with this schema, made now when it is missing.
+func migrated(ctx context.Context, admin *pgx.Conn) (string, error) {
+	hash, err := schemaHash(migrations.FS)
+	if err != nil {
+		return "", err
+	}
+	name := templatePrefix + hash
+	if there, err := databaseExists(ctx, admin, name); there || err != nil {
+		return name, err
+	}
+	if _, err := admin.Exec(ctx, "SELECT pg_advisory_lock($1)", templateLock); err != nil {
+		return "", err
+	}
+	// The lock goes with the connection, which lives no longer than the clone takes.
+	if there, err := databaseExists(ctx, admin, name); there || err != nil {
+		return name, err
+	}
+	if err := prune(ctx, admin, time.Now()); err != nil {
+		return "", err
+	}
+	return name, makeTemplate(ctx, admin, name)
+}
+
+// makeTemplate migrates under another name and renames, so that a template that exists is complete.
+func makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
+	making := name + "_making"
+	if err := dropWith(ctx, admin, making); err != nil {
+		return err
+	}
+	if err := clone(ctx, admin, making, "template0"); err != nil {
+		return err
+	}
+	if err := migrations.Up(ctx, withDatabase(admin.Config().ConnString(), making)); err != nil {
+		return err
+	}
+	made := strconv.FormatInt(time.Now().Unix(), 10)
+	if _, err := admin.Exec(ctx, "COMMENT ON DATABASE "+pgx.Identifier{making}.Sanitize()+" IS '"+made+"'"); err != nil {
+		return err
+	}
+	_, err := admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{making}.Sanitize()+" RENAME TO "+pgx.Identifier{name}.Sanitize())
+	return err
+}
+
+// prune drops the databases of killed test runs and the templates of schemas that nobody used lately.
+func prune(ctx context.Context, admin *pgx.Conn, now time.Time) error {
+	rows, err := admin.Query(ctx, `
+		SELECT datname, coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database
+		WHERE starts_with(datname, $1) OR starts_with(datname, $2)`, testPrefix, templatePrefix)
+	if err != nil {
+		return err
+	}
+	type candidate struct{ Name, Comment string }
+	candidates, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
+	if err != nil {
+		return err
+	}
+	for _, c := range candidates {
+		made, keep := c.Comment, keepTemplates
+		if rest, ok := strings.CutPrefix(c.Name, testPrefix); ok {
+			made, _, _ = strings.Cut(rest, "_")
+			keep = keepDatabases
+		}
+		seconds, _ := strconv.ParseInt(made, 10, 64) // not a time: half-made, as old as can be
+		if now.Sub(time.Unix(seconds, 0)) < keep {
+			continue
+		}
+		if err := dropWith(ctx, admin, c.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func databaseExists(ctx context.Context, admin *pgx.Conn, name string) (there bool, err error) {
+	err = admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there)
+	return there, err
+}
+
+// schemaHash names a schema by its migrations' names and contents.
+func schemaHash(fsys fs.FS) (string, error) {
+	names, err := fs.Glob(fsys, "*.sql")
+	if err != nil {
+		return "", fmt.Errorf("list the migrations: %w", err)
+	}
+	hash := sha256.New()
+	for _, name := range names {
+		content, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return "", fmt.Errorf("read the migrations: %w", err)
+		}
+		fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
+}

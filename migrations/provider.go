@@ -1,0 +1,81 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// lockSeconds is how long a migration waits for another one: the goose locker asks once a second, this many times.
+const lockSeconds = 300
+
+// Up brings the database to the newest version this program knows. Several may run it at once: one works, the others wait for it.
+func Up(ctx context.Context, databaseURL string) error {
+	return migrate(ctx, databaseURL, func(p *goose.Provider) error {
+		_, err := p.Up(ctx)
+		return err
+	})
+}
+
+// UpTo applies the pending migrations up to and including that version.
+func UpTo(ctx context.Context, databaseURL string, version int64) error {
+	return migrate(ctx, databaseURL, func(p *goose.Provider) error {
+		_, err := p.UpTo(ctx, version)
+		return err
+	})
+}
+
+// Down undoes all migrations above toVersion, the newest first; 0 undoes everything, journal included. It is for development:
+// in production the schema only moves forward.
+func Down(ctx context.Context, databaseURL string, toVersion int64) error {
+	return migrate(ctx, databaseURL, func(p *goose.Provider) error {
+		_, err := p.DownTo(ctx, toVersion)
+		return err
+	})
+}
+
+// migrate opens the database for the length of one piece of work with goose.
+func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider) error) (err error) {
+	cfg, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	db := stdlib.OpenDB(*cfg)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := requireUTF8(ctx, db); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, lockSeconds))
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, FS,
+		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if err := work(provider); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// requireUTF8 refuses a database in which an event's text could not be stored or would be changed.
+func requireUTF8(ctx context.Context, db *sql.DB) error {
+	var database, encoding string
+	const query = `SELECT current_database(), pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()`
+	if err := db.QueryRowContext(ctx, query).Scan(&database, &encoding); err != nil {
+		return err
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("the database %q has the encoding %s and Tidemark needs UTF8: "+
+			"make a new one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", database, encoding)
+	}
+	return nil
+}
