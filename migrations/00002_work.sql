@@ -148,7 +148,7 @@ DECLARE
     random_tail text;
     n integer;
     head bigint;
-    waiting boolean;
+    waiting bigint;
     known integer;
     different bigint;
 BEGIN
@@ -209,9 +209,8 @@ BEGIN
     -- tidemark.read_floor.
     SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0),
         clock_timestamp(), w.last_value
-    INTO head, at, ms
+    INTO head, at, waiting
     FROM tidemark.journal_position p, tidemark.waiting w, pg_advisory_xact_lock_shared(tidemark.lock_key(32001, p.last_value));
-    waiting := ms > extract(epoch FROM at) * 1000;
     ms := extract(epoch FROM at) * 1000;
 
     IF p_expect <> head THEN
@@ -260,8 +259,9 @@ BEGIN
     )
     SELECT a.seq, a.position, a.event_id, false FROM added a;
 
-    IF waiting THEN
-        PERFORM pg_notify('tidemark_work', '');
+    -- Somebody waits: wake him, and say which wait it was, so that it is ended once.
+    IF waiting > ms THEN
+        PERFORM pg_notify('tidemark_work', waiting::text);
     END IF;
 END
 $$;

@@ -1,0 +1,242 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Config configures a [Journal]. Its zero value accepts events of any type within the default limits.
+type Config struct {
+	Catalogue *Catalogue // nil: any type, at version 1, of intent ProjectionAndReplay
+	Limits    Limits
+}
+
+// Journal appends events under a catalogue and limits. It is immutable and safe for concurrent use. The functions of the package
+// do the same with the zero [Config].
+type Journal struct {
+	catalogue *Catalogue
+	limits    Limits
+}
+
+// New returns a journal.
+func New(cfg Config) (*Journal, error) {
+	return &Journal{catalogue: cfg.Catalogue, limits: cfg.Limits.withDefaults()}, nil
+}
+
+// Append adds events to a campaign in the caller's transaction: they and their work items commit with it, or not at all.
+//
+// It is safe to repeat with the same event ids, e.g. after a COMMIT whose reply was lost: the events are then answered with the places they
+// have ([Appended.Duplicate]), whatever expect says. Other transactions that append to the campaign wait until this one ends.
+//
+// Errors: [*VersionConflictError] (expect is not met), [*InvalidEventError], [ErrEventIDReused], [ErrPartlyAppended], [ErrStaleSnapshot].
+// After any error from the database the transaction can only be rolled back.
+func (j *Journal) Append(ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
+	doc, err := j.encode(campaignID, events)
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument())
+	if err != nil {
+		return nil, appendError(campaignID, err)
+	}
+	places := make([]Appended, 0, len(events))
+	place := Appended{CampaignID: campaignID}
+	var id [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&place.Seq, &place.Position, &id, &place.Duplicate}, func() error {
+		place.ID = id
+		places = append(places, place)
+		return nil
+	})
+	if err != nil {
+		return nil, appendError(campaignID, err)
+	}
+	return places, nil
+}
+
+// AppendSQL is [Journal.Append] for applications on database/sql.
+func (j *Journal) AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
+	doc, err := j.encode(campaignID, events)
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument())
+	if err != nil {
+		return nil, appendError(campaignID, err)
+	}
+	defer func() { _ = rows.Close() }()
+	places := make([]Appended, 0, len(events))
+	for rows.Next() {
+		place := Appended{CampaignID: campaignID}
+		if err := rows.Scan(&place.Seq, &place.Position, &place.ID, &place.Duplicate); err != nil {
+			return nil, fmt.Errorf("append to campaign %q: %w", campaignID, err)
+		}
+		places = append(places, place)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, appendError(campaignID, err)
+	}
+	return places, nil
+}
+
+// AppendAll adds events to several campaigns in one call and one round trip. The campaigns are locked in one order, so that two such
+// calls never deadlock; calls for more than 256 campaigns hold up other appends until their transaction ends. Errors are those of [Journal.Append].
+func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
+	doc, n, err := j.encodeAll(batches)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, queryAppendAll, doc)
+	if err != nil {
+		return nil, appendError("", err)
+	}
+	places := make([]Appended, 0, n)
+	var place Appended
+	var id [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&place.CampaignID, &place.Seq, &place.Position, &id, &place.Duplicate}, func() error {
+		place.ID = id
+		places = append(places, place)
+		return nil
+	})
+	if err != nil {
+		return nil, appendError("", err)
+	}
+	return places, nil
+}
+
+// Append is [Journal.Append] without a catalogue, within the default limits.
+func Append(ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
+	return standard().Append(ctx, tx, campaignID, expect, events...)
+}
+
+// AppendSQL is [Journal.AppendSQL] without a catalogue, within the default limits.
+func AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
+	return standard().AppendSQL(ctx, tx, campaignID, expect, events...)
+}
+
+// AppendAll is [Journal.AppendAll] without a catalogue, within the default limits.
+func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
+	return standard().AppendAll(ctx, tx, batches...)
+}
+
+func standard() *Journal { return &Journal{limits: Limits{}.withDefaults()} }
+
+func (e Expect) argument() *int64 {
+	if !e.checked {
+		return nil
+	}
+	return &e.seq
+}
+
+// encode checks events and writes them as the JSON document that tidemark.append reads.
+func (j *Journal) encode(campaignID string, events []Event) (string, error) {
+	if n := len(events); n > j.limits.EventsPerCall {
+		return "", &InvalidEventError{Campaign: campaignID, Index: j.limits.EventsPerCall, Field: "call", Reason: fmt.Sprintf(
+			"has %d events, the limit is %d: append them in several calls", n, j.limits.EventsPerCall)}
+	}
+	size := 2
+	for i := range events {
+		size += 160 + len(events[i].Payload) + len(events[i].Metadata)
+	}
+	doc, err := j.encodeEvents(make([]byte, 0, size), campaignID, events)
+	return string(doc), err
+}
+
+func (j *Journal) encodeAll(batches []Batch) (doc string, n int, err error) {
+	buf := []byte{'['}
+	for _, b := range batches {
+		if len(b.Events) == 0 {
+			continue
+		}
+		if n += len(b.Events); n > j.limits.EventsPerCall {
+			return "", 0, &InvalidEventError{Campaign: b.CampaignID, Index: 0, Field: "call", Reason: fmt.Sprintf(
+				"has more than %d events: append them in several calls", j.limits.EventsPerCall)}
+		}
+		if len(buf) > 1 {
+			buf = append(buf, ',')
+		}
+		buf = appendString(append(buf, `{"campaign_id":`...), b.CampaignID)
+		if b.Expect.checked {
+			buf = strconv.AppendInt(append(buf, `,"expect":`...), b.Expect.seq, 10)
+		}
+		if buf, err = j.encodeEvents(append(buf, `,"events":`...), b.CampaignID, b.Events); err != nil {
+			return "", 0, err
+		}
+		buf = append(buf, '}')
+	}
+	return string(append(buf, ']')), n, nil
+}
+
+func (j *Journal) encodeEvents(buf []byte, campaignID string, events []Event) ([]byte, error) {
+	buf = append(buf, '[')
+	for i := range events {
+		e := events[i] // a copy: the catalogue fills it in
+		if err := j.catalogue.prepare(&e); err != nil {
+			return nil, fmt.Errorf("event %d of campaign %q: %w", i, campaignID, err)
+		}
+		if err := validate(campaignID, i, &e, j.limits); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = appendEvent(buf, &e)
+	}
+	return append(buf, ']'), nil
+}
+
+func appendEvent(buf []byte, e *Event) []byte {
+	buf = appendString(append(buf, `{"type":`...), e.Type)
+	if e.ID != uuid.Nil {
+		buf = append(append(append(buf, `,"id":"`...), e.ID.String()...), '"')
+	}
+	if e.Version > 1 {
+		buf = strconv.AppendInt(append(buf, `,"version":`...), int64(e.Version), 10)
+	}
+	for _, f := range [...]struct{ name, value string }{
+		{`,"intent":`, string(e.Intent)}, {`,"aggregate_type":`, e.AggregateType}, {`,"aggregate_id":`, e.AggregateID}, {`,"actor":`, e.Actor},
+	} {
+		if f.value != "" {
+			buf = appendString(append(buf, f.name...), f.value)
+		}
+	}
+	for i, tag := range e.Tags {
+		if i == 0 {
+			buf = append(buf, `,"tags":[`...)
+		} else {
+			buf = append(buf, ',')
+		}
+		buf = appendString(buf, tag)
+	}
+	if len(e.Tags) > 0 {
+		buf = append(buf, ']')
+	}
+	if len(e.Payload) > 0 {
+		buf = append(append(buf, `,"payload":`...), e.Payload...)
+	}
+	if len(e.Metadata) > 0 {
+		buf = append(append(buf, `,"metadata":`...), e.Metadata...)
+	}
+	if !e.OccurredAt.IsZero() {
+		buf = append(append(append(buf, `,"occurred_at":"`...), e.OccurredAt.UTC().Format(time.RFC3339Nano)...), '"')
+	}
+	return append(buf, '}')
+}
+
+// appendString appends s as a JSON string.
+func appendString(buf []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, _ := json.Marshal(s) // of a string: cannot fail
+			return append(buf, quoted...)
+		}
+	}
+	return append(append(append(buf, '"'), s...), '"')
+}

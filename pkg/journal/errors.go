@@ -1,0 +1,87 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Errors of appends and reads.
+var (
+	// ErrVersionConflict is matched by every [*VersionConflictError].
+	ErrVersionConflict = errors.New("campaign is not at the expected seq")
+	// ErrEventIDReused: an event id of the append belongs to an event with another content, or twice to the same append.
+	ErrEventIDReused = errors.New("event id was used for another event")
+	// ErrPartlyAppended: some of the append's event ids are in the journal and some are not. Nothing was appended.
+	ErrPartlyAppended = errors.New("some of the events are in the journal already")
+	// ErrStaleSnapshot: a REPEATABLE READ or SERIALIZABLE transaction appends to a campaign that has moved since its snapshot. Retry the transaction.
+	ErrStaleSnapshot = errors.New("campaign has moved since the transaction's snapshot")
+	// ErrNotFound is returned by [Get] and [Find].
+	ErrNotFound = errors.New("no such event")
+)
+
+// VersionConflictError is returned by an append whose [Expect] is not met. Read the new events, decide again, append again.
+type VersionConflictError struct {
+	Campaign string
+	Expected int64
+	Actual   int64 // the campaign's last seq, as the append saw it
+}
+
+func (e *VersionConflictError) Error() string {
+	return fmt.Sprintf("campaign %q is at seq %d, the append expects it at %d: read the new events, decide again, append again", e.Campaign, e.Actual, e.Expected)
+}
+
+// Is reports whether target is [ErrVersionConflict].
+func (e *VersionConflictError) Is(target error) bool { return target == ErrVersionConflict }
+
+// The SQLSTATEs that the schema's functions raise.
+const (
+	stateVersionConflict = "TM001"
+	stateEventIDReused   = "TM002"
+	statePartlyAppended  = "TM003"
+	stateInvalidEvent    = "TM004"
+	stateUniqueViolation = "23505"
+)
+
+// appendError turns what the database answered into the package's errors. The SQLSTATE is asked for through an interface, so that other
+// drivers than pgx are understood.
+func appendError(campaignID string, err error) error {
+	var state interface{ SQLState() string }
+	if !errors.As(err, &state) {
+		return fmt.Errorf("append to campaign %q: %w", campaignID, err)
+	}
+	var detail, constraint string
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		detail, constraint = pgErr.Detail, pgErr.ConstraintName
+	}
+	switch state.SQLState() {
+	case stateVersionConflict:
+		var d struct {
+			Campaign         string
+			Expected, Actual int64
+		}
+		if json.Unmarshal([]byte(detail), &d) == nil {
+			return &VersionConflictError{Campaign: d.Campaign, Expected: d.Expected, Actual: d.Actual}
+		}
+		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrVersionConflict, err)
+	case stateEventIDReused:
+		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrEventIDReused, err)
+	case statePartlyAppended:
+		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrPartlyAppended, err)
+	case stateInvalidEvent:
+		var d InvalidEventError
+		if json.Unmarshal([]byte(detail), &d) == nil && d.Reason != "" {
+			return &d
+		}
+		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrInvalidEvent, err)
+	case stateUniqueViolation:
+		// The campaign's lock was held, so only a snapshot older than the lock can have missed the row.
+		if constraint == "journal_pkey" || constraint == "journal_event_id_key" {
+			return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrStaleSnapshot, err)
+		}
+	}
+	return fmt.Errorf("append to campaign %q: %w", campaignID, err)
+}

@@ -1,0 +1,30 @@
+package journal
+
+// queryAppend takes the campaign's advisory lock, the writer floor's lock, then inserts; everything else it does is a probe of one
+// index. See migrations/00002_work.sql.
+const queryAppend = `SELECT seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3)`
+
+// queryAppendAll takes the advisory locks of all campaigns in one order before it appends to the first.
+const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_all($1::jsonb)`
+
+const eventColumns = `campaign_id, seq, "position", event_id, event_type, event_version, intent::text, aggregate_type, aggregate_id, actor, tags,
+	payload, metadata, occurred_at, recorded_at`
+
+// queryCampaignPage reads a page of the primary key. It takes no lock.
+const queryCampaignPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`
+
+// queryFloor reads one sequence and the lock table; both are in memory.
+const queryFloor = `SELECT tidemark.read_floor()`
+
+// queryJournalPage reads a page of the index on position. It must be sent after queryFloor has answered $2.
+const queryJournalPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2 ORDER BY "position" LIMIT $3`
+
+// queryGet probes the primary key.
+const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq = $2`
+
+// queryFind probes the unique index on (campaign_id, event_id).
+const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND event_id = $2`
+
+// queryReadGroup reads, by one range of the primary key for each campaign, what a worker applies next. See migrations/00003_leases.sql.
+const queryReadGroup = `SELECT ord, seq, "position", event_id, event_type, event_version, intent::text, aggregate_type, aggregate_id, actor, tags,
+	payload, metadata, occurred_at, recorded_at FROM tidemark.read_group($1, $2, $3, $4, $5)`

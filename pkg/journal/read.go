@@ -1,0 +1,191 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// pageEvents is how many events a read holds in memory at once.
+const pageEvents = 500
+
+// Querier reads from the database: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page. It ends at the last event
+// there is when it gets there. An error ends it and is its last value.
+func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
+	return pages(func() ([]Event, error) {
+		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, pageEvents)
+		if err != nil {
+			return nil, fmt.Errorf("read campaign %q after seq %d: %w", campaignID, afterSeq, err)
+		}
+		if len(events) > 0 {
+			afterSeq = events[len(events)-1].Seq
+		}
+		return events, nil
+	})
+}
+
+// ReadAll streams the journal after a position (0: from the first event), in order of position, up to the writer floor as it was when
+// the read started: no event below it can appear later. It must not run inside a REPEATABLE READ or SERIALIZABLE transaction.
+func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		floor, err := Floor(ctx, db)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		pages(func() ([]Event, error) {
+			events, err := ReadPage(ctx, db, afterPosition, floor, pageEvents)
+			if len(events) > 0 {
+				afterPosition = events[len(events)-1].Position
+			}
+			return events, err
+		})(yield)
+	}
+}
+
+// ReadPage reads up to limit events after a position and up to floor, which [Floor] answered before. It is for readers that keep a position of their own.
+func ReadPage(ctx context.Context, db Querier, afterPosition, floor int64, limit int) ([]Event, error) {
+	events, err := collect(ctx, db, queryJournalPage, afterPosition, floor, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read journal after position %d: %w", afterPosition, err)
+	}
+	return events, nil
+}
+
+// Floor returns the highest position up to which the journal is complete: every event that will ever have a position up to it
+// is visible to a statement sent after Floor has returned. Open transactions of others than appends do not hold it back.
+func Floor(ctx context.Context, db Querier) (int64, error) {
+	rows, err := db.Query(ctx, queryFloor)
+	if err != nil {
+		return 0, fmt.Errorf("read the writer floor: %w", err)
+	}
+	floor, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	if err != nil {
+		return 0, fmt.Errorf("read the writer floor: %w", err)
+	}
+	return floor, nil
+}
+
+// Get returns the event number seq of a campaign, or [ErrNotFound].
+func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, error) {
+	return one(ctx, db, fmt.Sprintf("event %d of campaign %q", seq, campaignID), queryGet, campaignID, seq)
+}
+
+// Find returns the event of a campaign that has the id, or [ErrNotFound].
+func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Event, error) {
+	return one(ctx, db, fmt.Sprintf("event %s of campaign %q", id, campaignID), queryFind, campaignID, [16]byte(id))
+}
+
+func one(ctx context.Context, db Querier, what, query string, args ...any) (Event, error) {
+	events, err := collect(ctx, db, query, args...)
+	if err == nil && len(events) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Event{}, fmt.Errorf("%s: %w", what, err)
+	}
+	return events[0], nil
+}
+
+// pages flattens pages; a page without events is the end.
+func pages(next func() ([]Event, error)) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for {
+			events, err := next()
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if len(events) == 0 {
+				return
+			}
+		}
+	}
+}
+
+func collect(ctx context.Context, db Querier, query string, args ...any) ([]Event, error) {
+	rows, err := db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	var events []Event
+	var e Event
+	s := scanner{event: &e}
+	if _, err := pgx.ForEachRow(rows, append([]any{&e.CampaignID}, s.targets()...), func() error {
+		events = append(events, s.take())
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return events, nil
+}
+
+// scanner scans the columns from seq to recorded_at.
+type scanner struct {
+	event                  *Event
+	id                     [16]byte
+	intent                 string
+	aggType, aggID, actor  *string
+	payload, metadata      []byte
+}
+
+func (s *scanner) targets() []any {
+	e := s.event
+	return []any{
+		&e.Seq, &e.Position, &s.id, &e.Type, &e.Version, &s.intent, &s.aggType, &s.aggID, &s.actor, &e.Tags,
+		&s.payload, &s.metadata, &e.OccurredAt, &e.RecordedAt,
+	}
+}
+
+// take returns the event of the row just scanned, which shares nothing with the next one.
+func (s *scanner) take() Event {
+	e := *s.event
+	e.ID, e.Intent = s.id, Intent(s.intent)
+	e.AggregateType, e.AggregateID, e.Actor = text(s.aggType), text(s.aggID), text(s.actor)
+	e.Payload, e.Metadata = s.payload, s.metadata
+	e.decoded = new(atomic.Value)
+	s.event.Tags = nil
+	return e
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// ReadGroup queues on batch the read of several campaigns' events: for campaign i those with after[i] < seq <= until[i]. The read stops after
+// about events events or bytes bytes, whichever comes first, but not before the first event. visit gets each event with the index of its campaign,
+// campaign after campaign, in order of seq.
+func ReadGroup(batch *pgx.Batch, campaignIDs []string, after, until []int64, events int, bytes int64, visit func(campaign int, e Event) error) {
+	batch.Queue(queryReadGroup, campaignIDs, after, until, events, bytes).Query(func(rows pgx.Rows) error {
+		var ord int
+		var e Event
+		s := scanner{event: &e}
+		_, err := pgx.ForEachRow(rows, append([]any{&ord}, s.targets()...), func() error {
+			event := s.take()
+			event.CampaignID = campaignIDs[ord-1]
+			return visit(ord-1, event)
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("read events: %w", err)
+		}
+		return err
+	})
+}

@@ -1,0 +1,31 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Channel is where tidemark.append notifies while somebody waits. The payload names the wait.
+const Channel = "tidemark_work"
+
+// Wait asks appends to notify for so long. Without it they do not: under load nobody waits, and a NOTIFY costs a lock that all commits of the server share.
+func Wait(ctx context.Context, db DB, d time.Duration) error {
+	if _, err := db.Exec(ctx, queryWait, d.Milliseconds()); err != nil {
+		return fmt.Errorf("ask to be notified: %w", err)
+	}
+	return nil
+}
+
+// Awake ends the wait that a notification's payload names, so that appends stop notifying. A wait begun since goes on.
+func Awake(ctx context.Context, db DB, payload string) error {
+	wait, err := strconv.ParseInt(payload, 10, 64)
+	if err != nil {
+		return nil // not a notification of ours; the wait ends by itself
+	}
+	if _, err := db.Exec(ctx, queryAwake, wait); err != nil {
+		return fmt.Errorf("end the wait: %w", err)
+	}
+	return nil
+}
