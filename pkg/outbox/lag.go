@@ -1,0 +1,40 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Behind says how far something is behind the journal.
+type Behind struct {
+	Group      string
+	Projection string        // empty: the group as a whole, that is, its checkpoints
+	Events     int64         // events that are appended and not applied
+	Campaigns  int64         // campaigns they belong to
+	Age        time.Duration // since the oldest of them was appended, by the database's clock; 0 if there is none
+}
+
+// Lag answers how far each consumer group is behind and, after it, each of its projections. A projection is behind its group
+// in campaigns where it failed or is catching up. Events that no projection wants count until a worker has passed them.
+func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) {
+	rows, err := db.Query(ctx, queryLag)
+	if err != nil {
+		return nil, fmt.Errorf("measure the lag: %w", err)
+	}
+	lags, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Behind, error) {
+		var b Behind
+		var seconds float64
+		err := row.Scan(&b.Group, &b.Projection, &b.Events, &b.Campaigns, &seconds)
+		b.Age = time.Duration(seconds * float64(time.Second))
+		return b, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("measure the lag: %w", err)
+	}
+	return lags, nil
+}

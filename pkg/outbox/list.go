@@ -1,0 +1,35 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Filter chooses the entries of [List].
+type Filter struct {
+	Status     Status // zero: any
+	CampaignID string // zero: any
+	Limit      int    // zero: 100
+}
+
+const defaultListLimit = 100
+
+// List answers entries, those that have waited longest first. It reads the whole outbox, or the campaign's part of it where the filter names one.
+func List(ctx context.Context, db journal.Querier, filter Filter) ([]Entry, error) {
+	if filter.Limit == 0 {
+		filter.Limit = defaultListLimit
+	}
+	rows, err := db.Query(ctx, queryList, filter.Status, filter.CampaignID, filter.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the outbox: %w", err)
+	}
+	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
+	if err != nil {
+		return nil, fmt.Errorf("list the outbox: %w", err)
+	}
+	return entries, nil
+}
