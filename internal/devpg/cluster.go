@@ -63,71 +63,45 @@ func existing(ctx context.Context, dir, data, version string, log *slog.Logger) 
 		data, version, strings.Join(seen, ", "), version, filepath.Join(dir, clusterName))
 }
 
-// create makes a cluster. initdb works in a folder of another name, so that what it leaves when killed is never taken for a cluster.
+// create makes a cluster where the server's user can reach it.
 func create(ctx context.Context, dir string, quick bool, log *slog.Logger) (cluster, error) {
 	found, err := findBinaries(ctx, dir, log)
 	if err != nil {
 		return cluster{}, err
 	}
 	c := cluster{bin: found[0], as: unprivileged()}
-	if err := reachable(c.bin.initdb(), "/", c.as); err != nil {
-		return cluster{}, fmt.Errorf("run %s as an unprivileged user: %w", c.bin.initdb(), err)
+	home, err := place(dir, clusterName, c.as)
+	if err != nil {
+		return cluster{}, err
 	}
-	link := filepath.Join(dir, clusterName)
-	if err := os.RemoveAll(link); err != nil { // a link whose target is gone, or a folder without a cluster
-		return cluster{}, fmt.Errorf("make room for the cluster: %w", err)
-	}
-	home := dir
-	if reachable(c.bin.initdb(), dir, c.as) != nil {
-		if home, err = elsewhere(c); err != nil {
-			return cluster{}, err
-		}
-		log.InfoContext(ctx, "the server's user cannot reach the state folder; the cluster is made elsewhere", "dir", dir, "cluster", home)
+	if home, err = filepath.EvalSymlinks(home); err != nil {
+		return cluster{}, fmt.Errorf("find the cluster's folder: %w", err)
 	}
 	c.data = filepath.Join(home, clusterName)
 	log.InfoContext(ctx, "make a Postgres cluster", "data", c.data, "binaries", string(c.bin))
 	if err := c.initdb(ctx, quick); err != nil {
-		return cluster{}, err
+		return cluster{}, fmt.Errorf("make a cluster with %s: %w", c.bin.initdb(), err)
 	}
-	if home != dir {
-		if err := os.Symlink(c.data, link); err != nil {
-			return cluster{}, fmt.Errorf("note where the cluster is: %w", err)
-		}
-	}
-	c.data, err = filepath.EvalSymlinks(c.data)
-	return c, err
+	return c, nil
 }
 
-// elsewhere makes a folder that the server's user can reach. /var/tmp comes first because it outlives a reboot.
-func elsewhere(c cluster) (string, error) {
-	var tried []string
-	for _, parent := range []string{"/var/tmp", os.TempDir(), "/tmp"} {
-		home, err := os.MkdirTemp(parent, "tidemark-pg-*")
-		if err != nil {
-			tried = append(tried, parent)
-			continue
-		}
-		if os.Chmod(home, 0o755) == nil && reachable(c.bin.initdb(), home, c.as) == nil {
-			return home, nil
-		}
-		tried = append(tried, parent)
-		_ = os.Remove(home)
-	}
-	return "", fmt.Errorf("user id %d, which Postgres runs as, reaches neither the state folder nor %s: run as another user than root, or set %s",
-		c.as.Uid, strings.Join(tried, ", "), urlEnv)
-}
-
+// initdb makes the cluster under another name, so that what it leaves when this process is killed is never taken for a cluster. The
+// name is new each time: the initdb of a killed process may still be at work.
 func (c cluster) initdb(ctx context.Context, quick bool) error {
-	making := c.data + ".making"
-	if err := os.RemoveAll(making); err != nil {
-		return fmt.Errorf("make a cluster: %w", err)
+	leftovers, err := filepath.Glob(c.data + ".making-*")
+	if err != nil {
+		return err
 	}
-	if err := os.Mkdir(making, 0o700); err != nil {
-		return fmt.Errorf("make a cluster: %w", err)
+	for _, leftover := range leftovers {
+		_ = os.RemoveAll(leftover) // one that is still being written to goes the next time
+	}
+	making, err := os.MkdirTemp(filepath.Dir(c.data), clusterName+".making-*")
+	if err != nil {
+		return err
 	}
 	if c.as != nil {
 		if err := os.Chown(making, int(c.as.Uid), int(c.as.Gid)); err != nil {
-			return fmt.Errorf("make a cluster: %w", err)
+			return err
 		}
 	}
 	args := []string{"-D", making, "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C"}
@@ -136,22 +110,20 @@ func (c cluster) initdb(ctx context.Context, quick bool) error {
 	}
 	cmd := exec.CommandContext(ctx, c.bin.initdb(), args...)
 	cmd.Dir = making
+	cmd.Env = environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true} // the terminal's Ctrl-C reaches it through ctx
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("make a cluster with %s: %w: %s", c.bin.initdb(), err, strings.TrimSpace(string(out)))
+		return errors.Join(fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))), os.RemoveAll(making))
 	}
 	conf, err := os.OpenFile(filepath.Join(making, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return fmt.Errorf("make a cluster: %w", err)
+		return err
 	}
 	_, err = fmt.Fprintf(conf, "\ninclude '%s'\n", confName)
 	if err := errors.Join(err, conf.Close()); err != nil {
-		return fmt.Errorf("make a cluster: %w", err)
+		return err
 	}
-	if err := os.Rename(making, c.data); err != nil {
-		return fmt.Errorf("make a cluster: %w", err)
-	}
-	return nil
+	return os.Rename(making, c.data)
 }
 
 // confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb, or somebody, wrote it.

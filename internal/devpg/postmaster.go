@@ -1,17 +1,16 @@
 package devpg
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,64 +36,33 @@ func databaseURL(port int, database string) string {
 	return u.String()
 }
 
-// postmaster is the server process of one cluster, as its postmaster.pid tells it.
+// postmaster is the server process of one cluster.
 type postmaster struct {
 	pid  int
 	port int
 	data string
 }
 
-// findPostmaster answers the process that runs the cluster, or nil. The pid file alone proves nothing: after a crash its number may
-// belong to another program. Such a file is removed, because Postgres would take that program for itself and refuse to start.
-func findPostmaster(ctx context.Context, data string) (*postmaster, error) {
-	path := filepath.Join(data, "postmaster.pid")
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the server's pid file: %w", err)
-	}
-	p := &postmaster{data: data}
-	lines := strings.Split(string(content), "\n") // pid, data folder, start time, port, …
-	p.pid, _ = strconv.Atoi(strings.TrimSpace(lines[0]))
-	if p.pid < 0 { // a single-user backend writes its pid negated
-		p.pid = -p.pid
-	}
-	if len(lines) > 3 {
-		p.port, _ = strconv.Atoi(strings.TrimSpace(lines[3]))
-	}
-	switch {
-	case p.pid == 0 || !exists(p.pid):
-		// Left for Postgres to judge: through it, it also sees backends that outlived their postmaster.
-		return nil, nil
-	case p.alive(ctx) || p.answers(ctx) == nil:
-		return p, nil
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the stale pid file, whose process %d is another program: %w", p.pid, err)
-	}
-	return nil, nil
-}
-
-func exists(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
-}
-
 // alive tells whether the process is still that server and not a zombie or another program with the same number.
 func (p *postmaster) alive(ctx context.Context) bool {
+	reap(p.pid)
 	if !exists(p.pid) {
 		return false
 	}
-	var command []byte
-	if runtime.GOOS == "linux" {
-		command, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // empty for a zombie
-		command = bytes.ReplaceAll(command, []byte{0}, []byte{' '})
-	} else {
-		command, _ = exec.CommandContext(ctx, "ps", "-ww", "-o", "command=", "-p", strconv.Itoa(p.pid)).Output()
+	if runtime.GOOS != "linux" {
+		command, _ := exec.CommandContext(ctx, "ps", "-ww", "-o", "command=", "-p", strconv.Itoa(p.pid)).Output()
+		return strings.HasSuffix(strings.TrimSpace(string(command)), "postgres -D "+p.data)
 	}
-	return bytes.Contains(command, []byte("postgres")) && bytes.Contains(command, []byte(p.data))
+	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // empty for a zombie
+	program, args, _ := strings.Cut(string(command), "\x00")
+	if base := filepath.Base(program); base != "postgres" && base != "postmaster" {
+		return false
+	}
+	if slices.Contains(strings.Split(args, "\x00"), p.data) {
+		return true
+	}
+	dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.pid)) // somebody may have started it with a relative path
+	return dir == p.data
 }
 
 // answers connects and checks that this very cluster answers; another server may have taken the port.
@@ -135,15 +103,22 @@ func (p *postmaster) ready(ctx context.Context) error {
 // errDied says that the server ended by itself.
 var errDied = errors.New("the server ended while starting")
 
-// signals are the ways to end a server, each with the time it gets before the next one follows.
-type signals []struct {
-	signal syscall.Signal
-	within time.Duration
-}
+const (
+	fastWithin      = 30 * time.Second
+	immediateWithin = 10 * time.Second
+)
 
-// stop ends the server and waits until it is gone.
-func (p *postmaster) stop(ctx context.Context, how signals) error {
-	for _, step := range how {
+// stop ends the server and waits until it is gone. A fast stop that takes too long becomes an immediate one.
+func (p *postmaster) stop(ctx context.Context, mode Mode) error {
+	type step struct {
+		signal syscall.Signal
+		within time.Duration
+	}
+	steps := []step{{syscall.SIGINT, fastWithin}, {syscall.SIGQUIT, immediateWithin}}
+	if mode == Immediate {
+		steps = steps[1:]
+	}
+	for _, step := range steps {
 		if err := syscall.Kill(p.pid, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("stop the server, process %d: %w", p.pid, err)
 		}

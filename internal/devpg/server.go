@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,17 +23,8 @@ const (
 	Immediate Mode = "immediate"
 )
 
-const (
-	fastWithin      = 30 * time.Second
-	immediateWithin = 10 * time.Second
-	// closeTimeout bounds Close: a stop and the wait for another process that is starting or stopping.
-	closeTimeout = fastWithin + immediateWithin + startTimeout
-)
-
-var (
-	orderly     = signals{{syscall.SIGINT, fastWithin}, {syscall.SIGQUIT, immediateWithin}}
-	immediately = signals{{syscall.SIGQUIT, immediateWithin}}
-)
+// closeTimeout bounds Close: a stop and the wait for another process that is starting or stopping.
+const closeTimeout = fastWithin + immediateWithin + startTimeout
 
 // Server is one process's use of a running server.
 type Server struct {
@@ -56,11 +45,12 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if err := s.prepareDir(); err != nil {
+	var err error
+	if s.dir, err = s.prepareState(ctx); err != nil {
 		return nil, fmt.Errorf("open the private Postgres: %w", err)
 	}
-	err := s.locked(ctx, func() error {
-		users, err := openLock(filepath.Join(s.dir, "users"))
+	err = s.locked(ctx, func() error {
+		users, err := openLock(filepath.Join(s.dir, usersName))
 		if err != nil {
 			return err
 		}
@@ -68,13 +58,16 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		if err := users.take(ctx, syscall.LOCK_SH); err != nil {
 			return errors.Join(err, users.release())
 		}
-		if err := s.connectOrStart(ctx); err != nil {
+		if err := s.use(ctx); err != nil {
 			return errors.Join(err, users.release())
 		}
 		s.users = users
 		return nil
 	})
 	if err != nil {
+		if s.temporary() {
+			err = errors.Join(err, removeState(s.dir))
+		}
 		return nil, fmt.Errorf("open the private Postgres in %s: %w", s.dir, err)
 	}
 	return s, nil
@@ -100,7 +93,7 @@ func (s *Server) Close() error {
 	err := s.locked(ctx, func() error {
 		alone, err := s.users.try(syscall.LOCK_EX)
 		if err == nil && (alone || s.cfg.Private) {
-			err = s.stopRunning(ctx, orderly)
+			err = s.stop(ctx, Fast)
 		}
 		return errors.Join(err, s.users.release())
 	})
@@ -108,7 +101,7 @@ func (s *Server) Close() error {
 		return fmt.Errorf("close the private Postgres in %s: %w", s.dir, err)
 	}
 	if s.temporary() {
-		return s.remove()
+		return removeState(s.dir)
 	}
 	return nil
 }
@@ -117,18 +110,17 @@ func (s *Server) Close() error {
 func (s *Server) Stop(ctx context.Context, mode Mode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	how := orderly
-	if mode == Immediate {
-		how = immediately
+	if mode != Fast && mode != Immediate {
+		return fmt.Errorf("stop the private Postgres: the mode is %q, want %q or %q", mode, Fast, Immediate)
 	}
-	return s.locked(ctx, func() error { return s.stopRunning(ctx, how) })
+	return s.locked(ctx, func() error { return s.stop(ctx, mode) })
 }
 
 // Start runs the server again after Stop or a crash, on the same port unless a stranger took it.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.locked(ctx, func() error { return s.connectOrStart(ctx) })
+	return s.locked(ctx, func() error { return s.use(ctx) })
 }
 
 // Restart is Stop followed by Start.
@@ -141,7 +133,7 @@ func (s *Server) Restart(ctx context.Context, mode Mode) error {
 
 // locked runs do while no other process makes, starts or stops this cluster.
 func (s *Server) locked(ctx context.Context, do func() error) error {
-	lock, err := openLock(filepath.Join(s.dir, "lock"))
+	lock, err := openLock(filepath.Join(s.dir, lockName))
 	if err != nil {
 		return err
 	}
@@ -151,53 +143,25 @@ func (s *Server) locked(ctx context.Context, do func() error) error {
 	return errors.Join(do(), lock.release())
 }
 
-func (s *Server) connectOrStart(ctx context.Context) error {
-	data, err := filepath.EvalSymlinks(filepath.Join(s.dir, clusterName))
-	var running *postmaster
-	if err == nil {
-		running, err = findPostmaster(ctx, data)
-		if err != nil {
-			return err
-		}
-	}
-	if running != nil {
-		waiting, cancel := context.WithTimeout(ctx, startTimeout)
-		err := running.ready(waiting)
-		cancel()
-		switch {
-		case errors.Is(err, errDied): // it was on its way out
-			running = nil
-		case err != nil:
-			return fmt.Errorf("wait for the running server, process %d: %w", running.pid, err)
-		}
-	}
-	if running == nil {
-		c, err := openCluster(ctx, s.dir, s.cfg.Settings["fsync"] == "off", s.log)
-		if err != nil {
-			return err
-		}
-		if running, err = s.start(ctx, c, s.lastPort()); err != nil {
-			return err
-		}
-		s.log.InfoContext(ctx, "Postgres started", "data", running.data, "port", running.port, "pid", running.pid)
+// use makes sure that the server runs and has the database, and notes its port.
+func (s *Server) use(ctx context.Context) error {
+	running, err := s.connectOrStart(ctx)
+	if err != nil {
+		return err
 	}
 	s.port = running.port
 	return s.createDatabase(ctx)
 }
 
-func (s *Server) stopRunning(ctx context.Context, how signals) error {
-	data, err := filepath.EvalSymlinks(filepath.Join(s.dir, clusterName))
-	if err != nil {
-		return fmt.Errorf("look at the cluster: %w", err)
-	}
-	running, err := findPostmaster(ctx, data)
+func (s *Server) stop(ctx context.Context, mode Mode) error {
+	running, err := s.running(ctx)
 	if err != nil || running == nil {
 		return err
 	}
-	if err := running.stop(ctx, how); err != nil {
+	if err := running.stop(ctx, mode); err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "Postgres stopped", "data", data)
+	s.log.InfoContext(ctx, "Postgres stopped", "data", running.data, "mode", mode)
 	return nil
 }
 
@@ -221,33 +185,3 @@ func (s *Server) createDatabase(ctx context.Context) error {
 
 // duplicateDatabase is the SQLSTATE of CREATE DATABASE for one that is there.
 const duplicateDatabase = "42P04"
-
-func (s *Server) prepareDir() (err error) {
-	s.dir = s.cfg.Dir
-	switch {
-	case s.temporary():
-		if s.dir, err = os.MkdirTemp("", "tidemark-pg-*"); err != nil {
-			return err
-		}
-		return os.Chmod(s.dir, 0o755) // the server's user passes through it
-	case s.dir == "":
-		if s.dir, err = DefaultDir(); err != nil {
-			return err
-		}
-	}
-	if s.dir, err = filepath.Abs(s.dir); err != nil {
-		return err
-	}
-	return os.MkdirAll(s.dir, 0o755)
-}
-
-// temporary tells whether the state folder lives no longer than the server.
-func (s *Server) temporary() bool { return s.cfg.Private && s.cfg.Dir == "" }
-
-func (s *Server) remove() error {
-	data, err := filepath.EvalSymlinks(filepath.Join(s.dir, clusterName))
-	if err == nil && filepath.Dir(data) != s.dir {
-		err = os.RemoveAll(filepath.Dir(data)) // the folder that elsewhere made
-	}
-	return errors.Join(err, os.RemoveAll(s.dir))
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,35 +17,70 @@ import (
 const (
 	// startTimeout leaves room for crash recovery of max_wal_size.
 	startTimeout = 2 * time.Minute
-	// maxLogSize is where a start begins the server's log anew.
-	maxLogSize = 16 << 20
-	// startAttempts is how often another port, or the end of an earlier server's backends, is waited for.
+	// startAttempts and startPause leave about five seconds for what ends by itself; see connectOrStart.
 	startAttempts = 10
+	startPause    = 100 * time.Millisecond
 )
 
-// start runs the cluster and waits until it answers. port is tried first; 0 means any.
-func (s *Server) start(ctx context.Context, c cluster, port int) (*postmaster, error) {
+// connectOrStart answers a server that takes connections. The caller holds the lock.
+func (s *Server) connectOrStart(ctx context.Context) (*postmaster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		p, err := s.startOnce(ctx, c, port)
+		p, err := s.connectOrStartOnce(ctx)
 		if err == nil {
 			return p, nil
 		}
 		if attempt == startAttempts || !errors.Is(err, errDied) || ctx.Err() != nil {
 			return nil, err
 		}
-		// Either somebody took the port between our look and the server's, or backends of a killed server still hold its memory
-		// and are about to notice.
+		// A server that ended may have been on its way out when we found it, have lost its port to a stranger, have met one that an
+		// earlier, killed process had just launched, or have met backends that outlived their postmaster and are about to notice.
 		s.log.WarnContext(ctx, "the server did not start, trying again", "attempt", attempt, "error", err)
-		again, cancelWait := context.WithTimeout(ctx, time.Duration(attempt)*pollInterval)
-		<-again.Done()
-		cancelWait()
+		pause, done := context.WithTimeout(ctx, time.Duration(attempt)*startPause)
+		<-pause.Done()
+		done()
 	}
 }
 
-func (s *Server) startOnce(ctx context.Context, c cluster, port int) (*postmaster, error) {
-	port, err := freePort(ctx, port)
+func (s *Server) connectOrStartOnce(ctx context.Context) (*postmaster, error) {
+	running, err := s.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if running != nil {
+		if err := running.ready(ctx); err != nil {
+			return nil, fmt.Errorf("wait for the running server, process %d: %w", running.pid, err)
+		}
+		return running, nil
+	}
+	c, err := openCluster(ctx, s.dir, s.cfg.Settings["fsync"] == "off", s.log)
+	if err != nil {
+		return nil, err
+	}
+	started, err := s.start(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("start the server: %w", err)
+	}
+	s.log.InfoContext(ctx, "Postgres started", "data", started.data, "port", started.port, "pid", started.pid)
+	return started, nil
+}
+
+// running answers the cluster's server, or nil when there is none.
+func (s *Server) running(ctx context.Context) (*postmaster, error) {
+	data, err := filepath.EvalSymlinks(filepath.Join(s.dir, clusterName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at the cluster: %w", err)
+	}
+	return findPostmaster(ctx, data)
+}
+
+// start launches the server, on the port of the last time if it is free, and waits until it answers.
+func (s *Server) start(ctx context.Context, c cluster) (*postmaster, error) {
+	port, err := freePort(ctx, s.lastPort())
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +94,7 @@ func (s *Server) startOnce(ctx context.Context, c cluster, port int) (*postmaste
 	defer func() { _ = out.Close() }()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
+		return nil, err
 	}
 	defer func() { _ = null.Close() }()
 
@@ -70,21 +106,20 @@ func (s *Server) startOnce(ctx context.Context, c cluster, port int) (*postmaste
 		Sys:   &syscall.SysProcAttr{Credential: c.as, Setsid: true},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
+		return nil, err
 	}
 	p := &postmaster{pid: process.Pid, port: port, data: c.data}
 	err = p.ready(ctx)
 	if errors.Is(err, errDied) {
-		_, _ = process.Wait()
-		return nil, fmt.Errorf("start the server: %w: %s", err, s.logSince(began))
+		return nil, fmt.Errorf("%w: %s", err, s.logSince(began))
 	}
 	// Nobody waits for the process: it may outlive this one. Its end is seen by its pid, for which a zombie counts as gone.
 	_ = process.Release()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the server: %w", err), p.stop(context.WithoutCancel(ctx), immediately))
+		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx), Immediate))
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, portName), []byte(strconv.Itoa(port)+"\n"), 0o644); err != nil {
-		return nil, errors.Join(fmt.Errorf("note the server's port: %w", err), p.stop(context.WithoutCancel(ctx), immediately))
+		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx), Immediate))
 	}
 	return p, nil
 }
@@ -108,11 +143,11 @@ func freePort(ctx context.Context, wanted int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}
-	addr, ok := listener.Addr().(*net.TCPAddr)
-	if err := listener.Close(); err != nil || !ok {
-		return 0, fmt.Errorf("find a free port: %v: %w", listener.Addr(), err)
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err := errors.Join(err, listener.Close()); err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
 	}
-	return addr.Port, nil
+	return strconv.Atoi(port)
 }
 
 // environment is this process's without what would steer the server or its messages.
@@ -124,38 +159,4 @@ func environment() []string {
 		}
 	}
 	return append(env, "LC_ALL=C")
-}
-
-const logName = "postgres.log"
-
-// openLog answers the server's log and its present size.
-func (s *Server) openLog() (*os.File, int64, error) {
-	path := filepath.Join(s.dir, logName)
-	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, 0, fmt.Errorf("open the server's log: %w", err)
-	}
-	info, err := out.Stat()
-	size := int64(0)
-	if err == nil {
-		size = info.Size()
-		if size > maxLogSize {
-			size = 0
-			err = out.Truncate(0)
-		}
-	}
-	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("open the server's log: %w", err), out.Close())
-	}
-	return out, size, nil
-}
-
-// logSince answers what the server said since the log had that size.
-func (s *Server) logSince(began int64) string {
-	path := filepath.Join(s.dir, logName)
-	text, err := os.ReadFile(path)
-	if err != nil || int64(len(text)) <= began {
-		return "see " + path
-	}
-	return strings.TrimSpace(string(text[began:]))
 }

@@ -3,7 +3,6 @@ package devpg
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"os/user"
 	"strconv"
 	"syscall"
@@ -50,16 +49,4 @@ func ownerOf(data string) (*syscall.Credential, error) {
 		return nil, fmt.Errorf("the cluster %s belongs to root, and Postgres refuses to run as root: chown it to another user or remove it", data)
 	}
 	return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}, nil
-}
-
-// reachable tells whether a process of that user can start the program with dir as its working directory. Trying it is the one way
-// that also sees access lists and mount options.
-func reachable(program, dir string, as *syscall.Credential) error {
-	attempt := &exec.Cmd{
-		Path:        program,
-		Args:        []string{program, "-V"},
-		Dir:         dir,
-		SysProcAttr: &syscall.SysProcAttr{Credential: as},
-	}
-	return attempt.Run()
 }

@@ -81,10 +81,10 @@ func create(ctx context.Context, server, name string, template func(context.Cont
 	return clone(ctx, admin, name, source)
 }
 
-// clone copies through the write-ahead log, which needs no checkpoint: for a database this small it is the quicker strategy.
+// clone copies a database. The server's default strategy stays: for one this small, neither is measurably quicker.
 func clone(ctx context.Context, admin *pgx.Conn, name, source string) error {
 	_, err := admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+
-		" TEMPLATE "+pgx.Identifier{source}.Sanitize()+" ENCODING 'UTF8' STRATEGY wal_log")
+		" TEMPLATE "+pgx.Identifier{source}.Sanitize()+" ENCODING 'UTF8'")
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	testPrefix     = "tidemark_test_"
 	templatePrefix = "tidemark_template_"
-	// templateLock orders making and pruning templates (exclusive) with cloning them (shared, by the clones' own lock).
+	// templateLock lets one process at a time make templates and prune.
 	templateLock = 0x7D70
 	// keepDatabases is the age at which a test's database is a leftover of a killed run: go test gives a run ten minutes.
 	keepDatabases = time.Hour

@@ -1,0 +1,126 @@
+package devpg
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// install makes programs of these names that print text.
+func install(t *testing.T, dir, text string, names ...string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+text+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestBinariesAreSearchedInTheDocumentedOrder(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	at := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
+	server := []string{"postgres", "initdb"}
+	install(t, at("configured"), "", server...)
+	install(t, at("path"), "", server...)
+	install(t, at("tools"), at("configured"), "pg_config")
+	install(t, at("clientonly"), "", "psql", "postgres")
+	install(t, at("usr/lib/postgresql/9.6/bin"), "", server...)
+	install(t, at("usr/lib/postgresql/16/bin"), "", server...)
+	install(t, at("usr/lib/postgresql/17/bin"), "", "psql")
+	install(t, at("opt/homebrew/opt/postgresql@14/bin"), "", server...)
+	path := strings.Join([]string{at("clientonly"), at("path"), at("tools")}, string(filepath.ListSeparator))
+
+	env := map[string]string{"PATH": path}
+	found, err := search{getenv: func(name string) string { return env[name] }, root: root}.all(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []binaries{
+		binaries(at("configured")),
+		binaries(at("path")),
+		binaries(at("usr/lib/postgresql/16/bin")),
+		binaries(at("usr/lib/postgresql/9.6/bin")),
+		binaries(at("opt/homebrew/opt/postgresql@14/bin")),
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("found\n%v, want\n%v", found, want)
+	}
+
+	env[binEnv] = at("usr/lib/postgresql/9.6/bin")
+	found, err = search{getenv: func(name string) string { return env[name] }, root: root}.all(t.Context())
+	if err != nil || !slices.Equal(found, []binaries{binaries(env[binEnv])}) {
+		t.Errorf("with %s set, found %v, %v", binEnv, found, err)
+	}
+}
+
+func TestASearchWithoutResultSaysWhereItLookedAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, c := range map[string]struct {
+		env  map[string]string
+		says []string
+	}{
+		"nothing installed": {
+			env:  map[string]string{"PATH": root},
+			says: []string{binEnv, "pg_config", "PATH", "/usr/lib/postgresql/*/bin", "homebrew", "apt-get install postgresql", urlEnv},
+		},
+		"a wrong folder named": {
+			env:  map[string]string{binEnv: "/no/such/folder"},
+			says: []string{binEnv, "/no/such/folder"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := search{getenv: func(name string) string { return c.env[name] }, root: root}.all(t.Context())
+			if !errors.Is(err, errNoBinaries) {
+				t.Fatalf("got %v", err)
+			}
+			for _, word := range c.says {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("the message does not name %s: %v", word, err)
+				}
+			}
+		})
+	}
+}
+
+func TestTheStateFolderIsFoundUpwards(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ tree, wd, want string }{
+		"at the repository":                    {tree: "repo/.git/,repo/go.mod,repo/bench/go.mod", wd: "repo/bench", want: "repo"},
+		"where a state folder is":              {tree: "repo/.git/,repo/sub/.tidemark/", wd: "repo/sub/deep", want: "repo/sub"},
+		"at the outermost module":              {tree: "src/go.mod,src/bench/go.mod", wd: "src/bench", want: "src"},
+		"in the working directory for want of": {tree: "", wd: "plain", want: "plain"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			for _, entry := range append(strings.Split(c.tree, ","), c.wd+"/") {
+				path := filepath.Join(root, entry)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if strings.HasSuffix(entry, "/") {
+					if err := os.MkdirAll(path, 0o755); err != nil {
+						t.Fatal(err)
+					}
+				} else if entry != "" {
+					if err := os.WriteFile(path, nil, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got, err := stateDir(filepath.Join(root, c.wd))
+			if want := filepath.Join(root, c.want, stateName); err != nil || got != want {
+				t.Errorf("found %s, %v; want %s", got, err, want)
+			}
+		})
+	}
+}
