@@ -26,8 +26,11 @@ type Journal struct {
 	limits    Limits
 }
 
-// New returns a journal.
+// New returns a journal. The error reports limits beyond what Postgres can hold.
 func New(cfg Config) (*Journal, error) {
+	if err := cfg.Limits.check(); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
 	return &Journal{catalogue: cfg.Catalogue, limits: cfg.Limits.withDefaults()}, nil
 }
 
@@ -137,9 +140,8 @@ func (e Expect) argument() *int64 {
 
 // encode checks events and writes them as the JSON document that tidemark.append reads.
 func (j *Journal) encode(campaignID string, events []Event) (string, error) {
-	if n := len(events); n > j.limits.EventsPerCall {
-		return "", &InvalidEventError{Campaign: campaignID, Index: j.limits.EventsPerCall, Field: "call", Reason: fmt.Sprintf(
-			"has %d events, the limit is %d: append them in several calls", n, j.limits.EventsPerCall)}
+	if err := validateCall(j.limits, Batch{CampaignID: campaignID, Events: events}); err != nil {
+		return "", err
 	}
 	size := 2
 	for i := range events {
@@ -150,15 +152,15 @@ func (j *Journal) encode(campaignID string, events []Event) (string, error) {
 }
 
 func (j *Journal) encodeAll(batches []Batch) (doc string, n int, err error) {
+	if err := validateCall(j.limits, batches...); err != nil {
+		return "", 0, err
+	}
 	buf := []byte{'['}
 	for _, b := range batches {
 		if len(b.Events) == 0 {
 			continue
 		}
-		if n += len(b.Events); n > j.limits.EventsPerCall {
-			return "", 0, &InvalidEventError{Campaign: b.CampaignID, Index: 0, Field: "call", Reason: fmt.Sprintf(
-				"has more than %d events: append them in several calls", j.limits.EventsPerCall)}
-		}
+		n += len(b.Events)
 		if len(buf) > 1 {
 			buf = append(buf, ',')
 		}
@@ -178,10 +180,7 @@ func (j *Journal) encodeEvents(buf []byte, campaignID string, events []Event) ([
 	buf = append(buf, '[')
 	for i := range events {
 		e := events[i] // a copy: the catalogue fills it in
-		if err := j.catalogue.prepare(&e); err != nil {
-			return nil, fmt.Errorf("event %d of campaign %q: %w", i, campaignID, err)
-		}
-		if err := validate(campaignID, i, &e, j.limits); err != nil {
+		if err := j.catalogue.admit(campaignID, i, &e, j.limits); err != nil {
 			return nil, err
 		}
 		if i > 0 {

@@ -1,0 +1,152 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// EventType describes a type of event to a [Catalogue]. Only Name is required.
+type EventType struct {
+	Name    string           // the current name
+	Aliases []string         // names it had before; events stored under them are read under the current one
+	Version int              // the current version of the payload's shape, from 1; zero: 1
+	Intent  Intent           // what its events are for; zero: ProjectionAndReplay
+	Upcast  map[int]Upcaster // from the version that is the key to the next one; no gap up to Version
+	Schema  json.RawMessage  // a JSON Schema that payloads of the current version must meet; nil: none
+}
+
+// Catalogue knows the types of events: their current names, versions and shapes. Append uses it to fill in what an event leaves open
+// and to refuse what does not fit; readers use it to see old events in their current shape.
+//
+// It never changes and is safe for concurrent use. A nil Catalogue works: it knows no type and accepts all.
+type Catalogue struct {
+	types         map[string]*catalogued // by current name and by alias
+	refuseUnknown bool
+}
+
+// catalogued is an [EventType] made ready for use.
+type catalogued struct {
+	name    string
+	names   []string // the current name, then the aliases
+	version int
+	oldest  int // the lowest version that the upcasters lead on from
+	intent  Intent
+	upcast  map[int]Upcaster
+	schema  *payloadSchema // nil: none
+}
+
+// NewCatalogue makes a catalogue of types. The error reports every mistake in them. Types it does not know are accepted at append;
+// see [Catalogue.RefuseUnknown].
+func NewCatalogue(types ...EventType) (*Catalogue, error) {
+	c := &Catalogue{types: make(map[string]*catalogued, len(types))}
+	var mistakes []error
+	for i := range types {
+		for _, mistake := range c.add(&types[i]) {
+			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", shortened(types[i].Name), mistake.err))
+		}
+	}
+	if len(mistakes) > 0 {
+		return nil, fmt.Errorf("event catalogue: %w", errors.Join(mistakes...))
+	}
+	return c, nil
+}
+
+// RefuseUnknown answers a catalogue like c that refuses, at append, events of types it does not know. Reads stay as they are:
+// what the journal holds can be read.
+func (c *Catalogue) RefuseUnknown() *Catalogue {
+	strict := Catalogue{refuseUnknown: true}
+	if c != nil {
+		strict.types = c.types
+	}
+	return &strict
+}
+
+// Names answers every name under which events of type t may be stored: its current name first, then its aliases. t may be any of
+// them. A type the catalogue does not know has one name.
+func (c *Catalogue) Names(t string) []string {
+	if known := c.find(t); known != nil {
+		return slices.Clone(known.names)
+	}
+	return []string{t}
+}
+
+func (c *Catalogue) find(name string) *catalogued {
+	if c == nil {
+		return nil
+	}
+	return c.types[name]
+}
+
+// typeMistake is what is wrong with one field of an [EventType], named as in catalogue.yaml.
+type typeMistake struct {
+	field string
+	err   error
+}
+
+// add takes in a type and answers what is wrong with it.
+func (c *Catalogue) add(t *EventType) (mistakes []typeMistake) {
+	wrong := func(field, format string, args ...any) {
+		mistakes = append(mistakes, typeMistake{field, fmt.Errorf(format, args...)})
+	}
+	known := &catalogued{
+		name:    t.Name,
+		names:   append([]string{t.Name}, t.Aliases...),
+		version: max(t.Version, 1),
+		intent:  t.Intent,
+		upcast:  maps.Clone(t.Upcast),
+	}
+	if known.intent == "" {
+		known.intent = ProjectionAndReplay
+	}
+	for i, name := range known.names {
+		field := "aliases"
+		if i == 0 {
+			field = "name"
+		}
+		if reason := checkName(name, maxNameBytes, ""); reason != "" {
+			wrong(field, "a name %s", reason)
+		} else if other, taken := c.types[name]; taken {
+			wrong(field, "the name %s belongs to %s already: a name leads to one type", shortened(name), shortened(other.name))
+		} else {
+			c.types[name] = known
+		}
+	}
+	if t.Version < 0 {
+		wrong("version", "version is %d: versions count from 1", t.Version)
+	}
+	if !t.Intent.known() {
+		wrong("intent", "intent is %s: it must be %s, %s or %s", shortened(string(t.Intent)), ProjectionAndReplay, ReplayOnly, AuditOnly)
+	}
+	for _, mistake := range known.checkUpcasters() {
+		wrong("upcast", "%w", mistake)
+	}
+	if len(t.Schema) > 0 {
+		var err error
+		if known.schema, err = compileSchema(t.Name, t.Schema); err != nil {
+			wrong("schema", "schema: %w", err)
+		}
+	}
+	return mistakes
+}
+
+// checkUpcasters finds the oldest version that can be read, and upcasters that lead nowhere.
+func (t *catalogued) checkUpcasters() (mistakes []error) {
+	t.oldest = t.version
+	for t.upcast[t.oldest-1] != nil {
+		t.oldest--
+	}
+	for _, from := range slices.Sorted(maps.Keys(t.upcast)) {
+		switch {
+		case from < 1 || from >= t.version:
+			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d: upcasters start from versions below the current one, which is %d", from, t.version))
+		case t.upcast[from] == nil:
+			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d is nil", from))
+		case from < t.oldest:
+			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d leads nowhere: the one from version %d is missing", from, t.oldest-1))
+		}
+	}
+	return mistakes
+}

@@ -1,0 +1,114 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// ErrUnknownVersion is matched by every [UnknownVersionError].
+var ErrUnknownVersion = errors.New("unknown version of an event")
+
+// UnknownVersionError says that [Catalogue.Current] cannot bring an event to the current version of its type.
+type UnknownVersionError struct {
+	Campaign string
+	Seq      int64
+	Type     string
+	Version  int // the event's
+	Oldest   int // the lowest version that the catalogue can read
+	Current  int // the highest
+}
+
+// Error names the event, both versions and the remedy.
+func (e *UnknownVersionError) Error() string {
+	remedy := "add the missing upcasters to the catalogue"
+	if e.Version > e.Current {
+		remedy = "deploy the catalogue of the program that wrote it"
+	}
+	return fmt.Sprintf("event %d of campaign %s is %s version %d, the catalogue reads %d … %d: %s",
+		e.Seq, shortened(e.Campaign), shortened(e.Type), e.Version, e.Oldest, e.Current, remedy)
+}
+
+// Is reports whether target is [ErrUnknownVersion].
+func (e *UnknownVersionError) Is(target error) bool { return target == ErrUnknownVersion }
+
+// admit validates an event of a call and fills in what the catalogue knows. It is the whole check before the round trip. l must
+// have its defaults filled in; e must be the journal's own copy.
+func (c *Catalogue) admit(campaignID string, index int, e *Event, l Limits) error {
+	if err := validate(campaignID, index, e, l); err != nil {
+		return err
+	}
+	err := c.prepare(e)
+	var invalid *InvalidEventError
+	if errors.As(err, &invalid) {
+		invalid.Campaign, invalid.Index = campaignID, index
+	}
+	return err
+}
+
+// prepare fills in the event's version and intent, replaces an alias by the current name, and checks the payload against the schema. An
+// event of an older version is stored as it is; it is its current shape that must meet the schema. The error is an
+// [InvalidEventError] without campaign and index.
+func (c *Catalogue) prepare(e *Event) error {
+	t := c.find(e.Type)
+	if t == nil {
+		if c != nil && c.refuseUnknown {
+			return &InvalidEventError{Type: e.Type, Field: "type", Reason: "is not in the event catalogue, which refuses unknown types: add it there, or accept unknown types"}
+		}
+		e.fillIn(1, ProjectionAndReplay)
+		return nil
+	}
+	given := e.Type
+	e.Type = t.name
+	e.fillIn(t.version, t.intent)
+	if e.Version > t.version || e.Version < t.oldest {
+		return &InvalidEventError{Type: given, Field: "version", Reason: fmt.Sprintf("is %d, the catalogue knows %d … %d: write version %d, or extend the catalogue",
+			e.Version, t.oldest, t.version, t.version)}
+	}
+	payload, err := t.upcastPayload(e.Payload, e.Version)
+	if err != nil {
+		return &InvalidEventError{Type: given, Field: "payload", Reason: fmt.Sprintf("is not what version %d should be: %v", e.Version, err)}
+	}
+	if t.schema == nil {
+		return nil
+	}
+	if reason := t.schema.check(payload); reason != "" {
+		return &InvalidEventError{Type: given, Field: "payload", Reason: reason}
+	}
+	return nil
+}
+
+// fillIn sets the version and the intent where the event leaves them open.
+func (e *Event) fillIn(version int, intent Intent) {
+	if e.Version == 0 {
+		e.Version = version
+	}
+	if e.Intent == "" {
+		e.Intent = intent
+	}
+}
+
+// Current answers the event as its type is today: under its current name, its payload brought to the current version. e's own payload
+// is left alone. Events of types that are not in the catalogue come back as they are, and so do, at the cost of one look-up,
+// those that are current already. A version that the catalogue cannot read is an [UnknownVersionError]; an upcaster's error comes back
+// wrapped.
+func (c *Catalogue) Current(e Event) (Event, error) {
+	t := c.find(e.Type)
+	if t == nil {
+		return e, nil
+	}
+	switch {
+	case e.Version == t.version:
+		e.Type = t.name
+		return e, nil
+	case e.Version > t.version || e.Version < t.oldest:
+		return e, &UnknownVersionError{Campaign: e.CampaignID, Seq: e.Seq, Type: e.Type, Version: e.Version, Oldest: t.oldest, Current: t.version}
+	}
+	payload, err := t.upcastPayload(e.Payload, e.Version)
+	if err != nil {
+		return e, fmt.Errorf("event %d of campaign %s: %w", e.Seq, shortened(e.CampaignID), err)
+	}
+	e.Type, e.Version, e.Payload = t.name, t.version, payload
+	e.decoded = new(atomic.Value)
+	return e, nil
+}

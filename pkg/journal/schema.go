@@ -1,0 +1,149 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// payloadSchema checks payloads of one event type. It is safe for concurrent use.
+type payloadSchema struct {
+	eventType string
+	compiled  *jsonschema.Schema
+}
+
+// compileSchema reads a JSON Schema, draft 2020-12 unless its $schema names another. The keyword "format" is asserted. References
+// lead nowhere but into the schema itself and to the drafts' own metaschemas: no file is read and no network used.
+func compileSchema(eventType string, source json.RawMessage) (*payloadSchema, error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
+	if err != nil {
+		return nil, fmt.Errorf("not valid JSON: %w", err)
+	}
+	location := "event:///" + url.PathEscape(eventType)
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	compiler.AssertFormat()
+	if err := compiler.AddResource(location, document); err != nil {
+		return nil, err
+	}
+	compiled, err := compiler.Compile(location)
+	var invalid *jsonschema.SchemaValidationError
+	var breach *jsonschema.ValidationError
+	switch {
+	case errors.As(err, &invalid) && errors.As(invalid.Err, &breach):
+		return nil, errors.New(describeBreach(breach))
+	case err != nil:
+		return nil, err
+	}
+	return &payloadSchema{eventType: eventType, compiled: compiled}, nil
+}
+
+// noLoader refuses what a schema refers to outside itself.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("schemas are never loaded from elsewhere: copy the definition into $defs and refer to it as #/$defs/name")
+}
+
+// check answers what is wrong with a payload, or nothing.
+func (s *payloadSchema) check(payload json.RawMessage) (reason string) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(payload))
+	if err != nil {
+		return "is not valid JSON"
+	}
+	err = s.compiled.Validate(document)
+	var breach *jsonschema.ValidationError
+	switch {
+	case errors.As(err, &breach):
+		return fmt.Sprintf("breaks the schema of %s: %s", s.eventType, describeBreach(breach))
+	case err != nil:
+		return fmt.Sprintf("breaks the schema of %s: %v", s.eventType, err)
+	default:
+		return ""
+	}
+}
+
+// describeBreach names the first few places at fault, and never a value found there.
+func describeBreach(breach *jsonschema.ValidationError) string {
+	const most = 3
+	leaves := breachLeaves(breach, nil)
+	var said []string
+	for _, leaf := range leaves[:min(len(leaves), most)] {
+		at := "the document"
+		if len(leaf.InstanceLocation) > 0 {
+			at = "/" + strings.Join(leaf.InstanceLocation, "/")
+		}
+		said = append(said, at+" "+describeKind(leaf.ErrorKind))
+	}
+	if more := len(leaves) - len(said); more > 0 {
+		said = append(said, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(said, "; ")
+}
+
+// breachLeaves collects the errors that have no cause of their own. Of a choice it says only that nothing matched: why each
+// branch did not would bury the rest.
+func breachLeaves(breach *jsonschema.ValidationError, leaves []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+	switch breach.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf:
+		return append(leaves, breach)
+	}
+	if len(breach.Causes) == 0 {
+		return append(leaves, breach)
+	}
+	for _, cause := range breach.Causes {
+		leaves = breachLeaves(cause, leaves)
+	}
+	return leaves
+}
+
+func describeKind(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Type:
+		return fmt.Sprintf("must be %s, is %s", strings.Join(k.Want, " or "), k.Got)
+	case *kind.Required:
+		return "lacks " + strings.Join(k.Missing, ", ")
+	case *kind.AdditionalProperties:
+		names := make([]string, len(k.Properties))
+		for i, name := range k.Properties {
+			names[i] = shortened(name)
+		}
+		return "has unknown fields " + strings.Join(names[:min(len(names), 3)], ", ")
+	case *kind.PropertyNames:
+		return "has a field with a name that is not allowed, " + shortened(k.Property)
+	case *kind.Pattern:
+		return fmt.Sprintf("does not match the pattern %s", k.Want)
+	case *kind.Format:
+		return fmt.Sprintf("is not a valid %s", k.Want)
+	case *kind.Minimum:
+		return "must be at least " + number(k.Want)
+	case *kind.Maximum:
+		return "must be at most " + number(k.Want)
+	case *kind.ExclusiveMinimum:
+		return "must be more than " + number(k.Want)
+	case *kind.ExclusiveMaximum:
+		return "must be less than " + number(k.Want)
+	case *kind.MultipleOf:
+		return "must be a multiple of " + number(k.Want)
+	case *kind.AnyOf:
+		return "fits none of the alternatives"
+	case *kind.OneOf:
+		return "does not fit exactly one of the alternatives"
+	default:
+		return "fails: " + k.LocalizedString(message.NewPrinter(language.English))
+	}
+}
+
+func number(r *big.Rat) string {
+	f, _ := r.Float64()
+	return fmt.Sprint(f)
+}

@@ -1,0 +1,83 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// Upcaster turns a payload of one version into the next version's. It must be a pure function: the same answer each time, no
+// change to the bytes it is given, safe for concurrent use. It may be written by hand or built from
+// [Rename], [Move], [Default], [Remove] and [Chain].
+type Upcaster func(payload json.RawMessage) (json.RawMessage, error)
+
+// Rename renames a field where it stands: Rename("stats.hp", "hit_points") gives stats.hit_points. A payload without the field
+// stays as it is; one that has both is an error. It panics if path or name is malformed.
+func Rename(path, name string) Upcaster { return must(renameEdit(path, name)).upcast }
+
+// Move moves a field to another place, and creates the objects on the way there. A payload without the field stays as it is;
+// one that has both is an error. It panics if a path is malformed.
+func Move(from, to string) Upcaster { return must(moveEdit(from, to)).upcast }
+
+// Default sets a field that is absent, and creates the objects on the way there. A field that is null counts as present. value
+// is anything that encoding/json can write. It panics if the path is malformed or the value cannot be written.
+func Default(path string, value any) Upcaster { return must(defaultEdit(path, value)).upcast }
+
+// Remove removes fields. Those that are absent are no error. It panics if a path is malformed.
+func Remove(paths ...string) Upcaster { return must(removeEdit(paths...)).upcast }
+
+// Chain runs upcasters one after another, as one step from a version to the next.
+func Chain(upcasters ...Upcaster) Upcaster {
+	return func(payload json.RawMessage) (json.RawMessage, error) {
+		var err error
+		for _, upcast := range upcasters {
+			if payload, err = upcast(payload); err != nil {
+				return nil, err
+			}
+		}
+		return payload, nil
+	}
+}
+
+func must(e edit, err error) edit {
+	if err != nil {
+		panic(fmt.Sprintf("journal: %v", err))
+	}
+	return e
+}
+
+// upcastPayload runs the upcasters of t from version up to the current one. What each returns must be a JSON object.
+func (t *catalogued) upcastPayload(payload json.RawMessage, version int) (json.RawMessage, error) {
+	if len(payload) == 0 {
+		payload = json.RawMessage("{}")
+	}
+	for ; version < t.version; version++ {
+		next, err := callUpcaster(t.upcast[version], payload)
+		if err != nil {
+			return nil, fmt.Errorf("upcast %s from version %d to %d: %w", t.name, version, version+1, err)
+		}
+		payload = next
+	}
+	return payload, nil
+}
+
+// callUpcaster turns a panic of the user's code into an error: it must cost one event, not the process.
+func callUpcaster(upcast Upcaster, payload json.RawMessage) (next json.RawMessage, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the upcaster panicked: %v\n%s", r, debug.Stack())
+		}
+	}()
+	next, err = upcast(payload)
+	if err != nil {
+		return nil, err
+	}
+	if _, fault := scanObject(next, upcastDepth); fault.problem != jsonFine {
+		return nil, errors.New("the upcaster's result " + fault.reason(upcastDepth))
+	}
+	return next, nil
+}
+
+// upcastDepth bounds the nesting of what an upcaster returns; it is the highest limit an append can have.
+const upcastDepth = 1000

@@ -1,0 +1,229 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// object is a JSON object of which only the fields on the way to an edit are decoded.
+type object map[string]json.RawMessage
+
+// edit changes the fields of a payload. Several edits share one decoding and one encoding.
+type edit func(object) error
+
+// upcast is the edit as an [Upcaster].
+func (e edit) upcast(payload json.RawMessage) (json.RawMessage, error) {
+	o, err := decodeObject(payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := e(o); err != nil {
+		return nil, err
+	}
+	return encodeJSON(o)
+}
+
+// inOrder is one edit that does them all.
+func inOrder(edits []edit) edit {
+	return func(o object) error {
+		for _, e := range edits {
+			if err := e(o); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func renameEdit(path, name string) (edit, error) {
+	from, err := parsePath(path)
+	if err != nil {
+		return nil, fmt.Errorf("rename: %w", err)
+	}
+	field, err := parsePath(name)
+	if err != nil {
+		return nil, fmt.Errorf("rename: %w", err)
+	}
+	if len(field) != 1 {
+		return nil, fmt.Errorf("rename: the new name %q has a dot: a renamed field stays where it is; to put it elsewhere, use move", name)
+	}
+	to := append(from[:len(from)-1:len(from)-1], field[0])
+	return transfer("rename", from, to)
+}
+
+func moveEdit(from, to string) (edit, error) {
+	source, err := parsePath(from)
+	if err != nil {
+		return nil, fmt.Errorf("move: %w", err)
+	}
+	target, err := parsePath(to)
+	if err != nil {
+		return nil, fmt.Errorf("move: %w", err)
+	}
+	return transfer("move", source, target)
+}
+
+func transfer(verb string, from, to fieldPath) (edit, error) {
+	if to.startsWith(from) {
+		return nil, fmt.Errorf("%s: %s cannot go to %s: a field cannot become itself or a part of itself", verb, from, to)
+	}
+	return func(o object) error {
+		var value json.RawMessage
+		err := o.at(from, false, func(parent object, name string) error {
+			value = parent[name]
+			delete(parent, name)
+			return nil
+		})
+		if err != nil || value == nil {
+			return err
+		}
+		return o.at(to, true, func(parent object, name string) error {
+			if _, there := parent[name]; there {
+				return fmt.Errorf("%s %s to %s: the payload has both: remove one of them first", verb, from, to)
+			}
+			parent[name] = value
+			return nil
+		})
+	}, nil
+}
+
+func defaultEdit(path string, value any) (edit, error) {
+	target, err := parsePath(path)
+	if err != nil {
+		return nil, fmt.Errorf("default: %w", err)
+	}
+	encoded, err := encodeJSON(value)
+	if err != nil {
+		return nil, fmt.Errorf("default: the value of %s: %w", target, err)
+	}
+	return func(o object) error {
+		return o.at(target, true, func(parent object, name string) error {
+			if _, there := parent[name]; !there {
+				parent[name] = encoded
+			}
+			return nil
+		})
+	}, nil
+}
+
+func removeEdit(paths ...string) (edit, error) {
+	var edits []edit
+	for _, path := range paths {
+		target, err := parsePath(path)
+		if err != nil {
+			return nil, fmt.Errorf("remove: %w", err)
+		}
+		edits = append(edits, func(o object) error {
+			return o.at(target, false, func(parent object, name string) error {
+				delete(parent, name)
+				return nil
+			})
+		})
+	}
+	return inOrder(edits), nil
+}
+
+// at calls change with the object that holds path's last field, and that field's name. Where the way there ends early it
+// creates the missing objects if told to, and otherwise calls nothing. It never replaces what stands in the way.
+func (o object) at(path fieldPath, create bool, change func(parent object, name string) error) error {
+	name := path[0]
+	if len(path) == 1 {
+		return change(o, name)
+	}
+	raw, there := o[name]
+	if !there {
+		if !create {
+			return nil
+		}
+		raw = json.RawMessage("{}")
+	}
+	child, err := decodeObject(raw)
+	switch {
+	case err != nil && !create:
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s on the way to %s: %w", fieldPath{name}, path, err)
+	}
+	if err := child.at(path[1:], create, change); err != nil {
+		return err
+	}
+	o[name], err = encodeJSON(child)
+	return err
+}
+
+// fieldPath is the names on the way to a field.
+type fieldPath []string
+
+// parsePath reads "hp" or "stats.hp"; a dot inside a name is written \. and a backslash \\.
+func parsePath(s string) (fieldPath, error) {
+	var path fieldPath
+	var name strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && i+1 < len(s) && (s[i+1] == '.' || s[i+1] == '\\'):
+			i++
+			name.WriteByte(s[i])
+		case c == '\\':
+			return nil, fmt.Errorf("field %q has a stray backslash: write \\. for a dot in a name and \\\\ for a backslash", s)
+		case c == '.':
+			path = append(path, name.String())
+			name.Reset()
+		default:
+			name.WriteByte(c)
+		}
+	}
+	path = append(path, name.String())
+	for _, name := range path {
+		if name == "" {
+			return nil, fmt.Errorf("field %q has an empty name: write it like \"hp\" or \"stats.hp\"", s)
+		}
+	}
+	return path, nil
+}
+
+// String is the path as [parsePath] reads it.
+func (p fieldPath) String() string {
+	escape := strings.NewReplacer(`\`, `\\`, `.`, `\.`)
+	names := make([]string, len(p))
+	for i, name := range p {
+		names[i] = escape.Replace(name)
+	}
+	return strings.Join(names, ".")
+}
+
+func (p fieldPath) startsWith(q fieldPath) bool {
+	if len(p) < len(q) {
+		return false
+	}
+	for i := range q {
+		if p[i] != q[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func decodeObject(data json.RawMessage) (object, error) {
+	var o object
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil, errors.New("it is no JSON object")
+	}
+	if o == nil {
+		return nil, errors.New("it is null, and no JSON object")
+	}
+	return o, nil
+}
+
+// encodeJSON is json.Marshal without the escapes that are meant for HTML.
+func encodeJSON(value any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

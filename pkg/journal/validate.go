@@ -1,0 +1,145 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// validate checks an event against the limits and against what Postgres can store, before the round trip. l must have its
+// defaults filled in. The error is an [InvalidEventError]; a good event costs no allocation.
+func validate(campaignID string, index int, e *Event, l Limits) error {
+	field, reason := checkEvent(campaignID, e, l)
+	if reason == "" {
+		return nil
+	}
+	return &InvalidEventError{Campaign: campaignID, Index: index, Type: e.Type, Field: field, Reason: reason}
+}
+
+// validateCall checks what holds for the events of a call together. l must have its defaults filled in.
+func validateCall(l Limits, batches ...Batch) error {
+	var events, size int
+	for i := range batches {
+		b := &batches[i]
+		events += len(b.Events)
+		for j := range b.Events {
+			size += len(b.Events[j].Payload) + len(b.Events[j].Metadata)
+		}
+		reason := ""
+		switch {
+		case events > l.EventsPerCall:
+			reason = fmt.Sprintf("number more than %d in one call (Limits.EventsPerCall): append them in several calls, which may share a transaction", l.EventsPerCall)
+		case size > l.CallBytes:
+			reason = fmt.Sprintf("hold more than %d bytes of payload and metadata in one call (Limits.CallBytes): append them in several calls, which may share a transaction", l.CallBytes)
+		default:
+			continue
+		}
+		return &InvalidEventError{Campaign: b.CampaignID, Index: -1, Field: "events", Reason: reason}
+	}
+	return nil
+}
+
+func checkEvent(campaignID string, e *Event, l Limits) (field, reason string) {
+	if reason = checkName(campaignID, l.CampaignIDBytes, "Limits.CampaignIDBytes"); reason != "" {
+		return "campaign_id", reason
+	}
+	if reason = checkName(e.Type, maxNameBytes, ""); reason != "" {
+		return "type", reason
+	}
+	if reason = checkText(e.AggregateType, maxNameBytes, ""); reason != "" {
+		return "aggregate_type", reason
+	}
+	if reason = checkText(e.AggregateID, maxNameBytes, ""); reason != "" {
+		return "aggregate_id", reason
+	}
+	if reason = checkText(e.Actor, maxNameBytes, ""); reason != "" {
+		return "actor", reason
+	}
+	switch {
+	case e.Version < 0 || e.Version > math.MaxInt32:
+		return "version", fmt.Sprintf("is %d: it counts from 1; 0 takes the catalogue's", e.Version)
+	case !e.Intent.known():
+		return "intent", fmt.Sprintf("is %s: it must be %s, %s or %s; empty takes the catalogue's", shortened(string(e.Intent)), ProjectionAndReplay, ReplayOnly, AuditOnly)
+	case !e.OccurredAt.IsZero() && (e.OccurredAt.UTC().Year() < 1 || e.OccurredAt.UTC().Year() > 9999):
+		return "occurred_at", fmt.Sprintf("is in the year %d: it must be in 1 … 9999", e.OccurredAt.UTC().Year())
+	}
+	if field, reason = checkTags(e.Tags, l); reason != "" {
+		return field, reason
+	}
+	if reason = checkJSON(e.Payload, l.PayloadBytes, "Limits.PayloadBytes", l.PayloadDepth); reason != "" {
+		return "payload", reason
+	}
+	return "metadata", checkJSON(e.Metadata, l.MetadataBytes, "Limits.MetadataBytes", l.PayloadDepth)
+}
+
+// known reports whether i is one of the intents or, for the catalogue to decide, empty.
+func (i Intent) known() bool {
+	switch i {
+	case "", ProjectionAndReplay, ReplayOnly, AuditOnly:
+		return true
+	default:
+		return false
+	}
+}
+
+// checkName checks text that must not be empty.
+func checkName(s string, limit int, setting string) string {
+	if s == "" {
+		return "is empty: it is required"
+	}
+	return checkText(s, limit, setting)
+}
+
+// checkText checks a value against a limit, and against what Postgres' text can hold. setting names the limit if it can be set.
+func checkText(s string, limit int, setting string) string {
+	switch {
+	case len(s) > limit && setting == "":
+		return fmt.Sprintf("%s is longer than %d bytes: use a shorter one", shortened(s), limit)
+	case len(s) > limit:
+		return fmt.Sprintf("%s is longer than %d bytes (%s): use a shorter one", shortened(s), limit, setting)
+	case strings.IndexByte(s, 0) >= 0:
+		return shortened(s) + " holds a NUL character, which Postgres cannot store: remove it"
+	case !utf8.ValidString(s):
+		return shortened(s) + " is not valid UTF-8: encode it as UTF-8"
+	default:
+		return ""
+	}
+}
+
+func checkTags(tags []string, l Limits) (field, reason string) {
+	if len(tags) > l.Tags {
+		return "tags", fmt.Sprintf("are %d, the limit is %d (Limits.Tags): move what nobody filters by to the metadata", len(tags), l.Tags)
+	}
+	for i, tag := range tags {
+		if reason = checkName(tag, l.TagBytes, "Limits.TagBytes"); reason == "" && slices.Contains(tags[:i], tag) {
+			reason = shortened(tag) + " is there twice: give each tag once"
+		}
+		if reason != "" {
+			return fmt.Sprintf("tags[%d]", i), reason
+		}
+	}
+	return "", ""
+}
+
+// checkJSON checks a payload or metadata; none at all stands for the empty object.
+func checkJSON(data json.RawMessage, limit int, setting string, depth int) string {
+	if len(data) == 0 {
+		return ""
+	}
+	if len(data) > limit {
+		return fmt.Sprintf("is %d bytes long, the limit is %d (%s): keep large content elsewhere and append a reference to it", len(data), limit, setting)
+	}
+	printed, fault := scanObject(data, depth)
+	switch {
+	case fault.problem != jsonFine:
+		return fault.reason(depth)
+	case printed > limit:
+		return fmt.Sprintf("is up to %d bytes long as Postgres prints it (spaces after commas and colons, exponents written out), the limit is %d (%s): "+
+			"keep large content elsewhere and append a reference to it", printed, limit, setting)
+	default:
+		return ""
+	}
+}
