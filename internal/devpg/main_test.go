@@ -41,9 +41,10 @@ func hold(dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stdout, server.URL())
-	_, err = io.Copy(io.Discard, os.Stdin)
-	if err != nil {
+	if _, err := fmt.Fprintln(os.Stdout, server.URL()); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
 	return server.Close()

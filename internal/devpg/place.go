@@ -36,7 +36,7 @@ func place(dir, name string, as *syscall.Credential) (home string, err error) {
 // elsewhere makes a folder that the user can reach. /var/tmp comes first because it outlives a reboot.
 func elsewhere(as *syscall.Credential) (string, error) {
 	if err := reachable("/", as); err != nil {
-		return "", fmt.Errorf("Postgres refuses to run as root, and starting a process as user id %d does not work: %w", as.Uid, err)
+		return "", fmt.Errorf("run as an unprivileged user, since Postgres refuses to be root: user id %d: %w", as.Uid, err)
 	}
 	tried := []string{"/var/tmp", os.TempDir(), "/tmp"}
 	for _, parent := range tried {
@@ -49,7 +49,7 @@ func elsewhere(as *syscall.Credential) (string, error) {
 		}
 		_ = os.Remove(home)
 	}
-	return "", fmt.Errorf("Postgres refuses to run as root, and user id %d reaches neither the state folder nor %s: run as another user, or set %s",
+	return "", fmt.Errorf("find a folder for the cluster: Postgres refuses to be root, and user id %d reaches neither the state folder nor %s: run as another user, or set %s",
 		as.Uid, strings.Join(tried, ", "), urlEnv)
 }
 

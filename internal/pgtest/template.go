@@ -116,7 +116,9 @@ func schemaHash(fsys fs.FS) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("read the migrations: %w", err)
 		}
-		fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
+		if _, err := fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content); err != nil {
+			return "", err
+		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8]), nil
 }

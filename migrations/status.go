@@ -1,0 +1,141 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+)
+
+// Querier is what reading the schema's version needs: a pool, a connection or a transaction of pgx.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Migration is one step of the schema.
+type Migration struct {
+	Version int64 `json:"version"`
+	// Name is the file's name; empty for a version that the database has and this program does not know.
+	Name string `json:"name"`
+	// AppliedAt is when the database took the step; nil when it has not.
+	AppliedAt *time.Time `json:"applied_at"`
+}
+
+// Status answers all migrations that this program or the database knows, in order. It changes nothing.
+func Status(ctx context.Context, databaseURL string) (status []Migration, err error) {
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("migration status: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	done, err := applied(ctx, conn)
+	if err != nil {
+		return nil, fmt.Errorf("migration status: %w", err)
+	}
+	all, err := known()
+	if err != nil {
+		return nil, fmt.Errorf("migration status: %w", err)
+	}
+	for _, step := range done {
+		at, found := slices.BinarySearchFunc(all, step.Version, byVersion)
+		if !found {
+			all = slices.Insert(all, at, Migration{Version: step.Version})
+		}
+		all[at].AppliedAt = &step.AppliedAt
+	}
+	return all, nil
+}
+
+// VersionError says that the database's schema is not the one that this program was built for.
+type VersionError struct {
+	// Database is the version of the schema, 0 when there is none.
+	Database int64
+	// Program is the version that the program needs.
+	Program int64
+}
+
+func (e *VersionError) Error() string {
+	switch {
+	case e.Database == 0:
+		return fmt.Sprintf("the database has no Tidemark schema and this program needs version %d: run `migrate up`", e.Program)
+	case e.Database < e.Program:
+		return fmt.Sprintf("the database's schema is at version %d and this program needs %d: run `migrate up`", e.Database, e.Program)
+	default:
+		return fmt.Sprintf("the database's schema is at version %d and this program knows %d: use a newer program", e.Database, e.Program)
+	}
+}
+
+// Check compares the schema's version with the program's; when they differ the error is a [*VersionError].
+func Check(ctx context.Context, db Querier) error {
+	all, err := known()
+	if err != nil {
+		return fmt.Errorf("check the schema's version: %w", err)
+	}
+	done, err := applied(ctx, db)
+	if err != nil {
+		return fmt.Errorf("check the schema's version: %w", err)
+	}
+	result := VersionError{Program: all[len(all)-1].Version}
+	if len(done) > 0 {
+		result.Database = done[len(done)-1].Version
+	}
+	if result.Database != result.Program {
+		return &result
+	}
+	return nil
+}
+
+// known answers the migrations of this program in order.
+func known() ([]Migration, error) {
+	names, err := fs.Glob(FS, "*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var all []Migration
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: %w", name, err)
+		}
+		all = append(all, Migration{Version: version, Name: name})
+	}
+	slices.SortFunc(all, func(a, b Migration) int { return byVersion(a, b.Version) })
+	return all, nil
+}
+
+func byVersion(m Migration, version int64) int { return int(m.Version - version) }
+
+const (
+	// Found like goose's own statements find it: through the search path. Takes no lock that others notice.
+	hasVersions = `SELECT to_regclass('goose_db_version') IS NOT NULL`
+	// The table has a row a migration, and one for version 0, which is none. Its time is local to the session that wrote it.
+	selectVersions = `
+		SELECT version_id AS version, max(tstamp AT TIME ZONE current_setting('TimeZone')) AS applied_at
+		FROM goose_db_version WHERE is_applied AND version_id > 0
+		GROUP BY version_id ORDER BY version_id`
+)
+
+type appliedStep struct {
+	Version   int64
+	AppliedAt time.Time
+}
+
+// applied answers what the database has taken, in order; nothing when goose was never there.
+func applied(ctx context.Context, db Querier) ([]appliedStep, error) {
+	rows, err := db.Query(ctx, hasVersions)
+	if err != nil {
+		return nil, err
+	}
+	if there, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool]); err != nil || !there {
+		return nil, err
+	}
+	if rows, err = db.Query(ctx, selectVersions); err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[appliedStep])
+}
