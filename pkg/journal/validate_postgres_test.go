@@ -82,7 +82,9 @@ func TestAppendAtTheLimits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	campaign := strings.Repeat("c", 256)
-	nested := func(depth int) []byte { return []byte(strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)) }
+	nested := func(depth int) []byte {
+		return []byte(strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth))
+	}
 
 	t.Run("stores an event that is as large as they allow", func(t *testing.T) {
 		t.Parallel()

@@ -1,0 +1,102 @@
+package journal_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// snippets answers the fenced blocks of docs/catalogue.md by language, in the order of the page.
+func snippets(t *testing.T) map[string][]string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/catalogue.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := map[string][]string{}
+	for i, part := range strings.Split(string(page), "```") {
+		if language, block, ok := strings.Cut(part, "\n"); ok && i%2 == 1 {
+			blocks[language] = append(blocks[language], block)
+		}
+	}
+	return blocks
+}
+
+// loadFolder is a snippet of docs/catalogue.md.
+func loadFolder(folder string) (*journal.Journal, error) {
+	catalogue, err := journal.LoadCatalogue(os.DirFS(folder), "catalogue.yaml")
+	if err != nil {
+		return nil, err
+	}
+	return journal.New(journal.Config{Catalogue: catalogue.RefuseUnknown()})
+}
+
+func TestCataloguePage(t *testing.T) {
+	t.Parallel()
+	blocks := snippets(t)
+	files := fstest.MapFS{
+		"catalogue.yaml":          {Data: []byte(blocks["yaml"][0])},
+		"schemas/note_added.json": {Data: []byte(blocks["json"][0])},
+	}
+
+	t.Run("shows a catalogue that loads and does what it says", func(t *testing.T) {
+		t.Parallel()
+		catalogue, err := journal.LoadCatalogue(files, "catalogue.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := journal.Event{Type: "char_created", Version: 1, Payload: []byte(`{"name":"Åsa","hp":12,"legacy_id":9}`)}
+		today, err := catalogue.Current(old)
+		if err != nil || string(today.Payload) != `{"name":"Åsa","stats":{"hit_points":12,"level":1}}` {
+			t.Errorf("got %s, %v", today.Payload, err)
+		}
+	})
+
+	t.Run("shows the mistakes of a catalogue as they are reported", func(t *testing.T) {
+		t.Parallel()
+		_, err := journal.LoadCatalogue(fstest.MapFS{"catalogue.yaml": {Data: []byte(blocks["yaml"][1])}}, "catalogue.yaml")
+		if want := strings.TrimSpace(blocks["text"][0]); err == nil || err.Error() != want {
+			t.Errorf("got\n%v\nwant\n%s", err, want)
+		}
+	})
+
+	t.Run("shows Go that compiles, because a test or an example holds it", func(t *testing.T) {
+		t.Parallel()
+		var sources strings.Builder
+		for _, name := range []string{"catalogue_example_test.go", "catalogue_docs_test.go"} {
+			source, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources.Write(source)
+		}
+		for _, block := range blocks["go"] {
+			indented := "\t" + strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n\t")
+			if !strings.Contains(sources.String(), indented) {
+				t.Errorf("no test holds\n%s", block)
+			}
+		}
+		if len(blocks["go"]) != 2 || len(blocks["yaml"]) != 2 {
+			t.Errorf("the page has %d blocks of Go and %d of YAML: adapt this test", len(blocks["go"]), len(blocks["yaml"]))
+		}
+	})
+
+	t.Run("shows how the file becomes a journal", func(t *testing.T) {
+		t.Parallel()
+		folder := t.TempDir()
+		if err := os.CopyFS(folder, files); err != nil {
+			t.Fatal(err)
+		}
+		events, err := loadFolder(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = events.Append(t.Context(), nil, "c1", journal.Any, journal.Event{Type: "unheard_of"})
+		if err == nil || !strings.Contains(err.Error(), "refuses unknown types") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

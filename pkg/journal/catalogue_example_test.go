@@ -1,0 +1,51 @@
+package journal_test
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func ExampleNewCatalogue() {
+	catalogue, err := journal.NewCatalogue(
+		journal.EventType{
+			Name:    "character_created",
+			Aliases: []string{"char_created"},
+			Version: 3,
+			Upcast: map[int]journal.Upcaster{
+				1: journal.Chain(journal.Rename("hp", "hit_points"), journal.Default("level", 1)),
+				2: func(payload json.RawMessage) (json.RawMessage, error) {
+					var p struct {
+						Name      string `json:"name"`
+						HitPoints int    `json:"hit_points"`
+						Level     int    `json:"level"`
+					}
+					if err := json.Unmarshal(payload, &p); err != nil {
+						return nil, err
+					}
+					return json.Marshal(map[string]any{"name": p.Name, "stats": map[string]int{"hit_points": p.HitPoints, "level": p.Level}})
+				},
+			},
+			Schema: json.RawMessage(`{
+				"type": "object",
+				"required": ["name", "stats"],
+				"properties": {"name": {"type": "string", "minLength": 1}, "stats": {"type": "object"}}
+			}`),
+		},
+		journal.EventType{Name: "dice_rolled", Intent: journal.ReplayOnly},
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// An event from the days when the type was called char_created and hit points were hp.
+	old := journal.Event{Type: "char_created", Version: 1, Payload: json.RawMessage(`{"name":"Åsa","hp":12}`)}
+	today, err := catalogue.Current(old)
+	fmt.Println(today.Type, today.Version, string(today.Payload), err)
+	fmt.Println(catalogue.Names("character_created"))
+	// Output:
+	// character_created 3 {"name":"Åsa","stats":{"hit_points":12,"level":1}} <nil>
+	// [character_created char_created]
+}
