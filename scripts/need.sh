@@ -10,6 +10,8 @@
 # started or left enabled by it. Where that is impossible it says what is missing and what follows.
 set -eu
 
+node_drivers=.tidemark/node
+
 say() { printf '%s\n' "$*" >&2; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -25,11 +27,10 @@ as_root() {
 	fi
 }
 
-can_install() { have apt-get && as_root true; }
-
-# apt_install PACKAGE... keeps apt-get from starting the packages' services, and Postgres' package from creating a cluster:
+# try_install PACKAGE... keeps apt-get from starting the packages' services, and Postgres' package from creating a cluster:
 # a server of ours under .tidemark/ is all that is wanted. Both settings are taken back at the end.
-apt_install() {
+try_install() {
+	have apt-get && as_root true || return 1
 	no_cluster=/etc/postgresql-common/createcluster.d/tidemark.conf
 	no_start=/usr/sbin/policy-rc.d
 	say "need: installing $* with apt-get"
@@ -37,7 +38,8 @@ apt_install() {
 		no_cluster=$1 no_start=$2
 		shift 2
 		ours=
-		clean() { rm -f "$no_cluster"; [ -z "$ours" ] || rm -f "$no_start"; }
+		log=
+		clean() { rm -f "$no_cluster" ${ours:+"$no_start"} ${log:+"$log"}; }
 		trap clean EXIT
 		trap "exit 1" HUP INT TERM
 		mkdir -p "${no_cluster%/*}"
@@ -47,16 +49,19 @@ apt_install() {
 			printf "#!/bin/sh\nexit 101\n" >"$no_start"
 			chmod 755 "$no_start"
 		fi
+		log=$(mktemp)
 		export DEBIAN_FRONTEND=noninteractive
-		apt-get -qq -o DPkg::Lock::Timeout=120 update
-		apt-get -qq -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$@" >/dev/null
+		if ! { apt-get -q -o DPkg::Lock::Timeout=120 update &&
+			apt-get -q -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$@"; } >"$log" 2>&1; then
+			cat "$log" >&2
+			exit 1
+		fi
 	' need "$no_cluster" "$no_start" "$@"
 }
 
 # postgres_bin prints the folder of a Postgres server's binaries; it looks where internal/devpg does.
 postgres_bin() {
 	for dir in \
-		"${TIDEMARK_POSTGRES_BIN:-}" \
 		"$(pg_config --bindir 2>/dev/null || true)" \
 		"$(command -v initdb 2>/dev/null | sed 's|/[^/]*$||')" \
 		/usr/lib/postgresql/*/bin \
@@ -72,15 +77,12 @@ postgres_bin() {
 }
 
 need_postgres() {
-	if postgres_bin >/dev/null; then
+	if [ -n "${TIDEMARK_POSTGRES_BIN:-}" ] || postgres_bin >/dev/null; then
 		return
 	fi
-	if can_install; then
-		apt_install postgresql
-	fi
-	if ! postgres_bin >/dev/null; then
-		say "need: no Postgres here and no way to install Debian's package (not root, no sudo without a password, or no apt-get);"
-		say "need: a server will be downloaded on first use. To use your own, set TIDEMARK_POSTGRES_BIN or TIDEMARK_DATABASE_URL."
+	if ! try_install postgresql || ! postgres_bin >/dev/null; then
+		say "need: no Postgres here, and Debian's package cannot be installed; a server will be downloaded on first use."
+		say "need: to use your own, set TIDEMARK_POSTGRES_BIN to its bin folder, or TIDEMARK_DATABASE_URL."
 	fi
 }
 
@@ -88,43 +90,32 @@ need_pgbouncer() {
 	if have pgbouncer || [ -x /usr/sbin/pgbouncer ]; then
 		return
 	fi
-	if can_install; then
-		apt_install pgbouncer
+	if try_install pgbouncer; then
 		as_root update-rc.d pgbouncer disable >/dev/null 2>&1 || true
 	else
-		say "need: pgbouncer is missing and cannot be installed from here; the test that uses it will fail. Install it with your package manager."
+		say "need: pgbouncer is missing; the test that uses it will fail. Install it with your package manager."
 	fi
 }
 
 need_cc() {
-	if have "$(go env CC)"; then
+	if have "$(go env CC)" || try_install gcc libc6-dev; then
 		return
 	fi
-	if can_install; then
-		apt_install gcc libc6-dev
-	else
-		say "need: the race detector needs a C compiler and there is none; install gcc, or run with RACE=0."
-		return 1
-	fi
+	say "need: the race detector needs a C compiler; install gcc, or run with RACE=0."
+	return 1
 }
 
 need_drivers() {
 	if have python3 && ! python3 -c 'import psycopg' 2>/dev/null && ! /usr/bin/python3 -c 'import psycopg' 2>/dev/null; then
-		if can_install; then
-			apt_install python3-psycopg
-		else
-			say "need: python3 has no psycopg; the docs' Python snippet will not be run. Install it with: pip install psycopg"
-		fi
+		try_install python3-psycopg || say "need: python3 has no psycopg; the docs' Python snippets will not be run. Install it with: pip install psycopg"
 	fi
-	if have node && ! NODE_PATH=.tidemark/node/node_modules:/usr/share/nodejs node -e 'require("pg")' 2>/dev/null; then
+	if have node && ! NODE_PATH=$node_drivers/node_modules:/usr/share/nodejs node -e 'require("pg")' 2>/dev/null; then
 		if have npm; then
-			say "need: installing node-postgres into .tidemark/node with npm"
-			npm install --silent --no-save --prefix .tidemark/node pg@8 >/dev/null
-		elif can_install; then
-			apt_install node-pg
+			say "need: installing node-postgres into $node_drivers with npm"
+			npm install --silent --no-save --prefix "$node_drivers" pg@8 >/dev/null
 		else
-			say "need: node has no pg; the docs' Node snippet will not be run. Install it with: npm install --prefix .tidemark/node pg"
-		fi
+			try_install node-pg
+		fi || say "need: node has no pg; the docs' Node snippets will not be run. Install it with: npm install --prefix $node_drivers pg"
 	fi
 }
 
