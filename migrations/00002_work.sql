@@ -1,6 +1,8 @@
 -- +goose Up
+-- A group is 'filing' until every campaign that was there before it has a work item.
 CREATE TABLE tidemark.consumer_groups (
     name          text COLLATE "C" PRIMARY KEY,
+    state         text NOT NULL DEFAULT 'filing' CHECK (state IN ('filing', 'ready')),
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 

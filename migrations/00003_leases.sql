@@ -207,14 +207,15 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.read_group(p_campaign_ids text[], p_after bigint[], p_until bigint[], p_events integer, p_bytes bigint)
     RETURNS TABLE (ord bigint, seq bigint, "position" bigint, event_id uuid, event_type text, event_version integer, intent tidemark.intent,
-        aggregate_type text, aggregate_id text, actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz, recorded_at timestamptz)
+        aggregate_type text, aggregate_id text, actor text, tags text[], payload jsonb, metadata jsonb, payload_bytes integer, occurred_at timestamptz,
+        recorded_at timestamptz)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY SELECT e.ord, e.seq, e.position, e.event_id, e.event_type, e.event_version, e.intent, e.aggregate_type, e.aggregate_id, e.actor, e.tags,
-        e.payload, e.metadata, e.occurred_at, e.recorded_at
+        e.payload, e.metadata, e.payload_bytes, e.occurred_at, e.recorded_at
     FROM (
         SELECT l.*, sum(l.payload_bytes) OVER (ORDER BY l.ord, l.seq ROWS UNBOUNDED PRECEDING) - l.payload_bytes AS before
         FROM (

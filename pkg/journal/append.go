@@ -199,8 +199,12 @@ func appendEvent(buf []byte, e *Event) []byte {
 	if e.Version > 1 {
 		buf = strconv.AppendInt(append(buf, `,"version":`...), int64(e.Version), 10)
 	}
+	intent := string(e.Intent)
+	if e.Intent == ProjectionAndReplay {
+		intent = "" // as tidemark.append has it
+	}
 	for _, f := range [...]struct{ name, value string }{
-		{`,"intent":`, string(e.Intent)}, {`,"aggregate_type":`, e.AggregateType}, {`,"aggregate_id":`, e.AggregateID}, {`,"actor":`, e.Actor},
+		{`,"intent":`, intent}, {`,"aggregate_type":`, e.AggregateType}, {`,"aggregate_id":`, e.AggregateID}, {`,"actor":`, e.Actor},
 	} {
 		if f.value != "" {
 			buf = appendString(append(buf, f.name...), f.value)

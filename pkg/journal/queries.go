@@ -26,5 +26,5 @@ const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campai
 const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND event_id = $2`
 
 // queryReadGroup reads, by one range of the primary key for each campaign, what a worker applies next. See migrations/00003_leases.sql.
-const queryReadGroup = `SELECT ord, seq, "position", event_id, event_type, event_version, intent::text, aggregate_type, aggregate_id, actor, tags,
+const queryReadGroup = `SELECT ord, payload_bytes, seq, "position", event_id, event_type, event_version, intent::text, aggregate_type, aggregate_id, actor, tags,
 	payload, metadata, occurred_at, recorded_at FROM tidemark.read_group($1, $2, $3, $4, $5)`

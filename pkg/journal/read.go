@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
@@ -170,22 +169,30 @@ func text(s *string) string {
 	return *s
 }
 
-// ReadGroup queues on batch the read of several campaigns' events: for campaign i those with after[i] < seq <= until[i]. The read stops after
-// about events events or bytes bytes, whichever comes first, but not before the first event. visit gets each event with the index of its campaign,
-// campaign after campaign, in order of seq.
-func ReadGroup(batch *pgx.Batch, campaignIDs []string, after, until []int64, events int, bytes int64, visit func(campaign int, e Event) error) {
-	batch.Queue(queryReadGroup, campaignIDs, after, until, events, bytes).Query(func(rows pgx.Rows) error {
-		var ord int
+// GroupRead says which events [ReadGroup] reads: of campaign i those with After[i] < seq <= Until[i].
+type GroupRead struct {
+	CampaignIDs  []string
+	After, Until []int64
+	Events       int   // stop after so many events
+	Bytes        int64 // stop after about so many bytes, but not before the first event
+}
+
+// ReadGroup queues the read on batch. visit gets each event with the index of its campaign, campaign after campaign, in order of seq, and the memory
+// its payload and metadata take in the database.
+func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e Event, bytes int)) {
+	batch.Queue(queryReadGroup, read.CampaignIDs, read.After, read.Until, read.Events, read.Bytes).Query(func(rows pgx.Rows) error {
+		var ord, bytes int
 		var e Event
 		s := scanner{event: &e}
-		_, err := pgx.ForEachRow(rows, append([]any{&ord}, s.targets()...), func() error {
+		_, err := pgx.ForEachRow(rows, append([]any{&ord, &bytes}, s.targets()...), func() error {
 			event := s.take()
-			event.CampaignID = campaignIDs[ord-1]
-			return visit(ord-1, event)
+			event.CampaignID = read.CampaignIDs[ord-1]
+			visit(ord-1, event, bytes)
+			return nil
 		})
-		if err != nil && !errors.Is(err, context.Canceled) {
+		if err != nil {
 			return fmt.Errorf("read events: %w", err)
 		}
-		return err
+		return nil
 	})
 }

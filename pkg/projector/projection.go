@@ -2,40 +2,45 @@ package projector
 
 import (
 	"context"
-
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"fmt"
+	"regexp"
 )
 
 // Spec is what the registry knows of a projection.
 type Spec struct {
-	Name    string   // unique; lower-case letters, digits and underscores
+	Name    string   // unique in the database; lower-case letters, digits and underscores, up to 63
 	Version int      // from 1; raise it when the tables or the meaning change
-	Types   []string // event types it wants; nil: all
+	Types   []string // event types it wants, by their current names; nil: all
 	Tables  string   // DDL that creates its tables and indexes, named without a schema
 }
 
 // Projection turns events into rows of its own tables.
 //
-// Most users take [Document], [Handlers] or an SQL file ([LoadDir]) and never implement it themselves.
+// Most users take [NewDocument], [NewHandlers] or SQL files ([LoadDir]) and never implement it themselves. An implementation may be called
+// from several goroutines at once, with different campaigns, and must keep no state of its own between calls: what it knows of earlier events
+// it reads from its tables.
 type Projection interface {
 	// Spec describes the projection. It must not change while a worker runs.
 	Spec() Spec
 
-	// Apply writes the effects of group's events through group. Events of a campaign come in the order of their
-	// seq; those of several campaigns may be in one group. An error, or the failure of a queued statement, fails the group; the
-	// projector then finds the culprit and defers only its campaign for this projection.
+	// Apply writes the effects of group's events through group. Events of a campaign come in the order of their seq; those of several campaigns may be
+	// in one group. An error, or the failure of a queued statement, fails the group; the projector then finds the culprit and defers only its
+	// campaign for this projection.
 	Apply(ctx context.Context, group *Group) error
 }
 
-// Loader is implemented by projections that read before they apply. The projector runs the reads of all projections in one round trip.
+// Loader is implemented by projections that read before they apply. The reads of all projections share one round trip.
 type Loader interface {
-	// Load queues reads with [Group.QueueRead].
+	// Load queues reads with [Group.QueueRead]. Apply follows, with a group of the same events.
 	Load(ctx context.Context, group *Group) error
 }
 
-// Group is the events a projection applies in one transaction, and the way to write their effects.
-// It is valid only during the call that it was passed to, and for one goroutine.
-type Group struct {
-	Events []journal.Event
-	// unexported: batch, tx …
+func (s Spec) validate() error {
+	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(s.Name) {
+		return fmt.Errorf("projection name %q: use 1 to 63 lower-case letters, digits and underscores, a letter first", s.Name)
+	}
+	if s.Version < 1 {
+		return fmt.Errorf("projection %s: version is %d, versions start at 1", s.Name, s.Version)
+	}
+	return nil
 }

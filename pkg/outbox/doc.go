@@ -1,0 +1,9 @@
+// Package outbox is the durable queue of work: one row for each consumer group and event, written in the transaction that appends the event
+// and deleted in the transaction that applies it.
+//
+// Rows are never updated. Whether one is being processed follows from the lease of its campaign; what failed stands in tidemark.deferred. A row says only that
+// its campaign has work: a worker reads on from the campaign's checkpoint, so that one row is enough to bring a campaign to its head.
+//
+// The package owns tidemark.outbox and tidemark.consumer_groups. Rows are written by the SQL function tidemark.append, for any language. All
+// functions are safe for concurrent use.
+package outbox

@@ -1,0 +1,53 @@
+package projector
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Handlers is a projection made of one function for each event type. Add them with [On] before it is used.
+type Handlers struct {
+	spec  Spec
+	calls map[string]func(context.Context, *Group, journal.Event) error
+}
+
+// NewHandlers returns a projection without handlers. spec.Types is taken from the handlers added to it.
+func NewHandlers(spec Spec) *Handlers {
+	return &Handlers{spec: spec, calls: map[string]func(context.Context, *Group, journal.Event) error{}}
+}
+
+// On adds the handler of an event type, replacing an earlier one. The payload is decoded into T (encoding/json); projections that decode the same
+// event into the same type share the value, and must not change it. The handler queues its writes ([Group.Queue]) or uses the transaction ([Group.Tx]).
+func On[T any](h *Handlers, eventType string, handle func(ctx context.Context, group *Group, e journal.Event, payload T) error) {
+	h.calls[eventType] = func(ctx context.Context, g *Group, e journal.Event) error {
+		payload, err := journal.Decode[T](e)
+		if err != nil {
+			return err
+		}
+		return handle(ctx, g, e, payload)
+	}
+}
+
+// Spec implements [Projection].
+func (h *Handlers) Spec() Spec {
+	spec := h.spec
+	spec.Types = make([]string, 0, len(h.calls))
+	for t := range h.calls {
+		spec.Types = append(spec.Types, t)
+	}
+	slices.Sort(spec.Types)
+	return spec
+}
+
+// Apply implements [Projection].
+func (h *Handlers) Apply(ctx context.Context, g *Group) error {
+	for _, e := range g.Events {
+		g.At(e)
+		if err := h.calls[e.Type](ctx, g, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
