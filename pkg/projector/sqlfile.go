@@ -1,0 +1,118 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// LoadDir loads the projections in the files of fsys whose names end in .sql, in the order of their names. Folders, other
+// files and those whose names begin with a dot are ignored. An fsys without any such file is an error, for it is nearly always a wrong path.
+//
+// The mistakes of all files are reported together, each as a [*FileError].
+func LoadDir(fsys fs.FS) ([]Projection, error) {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return nil, fmt.Errorf("read the projections' folder: %w", err)
+	}
+	var (
+		projections []Projection
+		errs        []error
+		files       int
+		fileOf      = map[string]string{} // projection → file
+	)
+	for _, entry := range entries {
+		if entry.IsDir() || path.Ext(entry.Name()) != ".sql" || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		files++
+		projection, err := loadFile(fsys, entry.Name())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		name := projection.spec.Name
+		if other, taken := fileOf[name]; taken {
+			reason := fmt.Sprintf("projection %q is already in %s", name, other)
+			errs = append(errs, &FileError{File: entry.Name(), Line: projection.nameLine, Reason: reason})
+			continue
+		}
+		fileOf[name] = entry.Name()
+		projections = append(projections, projection)
+	}
+	if files == 0 {
+		return nil, errors.New("the projections' folder holds no .sql file")
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return projections, nil
+}
+
+// LoadFile loads the projection in one file of fsys. Its mistakes are reported together, each as a [*FileError].
+//
+// The result is a [Checker].
+func LoadFile(fsys fs.FS, name string) (Projection, error) {
+	projection, err := loadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	return projection, nil
+}
+
+func loadFile(fsys fs.FS, name string) (*sqlFile, error) {
+	raw, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, &FileError{File: name, Reason: err.Error(), Err: err}
+	}
+	return parseSQLFile(name, raw)
+}
+
+// sqlFile is the projection in an SQL file.
+type sqlFile struct {
+	file     string
+	spec     Spec
+	nameLine int // where its name is declared
+	tables   []sqlStatement
+	handlers []*sqlHandler
+	byType   map[string]*sqlHandler
+}
+
+// sqlHandler is what an SQL file does on the events of some types.
+type sqlHandler struct {
+	types      []string
+	line       int
+	statements []sqlStatement
+}
+
+// Spec implements [Projection].
+func (f *sqlFile) Spec() Spec {
+	spec := f.spec
+	spec.Types = slices.Clone(spec.Types)
+	return spec
+}
+
+// Apply implements [Projection]. It queues the statements of each event's type.
+func (f *sqlFile) Apply(_ context.Context, group *Group) error {
+	for i := range group.Events {
+		event := &group.Events[i]
+		handler, ok := f.byType[event.Type]
+		if !ok {
+			continue
+		}
+		group.At(*event)
+		for j := range handler.statements {
+			statement := &handler.statements[j]
+			args := make([]any, len(statement.fields))
+			for k, field := range statement.fields {
+				args[k] = field.value(event)
+			}
+			group.Queue(statement.text, args...)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package projector
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// eventField is what an SQL file may write after "event.".
+type eventField struct {
+	name  string
+	cast  string // the type of its parameter
+	value func(*journal.Event) any
+}
+
+// emptyObject stands for a payload or metadata that is not there, so that ->> always meets an object.
+const emptyObject = "{}"
+
+// eventFields answers the fields in the order in which messages and documents list them.
+//
+// Values are of the types that pgx sends without converting: json.RawMessage is copied to the wire as it is, whereas other JSON
+// types would be marshalled once more.
+func eventFields() []eventField {
+	return []eventField{
+		{"campaign_id", "text", func(e *journal.Event) any { return e.CampaignID }},
+		{"seq", "bigint", func(e *journal.Event) any { return e.Seq }},
+		{"position", "bigint", func(e *journal.Event) any { return e.Position }},
+		{"event_id", "uuid", func(e *journal.Event) any { return [16]byte(e.ID) }},
+		{"event_type", "text", func(e *journal.Event) any { return e.Type }},
+		{"event_version", "int", func(e *journal.Event) any { return int32(e.Version) }}, //nolint:gosec // an integer column
+		{"aggregate_type", "text", func(e *journal.Event) any { return textOrNull(e.AggregateType) }},
+		{"aggregate_id", "text", func(e *journal.Event) any { return textOrNull(e.AggregateID) }},
+		{"actor", "text", func(e *journal.Event) any { return textOrNull(e.Actor) }},
+		{"tags", "text[]", func(e *journal.Event) any { return tagsOrEmpty(e.Tags) }},
+		{"payload", "jsonb", func(e *journal.Event) any { return objectOrEmpty(e.Payload) }},
+		{"metadata", "jsonb", func(e *journal.Event) any { return objectOrEmpty(e.Metadata) }},
+		{"occurred_at", "timestamptz", func(e *journal.Event) any { return e.OccurredAt }},
+		{"recorded_at", "timestamptz", func(e *journal.Event) any { return e.RecordedAt }},
+	}
+}
+
+func findEventField(name string) (eventField, bool) {
+	for _, f := range eventFields() {
+		if f.name == name {
+			return f, true
+		}
+	}
+	return eventField{}, false
+}
+
+func eventFieldNames() string {
+	var names []string
+	for _, f := range eventFields() {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func textOrNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func tagsOrEmpty(tags []string) []string {
+	if tags == nil {
+		return []string{}
+	}
+	return tags
+}
+
+func objectOrEmpty(object json.RawMessage) json.RawMessage {
+	if len(object) == 0 {
+		return json.RawMessage(emptyObject)
+	}
+	return object
+}
