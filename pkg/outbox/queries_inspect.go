@@ -6,7 +6,9 @@ const (
 	// queryReport scans the outbox twice, for the counts and for the oldest entry (a sort that keeps one row), and probes leases.
 	queryReport = `
 		SELECT g.name, now(), coalesce(items.pending, 0), coalesce(items.processing, 0), coalesce(pairs.failed, 0), coalesce(pairs.dead, 0),
-			coalesce(pairs.rebuilding, 0), oldest.campaign_id, oldest.seq, oldest.event_type, oldest.status, oldest.projection, oldest.since
+			coalesce(pairs.rebuilding, 0), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''), coalesce(oldest.seq, 0), coalesce(oldest.event_type, ''),
+			coalesce(oldest.status, ''), coalesce(oldest.projection, ''), coalesce(oldest.since, now()), coalesce(oldest.attempt_count, 0),
+			coalesce(oldest.next_attempt_at, '0001-01-01 00:00Z'), coalesce(oldest.error, '')
 		FROM tidemark.consumer_groups g
 		LEFT JOIN (
 			SELECT o.consumer_group, count(*) FILTER (WHERE l.expires_at > now()) AS processing,
@@ -22,12 +24,13 @@ const (
 		) pairs ON pairs.consumer_group = g.name
 		LEFT JOIN LATERAL (
 			SELECT * FROM (
-				(SELECT o.campaign_id, o.seq, o.event_type, 'pending' AS status, '' AS projection, o.enqueued_at AS since
+				(SELECT o.campaign_id, o.seq, o.event_type, 'pending' AS status, '' AS projection, o.enqueued_at AS since, 0 AS attempt_count,
+					NULL::timestamptz AS next_attempt_at, '' AS error
 				FROM tidemark.outbox o LEFT JOIN tidemark.leases l USING (consumer_group, campaign_id)
 				WHERE o.consumer_group = g.name AND (l.expires_at IS NULL OR l.expires_at <= now())
 				ORDER BY o.enqueued_at, o.campaign_id, o.seq LIMIT 1)
 				UNION ALL
-				(SELECT d.campaign_id, d.next_seq, j.event_type, 'failed', d.projection, j.recorded_at
+				(SELECT d.campaign_id, d.next_seq, j.event_type, 'failed', d.projection, j.recorded_at, d.attempt_count, d.next_attempt_at, d.error_message
 				FROM tidemark.deferred d JOIN tidemark.journal j ON j.campaign_id = d.campaign_id AND j.seq = d.next_seq
 				WHERE d.consumer_group = g.name AND d.status = 'failed' AND d.next_attempt_at <= now()
 				ORDER BY j.recorded_at, d.campaign_id, d.projection LIMIT 1)

@@ -42,21 +42,15 @@ func Report(ctx context.Context, db journal.Querier) ([]GroupReport, error) {
 
 func scanGroupReport(row pgx.CollectableRow) (GroupReport, error) {
 	var (
-		group      GroupReport
-		campaignID *string // nil: there is no oldest entry
-		seq        *int64
-		eventType  *string
-		status     *Status
-		projection *string
-		since      *time.Time
+		group     GroupReport
+		oldest    Entry
+		hasOldest bool
 	)
-	err := row.Scan(&group.Group, &group.At, &group.Pending, &group.Processing, &group.Failed, &group.Dead, &group.Rebuilding,
-		&campaignID, &seq, &eventType, &status, &projection, &since)
-	if err != nil || campaignID == nil {
-		return group, err
+	err := row.Scan(&group.Group, &group.At, &group.Pending, &group.Processing, &group.Failed, &group.Dead, &group.Rebuilding, &hasOldest,
+		&oldest.CampaignID, &oldest.Seq, &oldest.EventType, &oldest.Status, &oldest.Projection, &oldest.Since, &oldest.Attempts, &oldest.NextAttemptAt, &oldest.Error)
+	if hasOldest {
+		oldest.Group = group.Group
+		group.Oldest = &oldest
 	}
-	group.Oldest = &Entry{
-		Group: group.Group, CampaignID: *campaignID, Seq: *seq, EventType: *eventType, Status: *status, Projection: *projection, Since: *since,
-	}
-	return group, nil
+	return group, err
 }

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
+	t.Parallel()
+	behind, fresh := database(t, "behind.sql"), pgtest.URL(t)
+	tests := []struct {
+		golden, url string
+		terminal    bool
+		args        string
+	}{
+		{"report-terminal", behind, true, "outbox report"},
+		{"report-pipe", behind, false, "outbox report"},
+		{"report-json", behind, false, "outbox report --json"},
+		{"report-json-empty", fresh, false, "outbox report --json"},
+		{"list-terminal", behind, true, "outbox list"},
+		{"list-pipe", behind, false, "outbox list"},
+		{"list-json", behind, false, "outbox list --json --status failed"},
+		{"list-json-empty", fresh, false, "outbox list --json"},
+		{"list-limit", behind, true, "outbox list --limit 1 --status pending"},
+		{"list-campaign", behind, true, "outbox list --campaign oak"},
+		{"lag-terminal", behind, true, "lag"},
+		{"lag-pipe", behind, false, "lag"},
+		{"lag-json", behind, false, "lag --json"},
+		{"lag-json-empty", fresh, false, "lag --json"},
+		{"help", fresh, true, "--help"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.golden, func(t *testing.T) {
+			t.Parallel()
+			got := execute(t, tt.url, tt.terminal, tt.args)
+			if got.code != cli.ExitOK || got.err != "" {
+				t.Fatalf("exit code %d: %s", got.code, got.err)
+			}
+			assertGolden(t, tt.golden, timeless(got.out))
+			if strings.Contains(tt.args, "--json") && !json.Valid([]byte(got.out)) {
+				t.Error("this is no JSON")
+			}
+		})
+	}
+}
+
+func TestACommandSaysWhenThereIsNothingToShow(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	for _, args := range []string{"outbox report", "outbox list", "lag"} {
+		got := execute(t, url, true, args)
+		if got.code != cli.ExitOK || got.out != "" || got.err == "" {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q: want a word on stderr alone", args, got.code, got.out, got.err)
+		}
+	}
+}
+
+func TestExitCodesTellTheCauses(t *testing.T) {
+	t.Parallel()
+	unmigrated, nowhere := pgtest.Empty(t), "postgres://nobody@127.0.0.1:1/none"
+	tests := []struct {
+		name, url, args string
+		code            int
+		message         string
+	}{
+		{"an unknown noun", nowhere, "inbox", cli.ExitUsage, `unknown command "inbox": there are `},
+		{"no noun", nowhere, "", cli.ExitUsage, "maintenance what? There are "},
+		{"an unknown verb", nowhere, "outbox count", cli.ExitUsage, `unknown command "count": there are list, report`},
+		{"no verb", nowhere, "outbox", cli.ExitUsage, "outbox what? There are list, report"},
+		{"an unknown flag", nowhere, "lag --yaml", cli.ExitUsage, "unknown flag: --yaml"},
+		{"an argument too many", nowhere, "lag now", cli.ExitUsage, `unexpected "now"`},
+		{"an unknown status", nowhere, "outbox list --status late", cli.ExitUsage, `--status "late": use one of pending, processing, failed, dead, rebuilding`},
+		{"a limit of nothing", nowhere, "outbox list --limit 0", cli.ExitUsage, "--limit 0: at least 1"},
+		{"a bad URL", "postgres://%zz", "lag", cli.ExitUsage, "TIDEMARK_DATABASE_URL"},
+		{"no database", nowhere, "lag", cli.ExitUnavailable, "database unavailable"},
+		{"no schema", unmigrated, "lag", cli.ExitFailed, "go run ./cmd/migrate up"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := execute(t, tt.url, false, tt.args)
+			if got.code != tt.code || !strings.Contains(got.err, tt.message) || got.out != "" {
+				t.Errorf("exit code %d, stdout %q, stderr %q: want %d and %q on stderr", got.code, got.out, got.err, tt.code, tt.message)
+			}
+		})
+	}
+}
+
+func TestColoursMarkWhatNeedsAttention(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	env := environment(database(t, "behind.sql"), true, &out, &bytes.Buffer{})
+	env.Color = true
+	if code := cli.Run(t.Context(), newRoot(env), env, []string{"outbox", "list"}); code != cli.ExitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	for _, want := range []string{"\x1b[31mdead\x1b[0m", "\x1b[33mfailed\x1b[0m", `\x1b[31mred`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
+
+type result struct {
+	code     int
+	out, err string
+}
+
+// execute runs one command line.
+func execute(t *testing.T, url string, terminal bool, args string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	env := environment(url, terminal, &out, &errs)
+	code := cli.Run(t.Context(), newRoot(env), env, strings.Fields(args))
+	return result{code, out.String(), errs.String()}
+}
+
+func environment(url string, terminal bool, out, errs *bytes.Buffer) *cli.Env {
+	return &cli.Env{
+		Out: out, Err: errs, Terminal: terminal, Logger: slog.New(slog.DiscardHandler),
+		Database: func(context.Context, *slog.Logger) (string, func() error, error) {
+			return url, func() error { return nil }, nil
+		},
+	}
+}
+
+// database answers a database with what a file of testdata puts there.
+func database(t *testing.T, file string) string {
+	t.Helper()
+	sql, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := pgtest.URL(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), string(sql)); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// timeless replaces what depends on the time of the run.
+func timeless(s string) string {
+	s = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`).ReplaceAllString(s, "2026-01-02T03:04:05Z")
+	return regexp.MustCompile(`(seconds": \d+)\.\d+`).ReplaceAllString(s, "$1")
+}
+
+// assertGolden compares got with testdata/name.golden, or writes it there where UPDATE_GOLDEN is set.
+func assertGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s\n(UPDATE_GOLDEN=1 writes it)", got, want)
+	}
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lmittmann/tint"
+	"golang.org/x/term"
+)
+
+// Env is what a command has around it.
+type Env struct {
+	In  io.Reader
+	Out io.Writer // data
+	Err io.Writer // messages, progress
+
+	Terminal    bool // Out is a terminal
+	ErrTerminal bool // Err is a terminal
+	Color       bool // Out may be coloured
+
+	// Logger writes warnings and errors to Err.
+	Logger *slog.Logger
+
+	// Database answers the URL of the database to work on, and what to call when it is no longer needed.
+	Database func(context.Context, *slog.Logger) (url string, closeServer func() error, err error)
+}
+
+// Standard is the environment of the process.
+func Standard(database func(context.Context, *slog.Logger) (string, func() error, error)) *Env {
+	plain := os.Getenv("NO_COLOR") != ""
+	env := &Env{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Terminal:    term.IsTerminal(int(os.Stdout.Fd())), //nolint:gosec // a file descriptor is a small number
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())), //nolint:gosec // as above
+		Database:    database,
+	}
+	env.Color = env.Terminal && !plain
+	env.Logger = slog.New(tint.NewTextHandler(env.Err, &tint.Options{Level: slog.LevelWarn, NoColor: plain || !env.ErrTerminal}))
+	return env
+}
+
+// WithPool calls work with a pool on the database, and closes both afterwards. It returns an [UnavailableError] if the database cannot be reached.
+func (e *Env) WithPool(ctx context.Context, work func(context.Context, *pgxpool.Pool) error) (err error) {
+	url, closeServer, err := e.Database(ctx, e.Logger)
+	if err != nil {
+		return &UnavailableError{err}
+	}
+	defer func() { err = errors.Join(err, closeServer()) }()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return &UsageError{fmt.Errorf("TIDEMARK_DATABASE_URL: %w", err)}
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := ping(ctx, pool); err != nil {
+		return &UnavailableError{err}
+	}
+	return explain(work(ctx, pool))
+}
+
+// connectTimeout is how long a command tries to reach the database.
+const connectTimeout = 10 * time.Second
+
+func ping(ctx context.Context, pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return pool.Ping(ctx)
+}
+
+// explain says what to do about a database that was never migrated.
+func explain(err error) error {
+	const undefinedTable, undefinedFunction, undefinedSchema = "42P01", "42883", "3F000"
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return err
+	}
+	switch pgErr.Code {
+	case undefinedTable, undefinedFunction, undefinedSchema:
+		return fmt.Errorf("%w (is the schema up to date? go run ./cmd/migrate up)", err)
+	default:
+		return err
+	}
+}
+
+// Note writes a line for the person in front of the terminal.
+func (e *Env) Note(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.Err, format+"\n", args...)
+}

@@ -1,0 +1,11 @@
+package cli
+
+import "encoding/json"
+
+// PrintJSON writes document as indented JSON. It should be an object with a "version".
+func (e *Env) PrintJSON(document any) error {
+	encoder := json.NewEncoder(e.Out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(document)
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Run executes the command that args name below root and answers the exit code. Errors are written to env.Err.
+func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int {
+	root.SetArgs(args)
+	root.SetIn(env.In)
+	root.SetOut(env.Out) // help that was asked for is data
+	root.SetErr(env.Err)
+	root.SilenceErrors = true
+	root.SilenceUsage = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	env.Note("%s: %v", root.Name(), err)
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		env.Note("try: %s --help", command.CommandPath())
+	}
+	return ExitCode(err)
+}
+
+// Noun makes a command that only groups others, such as "outbox" in "outbox report".
+func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
+	noun := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var names []string
+			for _, verb := range cmd.Commands() {
+				if verb.IsAvailableCommand() {
+					names = append(names, verb.Name())
+				}
+			}
+			choices := strings.Join(names, ", ")
+			if len(args) > 0 {
+				return Usagef("unknown command %q: there are %s", args[0], choices)
+			}
+			return Usagef("%s what? There are %s", cmd.Name(), choices)
+		},
+	}
+	noun.AddCommand(verbs...)
+	return noun
+}
+
+// NoArgs is for commands that take flags only.
+func NoArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usagef("unexpected %q", args[0])
+	}
+	return nil
+}
+
+// OneOf answers an error unless value is among the choices.
+func OneOf[T ~string](flag string, value T, choices []T) error {
+	var names []string
+	for _, choice := range choices {
+		if value == choice {
+			return nil
+		}
+		names = append(names, string(choice))
+	}
+	return Usagef("--%s %q: use one of %s", flag, value, strings.Join(names, ", "))
+}
+
+// AtLeastOne answers an error unless value is 1 or more.
+func AtLeastOne(flag string, value int) error {
+	if value >= 1 {
+		return nil
+	}
+	return &UsageError{fmt.Errorf("--%s %d: at least 1", flag, value)}
+}

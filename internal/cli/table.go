@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Tone is the weight of a cell on a coloured terminal.
+type Tone string
+
+// The tones, as terminals know them.
+const (
+	Plain   Tone = ""
+	Strong  Tone = "\x1b[1m"
+	Faint   Tone = "\x1b[2m"
+	Warning Tone = "\x1b[33m"
+	Alarm   Tone = "\x1b[31m"
+
+	toneEnd = "\x1b[0m"
+)
+
+// Cell is a value in a table.
+type Cell struct {
+	Text  string
+	Right bool // aligned to the right
+	Tone  Tone
+}
+
+// Text makes a cell of words.
+func Text(s string) Cell { return Cell{Text: s} }
+
+// Number makes a cell of a count, which is toned only if it is not zero.
+func Number(n int64, tone Tone) Cell {
+	if n == 0 {
+		tone = Faint
+	}
+	return Cell{Text: strconv.FormatInt(n, 10), Right: true, Tone: tone}
+}
+
+const (
+	columnGap = "  "
+	maxCell   = 60 // characters of a cell on a terminal; elsewhere nothing is cut
+)
+
+// PrintTable writes rows under the names of their columns: aligned on a terminal, as tab-separated lines elsewhere. Characters that would move the cursor are
+// written as escapes.
+func (e *Env) PrintTable(columns []string, rows [][]Cell) error {
+	header := make([]Cell, len(columns))
+	for i, name := range columns {
+		header[i] = Cell{Text: name, Tone: Strong, Right: len(rows) > 0 && rows[0][i].Right}
+	}
+	rows = append([][]Cell{header}, rows...)
+	table := tabbed(rows)
+	if e.Terminal {
+		table = e.aligned(rows)
+	}
+	_, err := io.WriteString(e.Out, table)
+	return err
+}
+
+func tabbed(rows [][]Cell) string {
+	var table strings.Builder
+	for _, row := range rows {
+		for i, cell := range row {
+			if i > 0 {
+				table.WriteString("\t")
+			}
+			table.WriteString(visible(cell.Text))
+		}
+		table.WriteString("\n")
+	}
+	return table.String()
+}
+
+func (e *Env) aligned(rows [][]Cell) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i := range row {
+			row[i].Text = shortened(visible(row[i].Text))
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].Text))
+		}
+	}
+	var table strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			text, padding := cell.Text, strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell.Text))
+			if e.Color && cell.Tone != Plain {
+				text = string(cell.Tone) + text + toneEnd
+			}
+			if cell.Right {
+				line.WriteString(padding + text + columnGap)
+			} else {
+				line.WriteString(text + padding + columnGap)
+			}
+		}
+		table.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return table.String()
+}
+
+// visible answers s with everything that is no printable character as an escape: names and errors come from elsewhere.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRuneToASCII(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+func shortened(s string) string {
+	if utf8.RuneCountInString(s) <= maxCell {
+		return s
+	}
+	return string([]rune(s)[:maxCell-1]) + "…"
+}
+
+// Age writes how long ago something was, in the two largest units.
+func Age(d time.Duration) string {
+	d = max(d, 0)
+	days, hours, minutes := d/(24*time.Hour), d/time.Hour%24, d/time.Minute%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd %dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh %dm", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%dm %ds", minutes, d/time.Second%60)
+	default:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+}
