@@ -136,11 +136,11 @@ func collect(ctx context.Context, db Querier, query string, args ...any) ([]Even
 
 // scanner scans the columns from seq to recorded_at.
 type scanner struct {
-	event                  *Event
-	id                     [16]byte
-	intent                 string
-	aggType, aggID, actor  *string
-	payload, metadata      []byte
+	event                 *Event
+	id                    [16]byte
+	intent                string
+	aggType, aggID, actor *string
+	payload, metadata     []byte
 }
 
 func (s *scanner) targets() []any {

@@ -21,8 +21,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		applied: prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_events_applied_total", Help: "Events whose effects have been committed."}),
 		groups:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_groups_applied_total", Help: "Transactions that applied events."}),
-		failed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemark_projection_failures_total",
-			Help: "Attempts that failed and were deferred."}, []string{"projection"}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidemark_projection_failures_total",
+			Help: "Attempts that failed and were deferred.",
+		}, []string{"projection"}),
 		lost:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_leases_lost_total", Help: "Leases that were found taken over."}),
 		held:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "tidemark_leases_held", Help: "Campaigns leased by this worker."}),
 		claim: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tidemark_claim_duration_seconds", Help: "Time of a claim.", Buckets: buckets}),

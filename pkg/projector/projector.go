@@ -33,8 +33,8 @@ type Projector struct {
 	cursor       string    // of the dispatcher
 	lookedBehind time.Time // by the dispatcher
 	average      float64   // events a campaign in the groups of late
-	applied atomic.Int64
-	working atomic.Int64 // assignments not finished
+	applied      atomic.Int64
+	working      atomic.Int64 // assignments not finished
 
 	mu   sync.Mutex
 	held map[string]lease.Lease

@@ -20,7 +20,7 @@ const (
 	fileCampaigns = 5000
 )
 
-// ErrRegistered: a projection is registered with another version, group or schema. See the message.
+// ErrRegistered is returned for a projection that is registered with another version, group or schema; its message says which.
 var ErrRegistered = errors.New("projection is registered differently")
 
 // Checker is implemented by projections that can find mistakes before the first event.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+const (
+	campaign  = "campaign-7"
+	character = "mira"
+)
+
+func run(ctx context.Context, url string, out io.Writer) error {
+	if err := migrations.Up(ctx, url); err != nil {
+		return err
+	}
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := play(ctx, pool); err != nil {
+		return err
+	}
+	if err := catchUp(ctx, pool); err != nil {
+		return err
+	}
+	var name string
+	var hp int
+	const query = `SELECT doc->>'name', (doc->>'hp')::int FROM characters WHERE campaign_id = $1 AND key = $2`
+	if err := pool.QueryRow(ctx, query, campaign, character).Scan(&name, &hp); err != nil {
+		return fmt.Errorf("read the character: %w", err)
+	}
+	_, err = fmt.Fprintf(out, "%s has %d hit points left\n", name, hp)
+	return err
+}
+
+func play(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		created := journal.Event{Type: "character_created", AggregateID: character, Payload: json.RawMessage(`{"name": "Mira", "hp": 12}`)}
+		if _, err := journal.Append(ctx, tx, campaign, journal.Any, created); err != nil {
+			return err
+		}
+		return hit(ctx, tx, campaign, character)
+	})
+}
+
+// catchUp applies what there is and returns.
+func catchUp(ctx context.Context, pool *pgxpool.Pool) error {
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{characters()}})
+	if err != nil {
+		return err
+	}
+	_, err = p.Drain(ctx)
+	return err
+}
