@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// Options is what a worker has besides its settings.
+type Options struct {
+	Name        string // of the command
+	Short       string // what it does, in a line
+	Projections []projector.Projection
+	Catalogue   *journal.Catalogue // nil: the file that the settings name
+}
+
+// NewCommand returns the command that runs a worker until it is told to stop.
+func NewCommand(opts Options) *cobra.Command {
+	cmd := &cobra.Command{Use: opts.Name, Short: opts.Short, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true}
+	settings, set := config.NewWorker(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := set.Finish(); err != nil {
+			return err
+		}
+		logger := NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel)
+		if settings.DatabaseURL == "" {
+			url, closeServer, err := devpg.URL(cmd.Context(), logger)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = closeServer() }()
+			settings.DatabaseURL = url
+		}
+		return Run(cmd.Context(), *settings, opts, logger)
+	}
+	return cmd
+}
+
+// Main runs a worker's command until SIGINT or SIGTERM, and returns the exit code. A second signal ends the process at once.
+func Main(opts Options) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	cmd := NewCommand(opts)
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		cmd.PrintErrln(opts.Name+":", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,148 @@
+// Package config reads the settings of commands from flags and the environment. Flags override the environment, and all mistakes are reported together.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Set binds settings to flags and environment variables.
+type Set struct {
+	flags *pflag.FlagSet
+	env   map[string]string // variable by flag
+	errs  []error
+}
+
+// NewSet adds settings to flags.
+func NewSet(flags *pflag.FlagSet) *Set { return &Set{flags: flags, env: map[string]string{}} }
+
+// String adds a text setting. An empty environment variable counts as not set.
+func (s *Set) String(target *string, flag, env, standard, usage string) {
+	s.add(target, flag, env, standard, usage, func(text string) (string, error) { return text, nil })
+}
+
+// Choice adds a setting that must be one of choices; the first is the default.
+func (s *Set) Choice(target *string, flag, env, usage string, choices ...string) {
+	s.add(target, flag, env, choices[0], usage+": "+strings.Join(choices, ", "), func(text string) (string, error) {
+		for _, c := range choices {
+			if text == c {
+				return text, nil
+			}
+		}
+		return "", fmt.Errorf("is none of %s", strings.Join(choices, ", "))
+	})
+}
+
+// Int adds a whole number of at least least.
+func (s *Set) Int(target *int, flag, env string, standard, least int, usage string) {
+	add(s, target, flag, env, standard, usage, strconv.Itoa, func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, errors.New("is not a whole number")
+		}
+		if n < least {
+			return 0, fmt.Errorf("is too small, at least %d is needed", least)
+		}
+		return n, nil
+	})
+}
+
+// Duration adds a length of time of at least least, written like 300ms, 2s or 5m.
+func (s *Set) Duration(target *time.Duration, flag, env string, standard, least time.Duration, usage string) {
+	add(s, target, flag, env, standard, usage, time.Duration.String, func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, errors.New("is not a length of time such as 300ms, 2s or 5m")
+		}
+		if d < least {
+			return 0, fmt.Errorf("is too short, at least %s is needed", least)
+		}
+		return d, nil
+	})
+}
+
+// Bool adds a switch.
+func (s *Set) Bool(target *bool, flag, env string, standard bool, usage string) {
+	add(s, target, flag, env, standard, usage, strconv.FormatBool, func(text string) (bool, error) {
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return false, errors.New("is neither true nor false")
+		}
+		return b, nil
+	})
+	s.flags.Lookup(flag).NoOptDefVal = "true"
+}
+
+func (s *Set) add(target *string, flag, env, standard, usage string, parse func(string) (string, error)) {
+	add(s, target, flag, env, standard, usage, func(text string) string { return text }, parse)
+}
+
+func add[T any](s *Set, target *T, flag, env string, standard T, usage string, format func(T) string, parse func(string) (T, error)) {
+	*target = standard
+	s.env[flag] = env
+	s.flags.Var(&value[T]{set: s, target: target, name: "--" + flag, format: format, parse: parse}, flag, usage+" ["+env+"]")
+}
+
+// value is a flag that keeps its mistake for Finish.
+type value[T any] struct {
+	set    *Set
+	target *T
+	name   string
+	format func(T) string
+	parse  func(string) (T, error)
+}
+
+// String returns the setting as text.
+func (v *value[T]) String() string {
+	if v.target == nil {
+		return ""
+	}
+	return v.format(*v.target)
+}
+
+// Set sets the setting; a mistake is kept.
+func (v *value[T]) Set(text string) error {
+	parsed, err := v.parse(text)
+	if err != nil {
+		v.set.errs = append(v.set.errs, fmt.Errorf("%s=%q %w", v.name, text, err))
+		return nil
+	}
+	*v.target = parsed
+	return nil
+}
+
+// Type names the value in the help text.
+func (v *value[T]) Type() string {
+	switch any(v.target).(type) {
+	case *time.Duration:
+		return "duration"
+	case *int:
+		return "number"
+	case *bool:
+		return ""
+	}
+	return "text"
+}
+
+// Finish reads the environment for what no flag has set and reports all mistakes.
+func (s *Set) Finish() error {
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		env, ok := s.env[f.Name]
+		text := os.Getenv(env)
+		if !ok || f.Changed || text == "" {
+			return
+		}
+		before := len(s.errs)
+		_ = f.Value.Set(text) // keeps its mistake
+		if len(s.errs) > before {
+			s.errs[before] = errors.New(strings.Replace(s.errs[before].Error(), "--"+f.Name, env, 1))
+		}
+	})
+	return errors.Join(s.errs...)
+}
