@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -157,10 +159,16 @@ func database(t *testing.T, file string) string {
 	return url
 }
 
-// timeless replaces what depends on the time of the run.
+// timeless replaces what depends on the time of the run, down to a quarter of an hour.
 func timeless(s string) string {
 	s = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`).ReplaceAllString(s, "2026-01-02T03:04:05Z")
-	return regexp.MustCompile(`(seconds": \d+)\.\d+`).ReplaceAllString(s, "$1")
+	return regexp.MustCompile(`seconds": [\d.]+`).ReplaceAllStringFunc(s, func(field string) string {
+		seconds, err := strconv.ParseFloat(strings.TrimPrefix(field, `seconds": `), 64)
+		if err != nil {
+			return field
+		}
+		return fmt.Sprintf(`seconds": %d`, int(seconds)/900*900)
+	})
 }
 
 // assertGolden compares got with testdata/name.golden, or writes it there where UPDATE_GOLDEN is set.
