@@ -21,7 +21,9 @@ func (t *turn) bringIn(owner, name, class string) {
 }
 
 // oneOf draws one of the characters at the given indexes.
-func (t *turn) oneOf(indexes []int) *character { return &t.characters[indexes[t.rng.IntN(len(indexes))]] }
+func (t *turn) oneOf(indexes []int) *character {
+	return &t.characters[indexes[t.rng.IntN(len(indexes))]]
+}
 
 func (t *turn) levelUp() {
 	c := t.oneOf(t.unfinished())

@@ -1,0 +1,55 @@
+package tabletop
+
+import (
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// Character is a row of the table characters: one document for each character in play.
+type Character struct {
+	ParticipantID string `json:"participant_id"`
+	Name          string `json:"name"`
+	Class         string `json:"class"`
+	Level         int    `json:"level"`
+	HitPoints     int    `json:"hit_points"`
+	MaxHitPoints  int    `json:"max_hit_points"`
+}
+
+// Characters is a document projection with several documents a campaign, which go when the character goes.
+func Characters() projector.Projection {
+	return projector.NewDocument(projector.Document[Character]{
+		Name:    "characters",
+		Version: 1,
+		Types:   []string{CharacterCreatedType, CharacterUpdatedType, CharacterDamagedType, CharacterHealedType, CharacterDeletedType},
+		Columns: "name text GENERATED ALWAYS AS (doc->>'name') STORED, hit_points integer GENERATED ALWAYS AS ((doc->>'hit_points')::integer) STORED",
+		Key:     func(e journal.Event) (string, error) { return e.AggregateID, nil },
+		Fold:    (*Character).fold,
+	})
+}
+
+func (c *Character) fold(e journal.Event) error {
+	switch e.Type {
+	case CharacterCreatedType:
+		p, err := journal.Decode[CharacterCreated](e)
+		*c = Character{
+			ParticipantID: p.ParticipantID, Name: p.Name, Class: p.Class,
+			Level: 1, HitPoints: p.MaxHitPoints, MaxHitPoints: p.MaxHitPoints,
+		}
+		return err
+	case CharacterUpdatedType:
+		p, err := journal.Decode[CharacterUpdated](e)
+		c.Level, c.MaxHitPoints = p.Level, p.MaxHitPoints
+		return err
+	case CharacterDamagedType:
+		p, err := journal.Decode[CharacterDamaged](e)
+		c.HitPoints -= p.Amount
+		return err
+	case CharacterHealedType:
+		p, err := journal.Decode[CharacterHealed](e)
+		c.HitPoints += p.Amount
+		return err
+	case CharacterDeletedType:
+		return projector.Delete
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package tabletop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// readModel is what the tables must hold, worked out from the journal by plain code that shares nothing with the projections but the
+// payload types. It is as large as the read model, not as the journal.
+type readModel struct {
+	events         int64 // of this domain in the journal, whatever they are for
+	position       int64 // of the last one
+	campaigns      map[rowKey]campaignRow
+	participants   map[rowKey]participantRow
+	characters     map[rowKey]characterRow
+	sessions       map[rowKey]sessionRow
+	activeSessions map[rowKey]activeSessionRow
+	invites        map[rowKey]inviteRow
+}
+
+// fold reads the whole journal, in order of position. Events of other domains are passed over.
+func fold(ctx context.Context, db journal.Querier) (*readModel, error) {
+	m := &readModel{
+		campaigns:      map[rowKey]campaignRow{},
+		participants:   map[rowKey]participantRow{},
+		characters:     map[rowKey]characterRow{},
+		sessions:       map[rowKey]sessionRow{},
+		activeSessions: map[rowKey]activeSessionRow{},
+		invites:        map[rowKey]inviteRow{},
+	}
+	for e, err := range journal.ReadAll(ctx, db, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if err := m.add(e); err != nil {
+			return nil, fmt.Errorf("fold %s, event %d of campaign %s: %w", e.Type, e.Seq, e.CampaignID, err)
+		}
+	}
+	return m, nil
+}
+
+// add takes in one event. Each case reads its payload by itself: this is the second opinion.
+func (m *readModel) add(e journal.Event) error {
+	var err error
+	known := true
+	switch e.Type {
+	case CampaignCreatedType, CampaignUpdatedType, CampaignForkedType, CampaignStatusChangedType:
+		err = m.addCampaign(e)
+	case ParticipantJoinedType, ParticipantLeftType, ParticipantSeatChangedType:
+		err = m.addParticipant(e)
+	case CharacterCreatedType, CharacterUpdatedType, CharacterDamagedType, CharacterHealedType, CharacterDeletedType:
+		err = m.addCharacter(e)
+	case SessionStartedType, SessionEndedType, SceneStartedType, SceneEndedType:
+		err = m.addSession(e)
+	case InviteCreatedType, InviteClaimedType, InviteDeclinedType, InviteRevokedType:
+		err = m.addInvite(e)
+	case DiceRolledType, NoteAddedType: // shown nowhere
+	default:
+		known = false
+	}
+	if err != nil || !known {
+		return err
+	}
+	m.events++
+	m.position = e.Position
+	if e.Intent == journal.ProjectionAndReplay {
+		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Events++ })
+	}
+	return nil
+}
+
+func (m *readModel) addCampaign(e journal.Event) error {
+	var payload struct {
+		CampaignCreated
+		Theme  *string `json:"theme"`
+		Source string  `json:"source_campaign_id"`
+		To     Status  `json:"to"`
+	}
+	if err := json.Unmarshal(e.Payload, &payload); err != nil {
+		return err
+	}
+	update(m.campaigns, campaignKey(e), func(c *campaignRow) {
+		switch e.Type {
+		case CampaignCreatedType:
+			c.Name, c.System, c.Status = payload.Name, payload.System, "draft"
+		case CampaignUpdatedType:
+			if payload.Name != "" {
+				c.Name = payload.Name
+			}
+			if payload.Theme != nil {
+				c.Theme = *payload.Theme
+			}
+		case CampaignForkedType:
+			c.ForkedFrom = payload.Source
+		case CampaignStatusChangedType:
+			c.Status = string(payload.To)
+		}
+	})
+	return nil
+}
+
+func (m *readModel) addParticipant(e journal.Event) error {
+	var p ParticipantJoined // the other two have some of its fields
+	if err := json.Unmarshal(e.Payload, &p); err != nil {
+		return err
+	}
+	key := rowKey{e.CampaignID, p.ParticipantID}
+	switch e.Type {
+	case ParticipantJoinedType:
+		m.participants[key] = participantRow{Name: p.Name, Role: string(p.Role), Seat: p.Seat, JoinedAt: instantOf(e.OccurredAt)}
+		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Participants++ })
+	case ParticipantSeatChangedType:
+		update(m.participants, key, func(r *participantRow) { r.Seat = p.Seat })
+	case ParticipantLeftType:
+		update(m.participants, key, func(r *participantRow) { r.Seat, r.LeftAt = 0, instantOf(e.OccurredAt) })
+		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Participants-- })
+	}
+	return nil
+}
+
+func (m *readModel) addCharacter(e journal.Event) error {
+	var p struct {
+		CharacterCreated
+		Level  int `json:"level"`
+		Amount int `json:"amount"`
+	}
+	if err := json.Unmarshal(e.Payload, &p); err != nil {
+		return err
+	}
+	key := rowKey{e.CampaignID, p.CharacterID}
+	switch e.Type {
+	case CharacterCreatedType:
+		m.characters[key] = characterRow{
+			ParticipantID: p.ParticipantID, Name: p.Name, Class: p.Class, Level: 1, HitPoints: p.MaxHitPoints, MaxHitPoints: p.MaxHitPoints,
+		}
+		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Characters++ })
+	case CharacterUpdatedType:
+		update(m.characters, key, func(r *characterRow) { r.Level, r.MaxHitPoints = p.Level, p.MaxHitPoints })
+	case CharacterDamagedType:
+		update(m.characters, key, func(r *characterRow) { r.HitPoints -= p.Amount })
+	case CharacterHealedType:
+		update(m.characters, key, func(r *characterRow) { r.HitPoints += p.Amount })
+	case CharacterDeletedType:
+		delete(m.characters, key)
+		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Characters-- })
+	}
+	return nil
+}
+
+func (m *readModel) addSession(e journal.Event) error {
+	var p struct {
+		SessionStarted
+		SceneID string `json:"scene_id"`
+		Recap   string `json:"recap"`
+	}
+	if err := json.Unmarshal(e.Payload, &p); err != nil {
+		return err
+	}
+	key, active := rowKey{e.CampaignID, p.SessionID}, campaignKey(e)
+	switch e.Type {
+	case SessionStartedType:
+		at := instantOf(e.OccurredAt)
+		m.sessions[key] = sessionRow{Number: p.Number, Title: p.Title, StartedAt: at}
+		m.activeSessions[active] = activeSessionRow{SessionID: p.SessionID, StartedAt: at}
+		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Sessions++ })
+	case SceneStartedType:
+		update(m.sessions, key, func(r *sessionRow) { r.Scenes++ })
+		update(m.activeSessions, active, func(r *activeSessionRow) { r.SceneID, r.SceneTitle = p.SceneID, p.Title })
+	case SceneEndedType:
+		update(m.activeSessions, active, func(r *activeSessionRow) { r.SceneID, r.SceneTitle = "", "" })
+	case SessionEndedType:
+		update(m.sessions, key, func(r *sessionRow) { r.EndedAt, r.Recap = instantOf(e.OccurredAt), p.Recap })
+		delete(m.activeSessions, active)
+	}
+	return nil
+}
+
+func (m *readModel) addInvite(e journal.Event) error {
+	var p struct {
+		InviteCreated
+		ParticipantID string `json:"participant_id"`
+	}
+	if err := json.Unmarshal(e.Payload, &p); err != nil {
+		return err
+	}
+	key, at := rowKey{e.CampaignID, p.InviteID}, instantOf(e.OccurredAt)
+	if e.Type == InviteCreatedType {
+		m.invites[key] = inviteRow{Recipient: p.Recipient, Status: "open", CreatedAt: at}
+		return nil
+	}
+	status := map[string]string{InviteClaimedType: "claimed", InviteDeclinedType: "declined", InviteRevokedType: "revoked"}[e.Type]
+	update(m.invites, key, func(r *inviteRow) { r.Status, r.SettledAt, r.ParticipantID = status, at, p.ParticipantID })
+	return nil
+}
+
+func campaignKey(e journal.Event) rowKey { return rowKey{e.CampaignID, e.CampaignID} }
+
+// update changes a row where it is, or a new one.
+func update[R any](rows map[rowKey]R, key rowKey, change func(*R)) {
+	row := rows[key]
+	change(&row)
+	rows[key] = row
+}

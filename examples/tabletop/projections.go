@@ -1,0 +1,24 @@
+package tabletop
+
+import (
+	"embed"
+	"io/fs"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+//go:embed projections/*.sql
+var sqlFiles embed.FS
+
+// Projections are all read models of the example.
+func Projections() ([]projector.Projection, error) {
+	folder, err := fs.Sub(sqlFiles, "projections")
+	if err != nil {
+		return nil, err
+	}
+	files, err := projector.LoadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	return append([]projector.Projection{Campaigns(), Characters(), Participants()}, files...), nil
+}

@@ -1,0 +1,112 @@
+package tabletop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Report is what [Verify] found.
+type Report struct {
+	Events     int64 // of this domain in the journal
+	Position   int64 // of the last of them
+	Duplicates int64 // events that the campaigns' counts have beyond the journal's
+	Tables     []TableReport
+}
+
+// TableReport is the difference between a table and the fold of the journal.
+type TableReport struct {
+	Table     string
+	Rows      int64 // in the table
+	Missing   int64 // only in the fold
+	Extra     int64 // only in the table
+	Different int64
+	Example   string // one row that differs; "": none does
+}
+
+// Mismatches counts the rows that are not as they should be.
+func (t TableReport) Mismatches() int64 { return t.Missing + t.Extra + t.Different }
+
+// Mismatches counts the rows of all tables that are not as they should be.
+func (r Report) Mismatches() int64 {
+	var n int64
+	for _, t := range r.Tables {
+		n += t.Mismatches()
+	}
+	return n
+}
+
+// Verify folds the whole journal and compares the tables with the outcome, row by row. Both are streamed. It is meant for a moment at
+// which nothing is appended and nothing is left to apply; at any other, it reports what is still to be applied.
+func Verify(ctx context.Context, db journal.Querier) (Report, error) {
+	want, err := fold(ctx, db)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Events: want.events, Position: want.position}
+	var errs []error
+	collect := func(table TableReport, err error) {
+		report.Tables = append(report.Tables, table)
+		errs = append(errs, err)
+	}
+	collect(compare(ctx, db, "campaigns", queryCampaigns, want.campaigns, (*campaignRow).columns, func(want, got campaignRow) {
+		report.Duplicates += max(0, got.Events-want.Events)
+	}))
+	collect(compare(ctx, db, "participants", queryParticipants, want.participants, (*participantRow).columns, nil))
+	collect(compare(ctx, db, "characters", queryCharacters, want.characters, (*characterRow).columns, nil))
+	collect(compare(ctx, db, "sessions", querySessions, want.sessions, (*sessionRow).columns, nil))
+	collect(compare(ctx, db, "active_sessions", queryActiveSessions, want.activeSessions, (*activeSessionRow).columns, nil))
+	collect(compare(ctx, db, "invites", queryInvites, want.invites, (*inviteRow).columns, nil))
+	return report, errors.Join(errs...)
+}
+
+// compare streams a table and takes each of its rows out of want; what is left in the end is missing. inspect, if there is one, sees
+// every pair of rows with the same key.
+func compare[R comparable](ctx context.Context, db journal.Querier, table, query string, want map[rowKey]R, columns func(*R) []any,
+	inspect func(want, got R),
+) (TableReport, error) {
+	report := TableReport{Table: table}
+	rows, err := db.Query(ctx, query)
+	if err != nil {
+		return report, fmt.Errorf("read table %s: %w", table, err)
+	}
+	var key rowKey
+	var got R
+	_, err = pgx.ForEachRow(rows, append([]any{&key.campaign, &key.id}, columns(&got)...), func() error {
+		report.Rows++
+		expected, found := want[key]
+		delete(want, key)
+		switch {
+		case !found:
+			report.Extra++
+			report.example("%v is in the table but not in the journal: %+v", key, got)
+		case expected != got:
+			report.Different++
+			report.example("%v is %+v, the journal says %+v", key, got, expected)
+		}
+		if found && inspect != nil {
+			inspect(expected, got)
+		}
+		return nil
+	})
+	if err != nil {
+		return report, fmt.Errorf("read table %s: %w", table, err)
+	}
+	report.Missing = int64(len(want))
+	for key, expected := range want {
+		report.example("%v is missing, the journal says %+v", key, expected)
+		break
+	}
+	return report, nil
+}
+
+// example keeps the first difference found, to show.
+func (t *TableReport) example(format string, args ...any) {
+	if t.Example == "" {
+		t.Example = fmt.Sprintf(format, args...)
+	}
+}
