@@ -26,7 +26,6 @@ func Campaigns() projector.Projection {
 		Types:   projectedTypes(),
 		Columns: "name text GENERATED ALWAYS AS (doc->>'name') STORED, status text GENERATED ALWAYS AS (doc->>'status') STORED",
 		Indexes: "CREATE INDEX ON campaigns (status)",
-		Key:     func(e journal.Event) (string, error) { return e.CampaignID, nil },
 		Fold:    (*Campaign).fold,
 	})
 }

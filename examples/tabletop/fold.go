@@ -12,7 +12,7 @@ import (
 // payload types. It is as large as the read model, not as the journal.
 type readModel struct {
 	events         int64 // of this domain in the journal, whatever they are for
-	position       int64 // of the last one
+	since          int64 // of them, those after the position asked for
 	campaigns      map[rowKey]campaignRow
 	participants   map[rowKey]participantRow
 	characters     map[rowKey]characterRow
@@ -22,7 +22,7 @@ type readModel struct {
 }
 
 // fold reads the whole journal, in order of position. Events of other domains are passed over.
-func fold(ctx context.Context, db journal.Querier) (*readModel, error) {
+func fold(ctx context.Context, db journal.Querier, since int64) (*readModel, error) {
 	m := &readModel{
 		campaigns:      map[rowKey]campaignRow{},
 		participants:   map[rowKey]participantRow{},
@@ -35,17 +35,19 @@ func fold(ctx context.Context, db journal.Querier) (*readModel, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := m.add(e); err != nil {
+		known, err := m.add(e)
+		if err != nil {
 			return nil, fmt.Errorf("fold %s, event %d of campaign %s: %w", e.Type, e.Seq, e.CampaignID, err)
+		}
+		if known && e.Position > since {
+			m.since++
 		}
 	}
 	return m, nil
 }
 
-// add takes in one event. Each case reads its payload by itself: this is the second opinion.
-func (m *readModel) add(e journal.Event) error {
-	var err error
-	known := true
+// add takes in one event of this domain. Each case reads its payload by itself: this is the second opinion.
+func (m *readModel) add(e journal.Event) (known bool, err error) {
 	switch e.Type {
 	case CampaignCreatedType, CampaignUpdatedType, CampaignForkedType, CampaignStatusChangedType:
 		err = m.addCampaign(e)
@@ -59,17 +61,13 @@ func (m *readModel) add(e journal.Event) error {
 		err = m.addInvite(e)
 	case DiceRolledType, NoteAddedType: // shown nowhere
 	default:
-		known = false
-	}
-	if err != nil || !known {
-		return err
+		return false, nil
 	}
 	m.events++
-	m.position = e.Position
 	if e.Intent == journal.ProjectionAndReplay {
 		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Events++ })
 	}
-	return nil
+	return true, err
 }
 
 func (m *readModel) addCampaign(e journal.Event) error {

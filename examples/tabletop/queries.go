@@ -2,7 +2,7 @@ package tabletop
 
 // The tables as [Verify] reads them: the key first, then the columns of the row. Each walks its table once and locks nothing.
 const (
-	queryCampaigns = `SELECT campaign_id, key, coalesce(name, ''), coalesce(doc->>'system', ''), coalesce(doc->>'theme', ''), coalesce(status, ''),
+	queryCampaigns = `SELECT campaign_id, campaign_id, coalesce(name, ''), coalesce(doc->>'system', ''), coalesce(doc->>'theme', ''), coalesce(status, ''),
 			coalesce(doc->>'forked_from', ''), (doc->>'participants')::bigint, (doc->>'characters')::bigint, (doc->>'sessions')::bigint,
 			(doc->>'events')::bigint
 		FROM public.campaigns`

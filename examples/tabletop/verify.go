@@ -13,7 +13,7 @@ import (
 // Report is what [Verify] found.
 type Report struct {
 	Events     int64 // of this domain in the journal
-	Position   int64 // of the last of them
+	Since      int64 // of them, those after the position that Verify was given
 	Duplicates int64 // events that the campaigns' counts have beyond the journal's
 	Tables     []TableReport
 }
@@ -41,13 +41,13 @@ func (r Report) Mismatches() int64 {
 }
 
 // Verify folds the whole journal and compares the tables with the outcome, row by row. Both are streamed. It is meant for a moment at
-// which nothing is appended and nothing is left to apply; at any other, it reports what is still to be applied.
-func Verify(ctx context.Context, db journal.Querier) (Report, error) {
-	want, err := fold(ctx, db)
+// which nothing is appended and nothing is left to apply; at any other, it reports what is still to be applied. Events after the position since are also counted by themselves.
+func Verify(ctx context.Context, db journal.Querier, since int64) (Report, error) {
+	want, err := fold(ctx, db, since)
 	if err != nil {
 		return Report{}, err
 	}
-	report := Report{Events: want.events, Position: want.position}
+	report := Report{Events: want.events, Since: want.since}
 	var errs []error
 	collect := func(table TableReport, err error) {
 		report.Tables = append(report.Tables, table)

@@ -21,7 +21,7 @@ func main() {
 	seconds := flag.Float64("seconds", 30, "how long; 0: until interrupted")
 	campaigns := flag.Int("campaigns", 1000, "tables that play at once")
 	seed := flag.Uint64("seed", uint64(time.Now().Unix()), "the same seed plays the same; a seed that was played before appends nothing new")
-	lanes := flag.Int("lanes", 4, "appends at the same time")
+	lanes := flag.Int("lanes", 16, "appends at the same time")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -25,7 +25,12 @@ func run(ctx context.Context, config tabletop.LoadConfig, length time.Duration) 
 	if err := migrations.Up(ctx, url); err != nil {
 		return err
 	}
-	if config.Pool, err = pgxpool.New(ctx, url); err != nil {
+	pool, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return err
+	}
+	pool.MaxConns = int32(max(config.Lanes, 1))
+	if config.Pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return err
 	}
 	defer config.Pool.Close()
