@@ -131,7 +131,7 @@ func (t *turn) play(m move) {
 }
 
 func (t *turn) decision() Decision {
-	return Decision{CampaignID: t.game.id, Expect: journal.Exactly(t.expect), Events: t.events}
+	return Decision{CampaignID: t.id, Expect: journal.Exactly(t.expect), Events: t.events}
 }
 
 // emit adds an event about an aggregate of the campaign.

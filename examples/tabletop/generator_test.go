@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-func TestGenerator_says_the_same_for_the_same_seed(t *testing.T) {
+func TestGeneratorSaysTheSameForTheSameSeed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		config := drawConfig(t)
@@ -25,7 +25,7 @@ func TestGenerator_says_the_same_for_the_same_seed(t *testing.T) {
 	})
 }
 
-func TestGenerator_says_something_else_for_another_seed(t *testing.T) {
+func TestGeneratorSaysSomethingElseForAnotherSeed(t *testing.T) {
 	t.Parallel()
 	one, other := tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 1}), tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 2})
 	if a, b := one.Next(), other.Next(); a.CampaignID == b.CampaignID || a.Events[0].ID == b.Events[0].ID {
@@ -33,7 +33,7 @@ func TestGenerator_says_something_else_for_another_seed(t *testing.T) {
 	}
 }
 
-func TestGenerator_keeps_to_the_rules(t *testing.T) {
+func TestGeneratorKeepsToTheRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		generator := tabletop.NewGenerator(drawConfig(t))
@@ -68,7 +68,7 @@ func TestGenerator_keeps_to_the_rules(t *testing.T) {
 	})
 }
 
-func TestGenerator_tells_every_type_of_event_and_many_at_few_tables(t *testing.T) {
+func TestGeneratorTellsEveryTypeOfEventAndMostAtFewTables(t *testing.T) {
 	t.Parallel()
 	generator := tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 7, Campaigns: 200})
 	types, campaigns := map[string]int{}, map[string]int{}

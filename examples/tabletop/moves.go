@@ -41,7 +41,7 @@ func moves() []move {
 
 func becomes(to Status) func(*turn) {
 	return func(t *turn) {
-		t.emit(CampaignStatusChangedType, "campaign", t.game.id, CampaignStatusChanged{From: t.status, To: to})
+		t.emit(CampaignStatusChangedType, "campaign", t.id, CampaignStatusChanged{From: t.status, To: to})
 		t.status = to
 	}
 }

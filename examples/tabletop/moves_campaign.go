@@ -11,7 +11,7 @@ func (t *turn) found() {
 // fork begins a campaign with the people and the characters of source; the characters start anew.
 func (t *turn) fork(source *game) {
 	t.create(pick(t.rng, t.words.systems))
-	t.emit(CampaignForkedType, "campaign", t.game.id, CampaignForked{SourceCampaignID: source.id, SourceSeq: source.seq})
+	t.emit(CampaignForkedType, "campaign", t.id, CampaignForked{SourceCampaignID: source.id, SourceSeq: source.seq})
 	copies := make(map[string]string, len(source.people))
 	for _, p := range source.people {
 		copies[p.id] = t.seat(p.name, p.role)
@@ -23,7 +23,7 @@ func (t *turn) fork(source *game) {
 
 func (t *turn) create(system string) {
 	t.status = Draft
-	t.emit(CampaignCreatedType, "campaign", t.game.id, CampaignCreated{Name: t.words.place(t.rng), System: system})
+	t.emit(CampaignCreatedType, "campaign", t.id, CampaignCreated{Name: t.words.place(t.rng), System: system})
 }
 
 func (t *turn) updateCampaign() {
@@ -34,7 +34,7 @@ func (t *turn) updateCampaign() {
 	if theme := pick(t.rng, t.words.adjectives); changed.Name == nil || t.rng.IntN(2) == 0 {
 		changed.Theme = &theme
 	}
-	t.emit(CampaignUpdatedType, "campaign", t.game.id, changed)
+	t.emit(CampaignUpdatedType, "campaign", t.id, changed)
 }
 
 func (t *turn) takeNote() {

@@ -49,7 +49,7 @@ func (f *fleet) add() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the worker has its own descriptor
+	defer func() { _ = log.Close() }() // the worker has its own descriptor
 	command := exec.Command(f.binary, f.args...)
 	command.Env, command.Stdout, command.Stderr = f.env, log, log
 	w, err := startWorker(number, command, log.Name())

@@ -21,10 +21,13 @@ func newScreen(out io.Writer, terminal bool) screen {
 	return lines{out}
 }
 
+// write does not look at errors: a view that nobody can read any more is no reason to end the demo.
+func write(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
+
 // lines appends one line after another: for logs and pipes.
 type lines struct{ out io.Writer }
 
-func (l lines) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n", args...) }
+func (l lines) say(format string, args ...any) { write(l.out, format+"\n", args...) }
 
 func (l lines) show(s sample) {
 	var workers strings.Builder
@@ -53,7 +56,7 @@ const (
 
 func (b *board) say(format string, args ...any) {
 	b.erase()
-	fmt.Fprintf(b.out, format+"\n", args...)
+	write(b.out, format+"\n", args...)
 	b.paint()
 }
 
@@ -75,13 +78,13 @@ func (b *board) rest() { b.block, b.height = "", 0 }
 
 func (b *board) erase() {
 	if b.height > 0 {
-		fmt.Fprintf(b.out, lineUp+"\r"+clearBelow, b.height)
+		write(b.out, lineUp+"\r"+clearBelow, b.height)
 		b.height = 0
 	}
 }
 
 func (b *board) paint() {
-	fmt.Fprint(b.out, b.block)
+	write(b.out, "%s", b.block)
 	b.height = strings.Count(b.block, "\n")
 }
 

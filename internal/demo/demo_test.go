@@ -1,0 +1,111 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+func TestRunAppliesEverythingOnceThoughAWorkerIsKilled(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	for seed, when := range []string{"on a new database", "again, on the data of the first run"} {
+		var out bytes.Buffer
+		result, err := Run(t.Context(), config(url, uint64(seed), &out))
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", when, err, &out)
+		}
+		if !result.Good() {
+			t.Errorf("%s: %s\n%s", when, result, &out)
+		}
+		for _, line := range []string{"3 workers are up", "killed worker 2", "lag ", "worker 2: killed", "campaigns ", "rows, 0 differ"} {
+			if !strings.Contains(out.String(), line) {
+				t.Errorf("%s: the view does not say %q:\n%s", when, line, &out)
+			}
+		}
+	}
+}
+
+func TestRunStopsItsWorkersWhenItIsCancelled(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := config(url, 1, &cancelAt{text: "applied", cancel: cancel})
+	c.Length = time.Minute
+	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a cancelled run ended with %v", err)
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	workers, err := lease.Workers(t.Context(), pool) // a worker that stops in order takes its record away
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(workers) > 0 {
+		t.Errorf("these workers have not stopped in order: %+v", workers)
+	}
+}
+
+func TestRunRefusesAConfigurationAndNamesEveryMistake(t *testing.T) {
+	t.Parallel()
+	_, err := Run(t.Context(), Config{Rate: -1, Workers: 1, Out: io.Discard})
+	for _, mistake := range []string{"length", "rate", "campaigns", "workers", "lease TTL"} {
+		if err == nil || !strings.Contains(err.Error(), mistake) {
+			t.Errorf("the error does not speak of the %s: %v", mistake, err)
+		}
+	}
+}
+
+func TestResultIsGoodOnlyIfAllWasAppliedOnceAndRightly(t *testing.T) {
+	t.Parallel()
+	good := Result{Appended: 7, Applied: 7}
+	if !good.Good() || good.String() != "demo: appended=7 applied=7 lag=0 duplicates=0 mismatches=0" {
+		t.Errorf("%s: good is %t", good, good.Good())
+	}
+	for _, bad := range []Result{
+		{},
+		{Appended: 7, Applied: 6},
+		{Appended: 7, Applied: 8},
+		{Appended: 7, Applied: 7, Lag: 1},
+		{Appended: 7, Applied: 7, Duplicates: 1},
+		{Appended: 7, Applied: 7, Mismatches: 1},
+	} {
+		if bad.Good() {
+			t.Errorf("%s counts as good", bad)
+		}
+	}
+}
+
+func config(url string, seed uint64, out io.Writer) Config {
+	return Config{
+		DatabaseURL: url, Length: 4 * time.Second, Rate: 300, Campaigns: 50, Seed: seed, Workers: 3, LeaseTTL: time.Second,
+		Out: out, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// cancelAt cancels when the text is written.
+type cancelAt struct {
+	text   string
+	cancel context.CancelFunc
+}
+
+func (c *cancelAt) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(c.text)) {
+		c.cancel()
+	}
+	return len(p), nil
+}
