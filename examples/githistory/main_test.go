@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+)
+
+// asProgram makes the test binary behave as githistory itself, for tests that kill it.
+const asProgram = "GITHISTORY_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	// The runs under test see the same configuration as the repositories they read: none.
+	for name, value := range map[string]string{"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"} {
+		if err := os.Setenv(name, value); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	pgtest.Main(m)
+}

@@ -1,0 +1,123 @@
+// Package progress tells a person at a terminal, or a log, how far a long run has come.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// How often a line is written: a terminal's is overwritten in place, elsewhere each stays.
+const (
+	terminalInterval = 200 * time.Millisecond
+	plainInterval    = 5 * time.Second
+)
+
+// Meter writes lines such as
+//
+//	1,200 of 48,000 commits (2 %), 31,007 events, 15,400/s, 12s left
+//
+// It writes when it is told of progress, at most every 200 ms on a terminal and every 5 s elsewhere; it starts no goroutine. It
+// is for one goroutine at a time.
+type Meter struct {
+	out      io.Writer
+	terminal bool
+	unit     string
+	total    int64
+	now      func() time.Time
+
+	started, written time.Time
+	done, events     int64
+	last             string // the line written last
+}
+
+// New returns a meter of a run of total units, named in the plural ("commits", "bytes"). A total of 0 is unknown: no
+// percentage and no time left are shown. Out is a terminal if it is an *os.File that says so.
+func New(out io.Writer, unit string, total int64) *Meter {
+	file, ok := out.(*os.File)
+	return newMeter(out, unit, total, ok && term.IsTerminal(int(file.Fd())), time.Now)
+}
+
+func newMeter(out io.Writer, unit string, total int64, terminal bool, now func() time.Time) *Meter {
+	started := now()
+	return &Meter{out: out, terminal: terminal, unit: unit, total: total, now: now, started: started, written: started}
+}
+
+// Set says how many units are done and how many events came of them, counted from the start of the run.
+func (m *Meter) Set(done, events int64) {
+	m.done, m.events = done, events
+	interval := plainInterval
+	if m.terminal {
+		interval = terminalInterval
+	}
+	if now := m.now(); now.Sub(m.written) >= interval {
+		m.written = now
+		m.write()
+	}
+}
+
+// Note writes a message on a line of its own.
+func (m *Meter) Note(message string) {
+	if m.terminal && m.last != "" {
+		m.print("\r" + strings.Repeat(" ", len(m.last)) + "\r")
+		m.last = ""
+	}
+	m.print(message + "\n")
+}
+
+// Done writes the last line.
+func (m *Meter) Done() {
+	m.total = m.done // whatever was expected, this is all
+	m.write()
+	if m.terminal {
+		m.print("\n")
+	}
+}
+
+func (m *Meter) write() {
+	line := m.line()
+	switch {
+	case m.terminal:
+		m.print("\r" + line + strings.Repeat(" ", max(0, len(m.last)-len(line))))
+	case line != m.last:
+		m.print(line + "\n")
+	}
+	m.last = line
+}
+
+// print ignores errors: progress that nobody can see stops nothing.
+func (m *Meter) print(text string) { _, _ = io.WriteString(m.out, text) }
+
+func (m *Meter) line() string {
+	elapsed := m.now().Sub(m.started)
+	var out strings.Builder
+	if m.done < m.total {
+		fmt.Fprintf(&out, "%s of %s %s (%d %%)", thousands(m.done), thousands(m.total), m.unit, 100*m.done/m.total)
+	} else {
+		fmt.Fprintf(&out, "%s %s", thousands(m.done), m.unit)
+	}
+	fmt.Fprintf(&out, ", %s events", thousands(m.events))
+	if seconds := elapsed.Seconds(); seconds > 0 {
+		fmt.Fprintf(&out, ", %s/s", thousands(int64(float64(m.events)/seconds)))
+	}
+	if m.done > 0 && m.done < m.total {
+		left := time.Duration(float64(elapsed) / float64(m.done) * float64(m.total-m.done))
+		fmt.Fprintf(&out, ", %s left", left.Round(time.Second))
+	} else {
+		fmt.Fprintf(&out, " in %s", elapsed.Round(10*time.Millisecond))
+	}
+	return out.String()
+}
+
+// thousands writes 1234567 as 1,234,567.
+func thousands(n int64) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
