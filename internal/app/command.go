@@ -25,6 +25,8 @@ type Options struct {
 // NewCommand returns the command that runs a worker until it is told to stop.
 func NewCommand(opts Options) *cobra.Command {
 	cmd := &cobra.Command{Use: opts.Name, Short: opts.Short, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true}
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(newHealthcheck())
 	settings, set := config.NewWorker(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Finish(); err != nil {

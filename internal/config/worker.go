@@ -41,8 +41,13 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	s.Int(&w.Concurrency, "apply-concurrency", "TIDEMARK_APPLY_CONCURRENCY", 4, 1, "groups applied at the same time")
 	s.Bool(&w.Listen, "listen", "TIDEMARK_LISTEN", true, "be woken by NOTIFY; off: by polling alone, e.g. behind PgBouncer in transaction mode")
 	s.Duration(&w.ShutdownTimeout, "shutdown-timeout", "TIDEMARK_SHUTDOWN_TIMEOUT", 10*time.Second, time.Millisecond, "time for groups under way to finish at shutdown")
-	s.String(&w.HTTPAddr, "http-addr", "TIDEMARK_HTTP_ADDR", "127.0.0.1:8080", "address of health, readiness and metrics; \"off\" for none")
+	HTTPAddr(s, &w.HTTPAddr)
 	s.Choice(&w.LogFormat, "log-format", "TIDEMARK_LOG_FORMAT", "log format", "auto", "tint", "json")
 	s.Choice(&w.LogLevel, "log-level", "TIDEMARK_LOG_LEVEL", "log level", "info", "debug", "warn", "error")
 	return w, s
+}
+
+// HTTPAddr binds the address of a worker's health, readiness and metrics.
+func HTTPAddr(s *Set, target *string) {
+	s.String(target, "http-addr", "TIDEMARK_HTTP_ADDR", "127.0.0.1:8080", "address of health, readiness and metrics; \"off\" for none")
 }

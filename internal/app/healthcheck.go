@@ -1,0 +1,44 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/config"
+)
+
+// healthcheckTimeout is how long a worker may take to answer.
+const healthcheckTimeout = 3 * time.Second
+
+// newHealthcheck returns the command that asks a worker on this machine whether it is ready: for containers without a shell.
+func newHealthcheck() *cobra.Command {
+	cmd := &cobra.Command{Use: "healthcheck", Short: "Ask the worker at --http-addr whether it is ready", Args: cobra.NoArgs}
+	set := config.NewSet(cmd.Flags())
+	var addr string
+	config.HTTPAddr(set, &addr)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := set.Finish(); err != nil {
+			return err
+		}
+		client := http.Client{Timeout: healthcheckTimeout}
+		request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, "http://"+addr+"/readyz", nil)
+		if err != nil {
+			return fmt.Errorf("ask the worker: %w", err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return fmt.Errorf("ask the worker: %w", err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusOK {
+			reason, _ := io.ReadAll(io.LimitReader(response.Body, 256)) // only to say more
+			return fmt.Errorf("the worker is not ready: %s: %s", response.Status, reason)
+		}
+		return nil
+	}
+	return cmd
+}

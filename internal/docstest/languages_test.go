@@ -1,0 +1,57 @@
+package docstest
+
+import (
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// TestSnippets runs the pages' SQL, Python and JavaScript, and logs with what. SQL is run always: psql is there wherever a Postgres is.
+func TestSnippets(t *testing.T) {
+	t.Parallel()
+	for lang, find := range map[string]func(*testing.T) *interpreter{"sql": psql, "python": python, "js": node} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			program := find(t)
+			if program == nil {
+				return // the log says why
+			}
+			t.Logf("run by %s", program.path)
+			ran := 0
+			for _, p := range pages(t) {
+				ran += runPage(t, program, p, lang)
+			}
+			if ran == 0 {
+				t.Errorf("no snippet in %s, the docs should have some", lang)
+			}
+		})
+	}
+}
+
+// runPage runs the page's snippets in a language on a database of their own, in order, and compares what they print with the
+// "text output" that follows them. It answers how many there were.
+func runPage(t *testing.T, program *interpreter, p page, lang string) (ran int) {
+	t.Helper()
+	var url string
+	for i, s := range p.snippets {
+		if s.lang != lang {
+			continue
+		}
+		if url == "" {
+			url = pgtest.URL(t)
+		}
+		ran++
+		out, err := program.run(t.Context(), url, s.text)
+		if err != nil {
+			t.Fatalf("%s:%d: %v\n%s", p.path, s.line, err, out)
+		}
+		if i+1 < len(p.snippets) && p.snippets[i+1].lang == "text output" {
+			if want := p.snippets[i+1]; trimmed(out) != trimmed(want.text) {
+				t.Errorf("%s:%d: the snippet printed\n%s\nthe page says\n%s", p.path, want.line, out, want.text)
+			}
+		}
+	}
+	return ran
+}

@@ -1,0 +1,72 @@
+package docstest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// serve is what docs/getting-started.md shows of a service.
+func serve(ctx context.Context, pool *pgxpool.Pool, characters func() projector.Projection) error {
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{characters()}})
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
+
+func TestService(t *testing.T) {
+	t.Parallel()
+	t.Run("runs until its context ends", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		done := make(chan error, 1)
+		go func() { done <- serve(ctx, pool, counted) }()
+		await(ctx, t, pool, "SELECT EXISTS (SELECT FROM tidemark.projections WHERE name = 'counted' AND state = 'active')")
+		if _, err := pool.Exec(ctx, `SELECT FROM tidemark.append('c', '[{"type": "happened"}]')`); err != nil {
+			t.Fatal(err)
+		}
+		await(ctx, t, pool, "SELECT EXISTS (SELECT FROM counted WHERE doc = '1')")
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the service ended with: %v", err)
+		}
+	})
+}
+
+// counted keeps the number of events of each campaign.
+func counted() projector.Projection {
+	return projector.NewDocument(projector.Document[int]{
+		Name: "counted", Version: 1,
+		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+	})
+}
+
+// await polls until the query answers true.
+func await(ctx context.Context, t *testing.T, pool *pgxpool.Pool, query string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var met bool
+		if err := pool.QueryRow(ctx, query).Scan(&met); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		if met {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not met in time: %s", query)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package docstest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+)
+
+// TestShellSnippets checks each line of the pages' shell: targets of make exist, programs of ours run and end well on a migrated
+// database. What runs for ever, or starts a Postgres of its own, is only checked to exist.
+func TestShellSnippets(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, p := range pages(t) {
+		for _, s := range p.in("sh") {
+			for i, line := range strings.Split(strings.TrimSpace(s.text), "\n") {
+				if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") || seen[line] {
+					continue
+				}
+				seen[line] = true
+				if mistake := checkLine(t, withoutVariables(strings.Fields(line))); mistake != "" {
+					t.Errorf("%s:%d: %s: %s", p.path, s.line+1+i, line, mistake)
+				}
+			}
+		}
+	}
+}
+
+// withoutVariables removes the assignments that stand before a command.
+func withoutVariables(words []string) []string {
+	assignment := regexp.MustCompile(`^[A-Z_]+=`)
+	return words[slices.IndexFunc(words, func(w string) bool { return !assignment.MatchString(w) }):]
+}
+
+func checkLine(t *testing.T, words []string) (mistake string) {
+	t.Helper()
+	switch {
+	case words[0] == "make":
+		return checkTargets(t, withoutVariables(words[1:]))
+	case len(words) > 2 && words[0] == "go" && words[1] == "run":
+		return checkProgram(t, words[2], words[3:])
+	case strings.HasPrefix(words[0], "scripts/"):
+		if _, err := os.Stat(filepath.Join(root, words[0])); err != nil {
+			return err.Error()
+		}
+		return ""
+	case words[0] == "docker", words[0] == "git":
+		return ""
+	}
+	return "nothing checks this command; see doc.go"
+}
+
+func checkTargets(t *testing.T, targets []string) string {
+	t.Helper()
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range targets {
+		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:.*## `).Match(makefile) {
+			return "make help does not list " + target
+		}
+	}
+	return ""
+}
+
+func checkProgram(t *testing.T, pkg string, args []string) string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(root, pkg, "main.go")); err != nil {
+		return err.Error()
+	}
+	if slices.Contains([]string{"./cmd/demo", "./cmd/worker"}, pkg) {
+		return ""
+	}
+	cmd := exec.CommandContext(t.Context(), build(t, pkg), args...)
+	cmd.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+pgtest.URL(t))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return err.Error() + "\n" + string(out)
+	}
+	return ""
+}
+
+// build compiles a program and answers its path.
+func build(t *testing.T, pkg string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+	return path
+}
