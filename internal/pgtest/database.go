@@ -54,7 +54,7 @@ func database(t testing.TB, template func(context.Context, *pgx.Conn) (string, e
 	if err != nil {
 		t.Fatalf("no database for this test: %v", err)
 	}
-	name := testPrefix + fmt.Sprint(time.Now().Unix()) + "_" + strings.ToLower(rand.Text()[:12])
+	name := testName(time.Now())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
 		defer cancel()
@@ -71,12 +71,12 @@ func database(t testing.TB, template func(context.Context, *pgx.Conn) (string, e
 func create(ctx context.Context, server, name string, template func(context.Context, *pgx.Conn) (string, error)) (err error) {
 	admin, err := pgx.Connect(ctx, server)
 	if err != nil {
-		return err
+		return fmt.Errorf("the tests' server (%s, or a private one): %w", urlEnv, err)
 	}
 	defer func() { err = errors.Join(err, admin.Close(ctx)) }()
 	source, err := template(ctx, admin)
 	if err != nil {
-		return err
+		return fmt.Errorf("make the template: %w", err)
 	}
 	return clone(ctx, admin, name, source)
 }
@@ -110,6 +110,11 @@ func withDatabase(server, name string) string {
 	}
 	u.Path = "/" + name
 	return u.String()
+}
+
+// testName answers a name that nobody else has, with the time from which prune counts.
+func testName(now time.Time) string {
+	return fmt.Sprintf("%s%d_%s", testPrefix, now.Unix(), strings.ToLower(rand.Text()[:12]))
 }
 
 // closeTimeout is how long a pool may take to close once the test is over.

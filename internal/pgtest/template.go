@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -27,19 +28,22 @@ const (
 )
 
 // migrated answers the name of the template with this schema, made now when it is missing.
-func migrated(ctx context.Context, admin *pgx.Conn) (string, error) {
+func migrated(ctx context.Context, admin *pgx.Conn) (name string, err error) {
 	hash, err := schemaHash(migrations.FS)
 	if err != nil {
 		return "", err
 	}
-	name := templatePrefix + hash
+	name = templatePrefix + hash
 	if there, err := databaseExists(ctx, admin, name); there || err != nil {
 		return name, err
 	}
 	if _, err := admin.Exec(ctx, "SELECT pg_advisory_lock($1)", templateLock); err != nil {
 		return "", err
 	}
-	// The lock goes with the connection, which lives no longer than the clone takes.
+	defer func() {
+		_, unlockErr := admin.Exec(ctx, "SELECT pg_advisory_unlock($1)", templateLock)
+		err = errors.Join(err, unlockErr)
+	}()
 	if there, err := databaseExists(ctx, admin, name); there || err != nil {
 		return name, err
 	}

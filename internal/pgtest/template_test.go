@@ -1,0 +1,101 @@
+package pgtest
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+)
+
+func admin(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	return conn
+}
+
+func TestOldLeftoversArePrunedAndYoungOnesKept(t *testing.T) {
+	t.Parallel()
+	conn := admin(t, Server(t).URL())
+	now := time.Now()
+	ago := func(age time.Duration) string { return strconv.FormatInt(now.Add(-age).Unix(), 10) }
+	for name, c := range map[string]struct {
+		comment string
+		kept    bool
+	}{
+		testName(now.Add(-2 * keepDatabases)): {"", false},
+		testName(now.Add(-keepDatabases / 2)): {"", true},
+		templatePrefix + "old":                {ago(2 * keepTemplates), false},
+		templatePrefix + "young":              {ago(keepTemplates / 2), true},
+		templatePrefix + "half_making":        {"", false},
+		"tidemark_somebodys":                  {"", true},
+	} {
+		if _, err := conn.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "COMMENT ON DATABASE "+name+" IS '"+c.comment+"'"); err != nil {
+			t.Fatal(err)
+		}
+		if err := prune(t.Context(), conn, now); err != nil {
+			t.Fatal(err)
+		}
+		if there, err := databaseExists(t.Context(), conn, name); err != nil || there != c.kept {
+			t.Errorf("after prune %s is there: %t, want %t (%v)", name, there, c.kept, err)
+		}
+	}
+}
+
+func TestOneTemplateIsMadeHoweverManyAskAtOnce(t *testing.T) {
+	t.Parallel()
+	url := Server(t).URL()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	names := make([]string, 4)
+	var group errgroup.Group
+	for i := range names {
+		conn := admin(t, url)
+		group.Go(func() (err error) {
+			names[i], err = migrated(ctx, conn)
+			if err == nil {
+				err = clone(ctx, conn, testName(time.Now()), names[i])
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if name != names[0] {
+			t.Errorf("the templates are %v", names)
+		}
+	}
+}
+
+func TestTheHashOfASchemaFollowsNamesAndContents(t *testing.T) {
+	t.Parallel()
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	seen := map[string]int{}
+	for i, fsys := range []fstest.MapFS{
+		{"1.sql": file("a"), "2.sql": file("b")},
+		{"1.sql": file("ab"), "2.sql": file("")},
+		{"1.sql": file("a"), "3.sql": file("b")},
+		{"1.sql": file("a")},
+	} {
+		hash, err := schemaHash(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[hash]; ok {
+			t.Errorf("schemas %d and %d have the same hash", other, i)
+		}
+		seen[hash] = i
+	}
+}
