@@ -8,7 +8,7 @@
 CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_campaign_ids text[], p_ttl interval)
     RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -50,7 +50,7 @@ $$;
 CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer DEFAULT 4096,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
@@ -110,7 +110,7 @@ $$;
 CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[], p_from bigint[], p_to bigint[],
         p_release boolean[], p_ttl interval) RETURNS void
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 DECLARE
     held bigint;
@@ -137,7 +137,7 @@ $$;
 CREATE FUNCTION tidemark.renew(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[], p_ttl interval)
     RETURNS TABLE (campaign_id text)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -168,7 +168,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[]) RETURNS void
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -186,7 +186,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_to bigint[]) RETURNS bigint
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 DECLARE
     n bigint;
@@ -202,44 +202,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- read_group reads the events of several campaigns past a seq each, up to p_events events and about p_bytes bytes, at least one.
--- p_until bounds a campaign from above. ord is the campaign's place in the arrays, from 1.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.read_group(p_campaign_ids text[], p_after bigint[], p_until bigint[], p_events integer, p_bytes bigint)
-    RETURNS TABLE (ord bigint, seq bigint, "position" bigint, event_id uuid, event_type text, event_version integer, intent tidemark.intent,
-        aggregate_type text, aggregate_id text, actor text, tags text[], payload jsonb, metadata jsonb, payload_bytes integer, occurred_at timestamptz,
-        recorded_at timestamptz)
-    LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
-AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY SELECT e.ord, e.seq, e.position, e.event_id, e.event_type, e.event_version, e.intent, e.aggregate_type, e.aggregate_id, e.actor, e.tags,
-        e.payload, e.metadata, e.payload_bytes, e.occurred_at, e.recorded_at
-    FROM (
-        SELECT l.*, sum(l.payload_bytes) OVER (ORDER BY l.ord, l.seq ROWS UNBOUNDED PRECEDING) - l.payload_bytes AS before
-        FROM (
-            SELECT c.ord, j.*
-            FROM unnest(p_campaign_ids, p_after, p_until) WITH ORDINALITY AS c (campaign_id, after, until, ord)
-            CROSS JOIN LATERAL (
-                SELECT j.seq, j.position, j.event_id, j.event_type, j.event_version, j.intent, j.aggregate_type, j.aggregate_id, j.actor, j.tags,
-                    j.payload, j.metadata, j.payload_bytes, j.occurred_at, j.recorded_at
-                FROM tidemark.journal j
-                WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= c.until
-                ORDER BY j.seq
-                LIMIT p_events
-            ) j
-            LIMIT p_events
-        ) l
-    ) e
-    WHERE e.before < p_bytes
-    ORDER BY e.ord, e.seq;
-END
-$$;
--- +goose StatementEnd
-
 -- +goose Down
-DROP FUNCTION tidemark.read_group;
 DROP FUNCTION tidemark.complete;
 DROP FUNCTION tidemark.release;
 DROP FUNCTION tidemark.renew;

@@ -25,6 +25,22 @@ const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campai
 // queryFind probes the unique index on (campaign_id, event_id).
 const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND event_id = $2`
 
-// queryReadGroup reads, by one range of the primary key for each campaign, what a worker applies next. See migrations/00003_leases.sql.
+// queryReadGroup reads, by one range of the primary key for each campaign, what a worker applies next. The ranges are read one after the other, so that
+// the rows come in order, and only until the limit on events ($4) is reached; of these the rows up to the limit on bytes ($5) are sent. payload_bytes
+// keeps it from looking at payloads that are not sent. It takes no lock.
 const queryReadGroup = `SELECT ord, payload_bytes, seq, "position", event_id, event_type, event_version, intent::text, aggregate_type, aggregate_id, actor, tags,
-	payload, metadata, occurred_at, recorded_at FROM tidemark.read_group($1, $2, $3, $4, $5)`
+		payload, metadata, occurred_at, recorded_at
+	FROM (
+		SELECT c.ord, j.*, sum(j.payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
+		FROM unnest($1::text[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS c (campaign_id, after, until, ord)
+		CROSS JOIN LATERAL (
+			SELECT j.seq, j."position", j.event_id, j.event_type, j.event_version, j.intent, j.aggregate_type, j.aggregate_id, j.actor, j.tags,
+				j.payload, j.metadata, j.payload_bytes, j.occurred_at, j.recorded_at
+			FROM tidemark.journal j
+			WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= c.until
+			ORDER BY j.seq
+			LIMIT $4
+		) j
+		LIMIT $4
+	) e
+	WHERE before < $5`

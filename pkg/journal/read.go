@@ -184,7 +184,13 @@ func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e Even
 		var ord, bytes int
 		var e Event
 		s := scanner{event: &e}
+		lastOrd, lastSeq := 0, int64(0)
 		_, err := pgx.ForEachRow(rows, append([]any{&ord, &bytes}, s.targets()...), func() error {
+			if ord < lastOrd || ord == lastOrd && e.Seq != lastSeq+1 {
+				return fmt.Errorf("event %d of campaign %q came after event %d of campaign %q: the plan has changed the order",
+					e.Seq, read.CampaignIDs[ord-1], lastSeq, read.CampaignIDs[lastOrd-1])
+			}
+			lastOrd, lastSeq = ord, e.Seq
 			event := s.take()
 			event.CampaignID = read.CampaignIDs[ord-1]
 			visit(ord-1, event, bytes)

@@ -6,8 +6,9 @@ const (
 	queryCommit = `COMMIT`
 
 	// querySettings applies to the transaction: where projections' tables are, that statements go by key (the plan of one prepared while its
-	// table was empty must not become a scan when it is not), and that the server ends it if this process stops in the middle.
-	querySettings = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', 'off', true),
+	// table was empty must not become a scan when it is not; a scan that cannot be avoided looks so dear then that it would be compiled; campaigns come once each, so remembering them is work for nothing), and
+	// that the server ends it if this process stops in the middle.
+	querySettings = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true), set_config('enable_memoize', 'off', true),
 		set_config('idle_in_transaction_session_timeout', $2, true)`
 
 	// queryRegistry takes the registry's lock in shared mode: the registry does not change while the transaction is open. Applies never wait for each
