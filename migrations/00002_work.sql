@@ -59,10 +59,11 @@ CREATE FUNCTION tidemark.event_limit(name text, standard integer) RETURNS intege
     RETURN coalesce(nullif(current_setting('tidemark.' || name, true), '')::integer, standard);
 -- +goose StatementEnd
 
--- refuse_event says what is wrong with one event of an append. It is called only for a bad one.
+-- refuse_event says what is wrong with one event of an append. It is called only for a bad one. What it refuses could not be read back: the
+-- length of a number is that of its text, 1e131071 takes 12 bytes in jsonb and 131,072 on the way to a reader.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_type text, p_version integer, p_intent text, p_payload jsonb, p_metadata jsonb,
-    p_tags text[], p_labels text) RETURNS jsonb
+    p_tags text[], p_occurred_at timestamptz, p_labels text) RETURNS jsonb
     LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -92,10 +93,16 @@ BEGIN
         field := 'metadata'; reason := format('is a JSON %s, it must be an object', jsonb_typeof(p_metadata));
     ELSIF octet_length(p_metadata::text) > max_metadata THEN
         field := 'metadata'; reason := format('has %s bytes, the limit is %s (tidemark.max_metadata_bytes)', octet_length(p_metadata::text), max_metadata);
+    ELSIF jsonb_path_exists(p_metadata, format('strict $.**{%s}', max_depth + 1)::jsonpath, silent => true) THEN
+        field := 'metadata'; reason := format('is nested deeper than %s levels (tidemark.max_payload_depth)', max_depth);
+    ELSIF array_ndims(p_tags) > 1 THEN
+        field := 'tags'; reason := 'are an array of arrays, they must be an array of strings';
     ELSIF cardinality(p_tags) > max_tags THEN
         field := 'tags'; reason := format('are %s, the limit is %s (tidemark.max_tags)', cardinality(p_tags), max_tags);
     ELSIF EXISTS (SELECT FROM unnest(p_tags) AS t (tag) WHERE tag IS NULL OR tag = '' OR octet_length(tag) > max_tag) THEN
         field := 'tags'; reason := format('hold one that is empty or longer than %s bytes (tidemark.max_tag_bytes)', max_tag);
+    ELSIF p_occurred_at < '0001-01-01 00:00Z' OR p_occurred_at >= '10000-01-01 00:00Z' THEN
+        field := 'occurred_at'; reason := format('is %s, it must be in the years 1 to 9999', p_occurred_at);
     ELSIF octet_length(p_labels) > 768 THEN
         field := 'aggregate_type, aggregate_id, actor'; reason := 'are longer than 256 bytes each';
     ELSE
@@ -144,6 +151,8 @@ DECLARE
     max_metadata CONSTANT integer := tidemark.event_limit('max_metadata_bytes', 65536);
     max_tags CONSTANT integer := tidemark.event_limit('max_tags', 64);
     max_tag CONSTANT integer := tidemark.event_limit('max_tag_bytes', 256);
+    max_depth CONSTANT integer := tidemark.event_limit('max_payload_depth', 128);
+    too_deep CONSTANT jsonpath := format('strict $.**{%s}', max_depth + 1);
     hash CONSTANT bigint := hashtextextended(p_campaign_id, 0);
     at timestamptz;
     ms bigint;
@@ -229,24 +238,25 @@ BEGIN
         INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
             tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
         SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, (lpad(to_hex((ms + (e.ord >> 12) << 16) | 28672 | (e.ord & 4095)), 16, '0') || random_tail)::uuid), e.type, coalesce(e.version, 1),
-            coalesce(e.intent, 'projection_and_replay')::tidemark.intent, e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'),
+            CASE WHEN e.intent IN ('replay_only', 'audit_only') THEN e.intent ELSE 'projection_and_replay' END::tidemark.intent, e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'),
             CASE
                 WHEN octet_length(e.type) BETWEEN 1 AND 256
                     AND coalesce(e.version, 1) >= 1
                     AND coalesce(e.intent IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
                     AND coalesce(jsonb_typeof(e.payload) = 'object', true)
-                    AND coalesce(pg_column_size(e.payload) <= max_payload / 8 OR octet_length(e.payload::text) <= max_payload, true)
-                    AND coalesce(pg_column_size(e.payload) < 1024 OR NOT jsonb_path_exists(e.payload,
-                        format('strict $.**{%s}', tidemark.event_limit('max_payload_depth', 128) + 1)::jsonpath, silent => true), true)
+                    AND coalesce(octet_length(e.payload::text) <= max_payload, true)
+                    AND coalesce(pg_column_size(e.payload) <= 8 * max_depth OR NOT jsonb_path_exists(e.payload, too_deep, silent => true), true)
                     AND coalesce(jsonb_typeof(e.metadata) = 'object', true)
-                    AND coalesce(pg_column_size(e.metadata) <= max_metadata / 8 OR octet_length(e.metadata::text) <= max_metadata, true)
-                    AND (e.tags IS NULL OR cardinality(e.tags) <= max_tags
+                    AND coalesce(octet_length(e.metadata::text) <= max_metadata, true)
+                    AND coalesce(pg_column_size(e.metadata) <= 8 * max_depth OR NOT jsonb_path_exists(e.metadata, too_deep, silent => true), true)
+                    AND (e.tags IS NULL OR cardinality(e.tags) <= max_tags AND coalesce(array_ndims(e.tags) = 1, true)
                         AND NOT EXISTS (SELECT FROM unnest(e.tags) AS t (tag) WHERE tag IS NULL OR octet_length(tag) NOT BETWEEN 1 AND max_tag))
                     AND coalesce(octet_length(e.aggregate_type) <= 256, true)
                     AND coalesce(octet_length(e.aggregate_id) <= 256, true)
                     AND coalesce(octet_length(e.actor) <= 256, true)
+                    AND coalesce(e.occurred_at >= '0001-01-01 00:00Z' AND e.occurred_at < '10000-01-01 00:00Z', true)
                 THEN coalesce(e.payload, '{}')
-                ELSE tidemark.refuse_event(p_campaign_id, e.ord, e.type, e.version, e.intent, coalesce(e.payload, '{}'), e.metadata, e.tags,
+                ELSE tidemark.refuse_event(p_campaign_id, e.ord, e.type, e.version, e.intent, coalesce(e.payload, '{}'), e.metadata, e.tags, e.occurred_at,
                     repeat('x', 769 * (greatest(octet_length(e.aggregate_type), octet_length(e.aggregate_id), octet_length(e.actor)) > 256)::integer))
             END,
             e.metadata, coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0), coalesce(e.occurred_at, at), at

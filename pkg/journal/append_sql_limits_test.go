@@ -1,0 +1,160 @@
+package journal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+)
+
+// invalidEvent is the SQLSTATE of events that are refused. Others are Postgres' own, for what it cannot even parse.
+const invalidEvent = "TM004"
+
+func event(fields string) string { return `[{"type": "fine"}, {` + fields + `}]` }
+
+func nested(open, inner, closing string, levels int) string {
+	return strings.Repeat(open, levels) + inner + strings.Repeat(closing, levels)
+}
+
+func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	exec(t, pool, "INSERT INTO tidemark.consumer_groups (name) VALUES ('g')")
+	long := strings.Repeat("x", 257)
+	t.Run("each", func(t *testing.T) {
+		for name, test := range map[string]struct {
+			campaign, events, state, field string
+		}{
+			"an empty campaign id":               {"", `[{"type": "x"}]`, invalidEvent, ""},
+			"a long campaign id":                 {long, `[{"type": "x"}]`, invalidEvent, ""},
+			"events that are no array":           {"c", `{"type": "x"}`, invalidEvent, ""},
+			"events that are null":               {"c", `null`, invalidEvent, ""},
+			"10,001 events":                      {"c", `[` + strings.Repeat(`{"type": "x"},`, 10_000) + `{"type": "x"}]`, invalidEvent, ""},
+			"an event that is no object":         {"c", `[{"type": "x"}, 7]`, "22023", ""},
+			"no type":                            {"c", event(`"payload": {}`), invalidEvent, "type"},
+			"an empty type":                      {"c", event(`"type": ""`), invalidEvent, "type"},
+			"a long type":                        {"c", event(`"type": "` + long + `"`), invalidEvent, "type"},
+			"version 0":                          {"c", event(`"type": "x", "version": 0`), invalidEvent, "version"},
+			"a version beyond integers":          {"c", event(`"type": "x", "version": 2147483648`), "22003", ""},
+			"an unknown intent":                  {"c", event(`"type": "x", "intent": "maybe"`), invalidEvent, "intent"},
+			"a payload that is an array":         {"c", event(`"type": "x", "payload": [1]`), invalidEvent, "payload"},
+			"a payload that is a string":         {"c", event(`"type": "x", "payload": "{}"`), invalidEvent, "payload"},
+			"a long payload":                     {"c", event(`"type": "x", "payload": {"a": "` + strings.Repeat("x", 1<<20-8) + `"}`), invalidEvent, "payload"},
+			"a payload that is short but grows":  {"c", event(`"type": "x", "payload": {"a": [1` + strings.Repeat(",1e131000", 10) + `]}`), invalidEvent, "payload"},
+			"a deep payload of objects":          {"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `1`, `}`, 129)), invalidEvent, "payload"},
+			"a deep payload of arrays":           {"c", event(`"type": "x", "payload": {"a": ` + nested(`[`, `1`, `]`, 128) + `}`), invalidEvent, "payload"},
+			"a payload beyond the parser":        {"c", event(`"type": "x", "payload": {"a": ` + nested(`[`, `1`, `]`, 100_000) + `}`), "54001", ""},
+			"metadata that are a string":         {"c", event(`"type": "x", "metadata": "a"`), invalidEvent, "metadata"},
+			"long metadata":                      {"c", event(`"type": "x", "metadata": {"a": "` + strings.Repeat("x", 1<<16-8) + `"}`), invalidEvent, "metadata"},
+			"metadata that are short but grow":   {"c", event(`"type": "x", "metadata": {"a": 1e131000}`), invalidEvent, "metadata"},
+			"deep metadata":                      {"c", event(`"type": "x", "metadata": ` + nested(`{"a": `, `1`, `}`, 129)), invalidEvent, "metadata"},
+			"65 tags":                            {"c", event(`"type": "x", "tags": [` + strings.Repeat(`"a",`, 64) + `"a"]`), invalidEvent, "tags"},
+			"an empty tag":                       {"c", event(`"type": "x", "tags": ["a", ""]`), invalidEvent, "tags"},
+			"a tag that is null":                 {"c", event(`"type": "x", "tags": ["a", null]`), invalidEvent, "tags"},
+			"a long tag":                         {"c", event(`"type": "x", "tags": ["` + long + `"]`), invalidEvent, "tags"},
+			"tags in tags":                       {"c", event(`"type": "x", "tags": [["a"], ["b"]]`), invalidEvent, "tags"},
+			"a long aggregate type":              {"c", event(`"type": "x", "aggregate_type": "` + long + `"`), invalidEvent, "aggregate_type, aggregate_id, actor"},
+			"a long aggregate id":                {"c", event(`"type": "x", "aggregate_id": "` + long + `"`), invalidEvent, "aggregate_type, aggregate_id, actor"},
+			"a long actor":                       {"c", event(`"type": "x", "actor": "` + strings.Repeat("é", 129) + `"`), invalidEvent, "aggregate_type, aggregate_id, actor"},
+			"a time that no reader understands":  {"c", event(`"type": "x", "occurred_at": "infinity"`), invalidEvent, "occurred_at"},
+			"a time before the calendar":         {"c", event(`"type": "x", "occurred_at": "0044-03-15 BC"`), invalidEvent, "occurred_at"},
+			"an id that is no UUID":              {"c", event(`"type": "x", "id": "seven"`), "22P02", ""},
+			"a NUL character":                    {"c", event(`"type": "x", "payload": {"a": "\u0000"}`), "22P05", ""},
+			"half of a surrogate pair":           {"c", event(`"type": "x", "payload": {"a": "\ud83d"}`), "22P02", ""},
+			"bytes that are not UTF-8":           {"c", event(`"type": "x", "payload": {"a": "` + "\xff" + `"}`), "22021", ""},
+			"a campaign id with a NUL character": {"c\x00", `[{"type": "x"}]`, "22021", ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				_, err := pool.Exec(t.Context(), "SELECT FROM tidemark.append($1, $2::jsonb)", test.campaign, test.events)
+				var pgErr *pgconn.PgError
+				if !errors.As(err, &pgErr) || pgErr.Code != test.state {
+					t.Fatalf("got %.500v, want SQLSTATE %s", err, test.state)
+				}
+				if test.field != "" {
+					var detail struct {
+						Campaign, Field, Reason string
+						Index                   int
+					}
+					if err := json.Unmarshal([]byte(pgErr.Detail), &detail); err != nil || detail.Campaign != test.campaign || detail.Field != test.field || detail.Index != 1 || detail.Reason == "" {
+						t.Errorf("the detail is %.500s, %v", pgErr.Detail, err)
+					}
+				}
+				if len(pgErr.Message) > 600 {
+					t.Errorf("a message of %d bytes", len(pgErr.Message))
+				}
+			})
+		}
+	})
+	if n := query[int64](t, pool, "SELECT (SELECT count(*) FROM tidemark.journal) + (SELECT count(*) FROM tidemark.outbox)"); n != 0 {
+		t.Errorf("what was refused wrote %d rows", n)
+	}
+}
+
+func TestTheDatabaseTakesLimitsThatWereChanged(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	// try appends on a connection of its own, which sees the settings of the database as they are now.
+	try := func(events string) (state string) {
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := conn.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		_, err = conn.Exec(t.Context(), "SELECT FROM tidemark.append('c', $1::jsonb)", events)
+		var pgErr *pgconn.PgError
+		if errors.As(err, &pgErr) {
+			return pgErr.Code
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	}
+	admin, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Close(t.Context()) })
+	name := pgx.Identifier{admin.Config().Database}.Sanitize()
+	payload := func(n int) string {
+		return fmt.Sprintf(`[{"type": "x", "payload": {"a": %q}}]`, strings.Repeat("x", n-9))
+	}
+	for _, test := range []struct {
+		limit   string
+		value   int
+		fits    string
+		tooMuch string
+	}{
+		{"max_payload_bytes", 2 << 20, payload(2 << 20), payload(2<<20 + 1)},
+		{"max_payload_bytes", 100, payload(100), payload(101)},
+		{"max_payload_depth", 3, `[{"type": "x", "payload": {"a": [[1]]}}]`, `[{"type": "x", "payload": {"a": [[[1]]]}}]`},
+		{"max_payload_depth", 3, `[{"type": "x", "metadata": {"a": [[1]]}}]`, `[{"type": "x", "metadata": {"a": [[[1]]]}}]`},
+		{"max_metadata_bytes", 20, `[{"type": "x", "metadata": {"a": "12345678901"}}]`, `[{"type": "x", "metadata": {"a": "123456789012"}}]`},
+		{"max_tags", 2, `[{"type": "x", "tags": ["a", "b"]}]`, `[{"type": "x", "tags": ["a", "b", "c"]}]`},
+		{"max_tag_bytes", 300, `[{"type": "x", "tags": ["` + strings.Repeat("x", 300) + `"]}]`, `[{"type": "x", "tags": ["` + strings.Repeat("x", 301) + `"]}]`},
+		{"max_events_per_call", 1, `[{"type": "x"}]`, `[{"type": "x"}, {"type": "x"}]`},
+	} {
+		if _, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET tidemark.%s = %d", name, test.limit, test.value)); err != nil {
+			t.Fatal(err)
+		}
+		if state := try(test.fits); state != "" {
+			t.Errorf("%s = %d: what just fits is refused with %s", test.limit, test.value, state)
+		}
+		if state := try(test.tooMuch); state != invalidEvent {
+			t.Errorf("%s = %d: what is just too much is answered with %q", test.limit, test.value, state)
+		}
+		if _, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s RESET tidemark.%s", name, test.limit)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
