@@ -1,6 +1,7 @@
 -- +goose Up
--- The functions below run under settings that leave the planner one choice, an index scan for each campaign named: their tables swing
--- between empty and millions of rows within one cached plan.
+-- The tables below swing between empty and millions of rows within one cached plan. So their functions run under settings and in a form that leave the
+-- planner one choice: a probe of the primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row by its place (ctid),
+-- which nobody can move meanwhile: it is locked.
 
 -- acquire_leases leases those of the campaigns that nobody holds. Rows are locked in the order of campaign_id; a row that somebody is
 -- writing is skipped, never waited for. Callers read "held" from the lease alone: owner and expiry are set here and nowhere else.
@@ -18,14 +19,15 @@ BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT DISTINCT c.campaign_id FROM unnest(p_campaign_ids) AS c (campaign_id) ORDER BY 1
     ), free AS MATERIALIZED (
-        SELECT l.campaign_id
-        FROM wanted w JOIN tidemark.leases l ON l.consumer_group = p_group AND l.campaign_id = w.campaign_id
-        WHERE l.expires_at <= at
-        ORDER BY l.campaign_id
-        FOR UPDATE OF l SKIP LOCKED
+        SELECT f.place
+        FROM wanted w CROSS JOIN LATERAL (
+            SELECT l.ctid AS place FROM tidemark.leases l
+            WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id AND l.expires_at <= at
+            FOR UPDATE SKIP LOCKED
+        ) f
     ), taken AS (
         UPDATE tidemark.leases l SET owner = p_owner, generation = l.generation + 1, expires_at = at + p_ttl
-        FROM free f WHERE l.consumer_group = p_group AND l.campaign_id = f.campaign_id
+        FROM free f WHERE l.ctid = f.place
         RETURNING l.campaign_id, l.generation, l.checkpoint
     ), made AS (
         INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
@@ -113,20 +115,26 @@ CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 DECLARE
-    held bigint;
+    places tid[];
+    checkpoints bigint[];
+    releases boolean[];
 BEGIN
-    WITH mine AS MATERIALIZED (
-        SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release) ORDER BY 1
-    )
-    UPDATE tidemark.leases l
-    SET checkpoint = m.new, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
-    FROM mine m
-    WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation AND l.owner = p_owner AND l.checkpoint = m.old;
-    GET DIAGNOSTICS held = ROW_COUNT;
-    IF held < cardinality(p_campaign_ids) THEN
-        RAISE EXCEPTION '% of % leases are no longer held', cardinality(p_campaign_ids) - held, cardinality(p_campaign_ids)
+    -- Lock, then write in a statement of its own, whose snapshot sees what a renewal may have changed meanwhile.
+    SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release) INTO places, checkpoints, releases
+    FROM (SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release) ORDER BY 1) u
+    CROSS JOIN LATERAL (
+        SELECT l.ctid AS place FROM tidemark.leases l
+        WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner AND l.checkpoint = u.old
+        FOR UPDATE
+    ) h;
+    IF coalesce(cardinality(places), 0) < cardinality(p_campaign_ids) THEN
+        RAISE EXCEPTION '% of % leases are no longer held', cardinality(p_campaign_ids) - coalesce(cardinality(places), 0), cardinality(p_campaign_ids)
             USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
     END IF;
+    UPDATE tidemark.leases l
+    SET checkpoint = m.checkpoint, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+    FROM unnest(places, checkpoints, releases) AS m (place, checkpoint, release)
+    WHERE l.ctid = m.place;
 END
 $$;
 -- +goose StatementEnd
@@ -146,18 +154,23 @@ BEGIN
     WITH mine AS MATERIALIZED (
         SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) ORDER BY 1
     ), held AS MATERIALIZED (
-        SELECT l.campaign_id
-        FROM mine m JOIN tidemark.leases l ON l.consumer_group = p_group AND l.campaign_id = m.campaign_id
-        WHERE l.generation = m.generation AND l.owner = p_owner AND l.expires_at > '-infinity'
+        SELECT m.campaign_id
+        FROM mine m CROSS JOIN LATERAL (
+            SELECT FROM tidemark.leases l
+            WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation AND l.owner = p_owner
+                AND l.expires_at > '-infinity' OFFSET 0
+        ) l
     ), quiet AS MATERIALIZED (
-        SELECT l.campaign_id
-        FROM mine m JOIN tidemark.leases l ON l.consumer_group = p_group AND l.campaign_id = m.campaign_id
-        WHERE l.generation = m.generation AND l.owner = p_owner AND l.expires_at > '-infinity'
-        ORDER BY l.campaign_id
-        FOR UPDATE OF l SKIP LOCKED
+        SELECT q.place
+        FROM mine m CROSS JOIN LATERAL (
+            SELECT l.ctid AS place FROM tidemark.leases l
+            WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation AND l.owner = p_owner
+                AND l.expires_at > '-infinity'
+            FOR UPDATE SKIP LOCKED
+        ) q
     ), renewed AS (
         UPDATE tidemark.leases l SET expires_at = clock_timestamp() + p_ttl
-        FROM quiet q WHERE l.consumer_group = p_group AND l.campaign_id = q.campaign_id
+        FROM quiet q WHERE l.ctid = q.place
     )
     SELECT h.campaign_id FROM held h;
 END
@@ -170,14 +183,18 @@ CREATE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
+DECLARE
+    places tid[];
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    WITH mine AS MATERIALIZED (
-        SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) ORDER BY 1
-    )
-    UPDATE tidemark.leases l SET expires_at = '-infinity'
-    FROM mine m
-    WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation AND l.owner = p_owner;
+    SELECT array_agg(h.place) INTO places -- as in advance
+    FROM (SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) ORDER BY 1) u
+    CROSS JOIN LATERAL (
+        SELECT l.ctid AS place FROM tidemark.leases l
+        WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner
+        FOR UPDATE
+    ) h;
+    UPDATE tidemark.leases l SET expires_at = '-infinity' WHERE l.ctid = ANY (places);
 END
 $$;
 -- +goose StatementEnd
@@ -191,11 +208,16 @@ AS $$
 DECLARE
     n bigint;
 BEGIN
-    WITH done AS MATERIALIZED (
-        SELECT * FROM unnest(p_campaign_ids, p_to) AS u (campaign_id, seq) ORDER BY 1
-    )
-    DELETE FROM tidemark.outbox o USING done d
-    WHERE o.consumer_group = p_group AND o.campaign_id = d.campaign_id AND o.seq <= d.seq;
+    -- Rows up to a checkpoint are deleted under its campaign's lease and by nobody else, so their places stay theirs without a lock.
+    DELETE FROM tidemark.outbox o
+    WHERE o.ctid = ANY (ARRAY(
+        SELECT i.place
+        FROM (SELECT * FROM unnest(p_campaign_ids, p_to) AS u (campaign_id, seq) ORDER BY 1) u
+        CROSS JOIN LATERAL (
+            SELECT o.ctid AS place FROM tidemark.outbox o
+            WHERE o.consumer_group = p_group AND o.campaign_id = u.campaign_id AND o.seq <= u.seq OFFSET 0
+        ) i
+    ));
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;
 END
