@@ -89,9 +89,6 @@ func (m *meter) owner(w *worker) string { return m.owners[w.number] }
 
 func (m *meter) read(ctx context.Context) (sample, error) {
 	s := sample{at: time.Since(m.begun)}
-	if m.appended != nil {
-		s.appended = m.appended()
-	}
 	applied, err := lease.Applied(ctx, m.pool, group)
 	if err != nil {
 		return sample{}, err
@@ -102,6 +99,9 @@ func (m *meter) read(ctx context.Context) (sample, error) {
 	}
 	if err := m.readWorkers(ctx, &s); err != nil {
 		return sample{}, err
+	}
+	if m.appended != nil {
+		s.appended = m.appended() // last, so that what is applied is counted as appended
 	}
 	if seconds := (s.at - m.previous.at).Seconds(); seconds > 0 {
 		s.appendedRate = float64(s.appended-m.previous.appended) / seconds
