@@ -27,7 +27,8 @@ func floorIs(t *testing.T, pool *pgxpool.Pool, want int64, when string) {
 
 func begin(t *testing.T, db interface {
 	Begin(context.Context) (pgx.Tx, error)
-}) pgx.Tx {
+},
+) pgx.Tx {
 	t.Helper()
 	tx, err := db.Begin(t.Context())
 	if err != nil {
