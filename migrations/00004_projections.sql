@@ -27,11 +27,12 @@ CREATE TABLE tidemark.deferred (
     PRIMARY KEY (campaign_id, projection)
 );
 
-CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, next_attempt_at) WHERE status IN ('failed', 'rebuilding');
+CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at) WHERE status IN ('failed', 'rebuilding');
 
--- claim_deferred leases campaigns that have a pair whose retry is due, oldest first, for projections the caller knows.
+-- claim_deferred leases campaigns that have a pair whose retry is due, for projections the caller knows: of each projection the oldest p_limit are looked at, so
+-- that none keeps the others waiting. next_due is when the earliest of those not held is due.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projections text[], p_limit integer, p_ttl interval, p_steps integer DEFAULT 1024,
+CREATE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projections text[], p_limit integer, p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_due timestamptz)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
@@ -46,15 +47,15 @@ BEGIN
     SELECT min(d.next_attempt_at), coalesce(array_agg(d.campaign_id) FILTER (WHERE d.next_attempt_at <= at), '{}') INTO next_due, due_ids
     FROM (
         SELECT d.campaign_id, d.next_attempt_at
-        FROM (
-            SELECT d.campaign_id, d.next_attempt_at, d.projection FROM tidemark.deferred d
-            WHERE d.consumer_group = p_group AND d.status IN ('failed', 'rebuilding')
-            ORDER BY d.consumer_group, d.next_attempt_at
-            LIMIT p_steps
+        FROM unnest(p_projections) AS known (projection)
+        CROSS JOIN LATERAL (SELECT FROM tidemark.projections p WHERE p.name = known.projection AND p.state = 'active' OFFSET 0) p
+        CROSS JOIN LATERAL (
+            SELECT d.campaign_id, d.next_attempt_at FROM tidemark.deferred d
+            WHERE d.consumer_group = p_group AND d.projection = known.projection AND d.status IN ('failed', 'rebuilding')
+                AND NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = d.campaign_id AND l.expires_at > at OFFSET 0)
+            ORDER BY d.consumer_group, d.projection, d.next_attempt_at
+            LIMIT p_limit
         ) d
-        WHERE d.projection = ANY (p_projections)
-            AND NOT EXISTS (SELECT FROM tidemark.projections p WHERE p.name = d.projection AND p.state = 'joining' OFFSET 0)
-            AND NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = d.campaign_id AND l.expires_at > at OFFSET 0)
         ORDER BY d.next_attempt_at
         LIMIT p_limit
     ) d;
