@@ -29,7 +29,6 @@ type Projector struct {
 	host        string
 	searchPath  string
 	wake        chan struct{} // somebody appended
-	slabs       slabs
 
 	cursor       string    // of the dispatcher
 	lookedBehind time.Time // by the dispatcher

@@ -22,7 +22,6 @@ type transaction struct {
 	units     []*unit
 	registry  []registered
 	pairs     map[string]map[string]*pair // by campaign and projection
-	events    []journal.Event             // of all units, in order
 	deferrals []*ApplyError
 }
 
@@ -42,7 +41,7 @@ func (p *Projector) begin(ctx context.Context, units []*unit, events int) (*tran
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := &transaction{pipeline: newPipeline(conn.Conn()), p: p, pool: conn, units: units, pairs: map[string]map[string]*pair{}, events: p.slabs.get(events)}
+	t := &transaction{pipeline: newPipeline(conn.Conn()), p: p, pool: conn, units: units, pairs: map[string]map[string]*pair{}}
 	ids := make([]string, len(units))
 	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: events, Bytes: p.cfg.GroupBytes}
 	for i, u := range units {
@@ -66,25 +65,21 @@ func (p *Projector) begin(ctx context.Context, units []*unit, events int) (*tran
 		}
 		return err
 	})
-	size, reached, first := int64(0), 0, 0
+	n, size, reached := 0, int64(0), 0
 	t.sync()
 	journal.ReadGroup(t.batch, read, func(i int, e journal.Event, bytes int) {
 		current, err := p.cfg.Catalogue.Current(e)
 		if err != nil {
 			units[i].spoil(e.Seq, err)
 		}
-		if i != reached {
-			reached, first = i, len(t.events)
-		}
-		t.events = append(t.events, current)
-		units[i].events = t.events[first:]
-		size += int64(bytes)
+		units[i].events = append(units[i].events, current)
+		n, size, reached = n+1, size+int64(bytes), i
 	})
 	if err := t.flush(ctx); err != nil {
 		t.abort(ctx)
 		return nil, err
 	}
-	if len(t.events) >= events || size >= p.cfg.GroupBytes {
+	if n >= events || size >= p.cfg.GroupBytes {
 		// The read stopped at its limit: the campaign it stopped in may go on, those after it wait for the next group.
 		t.units = units[:reached+1]
 		units[reached].more = true
@@ -122,37 +117,26 @@ func (t *transaction) applyAll(ctx context.Context) error {
 
 // wanted returns the events of the units that a projection is to apply, in order.
 func (t *transaction) wanted(k *known, units []*unit) ([]journal.Event, error) {
-	n, total := 0, 0
+	total := 0
 	for _, u := range units {
 		total += len(u.events)
-		if !t.applies(k, u) {
-			continue
-		}
-		for i := range u.events {
-			if !k.wants(&u.events[i]) {
-				continue
-			}
-			if err := u.spoiled[u.events[i].Seq]; err != nil {
-				return nil, k.origin(u.events[i]).wrap(err)
-			}
-			n++
-		}
 	}
-	switch {
-	case n == 0:
-		return nil, nil
-	case n == len(t.events) && total == n:
-		return t.events, nil
-	}
-	wanted := make([]journal.Event, 0, n)
+	var wanted []journal.Event
 	for _, u := range units {
 		if !t.applies(k, u) {
 			continue
 		}
-		for i := range u.events {
-			if k.wants(&u.events[i]) {
-				wanted = append(wanted, u.events[i])
+		for _, e := range u.events {
+			if !k.wants(e) {
+				continue
 			}
+			if err := u.spoiled[e.Seq]; err != nil {
+				return nil, k.origin(e).wrap(err)
+			}
+			if wanted == nil {
+				wanted = make([]journal.Event, 0, total)
+			}
+			wanted = append(wanted, e)
 		}
 	}
 	return wanted, nil
@@ -205,7 +189,9 @@ func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error 
 		outbox.Complete(t.batch, t.p.cfg.ConsumerGroup, done, upTo)
 	}
 	t.queue(queryCommit)
-	if err := lease.Error(t.flush(ctx)); err != nil {
+	err := lease.Error(t.flush(ctx))
+	t.abort(ctx) // nothing, if the commit went through
+	if err != nil {
 		return err
 	}
 	for _, u := range t.units {
@@ -271,7 +257,7 @@ func (t *transaction) isDeferred(u *unit) bool {
 	return false
 }
 
-// abort rolls back what has not been committed and gives the connection and the memory back. A connection in doubt is closed by the pool.
+// abort rolls back what has not been committed and gives the connection back. A connection in doubt is closed by the pool.
 func (t *transaction) abort(ctx context.Context) {
 	if t.pool == nil {
 		return
@@ -283,5 +269,4 @@ func (t *transaction) abort(ctx context.Context) {
 	}
 	t.pool.Release()
 	t.pool = nil
-	t.p.slabs.put(t.events)
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// denseGroups and sparseGroups are how both sides group their work.
+func denseGroups() Grouping  { return Grouping{Connections: 4, Campaigns: 64, Events: 2000} }
+func sparseGroups() Grouping { return Grouping{Connections: 4, Campaigns: 256, Events: 2000} }
+
+func dense(b *Bench) Workload  { return Workload{Campaigns: b.Scaled(1000), Events: 100} }
+func sparse(b *Bench) Workload { return Workload{Campaigns: b.Scaled(100_000), Events: 1} }
+
+// Filled makes a database in which the workload's events wait.
+func (b *Bench) Filled(ctx context.Context, w Workload) (*Database, error) {
+	db, err := b.Migrated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := db.Pool(ctx, fillConnections)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	if err := w.Fill(ctx, pool); err != nil {
+		return nil, err
+	}
+	pool.Close()
+	return db, db.Settle(ctx)
+}
+
+func measureDense(ctx context.Context, b *Bench) ([]Figure, error) {
+	return measureApply(ctx, b, "dense", dense(b), denseGroups(), map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 2.5})
+}
+
+func measureSparse(ctx context.Context, b *Bench) ([]Figure, error) {
+	return measureApply(ctx, b, "sparse", sparse(b), sparseGroups(), map[string]float64{sqlFile().Name: 0.6, goHandler().Name: 0.6, document().Name: 0.6})
+}
+
+// measureApply compares the kinds of projection with the bare loop, each on a copy of the same journal.
+func measureApply(ctx context.Context, b *Bench, name string, w Workload, g Grouping, limits map[string]float64) ([]Figure, error) {
+	template, err := b.Filled(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	defer template.Drop(context.WithoutCancel(ctx))
+
+	kinds := []Kind{sqlFile(), goHandler(), document()}
+	sides := []Side{b.On(template, "bare loop", bareLoop{w, g}.run)}
+	for _, kind := range kinds {
+		sides = append(sides, b.On(template, kind.Name, backlog{kind, w, g}.run))
+	}
+	samples, err := b.Interleave(ctx, "events/s", sides...)
+	if err != nil {
+		return nil, err
+	}
+	var figures []Figure
+	for i, kind := range kinds {
+		figures = append(figures, AtLeast(limits[kind.Name], Figure{
+			Name:  name + "_" + map[string]string{"SQL file": "sql_file", "Go handler": "go_handler", "document": "document"}[kind.Name],
+			Value: samples[i+1].Median(), Unit: "events/s", Ratio: samples[i+1].Over(samples[0]),
+			To: fmt.Sprintf("a bare loop, %d × %d events", w.Campaigns, w.Events),
+		}))
+	}
+	return figures, nil
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	fillConnections  = 4
+	eventsPerFill    = 5000 // in one transaction
+	campaignsPerFill = 250  // the same; more would lock buckets of campaigns and keep the connections apart
+)
+
+// Fill appends the workload's events as an application would, if in larger portions.
+func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
+	events := make([]journal.Event, w.Events)
+	for i := range events {
+		payload, err := damagePayload(i + 1)
+		if err != nil {
+			return err
+		}
+		events[i] = journal.Event{Type: eventType, Payload: payload}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fillConnections)
+	step := max(1, min(campaignsPerFill, eventsPerFill/w.Events))
+	for first := 0; first < w.Campaigns; first += step {
+		group.Go(func() error {
+			batches := make([]journal.Batch, 0, step)
+			for i := first; i < min(first+step, w.Campaigns); i++ {
+				batches = append(batches, journal.Batch{CampaignID: campaignID(i), Events: events})
+			}
+			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				_, err := journal.AppendAll(ctx, tx, batches...)
+				return err
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("fill the journal: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	memoryLimit = 100 << 20
+	outboxEmpty = `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`
+)
+
+// measureMemory lets the stock worker empty a long queue and asks the system how much memory it had at most.
+func measureMemory(ctx context.Context, b *Bench) ([]Figure, error) {
+	w := Workload{Campaigns: b.Scaled(10_000), Events: 100}
+	db, err := b.Filled(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Drop(context.WithoutCancel(ctx))
+	peak, err := drainWithWorker(ctx, db, w)
+	if err != nil {
+		return nil, err
+	}
+	return []Figure{AtMost(1, Figure{
+		Name: "worker_memory", Value: float64(peak) / (1 << 20), Unit: "MiB", Ratio: float64(peak) / memoryLimit,
+		To: fmt.Sprintf("%d MiB, with a backlog of %d events", memoryLimit>>20, w.Total()),
+	})}, nil
+}
+
+func drainWithWorker(ctx context.Context, db *Database, w Workload) (peak int64, err error) {
+	conn, err := pgx.Connect(ctx, db.URL)
+	if err != nil {
+		return 0, fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	worker, err := StartWorker(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, worker.Stop()) }()
+	if err := worker.Until(ctx, conn, outboxEmpty); err != nil {
+		return 0, err
+	}
+	var applied int
+	if err := conn.QueryRow(ctx, countCharacters).Scan(&applied); err != nil {
+		return 0, fmt.Errorf("check the result: %w", err)
+	}
+	if applied != w.Total() {
+		return 0, fmt.Errorf("check the result: %d of %d events are in the read model", applied, w.Total())
+	}
+	return worker.PeakMemory()
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+//go:embed projections/*.sql
+var sqlFiles embed.FS
+
+// Kind is a way to write the projection.
+type Kind struct {
+	Name  string
+	Make  func() (projector.Projection, error)
+	Count string // a query that answers the number of events in the read model; "": it has none
+}
+
+// sqlFile is the UPSERT in a file, as the stock worker runs it.
+func sqlFile() Kind {
+	return Kind{Name: "SQL file", Count: countCharacters, Make: func() (projector.Projection, error) {
+		dir, err := fs.Sub(sqlFiles, "projections")
+		if err != nil {
+			return nil, fmt.Errorf("open the projections: %w", err)
+		}
+		return projector.LoadFile(dir, "characters.sql")
+	}}
+}
+
+// goHandler queues the UPSERT from Go.
+func goHandler() Kind {
+	return Kind{Name: "Go handler", Count: countCharacters, Make: func() (projector.Projection, error) {
+		h := projector.NewHandlers(projector.Spec{Name: "characters", Version: 1, Tables: createCharacters})
+		projector.On(h, eventType, func(_ context.Context, g *projector.Group, e journal.Event, d DamageTaken) error {
+			g.Queue(upsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
+			return nil
+		})
+		return h, nil
+	}}
+}
+
+// Character is the document of one character: what a row of the table characters holds.
+type Character struct {
+	Damage int64 `json:"damage"`
+	Events int64 `json:"events"`
+}
+
+// document folds the same sums in memory and writes each character once a group.
+func document() Kind {
+	const count = `SELECT coalesce(sum((doc ->> 'events')::bigint), 0)::bigint FROM characters`
+	return Kind{Name: "document", Count: count, Make: func() (projector.Projection, error) {
+		return projector.NewDocument(projector.Document[Character]{
+			Name: "characters", Version: 1, Types: []string{eventType},
+			Key: func(e journal.Event) (string, error) {
+				d, err := journal.Decode[DamageTaken](e)
+				return d.CharacterID, err
+			},
+			Fold: func(c *Character, e journal.Event) error {
+				d, err := journal.Decode[DamageTaken](e)
+				c.Damage += d.Damage
+				c.Events++
+				return err
+			},
+		}), nil
+	}}
+}
+
+// nothing is a handler that does nothing: what remains is reading, the checkpoints and the queue.
+func nothing() Kind {
+	return Kind{Name: "no-op", Make: func() (projector.Projection, error) {
+		h := projector.NewHandlers(projector.Spec{Name: "nothing", Version: 1})
+		projector.On(h, eventType, func(context.Context, *projector.Group, journal.Event, DamageTaken) error { return nil })
+		return h, nil
+	}}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/devpg"
+)
+
+// errFallsShort is what a strict run ends with when a figure falls short.
+var errFallsShort = errors.New("a figure falls short")
+
+type options struct {
+	only, out, profile, databaseURL string
+	quick, strict                   bool
+	rounds                          int
+}
+
+const (
+	latest  = "out/latest.json"
+	partial = "out/partial.json" // what a run that left something out writes instead
+
+	standardRounds = 3
+	quickShrink    = 10
+)
+
+func names() string {
+	var all []string
+	for _, m := range Measures() {
+		all = append(all, m.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// chosen are the measures that -only names, or all.
+func (o options) chosen() ([]Measure, error) {
+	if o.only == "" {
+		return Measures(), nil
+	}
+	wanted := strings.Split(o.only, ",")
+	var chosen []Measure
+	for _, m := range Measures() {
+		if i := slices.Index(wanted, m.Name); i >= 0 {
+			chosen = append(chosen, m)
+			wanted = slices.Delete(wanted, i, i+1)
+		}
+	}
+	if len(wanted) > 0 {
+		return nil, fmt.Errorf("-only names %q, which is none of %s", wanted, names())
+	}
+	return chosen, nil
+}
+
+func (o options) outFile() string {
+	switch {
+	case o.out != "":
+		return o.out
+	case o.quick || o.only != "":
+		return partial
+	}
+	return latest
+}
+
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	measures, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	server, err := openServer(ctx, o.databaseURL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close(context.WithoutCancel(ctx))) }()
+	if err := prepare(ctx, server, out); err != nil {
+		return err
+	}
+	bench := &Bench{Server: server, Rounds: standardRounds, Shrink: 1, Progress: out}
+	if o.quick {
+		bench.Rounds, bench.Shrink = 1, quickShrink
+	}
+	if o.rounds > 0 {
+		bench.Rounds = o.rounds
+	}
+	if o.profile != "" {
+		stop, err := startProfile(o.profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	figures, err := bench.Take(ctx, measures)
+	if err != nil {
+		return err
+	}
+	if err := WriteTable(out, figures); err != nil {
+		return err
+	}
+	if err := WriteJSON(o.outFile(), figures); err != nil {
+		return err
+	}
+	if o.strict && slices.ContainsFunc(figures, func(f Figure) bool { return !f.Met() }) {
+		return errFallsShort
+	}
+	return nil
+}
+
+// openServer uses the server at databaseURL, or starts a private one whose data stays under out/.
+func openServer(ctx context.Context, databaseURL string) (*Server, error) {
+	if databaseURL != "" {
+		return NewServer(ctx, databaseURL, func() error { return nil })
+	}
+	private, err := devpg.Open(ctx, devpg.Config{Dir: "out/postgres"})
+	if err != nil {
+		return nil, err
+	}
+	server, err := NewServer(ctx, private.URL(), private.Close)
+	if err != nil {
+		return nil, errors.Join(err, private.Close())
+	}
+	return server, nil
+}
+
+func prepare(ctx context.Context, server *Server, out io.Writer) error {
+	if err := server.Durable(ctx); err != nil {
+		return err
+	}
+	if err := server.DropLeftovers(ctx); err != nil {
+		return err
+	}
+	version, err := server.Version(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "Postgres %s, %s, %d cores\n", version, runtime.Version(), runtime.NumCPU())
+	return err
+}
+
+func startProfile(path string) (stop func(), err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("write the profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, fmt.Errorf("start the profile: %w", err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}, nil
+}
+
+// Take runs the measures one after another.
+func (b *Bench) Take(ctx context.Context, measures []Measure) ([]Figure, error) {
+	var figures []Figure
+	for _, m := range measures {
+		start := time.Now()
+		fmt.Fprintf(b.Progress, "\n%s: %s\n", m.Name, m.About)
+		more, err := m.Run(ctx, b)
+		if err != nil {
+			return nil, fmt.Errorf("measure %s: %w", m.Name, err)
+		}
+		figures = append(figures, more...)
+		fmt.Fprintf(b.Progress, "  took %s\n", time.Since(start).Round(100*time.Millisecond))
+	}
+	fmt.Fprintln(b.Progress)
+	return figures, nil
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	watermillsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
+)
+
+const (
+	watermillTopic = "damage"
+	watermillPoll  = 10 * time.Millisecond // its default of 1 s would only lengthen the wait for the first message
+)
+
+// watermillDrain publishes messages, subscribes, and answers how many it acknowledges in a second until none is left.
+type watermillDrain struct {
+	messages  int
+	batchSize int
+}
+
+func (w watermillDrain) run(ctx context.Context, db *Database) (rate float64, err error) {
+	pool, err := db.Pool(ctx, 4)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	schema := watermillsql.DefaultPostgreSQLSchema{SubscribeBatchSize: w.batchSize}
+	beginner := watermillsql.BeginnerFromPgx(pool)
+	subscriber, err := watermillsql.NewSubscriber(beginner, watermillsql.SubscriberConfig{
+		ConsumerGroup:    "bench",
+		PollInterval:     watermillPoll,
+		SchemaAdapter:    schema,
+		OffsetsAdapter:   watermillsql.DefaultPostgreSQLOffsetsAdapter{},
+		InitializeSchema: true,
+	}, watermill.NopLogger{})
+	if err != nil {
+		return 0, fmt.Errorf("make watermill's subscriber: %w", err)
+	}
+	defer func() {
+		if closeErr := subscriber.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("close watermill's subscriber: %w", closeErr)
+		}
+	}()
+	if err := subscriber.SubscribeInitialize(watermillTopic); err != nil {
+		return 0, fmt.Errorf("create watermill's tables: %w", err)
+	}
+	if err := w.publish(beginner, schema); err != nil {
+		return 0, err
+	}
+	if err := db.Settle(ctx); err != nil {
+		return 0, err
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	start := time.Now()
+	messages, err := subscriber.Subscribe(ctx, watermillTopic)
+	if err != nil {
+		return 0, fmt.Errorf("subscribe: %w", err)
+	}
+	for range w.messages {
+		m, open := <-messages
+		if !open {
+			return 0, fmt.Errorf("watermill closed its channel: %w", ctx.Err())
+		}
+		m.Ack()
+	}
+	return float64(w.messages) / time.Since(start).Seconds(), nil
+}
+
+// publish sends a campaign's events a transaction, as the other sides get them.
+func (w watermillDrain) publish(db watermillsql.Beginner, schema watermillsql.SchemaAdapter) error {
+	publisher, err := watermillsql.NewPublisher(db, watermillsql.PublisherConfig{SchemaAdapter: schema}, watermill.NopLogger{})
+	if err != nil {
+		return fmt.Errorf("make watermill's publisher: %w", err)
+	}
+	const perTransaction = 100
+	for first := 0; first < w.messages; first += perTransaction {
+		batch := make([]*message.Message, 0, perTransaction)
+		for i := first; i < min(first+perTransaction, w.messages); i++ {
+			payload, err := damagePayload(i)
+			if err != nil {
+				return err
+			}
+			batch = append(batch, message.NewMessage(watermill.NewUUID(), message.Payload(payload)))
+		}
+		if err := publisher.Publish(watermillTopic, batch...); err != nil {
+			return fmt.Errorf("publish to watermill: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The workload: characters of tabletop campaigns take damage, and a table keeps the sum for each. Every side that
+// writes a read model runs this same UPSERT for every event.
+const (
+	createCharacters = `
+		CREATE TABLE characters (
+			campaign_id  text COLLATE "C" NOT NULL,
+			character_id text COLLATE "C" NOT NULL,
+			damage       bigint NOT NULL,
+			events       bigint NOT NULL,
+			PRIMARY KEY (campaign_id, character_id)
+		)`
+
+	upsertCharacter = `
+		INSERT INTO characters (campaign_id, character_id, damage, events)
+		VALUES ($1, $2, $3, 1)
+		ON CONFLICT (campaign_id, character_id) DO UPDATE
+		SET damage = characters.damage + EXCLUDED.damage, events = characters.events + 1`
+
+	countCharacters = `SELECT coalesce(sum(events), 0)::bigint FROM characters`
+)
+
+const (
+	eventType             = "damage_taken"
+	charactersPerCampaign = 10
+)
+
+// DamageTaken is the payload of the one event type.
+type DamageTaken struct {
+	CharacterID string `json:"character_id"`
+	Damage      int64  `json:"damage"`
+	Source      string `json:"source"`
+}
+
+// Workload is how many events wait, and in how many campaigns.
+type Workload struct {
+	Campaigns int
+	Events    int // in each campaign
+}
+
+// Total is the number of events in all campaigns.
+func (w Workload) Total() int { return w.Campaigns * w.Events }
+
+// campaignID names campaign i; the names sort as the numbers do.
+func campaignID(i int) string { return fmt.Sprintf("campaign-%07d", i) }
+
+// damageTaken is what happens at place seq of a campaign.
+func damageTaken(seq int) DamageTaken {
+	return DamageTaken{
+		CharacterID: fmt.Sprintf("character-%d", seq%charactersPerCampaign),
+		Damage:      int64(seq%17 + 1),
+		Source:      "a goblin with a rusty spoon",
+	}
+}
+
+func damagePayload(seq int) (json.RawMessage, error) {
+	payload, err := json.Marshal(damageTaken(seq))
+	if err != nil {
+		return nil, fmt.Errorf("encode event %d: %w", seq, err)
+	}
+	return payload, nil
+}
