@@ -154,6 +154,8 @@ DECLARE
     max_depth CONSTANT integer := tidemark.event_limit('max_payload_depth', 128);
     too_deep CONSTANT jsonpath := format('strict $.**{%s}', max_depth + 1);
     hash CONSTANT bigint := hashtextextended(p_campaign_id, 0);
+    holder text;
+    floor text;
     at timestamptz;
     ms bigint;
     random_tail text;
@@ -217,11 +219,15 @@ BEGIN
     END IF;
 
     -- The writer floor: the last value first, then the lock that names it, and only in a later statement nextval. See
-    -- tidemark.read_floor.
+    -- tidemark.read_floor. A transaction's first floor is below all its positions, so it takes no other: the setting says that it
+    -- is held, and goes when the lock goes, with the transaction or the savepoint.
+    holder := pg_current_xact_id();
     SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0),
-        clock_timestamp(), w.last_value
-    INTO head, at, waiting
-    FROM tidemark.journal_position p, tidemark.waiting w, pg_advisory_xact_lock_shared(tidemark.lock_key(32001, p.last_value));
+        clock_timestamp(), w.last_value,
+        CASE WHEN current_setting('tidemark.floor_holder', true) IS DISTINCT FROM holder
+            THEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, p.last_value))::text || set_config('tidemark.floor_holder', holder, true) END
+    INTO head, at, waiting, floor
+    FROM tidemark.journal_position p, tidemark.waiting w;
     ms := extract(epoch FROM at) * 1000;
 
     IF p_expect <> head THEN

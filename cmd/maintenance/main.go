@@ -1,8 +1,10 @@
-// Maintenance is the operator's tool: it shows what remains to be done.
+// Maintenance is the operator's tool: it shows what remains to be done, and carries events in and out.
 //
 //	maintenance outbox report           what remains to be done, by status
 //	maintenance outbox list             the entries themselves
 //	maintenance lag                     how far groups and projections are behind
+//	maintenance events import FILE|-    append events from lines of JSON
+//	maintenance events export           write events as lines of JSON
 //
 // It works on the database in TIDEMARK_DATABASE_URL; without that, on the checkout's private server.
 package main

@@ -19,7 +19,15 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// asProgram makes the test binary behave as maintenance itself, for tests that kill it.
+const asProgram = "MAINTENANCE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run())
+	}
+	pgtest.Main(m)
+}
 
 func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()

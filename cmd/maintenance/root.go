@@ -11,6 +11,7 @@ func newRoot(env *cli.Env) *cobra.Command {
 	root := cli.Noun("maintenance", "Look after a Tidemark database",
 		newOutbox(env),
 		newLag(env),
+		newEvents(env),
 	)
 	root.Long = `Look after a Tidemark database: TIDEMARK_DATABASE_URL, or the checkout's private server where that is not set.
 

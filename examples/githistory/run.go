@@ -95,15 +95,19 @@ func run(ctx context.Context, pool *pgxpool.Pool, o options, stdout io.Writer, s
 }
 
 func newProjector(pool *pgxpool.Pool) (*projector.Projector, error) {
-	files, err := fs.Sub(projections, "projections")
-	if err != nil {
-		return nil, err
-	}
-	loaded, err := projector.LoadDir(files)
+	loaded, err := loadProjections()
 	if err != nil {
 		return nil, fmt.Errorf("load projections: %w", err)
 	}
 	return projector.New(projector.Config{Pool: pool, ConsumerGroup: consumerGroup, Projections: loaded})
+}
+
+func loadProjections() ([]projector.Projection, error) {
+	files, err := fs.Sub(projections, "projections")
+	if err != nil {
+		return nil, err
+	}
+	return projector.LoadDir(files)
 }
 
 func appendHistory(ctx context.Context, pool *pgxpool.Pool, repo *repository, names campaigns, stderr io.Writer) error {

@@ -239,7 +239,7 @@ func TestRun(t *testing.T) {
 
 func TestRunAfterAKillGoesOnWithoutDuplicates(t *testing.T) {
 	t.Parallel()
-	const commits, files = 200, 150 // several transactions
+	const commits, files = 120, 150 // several transactions
 	r := newTestRepository(t)
 	var stream strings.Builder
 	for c := range commits {

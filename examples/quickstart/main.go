@@ -2,7 +2,7 @@
 //
 //	go run ./examples/quickstart
 //
-// It uses the database that TIDEMARK_DATABASE_URL names, or starts a private Postgres.
+// It uses the database that TIDEMARK_DATABASE_URL names, or a Postgres that it starts for itself and throws away.
 package main
 
 import (
@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 
@@ -27,9 +26,12 @@ func main() {
 }
 
 func start(ctx context.Context, out io.Writer) error {
-	url, closeServer, err := devpg.URL(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	if url := os.Getenv("TIDEMARK_DATABASE_URL"); url != "" {
+		return run(ctx, url, out)
+	}
+	server, err := devpg.Open(ctx, devpg.Config{Private: true})
 	if err != nil {
 		return err
 	}
-	return errors.Join(run(ctx, url, out), closeServer())
+	return errors.Join(run(ctx, server.URL(), out), server.Close())
 }

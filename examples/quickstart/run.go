@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	campaign  = "campaign-7"
-	character = "mira"
+	campaign = "campaign-7"
+	hero     = "mira"
 )
 
 func run(ctx context.Context, url string, out io.Writer) error {
@@ -36,9 +36,9 @@ func run(ctx context.Context, url string, out io.Writer) error {
 	}
 	var name string
 	var hp int
-	const query = `SELECT doc->>'name', (doc->>'hp')::int FROM characters WHERE campaign_id = $1 AND key = $2`
-	if err := pool.QueryRow(ctx, query, campaign, character).Scan(&name, &hp); err != nil {
-		return fmt.Errorf("read the character: %w", err)
+	const query = `SELECT doc->>'name', (doc->>'hp')::int FROM heroes WHERE campaign_id = $1 AND key = $2`
+	if err := pool.QueryRow(ctx, query, campaign, hero).Scan(&name, &hp); err != nil {
+		return fmt.Errorf("read the hero: %w", err)
 	}
 	_, err = fmt.Fprintf(out, "%s has %d hit points left\n", name, hp)
 	return err
@@ -46,17 +46,17 @@ func run(ctx context.Context, url string, out io.Writer) error {
 
 func play(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		created := journal.Event{Type: "character_created", AggregateID: character, Payload: json.RawMessage(`{"name": "Mira", "hp": 12}`)}
-		if _, err := journal.Append(ctx, tx, campaign, journal.Any, created); err != nil {
+		joined := journal.Event{Type: "hero_joined", AggregateID: hero, Payload: json.RawMessage(`{"name": "Mira", "hp": 12}`)}
+		if _, err := journal.Append(ctx, tx, campaign, journal.Any, joined); err != nil {
 			return err
 		}
-		return hit(ctx, tx, campaign, character)
+		return wound(ctx, tx, campaign, hero)
 	})
 }
 
-// catchUp applies what there is and returns.
+// catchUp applies what there is and returns. Its consumer group is its own: workers of other groups need not know its projection.
 func catchUp(ctx context.Context, pool *pgxpool.Pool) error {
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{characters()}})
+	p, err := projector.New(projector.Config{Pool: pool, ConsumerGroup: "quickstart", Projections: []projector.Projection{heroes()}})
 	if err != nil {
 		return err
 	}

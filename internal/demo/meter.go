@@ -89,19 +89,20 @@ func (m *meter) owner(w *worker) string { return m.owners[w.number] }
 
 func (m *meter) read(ctx context.Context) (sample, error) {
 	s := sample{at: time.Since(m.begun)}
-	if m.appended != nil {
-		s.appended = m.appended()
+	// In this order: what no longer lags is counted as applied, and what is applied as appended.
+	if err := m.readLag(ctx, &s); err != nil {
+		return sample{}, err
 	}
 	applied, err := lease.Applied(ctx, m.pool, group)
 	if err != nil {
 		return sample{}, err
 	}
 	s.applied = applied - m.base
-	if err := m.readLag(ctx, &s); err != nil {
-		return sample{}, err
-	}
 	if err := m.readWorkers(ctx, &s); err != nil {
 		return sample{}, err
+	}
+	if m.appended != nil {
+		s.appended = m.appended()
 	}
 	if seconds := (s.at - m.previous.at).Seconds(); seconds > 0 {
 		s.appendedRate = float64(s.appended-m.previous.appended) / seconds

@@ -13,8 +13,8 @@ import (
 )
 
 // serve is what docs/getting-started.md shows of a service.
-func serve(ctx context.Context, pool *pgxpool.Pool, characters func() projector.Projection) error {
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{characters()}})
+func serve(ctx context.Context, pool *pgxpool.Pool, heroes func() projector.Projection) error {
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{heroes()}})
 	if err != nil {
 		return err
 	}

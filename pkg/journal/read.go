@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync/atomic"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -122,51 +121,18 @@ func collect(ctx context.Context, db Querier, query string, args ...any) ([]Even
 	if err != nil {
 		return nil, err
 	}
+	defer rows.Close()
 	var events []Event
-	var e Event
-	s := scanner{event: &e}
-	if _, err := pgx.ForEachRow(rows, append([]any{&e.CampaignID}, s.targets()...), func() error {
-		events = append(events, s.take())
-		return nil
-	}); err != nil {
-		return nil, err
+	r := newRowReader(rows, 1)
+	for rows.Next() {
+		e, err := r.event(rows.RawValues()[1:])
+		if err != nil {
+			return nil, err
+		}
+		e.CampaignID = string(rows.RawValues()[0])
+		events = append(events, e)
 	}
-	return events, nil
-}
-
-// scanner scans the columns from seq to recorded_at.
-type scanner struct {
-	event                 *Event
-	id                    [16]byte
-	intent                string
-	aggType, aggID, actor *string
-	payload, metadata     []byte
-}
-
-func (s *scanner) targets() []any {
-	e := s.event
-	return []any{
-		&e.Seq, &e.Position, &s.id, &e.Type, &e.Version, &s.intent, &s.aggType, &s.aggID, &s.actor, &e.Tags,
-		&s.payload, &s.metadata, &e.OccurredAt, &e.RecordedAt,
-	}
-}
-
-// take returns the event of the row just scanned, which shares nothing with the next one.
-func (s *scanner) take() Event {
-	e := *s.event
-	e.ID, e.Intent = s.id, Intent(s.intent)
-	e.AggregateType, e.AggregateID, e.Actor = text(s.aggType), text(s.aggID), text(s.actor)
-	e.Payload, e.Metadata = s.payload, s.metadata
-	e.decoded = new(atomic.Value)
-	s.event.Tags = nil
-	return e
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+	return events, rows.Err()
 }
 
 // GroupRead says which events [ReadGroup] reads: of campaign i those with After[i] < seq <= Until[i].
@@ -181,24 +147,32 @@ type GroupRead struct {
 // its payload and metadata take in the database.
 func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e Event, bytes int)) {
 	batch.Queue(queryReadGroup, read.CampaignIDs, read.After, read.Until, read.Events, read.Bytes).Query(func(rows pgx.Rows) error {
-		var ord, bytes int
-		var e Event
-		s := scanner{event: &e}
-		lastOrd, lastSeq := 0, int64(0)
-		_, err := pgx.ForEachRow(rows, append([]any{&ord, &bytes}, s.targets()...), func() error {
-			if ord < lastOrd || ord == lastOrd && e.Seq != lastSeq+1 {
-				return fmt.Errorf("event %d of campaign %q came after event %d of campaign %q: the plan has changed the order",
-					e.Seq, read.CampaignIDs[ord-1], lastSeq, read.CampaignIDs[lastOrd-1])
+		defer rows.Close()
+		r := newRowReader(rows, 2)
+		previous, seq := 0, int64(0)
+		for rows.Next() {
+			raw := rows.RawValues()
+			ord, err := r.integer(raw, 0)
+			if err != nil {
+				return err
 			}
-			lastOrd, lastSeq = ord, e.Seq
-			event := s.take()
-			event.CampaignID = read.CampaignIDs[ord-1]
-			visit(ord-1, event, bytes)
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("read events: %w", err)
+			bytes, err := r.integer(raw, 1)
+			if err != nil {
+				return err
+			}
+			e, err := r.event(raw[2:])
+			if err != nil {
+				return err
+			}
+			campaign := int(ord) - 1
+			if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
+				return fmt.Errorf("event %d of campaign %q came after event %d of campaign %q: the plan has changed the order",
+					e.Seq, read.CampaignIDs[campaign], seq, read.CampaignIDs[previous])
+			}
+			previous, seq = campaign, e.Seq
+			e.CampaignID = read.CampaignIDs[campaign]
+			visit(campaign, e, int(bytes))
 		}
-		return nil
+		return rows.Err()
 	})
 }

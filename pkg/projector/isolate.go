@@ -82,7 +82,7 @@ func (t *transaction) applyApart(ctx context.Context, k *known, u *unit) error {
 		return err
 	}
 	for _, e := range u.events {
-		if !k.wants(e) {
+		if !k.wants(&e) {
 			continue
 		}
 		err := u.spoiled[e.Seq]

@@ -44,7 +44,7 @@ func index(projections []Projection, catalogue *journal.Catalogue) ([]*known, ma
 }
 
 // wants says whether the event is for the projection.
-func (k *known) wants(e journal.Event) bool {
+func (k *known) wants(e *journal.Event) bool {
 	return e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
 }
 

@@ -29,6 +29,7 @@ type Projector struct {
 	host        string
 	searchPath  string
 	wake        chan struct{} // somebody appended
+	slabs       slabs
 
 	cursor       string    // of the dispatcher
 	lookedBehind time.Time // by the dispatcher

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
@@ -102,6 +103,14 @@ func (p *Projector) register(ctx context.Context, k *known) error {
 
 // enter creates the projection's tables and its row in the registry, unless they are there.
 func (p *Projector) enter(ctx context.Context, k *known) (state string, err error) {
+	// Most starts change nothing. They must not take the lock: all applies would wait behind it for the longest one under way.
+	now, err := p.lookup(ctx, p.cfg.Pool, k)
+	if err != nil {
+		return "", err
+	}
+	if now != nil {
+		return now.State, nil
+	}
 	err = pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
 			return err
@@ -111,7 +120,7 @@ func (p *Projector) enter(ctx context.Context, k *known) (state string, err erro
 			return err
 		}
 		if now != nil {
-			state = now.State
+			state = now.State // another process was quicker
 			return nil
 		}
 		tables, err := p.createTables(ctx, tx, k)
@@ -126,8 +135,8 @@ func (p *Projector) enter(ctx context.Context, k *known) (state string, err erro
 }
 
 // lookup returns the projection's row, nil if there is none, or what is wrong with it.
-func (p *Projector) lookup(ctx context.Context, tx pgx.Tx, k *known) (*registered, error) {
-	rows, err := tx.Query(ctx, queryRegistry, p.cfg.ConsumerGroup, []string{k.spec.Name})
+func (p *Projector) lookup(ctx context.Context, db journal.Querier, k *known) (*registered, error) {
+	rows, err := db.Query(ctx, queryRegistry, p.cfg.ConsumerGroup, []string{k.spec.Name})
 	if err != nil {
 		return nil, err
 	}

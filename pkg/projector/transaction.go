@@ -22,6 +22,7 @@ type transaction struct {
 	units     []*unit
 	registry  []registered
 	pairs     map[string]map[string]*pair // by campaign and projection
+	events    []journal.Event             // of all units, in order
 	deferrals []*ApplyError
 }
 
@@ -41,7 +42,7 @@ func (p *Projector) begin(ctx context.Context, units []*unit, events int) (*tran
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := &transaction{pipeline: newPipeline(conn.Conn()), p: p, pool: conn, units: units, pairs: map[string]map[string]*pair{}}
+	t := &transaction{pipeline: newPipeline(conn.Conn()), p: p, pool: conn, units: units, pairs: map[string]map[string]*pair{}, events: p.slabs.get(events)}
 	ids := make([]string, len(units))
 	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: events, Bytes: p.cfg.GroupBytes}
 	for i, u := range units {
@@ -65,21 +66,25 @@ func (p *Projector) begin(ctx context.Context, units []*unit, events int) (*tran
 		}
 		return err
 	})
-	n, size, reached := 0, int64(0), 0
+	size, reached, first := int64(0), 0, 0
 	t.sync()
 	journal.ReadGroup(t.batch, read, func(i int, e journal.Event, bytes int) {
 		current, err := p.cfg.Catalogue.Current(e)
 		if err != nil {
 			units[i].spoil(e.Seq, err)
 		}
-		units[i].events = append(units[i].events, current)
-		n, size, reached = n+1, size+int64(bytes), i
+		if i != reached {
+			reached, first = i, len(t.events)
+		}
+		t.events = append(t.events, current)
+		units[i].events = t.events[first:]
+		size += int64(bytes)
 	})
 	if err := t.flush(ctx); err != nil {
 		t.abort(ctx)
 		return nil, err
 	}
-	if n >= events || size >= p.cfg.GroupBytes {
+	if len(t.events) >= events || size >= p.cfg.GroupBytes {
 		// The read stopped at its limit: the campaign it stopped in may go on, those after it wait for the next group.
 		t.units = units[:reached+1]
 		units[reached].more = true
@@ -117,26 +122,37 @@ func (t *transaction) applyAll(ctx context.Context) error {
 
 // wanted returns the events of the units that a projection is to apply, in order.
 func (t *transaction) wanted(k *known, units []*unit) ([]journal.Event, error) {
-	total := 0
+	n, total := 0, 0
 	for _, u := range units {
 		total += len(u.events)
+		if !t.applies(k, u) {
+			continue
+		}
+		for i := range u.events {
+			if !k.wants(&u.events[i]) {
+				continue
+			}
+			if err := u.spoiled[u.events[i].Seq]; err != nil {
+				return nil, k.origin(u.events[i]).wrap(err)
+			}
+			n++
+		}
 	}
-	var wanted []journal.Event
+	switch {
+	case n == 0:
+		return nil, nil
+	case n == len(t.events) && total == n:
+		return t.events, nil
+	}
+	wanted := make([]journal.Event, 0, n)
 	for _, u := range units {
 		if !t.applies(k, u) {
 			continue
 		}
-		for _, e := range u.events {
-			if !k.wants(e) {
-				continue
+		for i := range u.events {
+			if k.wants(&u.events[i]) {
+				wanted = append(wanted, u.events[i])
 			}
-			if err := u.spoiled[e.Seq]; err != nil {
-				return nil, k.origin(e).wrap(err)
-			}
-			if wanted == nil {
-				wanted = make([]journal.Event, 0, total)
-			}
-			wanted = append(wanted, e)
 		}
 	}
 	return wanted, nil
@@ -189,9 +205,7 @@ func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error 
 		outbox.Complete(t.batch, t.p.cfg.ConsumerGroup, done, upTo)
 	}
 	t.queue(queryCommit)
-	err := lease.Error(t.flush(ctx))
-	t.abort(ctx) // nothing, if the commit went through
-	if err != nil {
+	if err := lease.Error(t.flush(ctx)); err != nil {
 		return err
 	}
 	for _, u := range t.units {
@@ -257,7 +271,7 @@ func (t *transaction) isDeferred(u *unit) bool {
 	return false
 }
 
-// abort rolls back what has not been committed and gives the connection back. A connection in doubt is closed by the pool.
+// abort rolls back what has not been committed and gives the connection and the memory back. A connection in doubt is closed by the pool.
 func (t *transaction) abort(ctx context.Context) {
 	if t.pool == nil {
 		return
@@ -269,4 +283,5 @@ func (t *transaction) abort(ctx context.Context) {
 	}
 	t.pool.Release()
 	t.pool = nil
+	t.p.slabs.put(t.events)
 }

@@ -1,0 +1,11 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/cli"
+)
+
+func newEvents(env *cli.Env) *cobra.Command {
+	return cli.Noun("events", "Carry events in and out", newEventsImport(env), newEventsExport(env))
+}

@@ -1,0 +1,44 @@
+package tabletop_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/examples/tabletop"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
+)
+
+func TestProjectionsKeepTheirPromises(t *testing.T) {
+	t.Parallel()
+	projections, err := tabletop.Projections()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(projections) != 5 {
+		t.Errorf("there are %d projections, wanted campaigns, characters, participants, invites and sessions", len(projections))
+	}
+	pool := pgtest.New(t)
+	for _, projection := range projections {
+		t.Run(projection.Spec().Name, func(t *testing.T) {
+			projectiontest.Run(t, pool, projection, someEvents(projection.Spec().Types, 30))
+		})
+	}
+}
+
+// someEvents are the first so many of the given types at three tables.
+func someEvents(types []string, count int) []journal.Event {
+	generator := tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 11, Campaigns: 3})
+	var events []journal.Event
+	for len(events) < count {
+		decision := generator.Next()
+		for _, e := range decision.Events {
+			if slices.Contains(types, e.Type) {
+				e.CampaignID, e.Intent = decision.CampaignID, intentOf(e.Type)
+				events = append(events, e)
+			}
+		}
+	}
+	return events
+}

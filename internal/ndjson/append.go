@@ -1,0 +1,101 @@
+package ndjson
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// appender appends the entries of one transaction.
+type appender struct {
+	stop                 bool // at the first entry that is refused
+	byCampaign           bool // see batches
+	appended, duplicates int64
+}
+
+// append appends entries in their order. Where some are refused, it halves them until it finds which: they are marked bad, the others appended.
+// An append of events of which some are known is refused too, so this is also how a line finds its way past those that an earlier
+// import with other lines has brought.
+func (a *appender) append(ctx context.Context, tx pgx.Tx, entries []*entry) (stopped bool, err error) {
+	if len(entries) == 0 {
+		return false, nil
+	}
+	var places []journal.Appended
+	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
+		places, err = journal.AppendAll(ctx, savepoint, a.batches(entries)...)
+		return err
+	})
+	switch {
+	case err == nil:
+		for _, place := range places {
+			if place.Duplicate {
+				a.duplicates++
+			} else {
+				a.appended++
+			}
+		}
+		return false, nil
+	case !refused(err):
+		return false, err
+	case len(entries) == 1:
+		entries[0].bad = reason(err)
+		return a.stop, nil
+	}
+	half := len(entries) / 2
+	if stopped, err := a.append(ctx, tx, entries[:half]); stopped || err != nil {
+		return stopped, err
+	}
+	return a.append(ctx, tx, entries[half:])
+}
+
+// batches puts neighbours of the same campaign together, which keeps the order of the entries in the whole journal. By campaign, it puts all of a
+// campaign together, which keeps their order in each campaign, and costs less: the price of an append is per batch as much as per event.
+func (a *appender) batches(entries []*entry) []journal.Batch {
+	if a.byCampaign {
+		entries = slices.Clone(entries)
+		slices.SortStableFunc(entries, func(x, y *entry) int { return strings.Compare(x.event.CampaignID, y.event.CampaignID) })
+	}
+	var all []journal.Batch
+	for _, e := range entries {
+		if len(all) == 0 || all[len(all)-1].CampaignID != e.event.CampaignID {
+			all = append(all, journal.Batch{CampaignID: e.event.CampaignID})
+		}
+		last := &all[len(all)-1]
+		last.Events = append(last.Events, e.event)
+	}
+	return all
+}
+
+// refused says whether an append failed for what its events are, not for the state of the database.
+func refused(err error) bool {
+	if errors.Is(err, journal.ErrInvalidEvent) || errors.Is(err, journal.ErrEventIDReused) || errors.Is(err, journal.ErrPartlyAppended) {
+		return true
+	}
+	const dataException, limitExceeded = "22", "54"
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (strings.HasPrefix(pgErr.Code, dataException) || strings.HasPrefix(pgErr.Code, limitExceeded))
+}
+
+// reason says about a line what an append says about an event.
+func reason(err error) error {
+	var (
+		invalid *journal.InvalidEventError
+		pgErr   *pgconn.PgError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		return fmt.Errorf("is refused: %s %s", invalid.Field, invalid.Reason)
+	case errors.Is(err, journal.ErrEventIDReused):
+		return fmt.Errorf("is refused: %w", journal.ErrEventIDReused)
+	case errors.As(err, &pgErr):
+		return fmt.Errorf("is refused by the database: %s", pgErr.Message)
+	}
+	return err
+}

@@ -1,0 +1,245 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// appendAll appends batches in a transaction of its own.
+func appendAll(ctx context.Context, pool *pgxpool.Pool, batches ...journal.Batch) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := journal.AppendAll(ctx, tx, batches...)
+		return err
+	})
+}
+
+// oneEach answers a batch of one event for each campaign.
+func oneEach(campaigns ...string) []journal.Batch {
+	batches := make([]journal.Batch, len(campaigns))
+	for i, c := range campaigns {
+		batches[i] = journal.Batch{CampaignID: c, Events: noted(1)}
+	}
+	return batches
+}
+
+// eventually polls until done answers true.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited in vain: %s", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// waitingForLock counts the backends of the database that wait for an advisory lock.
+func waitingForLock(t *testing.T, db journal.Querier) int {
+	t.Helper()
+	return query[int](t, db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+}
+
+func TestCallsForTheSameCampaignsInAnyOrderNeverDeadlock(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	const writers, calls = 8, 12
+	many := make([]string, 300) // enough to take buckets of campaigns
+	for i := range many {
+		many[i] = fmt.Sprint("c", i)
+	}
+	var g errgroup.Group
+	var events atomic.Int64
+	for w := range writers {
+		g.Go(func() error {
+			for range calls {
+				campaigns := slices.Clone(many[:8])
+				if w == 0 {
+					campaigns = slices.Clone(many)
+				}
+				rand.Shuffle(len(campaigns), func(i, j int) { campaigns[i], campaigns[j] = campaigns[j], campaigns[i] })
+				events.Add(int64(len(campaigns)))
+				if err := appendAll(t.Context(), pool, oneEach(campaigns...)...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	checkGapless(t, pool, int(events.Load()))
+}
+
+func TestACallForTenThousandCampaignsTakesFewLocks(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	campaigns := make([]string, 10_000)
+	for i := range campaigns {
+		campaigns[i] = fmt.Sprint("c", i)
+	}
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.AppendAll(t.Context(), tx, oneEach(campaigns...)...); err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()"); n > 100 {
+		t.Errorf("it holds %d locks", n)
+	}
+
+	var g errgroup.Group
+	g.Go(func() error {
+		_, err := appendTo(t.Context(), pool, "c77", journal.Exactly(1), noted(1)...)
+		return err
+	})
+	eventually(t, "an append to one of its campaigns waits", func() bool { return waitingForLock(t, pool) == 1 })
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Wait(); err != nil {
+		t.Errorf("the append that had waited: %v", err)
+	}
+	checkGapless(t, pool, 10_001)
+}
+
+func TestManyCallsInOneTransactionTakeFewLocks(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		for range 300 {
+			if _, err := journal.Append(t.Context(), tx, "c", journal.Any, noted(1)...); err != nil {
+				return err
+			}
+		}
+		if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"); n != 3 {
+			t.Errorf("it holds %d advisory locks, want 3: the campaign's, its bucket's and the floor", n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGapless(t, pool, 300)
+}
+
+func TestAppendsToDifferentCampaignsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.Append(t.Context(), tx, "held", journal.Any, noted(1)...); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for i := range 100 { // more than there are buckets
+		if err := appendAll(ctx, pool, oneEach(fmt.Sprint("a", i), fmt.Sprint("b", i))...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkGapless(t, pool, 200)
+}
+
+// TestWorkGoesWithItsEvents also shows that numbers are gapless: writers of all kinds give up halfway.
+func TestWorkGoesWithItsEvents(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	exec(t, pool, "INSERT INTO tidemark.consumer_groups (name) VALUES ('g'), ('h')")
+	rolledBack := errors.New("rolled back on purpose")
+	const writers, calls = 8, 30
+	var kept atomic.Int64
+	var g errgroup.Group
+	for w := range writers {
+		g.Go(func() error {
+			random := rand.New(rand.NewPCG(uint64(w), 1))
+			for range calls {
+				n := 1 + random.IntN(3)
+				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					campaign := fmt.Sprint("c", random.IntN(3))
+					if _, err := journal.Append(t.Context(), tx, campaign, journal.Any, noted(n)...); err != nil {
+						return err
+					}
+					switch random.IntN(5) {
+					case 0:
+						return rolledBack
+					case 1: // part of the transaction is undone
+						savepoint, err := tx.Begin(t.Context())
+						if err != nil {
+							return err
+						}
+						if _, err := journal.Append(t.Context(), savepoint, campaign, journal.Any, noted(2)...); err != nil {
+							return err
+						}
+						return savepoint.Rollback(t.Context())
+					}
+					return nil
+				})
+				switch {
+				case err == nil:
+					kept.Add(int64(n))
+				case !errors.Is(err, rolledBack):
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	checkGapless(t, pool, int(kept.Load()))
+}
+
+func TestTheSameEventFromManyWritersIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	e := journal.Event{ID: uuid.New(), Type: "noted"}
+	var g errgroup.Group
+	var first atomic.Int64
+	for range 16 {
+		g.Go(func() error {
+			places, err := appendTo(t.Context(), pool, "c", journal.None, e)
+			if err != nil {
+				return err
+			}
+			if !places[0].Duplicate {
+				first.Add(1)
+			}
+			if places[0].Seq != 1 || places[0].ID != e.ID {
+				return fmt.Errorf("got %+v", places[0])
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if first.Load() != 1 {
+		t.Errorf("%d writers were told that they wrote it", first.Load())
+	}
+	checkGapless(t, pool, 1)
+}

@@ -1,0 +1,144 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestReadsGoOverManyPagesAndStopWhereTheyAreTold(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for range 4 {
+		mustAppend(t, pool, "a", noted(400)...)
+		mustAppend(t, pool, "b", noted(1)...)
+	}
+	var seqs []int64
+	for e, err := range journal.ReadCampaign(t.Context(), pool, "a", 100) {
+		if err != nil || e.CampaignID != "a" {
+			t.Fatalf("got %+v, %v", e, err)
+		}
+		seqs = append(seqs, e.Seq)
+	}
+	if len(seqs) != 1500 || seqs[0] != 101 || !slices.IsSorted(seqs) {
+		t.Errorf("got %d events of the campaign, from %d", len(seqs), seqs[0])
+	}
+	var positions []int64
+	for e, err := range journal.ReadAll(t.Context(), pool, 399) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		positions = append(positions, e.Position)
+		if e.Position == 1200 {
+			break
+		}
+	}
+	if len(positions) != 801 || positions[0] != 400 || !slices.IsSorted(positions) {
+		t.Errorf("got %d events, from %d", len(positions), positions[0])
+	}
+	for e, err := range journal.ReadCampaign(t.Context(), pool, "nobody", 0) {
+		t.Errorf("a campaign without events has %+v, %v", e, err)
+	}
+	for e, err := range journal.ReadAll(t.Context(), pool, 1<<40) {
+		t.Errorf("after the last event comes %+v, %v", e, err)
+	}
+}
+
+func TestAnEventThatIsNotThereIsNotFound(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	mustAppend(t, pool, "c", noted(1)...)
+	if _, err := journal.Get(t.Context(), pool, "c", 2); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := journal.Find(t.Context(), pool, "c", uuid.New()); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadsEndWithTheErrorThatEndsThem(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	mustAppend(t, pool, "c", noted(3)...)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, read := range map[string]func(func(journal.Event, error) bool){
+		"campaign": journal.ReadCampaign(ctx, pool, "c", 0),
+		"all":      journal.ReadAll(ctx, pool, 0),
+	} {
+		n := 0
+		for _, err := range read {
+			if n++; !errors.Is(err, context.Canceled) || n > 1 {
+				t.Errorf("%s: value %d has error %v", name, n, err)
+			}
+		}
+	}
+}
+
+func TestTheFloorIsRefusedToOldSnapshots(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+		err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
+			for _, err := range journal.ReadAll(t.Context(), tx, 0) {
+				return err
+			}
+			return nil
+		})
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || pgErr.Code != "TM008" {
+			t.Errorf("%s: got %v", level, err)
+		}
+	}
+}
+
+func TestReadGroupReadsEachCampaignsPartWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	const kib = 1 << 10
+	big := journal.Event{Type: "big", Payload: []byte(`{"a": "` + strings.Repeat("x", 2*kib) + `"}`)}
+	mustAppend(t, pool, "a", noted(5)...)
+	mustAppend(t, pool, "b", big, big, big)
+	mustAppend(t, pool, "c", noted(2)...)
+	read := func(r journal.GroupRead) (got []string) {
+		batch := &pgx.Batch{}
+		journal.ReadGroup(batch, r, func(campaign int, e journal.Event, bytes int) {
+			if e.CampaignID != r.CampaignIDs[campaign] || (e.Type == "big") != (bytes > 2*kib) {
+				t.Errorf("event %+v of %d bytes was handed out as campaign %d", e, bytes, campaign)
+			}
+			got = append(got, fmt.Sprint(e.CampaignID, e.Seq))
+		})
+		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	const all = 1 << 40
+	campaigns := []string{"c", "a", "nobody", "b"}
+	for name, test := range map[string]struct {
+		read journal.GroupRead
+		want []string
+	}{
+		"everything":              {journal.GroupRead{CampaignIDs: campaigns, After: []int64{0, 2, 0, 1}, Until: []int64{all, 4, all, all}, Events: 100, Bytes: all}, []string{"c1", "c2", "a3", "a4", "b2", "b3"}},
+		"up to a number":          {journal.GroupRead{CampaignIDs: campaigns, After: make([]int64, 4), Until: []int64{all, all, all, all}, Events: 4, Bytes: all}, []string{"c1", "c2", "a1", "a2"}},
+		"up to a size":            {journal.GroupRead{CampaignIDs: []string{"b", "a"}, After: make([]int64, 2), Until: []int64{all, all}, Events: 100, Bytes: 3 * kib}, []string{"b1", "b2"}},
+		"one, however large":      {journal.GroupRead{CampaignIDs: []string{"b"}, After: []int64{2}, Until: []int64{all}, Events: 100, Bytes: 1}, []string{"b3"}},
+		"a campaign at its end":   {journal.GroupRead{CampaignIDs: []string{"c"}, After: []int64{2}, Until: []int64{all}, Events: 100, Bytes: all}, nil},
+		"a campaign twice":        {journal.GroupRead{CampaignIDs: []string{"c", "c"}, After: []int64{1, 0}, Until: []int64{all, 1}, Events: 100, Bytes: all}, []string{"c2", "c1"}},
+		"a place beyond the head": {journal.GroupRead{CampaignIDs: []string{"c"}, After: []int64{9}, Until: []int64{5}, Events: 100, Bytes: all}, nil},
+	} {
+		if got := read(test.read); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package projectiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// TestBrokenProjectionsAreCaught lets each projection break a promise, and looks whether the rule for it notices.
+func TestBrokenProjectionsAreCaught(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	tests := []struct {
+		name, tables string
+		apply        func(context.Context, *projector.Group) error
+		caughtBy     string // a rule that must notice
+	}{
+		{
+			"reads the clock", `CREATE TABLE bad (campaign_id text, seq bigint, at timestamptz)`,
+			func(_ context.Context, g *projector.Group) error {
+				for _, e := range g.Events {
+					g.Queue(`INSERT INTO bad VALUES ($1, $2, clock_timestamp())`, e.CampaignID, e.Seq)
+				}
+				return nil
+			}, "applied from the start once more",
+		},
+		{"keeps state in memory", `CREATE TABLE bad (campaign_id text, total bigint)`, remembering(), "applied from the start once more"},
+		{
+			"counts its groups", `CREATE TABLE bad (campaign_id text PRIMARY KEY, n bigint)`,
+			func(_ context.Context, g *projector.Group) error {
+				for _, e := range g.Events[:1] {
+					g.Queue(`INSERT INTO bad AS b VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET n = b.n + 1`, e.CampaignID)
+				}
+				return nil
+			}, "one event a transaction equals all in one",
+		},
+		{
+			"mixes campaigns", `CREATE TABLE bad (one int PRIMARY KEY, latest text)`,
+			func(_ context.Context, g *projector.Group) error {
+				for _, e := range g.Events {
+					g.Queue(`INSERT INTO bad VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest`, fmt.Sprint(e.CampaignID, e.Seq))
+				}
+				return nil
+			}, "interleaved campaigns equal one after another",
+		},
+		{
+			"numbers rows across campaigns", `CREATE TABLE bad (id bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint)`,
+			func(_ context.Context, g *projector.Group) error {
+				for _, e := range g.Events {
+					g.Queue(`INSERT INTO bad (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
+				}
+				return nil
+			}, "a rolled back group leaves nothing",
+		},
+		{
+			"makes tables as it goes", `CREATE TABLE bad (campaign_id text)`,
+			func(_ context.Context, g *projector.Group) error {
+				g.Queue(`CREATE TABLE IF NOT EXISTS public.undeclared (campaign_id text)`)
+				g.Queue(`INSERT INTO bad SELECT $1 WHERE NOT EXISTS (SELECT FROM bad WHERE campaign_id = $1)`, g.Events[0].CampaignID)
+				return nil
+			}, "only its own tables are touched",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			broken := projection{spec: projector.Spec{Name: "bad", Version: 1, Tables: tt.tables}, apply: tt.apply}
+			preparation := prepared(t, pool, broken, events())
+			if preparation.err != nil {
+				t.Fatal(preparation.err)
+			}
+			err := find(t, tt.caughtBy).check(t.Context(), preparation.kit)
+			if err == nil || !strings.Contains(err.Error(), "the tables differ") {
+				t.Errorf("the rule %q says %v", tt.caughtBy, err)
+			}
+		})
+	}
+}
+
+func TestAProjectionThatFailsIsReportedWithItsEvent(t *testing.T) {
+	t.Parallel()
+	failing := projection{
+		spec: projector.Spec{Name: "bad", Version: 1, Tables: `CREATE TABLE bad (n int)`},
+		apply: func(_ context.Context, g *projector.Group) error {
+			for _, e := range g.Events {
+				if e.CampaignID == "b" && e.Seq == 3 {
+					return errors.New("no idea")
+				}
+			}
+			return nil
+		},
+	}
+	err := prepared(t, pgtest.New(t), failing, events()).err
+	if err == nil || !strings.Contains(err.Error(), `event 3 (moved) of campaign "b" cannot be applied: no idea`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEventsThatProveNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	nothing := projection{
+		spec:  projector.Spec{Name: "idle", Version: 1, Tables: `CREATE TABLE idle (n int)`},
+		apply: func(context.Context, *projector.Group) error { return nil },
+	}
+	if err := prepared(t, pool, nothing, events()).err; err == nil || !strings.Contains(err.Error(), "leave all tables of idle empty") {
+		t.Errorf("tables that stay empty: got %v", err)
+	}
+	if err := prepared(t, pool, nothing, events()[:1]).err; err == nil || !strings.Contains(err.Error(), "are of 1 campaigns") {
+		t.Errorf("one campaign: got %v", err)
+	}
+}
+
+func TestDifferencesShowTheRows(t *testing.T) {
+	t.Parallel()
+	a := snapshot{"t": {`{"n": 1}`, `{"n": 2}`, `{"n": 2}`}, "u": {}}
+	b := snapshot{"t": {`{"n": 2}`, `{"n": 3}`}, "v": {}}
+	const want = `the tables differ (- one, + two)
+table t
+  - {"n": 1}
+  - {"n": 2}
+  + {"n": 3}
+table u: only one
+table v: only two`
+	if err := differences("one", a, "two", b); err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if err := differences("one", a, "two", a); err != nil {
+		t.Errorf("equal tables differ: %v", err)
+	}
+}
+
+type projection struct {
+	spec  projector.Spec
+	apply func(context.Context, *projector.Group) error
+}
+
+func (p projection) Spec() projector.Spec                                { return p.spec }
+func (p projection) Apply(ctx context.Context, g *projector.Group) error { return p.apply(ctx, g) }
+
+// remembering counts the events of a campaign outside of the database.
+func remembering() func(context.Context, *projector.Group) error {
+	var mu sync.Mutex
+	totals := map[string]int{}
+	return func(_ context.Context, g *projector.Group) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, e := range g.Events {
+			totals[e.CampaignID]++
+			g.Queue(`INSERT INTO bad VALUES ($1, $2)`, e.CampaignID, totals[e.CampaignID])
+		}
+		return nil
+	}
+}
+
+func events() []journal.Event {
+	var events []journal.Event
+	for i := range 12 {
+		events = append(events, journal.Event{CampaignID: []string{"a", "b"}[i%2], Type: "moved"})
+	}
+	return events
+}
+
+type preparation struct {
+	kit *kit
+	err error
+}
+
+func prepared(t *testing.T, pool *pgxpool.Pool, p projector.Projection, events []journal.Event) preparation {
+	t.Helper()
+	k := newKit(pool, p, nil)
+	t.Cleanup(func() {
+		if err := k.close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return preparation{k, k.prepare(t.Context(), events)}
+}
+
+func find(t *testing.T, name string) rule {
+	t.Helper()
+	for _, r := range rules() {
+		if r.name == name {
+			return r
+		}
+	}
+	t.Fatalf("there is no rule %q", name)
+	return rule{}
+}

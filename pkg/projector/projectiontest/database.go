@@ -1,0 +1,153 @@
+package projectiontest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// database is a copy of the source, in which the projection is registered and no event has arrived yet.
+type database struct {
+	kit  *kit
+	pool *pgxpool.Pool
+}
+
+// maxConns is enough for the busiest rule, three workers of four connections each, to go on without waiting.
+const maxConns = 12
+
+// Events arrive from where the source has put them aside.
+const (
+	queryArrive = `
+		WITH arrived AS (
+			SELECT * FROM unnest($1::text[], $2::bigint[]) AS a (campaign_id, seq)
+		), appended AS (
+			INSERT INTO tidemark.journal SELECT j.* FROM projectiontest.journal j JOIN arrived USING (campaign_id, seq)
+		)
+		INSERT INTO tidemark.outbox SELECT o.* FROM projectiontest.outbox o JOIN arrived USING (campaign_id, seq)`
+
+	queryRedeliver = `INSERT INTO tidemark.outbox SELECT * FROM projectiontest.outbox ON CONFLICT DO NOTHING`
+
+	// queryTables answers all tables there are for people to fill. Work itself changes the last few.
+	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
+			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'), ('tidemark', 'workers'))
+		ORDER BY 1`
+)
+
+// withDatabase calls work with a fresh copy of the source.
+func (k *kit) withDatabase(ctx context.Context, work func(*database) error) error {
+	name, err := k.create(ctx, pgx.Identifier{k.source}.Sanitize())
+	if err != nil {
+		return err
+	}
+	db, err := k.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer db.pool.Close()
+	return work(db)
+}
+
+func (k *kit) create(ctx context.Context, template string) (string, error) {
+	name := "projectiontest_" + strings.ToLower(rand.Text())
+	if _, err := k.admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE "+template); err != nil {
+		return "", fmt.Errorf("create a database: %w", err)
+	}
+	k.databases = append(k.databases, name)
+	return name, nil
+}
+
+func (k *kit) open(ctx context.Context, name string) (*database, error) {
+	config := k.admin.Config()
+	config.ConnConfig.Database = name
+	config.MaxConns = maxConns
+	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // nothing here outlives a crash
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &database{kit: k, pool: pool}, nil
+}
+
+// close drops the databases.
+func (k *kit) close(ctx context.Context) error {
+	var errs []error
+	for _, name := range k.databases {
+		_, err := k.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// arrive appends events to the database's journal.
+func (db *database) arrive(ctx context.Context, places []place) error {
+	campaigns, seqs := make([]string, len(places)), make([]int64, len(places))
+	for i, p := range places {
+		campaigns[i], seqs[i] = p.campaignID, p.seq
+	}
+	if _, err := db.pool.Exec(ctx, queryArrive, campaigns, seqs); err != nil {
+		return fmt.Errorf("let events arrive: %w", err)
+	}
+	return nil
+}
+
+// redeliver files all work items again.
+func (db *database) redeliver(ctx context.Context) error {
+	_, err := db.pool.Exec(ctx, queryRedeliver)
+	return err
+}
+
+// drain applies what has arrived. An event that the projection could not apply is an error.
+func (db *database) drain(ctx context.Context, configure ...func(*projector.Config)) error {
+	p, err := db.projector(configure...)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Drain(ctx); err != nil {
+		return err
+	}
+	entries, err := outbox.List(ctx, db.pool, outbox.Filter{Status: outbox.Failed})
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Projection == db.kit.projection.Spec().Name {
+			return fmt.Errorf("event %d (%s) of campaign %q cannot be applied: %s", e.Seq, e.EventType, e.CampaignID, e.Error)
+		}
+	}
+	return nil
+}
+
+func (db *database) projector(configure ...func(*projector.Config)) (*projector.Projector, error) {
+	config := projector.Config{Pool: db.pool, Projections: []projector.Projection{db.kit.projection}, NoListen: true}
+	for _, change := range slices.Concat(db.kit.configure, configure) {
+		change(&config)
+	}
+	return projector.New(config)
+}
+
+// others answers the tables that are not the projection's.
+func (db *database) others(ctx context.Context) (snapshot, error) {
+	tables, err := db.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return db.snapshot(ctx, onlyIn(tables, db.kit.tables))
+}
+
+func (db *database) tables(ctx context.Context) ([]string, error) {
+	rows, err := db.pool.Query(ctx, queryTables)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}

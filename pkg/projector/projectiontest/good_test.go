@@ -1,0 +1,100 @@
+package projectiontest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/fstest"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestCorrectProjectionsPass(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	file, err := projector.LoadFile(fstest.MapFS{"seats.sql": {Data: []byte(seatsSQL)}}, "seats.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, projection := range []projector.Projection{file, seatHandlers(), seatDocuments()} {
+		t.Run(projection.Spec().Name, func(t *testing.T) {
+			projectiontest.Run(t, pool, projection, seatEvents())
+		})
+	}
+}
+
+const seatsSQL = `-- projection: seats_by_file
+-- version: 1
+CREATE TABLE seats_by_file (campaign_id text, seat text, taken_by text, since timestamptz, PRIMARY KEY (campaign_id, seat));
+-- on: seat_taken
+INSERT INTO seats_by_file VALUES (event.campaign_id, event.payload->>'seat', event.payload->>'by', event.recorded_at)
+ON CONFLICT (campaign_id, seat) DO UPDATE SET taken_by = excluded.taken_by, since = excluded.since;
+-- on: seat_left
+DELETE FROM seats_by_file WHERE campaign_id = event.campaign_id AND seat = event.payload->>'seat';
+`
+
+type seat struct {
+	Seat string `json:"seat"`
+	By   string `json:"by"`
+}
+
+func seatHandlers() projector.Projection {
+	h := projector.NewHandlers(projector.Spec{Name: "seats_by_handlers", Version: 1, Tables: `
+		CREATE TABLE seats_by_handlers (campaign_id text, seat text, taken_by text, PRIMARY KEY (campaign_id, seat));
+		CREATE TABLE seat_history (campaign_id text, position bigint, PRIMARY KEY (campaign_id, position))`})
+	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e journal.Event, s seat) error {
+		g.Queue(`INSERT INTO seats_by_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seat) DO UPDATE SET taken_by = excluded.taken_by`, e.CampaignID, s.Seat, s.By)
+		g.Queue(`INSERT INTO seat_history VALUES ($1, $2)`, e.CampaignID, e.Position)
+		return nil
+	})
+	projector.On(h, "seat_left", func(ctx context.Context, g *projector.Group, e journal.Event, s seat) error {
+		tx, err := g.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM seats_by_handlers WHERE campaign_id = $1 AND seat = $2`, e.CampaignID, s.Seat)
+		return err
+	})
+	return h
+}
+
+func seatDocuments() projector.Projection {
+	return projector.NewDocument(projector.Document[seat]{
+		Name: "seats_by_document", Version: 1, Types: []string{"seat_taken", "seat_left"},
+		Key: func(e journal.Event) (string, error) {
+			s, err := journal.Decode[seat](e)
+			return s.Seat, err
+		},
+		Fold: func(doc *seat, e journal.Event) error {
+			if e.Type == "seat_left" {
+				return projector.Delete
+			}
+			var err error
+			*doc, err = journal.Decode[seat](e)
+			return err
+		},
+	})
+}
+
+// seatEvents are of three campaigns, interleaved: seats are taken, taken over and left.
+func seatEvents() []journal.Event {
+	var events []journal.Event
+	for i := range 24 {
+		payload, err := json.Marshal(seat{Seat: fmt.Sprint(i / 3 % 4), By: fmt.Sprint("player ", i)})
+		if err != nil {
+			panic(err)
+		}
+		event := journal.Event{CampaignID: fmt.Sprint("table ", i%3), Type: "seat_taken", Payload: payload}
+		if i%7 == 5 {
+			event.Type = "seat_left"
+		}
+		events = append(events, event)
+	}
+	return events
+}

@@ -1,0 +1,188 @@
+package projectiontest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// rule is a promise that a projection keeps.
+type rule struct {
+	name  string
+	check func(context.Context, *kit) error
+}
+
+func rules() []rule {
+	return []rule{
+		{"applied from the start once more", same(allAtOnce)},
+		{"a second delivery changes nothing", same(twice)},
+		{"one event a transaction equals all in one", same(oneEventATransaction)},
+		{"interleaved campaigns equal one after another", interleavedCampaigns},
+		{"several workers equal one", same(severalWorkers)},
+		{"a rolled back group leaves nothing", same(rolledBack)},
+		{"only its own tables are touched", ownTablesOnly},
+	}
+}
+
+// same is the rule that work leaves the tables as they are expected.
+func same(work func(context.Context, *database) error) func(context.Context, *kit) error {
+	return func(ctx context.Context, k *kit) error {
+		got, err := k.tablesAfter(ctx, work)
+		if err != nil {
+			return err
+		}
+		return differences("applied at once", k.expected, "applied so", got)
+	}
+}
+
+// allAtOnce lets all events arrive, and applies them in one group.
+func allAtOnce(ctx context.Context, db *database) error {
+	if err := db.arrive(ctx, db.kit.places); err != nil {
+		return err
+	}
+	return db.drain(ctx, func(c *projector.Config) {
+		c.GroupEvents = len(db.kit.places) + 1
+		c.ClaimCampaigns = len(db.kit.places)
+		c.Concurrency = 1
+	})
+}
+
+func twice(ctx context.Context, db *database) error {
+	if err := allAtOnce(ctx, db); err != nil {
+		return err
+	}
+	if err := db.redeliver(ctx); err != nil {
+		return err
+	}
+	return db.drain(ctx)
+}
+
+func oneEventATransaction(ctx context.Context, db *database) error {
+	if err := db.arrive(ctx, db.kit.places); err != nil {
+		return err
+	}
+	return db.drain(ctx, func(c *projector.Config) {
+		c.GroupEvents = 1
+		c.ClaimCampaigns = 1
+		c.Concurrency = 1
+	})
+}
+
+// interleavedCampaigns compares two ways to arrive, for the order among campaigns is lost when all is there at once.
+func interleavedCampaigns(ctx context.Context, k *kit) error {
+	interleaved, err := k.tablesAfter(ctx, arriving(roundRobin))
+	if err != nil {
+		return err
+	}
+	apart, err := k.tablesAfter(ctx, arriving(campaignAfterCampaign))
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		differences("interleaved", interleaved, "one campaign after another", apart),
+		differences("applied at once", k.expected, "interleaved", interleaved),
+	)
+}
+
+// maxArrivals bounds how often events arrive: each time costs a few round trips.
+const maxArrivals = 16
+
+// arriving applies events as they arrive, in an order of its own: one at a time, or a few if there are many.
+func arriving(order func([]place) []place) func(context.Context, *database) error {
+	return func(ctx context.Context, db *database) error {
+		places := order(db.kit.places)
+		for some := range slices.Chunk(places, (len(places)+maxArrivals-1)/maxArrivals) {
+			if err := db.arrive(ctx, some); err != nil {
+				return err
+			}
+			if err := db.drain(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// campaignAfterCampaign begins with the last campaign, the opposite of the order in which workers claim.
+func campaignAfterCampaign(places []place) []place {
+	return slices.SortedStableFunc(slices.Values(places), func(a, b place) int {
+		return cmp.Or(cmp.Compare(b.campaignID, a.campaignID), cmp.Compare(a.seq, b.seq))
+	})
+}
+
+func roundRobin(places []place) []place {
+	return slices.SortedStableFunc(slices.Values(places), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.campaignID, b.campaignID))
+	})
+}
+
+func severalWorkers(ctx context.Context, db *database) error {
+	if err := db.arrive(ctx, db.kit.places); err != nil {
+		return err
+	}
+	few := func(c *projector.Config) {
+		c.GroupEvents = 2
+		c.ClaimCampaigns = 1
+		c.Concurrency = 2
+	}
+	workers, ctx2 := errgroup.WithContext(ctx)
+	for range 3 {
+		workers.Go(func() error { return db.drain(ctx2, few) })
+	}
+	if err := workers.Wait(); err != nil {
+		return err
+	}
+	return db.drain(ctx, few) // what one left to another that had ended by then
+}
+
+// rolledBack puts a projection beside the one under test that fails in the first group of each campaign, after the other's statements have run.
+func rolledBack(ctx context.Context, db *database) error {
+	if err := db.arrive(ctx, db.kit.places); err != nil {
+		return err
+	}
+	return db.drain(ctx, func(c *projector.Config) {
+		c.Projections = append(slices.Clone(c.Projections), saboteur{})
+		c.Concurrency = 1
+	})
+}
+
+// saboteur is a projection that always fails.
+type saboteur struct{}
+
+func (saboteur) Spec() projector.Spec {
+	return projector.Spec{Name: "projectiontest_saboteur", Version: 1}
+}
+
+func (saboteur) Apply(_ context.Context, g *projector.Group) error {
+	g.Queue(`SELECT 1/0`)
+	return nil
+}
+
+func ownTablesOnly(ctx context.Context, k *kit) error {
+	return k.withDatabase(ctx, func(db *database) error {
+		if err := db.arrive(ctx, k.places); err != nil {
+			return err
+		}
+		before, err := db.others(ctx)
+		if err != nil {
+			return err
+		}
+		if err := db.drain(ctx); err != nil {
+			return err
+		}
+		after, err := db.others(ctx)
+		if err != nil {
+			return err
+		}
+		if err := differences("before", before, "after", after); err != nil {
+			return fmt.Errorf("tables that the projection does not declare have changed: %w", err)
+		}
+		return nil
+	})
+}

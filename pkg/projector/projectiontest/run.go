@@ -1,0 +1,90 @@
+package projectiontest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// Run tests the projection with events, which are appended in their order, each to its CampaignID. There must be two campaigns or more, and the
+// tables must not end up empty.
+//
+// pool says which server to use, and as whom: a role that may create databases. Run creates databases of its own there, with the extensions that pool's
+// database has, and drops them; it writes nothing to pool's database.
+//
+// configure, where given, changes the projector's configuration: a projection of events with aliases or upcasters needs its Catalogue.
+func Run(t *testing.T, pool *pgxpool.Pool, projection projector.Projection, events []journal.Event, configure ...func(*projector.Config)) {
+	t.Helper()
+	k := newKit(pool, projection, configure)
+	t.Cleanup(func() {
+		if err := k.close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("projectiontest: clean up: %v", err)
+		}
+	})
+	if err := k.prepare(t.Context(), events); err != nil {
+		t.Fatalf("projectiontest: %v", err)
+	}
+	for _, rule := range rules() {
+		t.Run(rule.name, func(t *testing.T) {
+			if err := rule.check(t.Context(), k); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// kit is a projection under test.
+type kit struct {
+	admin      *pgxpool.Pool
+	projection projector.Projection
+	configure  []func(*projector.Config)
+
+	databases []string // created, to be dropped
+	source    string   // the database that all others are copied from
+	tables    []string // the projection's, quoted and with their schema
+	places    []place  // of the events, in the order in which they were appended
+	expected  snapshot // the tables after all events, applied at once
+}
+
+// place says where an event is in the journal.
+type place struct {
+	campaignID string
+	seq        int64
+}
+
+func newKit(pool *pgxpool.Pool, projection projector.Projection, configure []func(*projector.Config)) *kit {
+	return &kit{admin: pool, projection: projection, configure: configure}
+}
+
+// prepare makes the source database, and finds out what is expected.
+func (k *kit) prepare(ctx context.Context, events []journal.Event) error {
+	if err := k.createSource(ctx, events); err != nil {
+		return err
+	}
+	expected, err := k.tablesAfter(ctx, allAtOnce)
+	if err != nil {
+		return err
+	}
+	if expected.empty() {
+		return fmt.Errorf("the events leave all tables of %s empty: there is nothing to compare", k.projection.Spec().Name)
+	}
+	k.expected = expected
+	return nil
+}
+
+// tablesAfter answers the projection's tables in a fresh database after work on it.
+func (k *kit) tablesAfter(ctx context.Context, work func(context.Context, *database) error) (tables snapshot, err error) {
+	err = k.withDatabase(ctx, func(db *database) error {
+		if err := work(ctx, db); err != nil {
+			return err
+		}
+		tables, err = db.snapshot(ctx, k.tables)
+		return err
+	})
+	return tables, err
+}

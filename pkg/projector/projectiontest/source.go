@@ -1,0 +1,139 @@
+package projectiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	// queryPutAside lets the journal wait in a schema of its own until its events arrive, so that they are the same rows, to the microsecond, in
+	// whatever order they come. Nothing else but that arrival writes tidemark's tables by hand.
+	queryPutAside = `
+		CREATE SCHEMA projectiontest;
+		CREATE TABLE projectiontest.journal AS TABLE tidemark.journal;
+		CREATE TABLE projectiontest.outbox AS TABLE tidemark.outbox;
+		DELETE FROM tidemark.outbox;
+		ALTER TABLE tidemark.journal DISABLE TRIGGER USER;
+		DELETE FROM tidemark.journal;
+		ALTER TABLE tidemark.journal ENABLE TRIGGER USER`
+
+	queryPlaces = `SELECT campaign_id, seq FROM projectiontest.journal ORDER BY position`
+
+	queryExtensions = `SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY oid`
+)
+
+// createSource makes the database that all others are copied from.
+func (k *kit) createSource(ctx context.Context, events []journal.Event) error {
+	name, err := k.create(ctx, `template0 ENCODING 'UTF8'`)
+	if err != nil {
+		return err
+	}
+	if err := migrations.Up(ctx, withDatabase(k.admin.Config().ConnString(), name)); err != nil {
+		return err
+	}
+	db, err := k.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer db.pool.Close() // a database that is in use cannot be copied
+	if err := k.copyExtensions(ctx, db); err != nil {
+		return err
+	}
+	if err := db.register(ctx); err != nil {
+		return err
+	}
+	if err := db.appendAll(ctx, events); err != nil {
+		return err
+	}
+	k.source = name
+	return nil
+}
+
+// register creates the projection's tables, and finds out which they are.
+func (db *database) register(ctx context.Context) error {
+	before, err := db.tables(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := db.projector()
+	if err != nil {
+		return err
+	}
+	if err := p.Register(ctx); err != nil {
+		return err
+	}
+	after, err := db.tables(ctx)
+	if err != nil {
+		return err
+	}
+	db.kit.tables = onlyIn(after, before)
+	if len(db.kit.tables) == 0 {
+		return errors.New("the projection has no tables")
+	}
+	return nil
+}
+
+// appendAll fills the journal and puts it aside.
+func (db *database) appendAll(ctx context.Context, events []journal.Event) error {
+	campaigns := map[string]bool{}
+	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
+		for _, event := range events {
+			campaigns[event.CampaignID] = true
+			if _, err := journal.Append(ctx, tx, event.CampaignID, journal.Any, event); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(campaigns) < 2 {
+		return fmt.Errorf("the events are of %d campaigns: give some of two or more, with their CampaignID", len(campaigns))
+	}
+	if _, err := db.pool.Exec(ctx, queryPutAside, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	rows, err := db.pool.Query(ctx, queryPlaces)
+	if err != nil {
+		return err
+	}
+	db.kit.places, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p place, err error) {
+		return p, row.Scan(&p.campaignID, &p.seq)
+	})
+	return err
+}
+
+func (k *kit) copyExtensions(ctx context.Context, db *database) error {
+	rows, err := k.admin.Query(ctx, queryExtensions)
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := db.pool.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withDatabase answers a connection string with another database: a URL, or keywords and values, of which the last of a kind counts.
+func withDatabase(connString, name string) string {
+	u, err := url.Parse(connString)
+	if err != nil || u.Scheme == "" {
+		return connString + " dbname=" + name
+	}
+	u.Path = "/" + name
+	return u.String()
+}

@@ -1,0 +1,26 @@
+package projector
+
+import (
+	"sync"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// slabs keeps the memory of groups' events for the groups that follow. Payloads are not reused: who keeps a copy of an event keeps what it points to.
+type slabs struct{ pool sync.Pool }
+
+// slabEvents is the size of a new slab, at most.
+const slabEvents = 1024
+
+// get returns an empty slice for about n events.
+func (s *slabs) get(n int) []journal.Event {
+	if slab, ok := s.pool.Get().(*[]journal.Event); ok {
+		return (*slab)[:0]
+	}
+	return make([]journal.Event, 0, min(n, slabEvents))
+}
+
+func (s *slabs) put(slab []journal.Event) {
+	clear(slab)
+	s.pool.Put(&slab)
+}

@@ -1,0 +1,139 @@
+package tally
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// Append adds amounts to a campaign in one transaction.
+func Append(t testing.TB, pool *pgxpool.Pool, campaign string, amounts ...int64) {
+	t.Helper()
+	events := make([]journal.Event, len(amounts))
+	for i, n := range amounts {
+		events[i] = Event(n)
+	}
+	if err := write(t.Context(), pool, campaign, events, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(ctx context.Context, pool *pgxpool.Pool, campaign string, events []journal.Event, linger time.Duration) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
+			return err
+		}
+		return wait(ctx, linger)
+	})
+}
+
+// Load is writers that append at the same time.
+type Load struct {
+	Pool      *pgxpool.Pool
+	Writers   int
+	Campaigns int           // few are hot and many are cold
+	Pause     time.Duration // of a writer between two appends
+	Linger    time.Duration // between an append and its commit, at most
+}
+
+// Running is a load that goes on until it is stopped.
+type Running struct {
+	stop     context.CancelFunc
+	done     sync.WaitGroup
+	appended atomic.Int64
+	mu       sync.Mutex
+	errs     []error
+}
+
+// Start lets the writers go. An append whose outcome is unknown, because the server went away, is repeated under the same event ids until it is known.
+func (l Load) Start(t testing.TB) *Running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	r := &Running{stop: stop}
+	for i := range l.Writers {
+		r.done.Go(func() {
+			if err := l.write(ctx, uint64(i), &r.appended); err != nil {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.errs = append(r.errs, err)
+			}
+		})
+	}
+	t.Cleanup(func() { stop(); r.done.Wait() })
+	return r
+}
+
+// Appended is how many events have been acknowledged so far.
+func (r *Running) Appended() int64 { return r.appended.Load() }
+
+// Stop ends the load, checks that the journal holds just the events that were acknowledged, and returns how many they are.
+func (r *Running) Stop(t testing.TB, pool *pgxpool.Pool) int64 {
+	t.Helper()
+	r.stop()
+	r.done.Wait()
+	if err := errors.Join(r.errs...); err != nil {
+		t.Fatal(err)
+	}
+	if n := Value[int64](t, pool, `SELECT count(*) FROM tidemark.journal`); n != r.Appended() {
+		t.Errorf("the journal holds %d events, acknowledged were %d", n, r.Appended())
+	}
+	return r.Appended()
+}
+
+func (l Load) write(ctx context.Context, seed uint64, appended *atomic.Int64) error {
+	random := rand.New(rand.NewPCG(seed, 1))
+	zipf := rand.NewZipf(random, 1.1, 4, uint64(l.Campaigns-1))
+	for ctx.Err() == nil {
+		events := make([]journal.Event, 1+random.IntN(4))
+		for i := range events {
+			events[i] = Event(random.Int64N(1000))
+			events[i].ID = uuid.New()
+		}
+		linger := time.Duration(random.Int64N(int64(l.Linger) + 1))
+		if err := l.insist(ctx, fmt.Sprintf("campaign-%d", zipf.Uint64()), events, linger); err != nil {
+			return err
+		}
+		appended.Add(int64(len(events)))
+		_ = wait(ctx, l.Pause)
+	}
+	return nil
+}
+
+// insist appends until it is known that the events are there.
+func (l Load) insist(ctx context.Context, campaign string, events []journal.Event, linger time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	for {
+		err := write(ctx, l.Pool, campaign, events, linger)
+		if err == nil || !projector.IsInfrastructure(err) || ctx.Err() != nil {
+			return err
+		}
+		_ = wait(ctx, 20*time.Millisecond)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,80 @@
+package tally
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// added is the one type of event.
+const added = "added"
+
+// amount is its payload.
+type amount struct {
+	N int64 `json:"n"`
+}
+
+// Event returns an event that adds n.
+func Event(n int64) journal.Event {
+	payload, _ := json.Marshal(amount{N: n}) // a number always encodes
+	return journal.Event{Type: added, Payload: payload}
+}
+
+// Tally is the document kept of a campaign. Its digest depends on every amount and on their order.
+type Tally struct {
+	Count  int64 `json:"count"`
+	Last   int64 `json:"last"`
+	Digest int64 `json:"digest"`
+}
+
+func (t *Tally) fold(e journal.Event) error {
+	a, err := journal.Decode[amount](e)
+	t.Count++
+	t.Last = e.Seq
+	t.Digest = t.Digest*31 + a.N
+	return err
+}
+
+// Tallies is the projection "<prefix>tallies": a [Tally] for each campaign.
+func Tallies(prefix string) projector.Projection {
+	return projector.NewDocument(projector.Document[Tally]{
+		Name: prefix + "tallies", Version: 1, Types: []string{added},
+		Fold: func(t *Tally, e journal.Event) error { return t.fold(e) },
+	})
+}
+
+// Hook is called by [Entries] before it writes the effect of an event.
+type Hook func(context.Context, *projector.Group, journal.Event) error
+
+// Entries is the projection "<prefix>entries": a row for each time an event is applied. Its table has no unique key, so that an event applied twice
+// stands there twice, and numbers its rows, so that events out of order show. before may be nil.
+func Entries(prefix string, before Hook) projector.Projection {
+	table := pgx.Identifier{prefix + "entries"}.Sanitize()
+	h := projector.NewHandlers(projector.Spec{Name: prefix + "entries", Version: 1, Tables: `
+		CREATE TABLE ` + table + ` (
+			n           bigint GENERATED ALWAYS AS IDENTITY,
+			campaign_id text COLLATE "C" NOT NULL,
+			seq         bigint           NOT NULL,
+			amount      bigint           NOT NULL,
+			applied_at  timestamptz      NOT NULL DEFAULT clock_timestamp()
+		);
+		CREATE INDEX ON ` + table + ` (campaign_id, n)`})
+	insert := `INSERT INTO ` + table + ` (campaign_id, seq, amount) VALUES ($1, $2, $3)`
+	projector.On(h, added, func(ctx context.Context, g *projector.Group, e journal.Event, a amount) error {
+		if before != nil {
+			if err := before(ctx, g, e); err != nil {
+				return err
+			}
+		}
+		g.Queue(insert, e.CampaignID, e.Seq, a.N)
+		return nil
+	})
+	return h
+}
+
+// Both are the two projections without a prefix or a hook.
+func Both() []projector.Projection { return []projector.Projection{Entries("", nil), Tallies("")} }

@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds the waits for a process.
+const patience = time.Minute
+
+// Process is a running worker.
+type Process struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	said  chan string // its lines on stdout, closed when it ends
+	ended chan struct{}
+	log   *log
+}
+
+// Start starts a worker. The test's end kills it.
+func Start(t testing.TB, cfg Config) *Process {
+	t.Helper()
+	config, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	p := &Process{cmd: exec.CommandContext(ctx, os.Args[0]), said: make(chan string, 2), ended: make(chan struct{}), log: &log{}}
+	p.cmd.Env = append(os.Environ(), configEnv+"="+string(config))
+	p.cmd.Stderr = p.log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		defer close(p.said)
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			p.said <- lines.Text()
+		}
+		_ = p.cmd.Wait() // its state says how it ended
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("worker %s:\n%s", cfg.Name, p.log)
+		}
+	})
+	return p
+}
+
+// Halts waits until the worker halts at the step it was told.
+func (p *Process) Halts(t testing.TB) {
+	t.Helper()
+	p.says(t, halting)
+}
+
+// Stops waits until the worker knows that it was told to end.
+func (p *Process) Stops(t testing.TB) {
+	t.Helper()
+	p.says(t, stopping)
+}
+
+func (p *Process) says(t testing.TB, want string) {
+	t.Helper()
+	select {
+	case line, ok := <-p.said:
+		if !ok {
+			t.Fatalf("the worker ended (%v) before it said %q", p.cmd.ProcessState, want)
+		}
+		if line != want {
+			t.Fatalf("the worker said %q, want %q", line, want)
+		}
+	case <-time.After(patience):
+		t.Fatalf("the worker did not say %q within %v", want, patience)
+	}
+}
+
+// Proceed ends the halt. A worker that is stopped proceeds when it is continued.
+func (p *Process) Proceed(t testing.TB) {
+	t.Helper()
+	if _, err := io.WriteString(p.stdin, "proceed\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Signal sends the worker a signal.
+func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ends waits until the process is gone and returns its exit code, -1 if a signal killed it.
+func (p *Process) Ends(t testing.TB) (code int) {
+	t.Helper()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		t.Fatalf("the worker has not ended within %v", patience)
+		return 0
+	}
+}
+
+// Kill ends the worker as kill -9 does.
+func (p *Process) Kill(t testing.TB) {
+	t.Helper()
+	p.Signal(t, syscall.SIGKILL)
+	p.Ends(t)
+}
+
+// Terminate asks the worker to stop, and fails the test if it does not end well.
+func (p *Process) Terminate(t testing.TB) {
+	t.Helper()
+	p.Signal(t, syscall.SIGTERM)
+	if code := p.Ends(t); code != 0 {
+		t.Errorf("the worker ended with code %d after SIGTERM", code)
+	}
+}
+
+// Said says whether the worker's log has a line with the text.
+func (p *Process) Said(text string) bool { return strings.Contains(p.log.String(), text) }
+
+// log is what a process writes to stderr.
+type log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
