@@ -12,20 +12,24 @@ import (
 )
 
 // Campaign a has three events, of which group g has applied one; its lease is live. Campaign b has two; g has applied none, and h both. Campaign c has two, applied by
-// g, but projection p stopped at the second and q at the first; the retry of p is due, q waits for an operator.
+// g, but projection p stopped at the second, and q and r at the first; the retry of p is due, that of r is not, q waits for an operator. Campaign d has one
+// event, which p has caught up with, though it is still filed.
 const inspected = `
 	INSERT INTO tidemark.consumer_groups (name) VALUES ('g'), ('h');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
-	VALUES ('p', 'g', 1, 'public', '{p}', 'active'), ('q', 'g', 1, 'public', '{q}', 'active');
+	VALUES ('p', 'g', 1, 'public', '{p}', 'active'), ('q', 'g', 1, 'public', '{q}', 'active'),
+		('r', 'g', 1, 'public', '{r}', 'active');
 	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
 	SELECT c, s, row_number() OVER (), gen_random_uuid(), c || s, 1, 'projection_and_replay', '{}', 0, now(), now() - make_interval(hours => h)
-	FROM (VALUES ('a', 1, 9), ('a', 2, 8), ('a', 3, 7), ('b', 1, 5), ('b', 2, 4), ('c', 1, 11), ('c', 2, 10)) AS e (c, s, h);
+	FROM (VALUES ('a', 1, 9), ('a', 2, 8), ('a', 3, 7), ('b', 1, 5), ('b', 2, 4), ('c', 1, 11), ('c', 2, 10), ('d', 1, 1)) AS e (c, s, h);
 	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
 	SELECT 'g', campaign_id, seq, event_type, recorded_at FROM tidemark.journal WHERE (campaign_id, seq) IN (('a', 2), ('a', 3), ('b', 1), ('b', 2));
 	INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
-	VALUES ('g', 'a', 'worker', 1, now() + interval '1 hour', 1), ('g', 'c', 'worker', 1, '-infinity', 2), ('h', 'b', 'worker', 1, '-infinity', 2);
+	VALUES ('g', 'a', 'worker', 1, now() + interval '1 hour', 1), ('g', 'c', 'worker', 1, '-infinity', 2), ('g', 'd', 'worker', 1, '-infinity', 1),
+		 ('h', 'b', 'worker', 1, '-infinity', 2);
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_message)
-	VALUES ('c', 'p', 'g', 2, 'failed', 3, now() - interval '1 minute', 'bad payload'), ('c', 'q', 'g', 1, 'dead', 8, now(), 'worse payload');
+	VALUES ('c', 'p', 'g', 2, 'failed', 3, now() - interval '1 minute', 'bad payload'), ('c', 'q', 'g', 1, 'dead', 8, now(), 'worse payload'),
+		('c', 'r', 'g', 1, 'failed', 1, now() + interval '1 minute', 'no payload'), ('d', 'p', 'g', 2, 'rebuilding', 0, now() + interval '1 second', NULL);
 `
 
 func TestReportCountsEachStatusAndNamesTheOldestEntry(t *testing.T) {
@@ -38,11 +42,11 @@ func TestReportCountsEachStatusAndNamesTheOldestEntry(t *testing.T) {
 		t.Fatalf("got %+v, want groups g and h", groups)
 	}
 	g, h := groups[0], groups[1]
-	if got := [5]int64{g.Pending, g.Processing, g.Failed, g.Dead, g.Rebuilding}; got != [5]int64{2, 2, 1, 1, 0} {
+	if got := [5]int64{g.Pending, g.Processing, g.Failed, g.Dead, g.Rebuilding}; got != [5]int64{2, 2, 2, 1, 1} {
 		t.Errorf("got counts %v for group g", got)
 	}
 	if g.Oldest == nil || g.Oldest.CampaignID != "c" || g.Oldest.Seq != 2 || g.Oldest.Projection != "p" || g.At.Sub(g.Oldest.Since).Round(time.Minute) != 10*time.Hour {
-		t.Errorf("got oldest %+v of group g, want event 2 of campaign c, ten hours ago: event 1 waits for an operator", g.Oldest)
+		t.Errorf("got oldest %+v of group g, want event 2 of campaign c, ten hours ago: event 1 is not to be taken now", g.Oldest)
 	}
 	if h.Pending != 0 || h.Oldest != nil {
 		t.Errorf("got %+v for group h, which has nothing to do", h)
@@ -55,13 +59,13 @@ func TestListFiltersAndOrdersByWaiting(t *testing.T) {
 	tests := []struct {
 		name   string
 		filter outbox.Filter
-		want   []string // event types, which are unique
+		want   []string // event types
 	}{
-		{"everything", outbox.Filter{}, []string{"c1", "c2", "a2", "a3", "b1", "b2"}},
+		{"everything", outbox.Filter{}, []string{"c1", "c1", "c2", "a2", "a3", "b1", "b2", ""}},
 		{"by status", outbox.Filter{Status: outbox.Processing}, []string{"a2", "a3"}},
 		{"by campaign", outbox.Filter{CampaignID: "b"}, []string{"b1", "b2"}},
 		{"by both", outbox.Filter{CampaignID: "c", Status: outbox.Dead}, []string{"c1"}},
-		{"up to a limit", outbox.Filter{Limit: 3}, []string{"c1", "c2", "a2"}},
+		{"up to a limit", outbox.Filter{Limit: 3}, []string{"c1", "c1", "c2"}},
 		{"nothing", outbox.Filter{CampaignID: "z"}, nil},
 	}
 	for _, tt := range tests {
@@ -88,7 +92,7 @@ func TestListSaysWhyAPairIsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead, failed := entries[0], entries[1]
+	dead, failed := entries[0], entries[2]
 	if failed.Status != outbox.Failed || failed.Attempts != 3 || failed.Error != "bad payload" || failed.NextAttemptAt.IsZero() {
 		t.Errorf("got %+v", failed)
 	}
@@ -110,6 +114,7 @@ func TestLagCountsWhatIsNotApplied(t *testing.T) {
 		{Group: "g", Events: 4, Campaigns: 2, Age: 8 * time.Hour},
 		{Group: "g", Projection: "p", Events: 5, Campaigns: 3, Age: 10 * time.Hour},
 		{Group: "g", Projection: "q", Events: 6, Campaigns: 3, Age: 11 * time.Hour},
+		{Group: "g", Projection: "r", Events: 6, Campaigns: 3, Age: 11 * time.Hour},
 		{Group: "h"},
 	}
 	if !reflect.DeepEqual(lags, want) {

@@ -105,7 +105,7 @@ func TestCheckIgnoresTablesThatAreThereAlready(t *testing.T) {
 func TestCheckTellsAnInterruptionFromAMistake(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projection, err := loadText(sessionsHead + "SELECT pg_terminate_backend(pg_backend_pid());\n-- on: x\nSELECT 1;")
+	projection, err := loadText(sessionsHead + "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60);\n-- on: x\nSELECT 1;")
 	if err != nil {
 		t.Fatal(err)
 	}
