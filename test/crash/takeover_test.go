@@ -16,7 +16,7 @@ func TestTakeover(t *testing.T) {
 			t.Parallel()
 			pool, url := prepared(t, "a")
 			cfg := standard(url, "victim")
-			cfg.LeaseTTL, cfg.NoListen = 2*time.Second, noListen
+			cfg.LeaseTTL, cfg.NoListen = 3*time.Second, noListen
 			halting := cfg
 			halting.HaltAt = projector.StepClaimed
 			victim := worker.Start(t, halting)
@@ -25,17 +25,21 @@ func TestTakeover(t *testing.T) {
 			worker.Start(t, cfg)
 			tally.Eventually(t, "the successor lives", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.workers`))
 			victim.Kill(t)
+			death := tally.Value[time.Time](t, pool, `SELECT clock_timestamp()`)
 			tally.Eventually(t, "the victim's connections are closed", tally.Holds(pool,
 				`SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'victim')`))
 			expiry := tally.Value[time.Time](t, pool, `SELECT expires_at FROM tidemark.leases`)
 			tally.Settle(t, pool, group)
 			tally.Verify(t, pool, "")
-			late := tally.Value[time.Time](t, pool, `SELECT max(applied_at) FROM entries`).Sub(expiry)
-			if late < 0 {
-				t.Errorf("the campaign was taken over %v before its lease expired", -late)
+			takeover := tally.Value[time.Time](t, pool, `SELECT max(applied_at) FROM entries`)
+			if takeover.Before(expiry) {
+				t.Errorf("the campaign was taken over %v before its lease expired", expiry.Sub(takeover))
 			}
-			if late >= cfg.LeaseTTL {
-				t.Errorf("the campaign was taken over %v after its lease of %v had expired", late, cfg.LeaseTTL)
+			if took := takeover.Sub(death); took >= 2*cfg.LeaseTTL {
+				t.Errorf("the takeover took %v after the death of the owner of a lease of %v", took, cfg.LeaseTTL)
+			}
+			if left := expiry.Sub(death); left > cfg.LeaseTTL {
+				t.Errorf("the lease lives %v after the death of its owner, its life is %v", left, cfg.LeaseTTL)
 			}
 		})
 	}

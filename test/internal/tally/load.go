@@ -30,6 +30,17 @@ func Append(t testing.TB, pool *pgxpool.Pool, campaign string, amounts ...int64)
 	}
 }
 
+// AppendAll begins or continues several campaigns in one transaction.
+func AppendAll(t testing.TB, pool *pgxpool.Pool, batches ...journal.Batch) {
+	t.Helper()
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := journal.AppendAll(t.Context(), tx, batches...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func write(ctx context.Context, pool *pgxpool.Pool, campaign string, events []journal.Event, linger time.Duration) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
@@ -39,11 +50,14 @@ func write(ctx context.Context, pool *pgxpool.Pool, campaign string, events []jo
 	})
 }
 
+// actor is whom the journal names for a load's events.
+const actor = "load"
+
 // Load is writers that append at the same time.
 type Load struct {
 	Pool      *pgxpool.Pool
 	Writers   int
-	Campaigns int           // few are hot and many are cold
+	Campaigns int           // few are hot and many are cold; 0: each append begins one
 	Pause     time.Duration // of a writer between two appends
 	Linger    time.Duration // between an append and its commit, at most
 }
@@ -78,7 +92,7 @@ func (l Load) Start(t testing.TB) *Running {
 // Appended is how many events have been acknowledged so far.
 func (r *Running) Appended() int64 { return r.appended.Load() }
 
-// Stop ends the load, checks that the journal holds just the events that were acknowledged, and returns how many they are.
+// Stop ends the load, checks that the journal holds the events that were acknowledged, each once, and returns how many they are.
 func (r *Running) Stop(t testing.TB, pool *pgxpool.Pool) int64 {
 	t.Helper()
 	r.stop()
@@ -86,23 +100,27 @@ func (r *Running) Stop(t testing.TB, pool *pgxpool.Pool) int64 {
 	if err := errors.Join(r.errs...); err != nil {
 		t.Fatal(err)
 	}
-	if n := Value[int64](t, pool, `SELECT count(*) FROM tidemark.journal`); n != r.Appended() {
-		t.Errorf("the journal holds %d events, acknowledged were %d", n, r.Appended())
+	if n := Value[int64](t, pool, `SELECT count(*) FROM tidemark.journal WHERE actor = $1`, actor); n != r.Appended() {
+		t.Errorf("the journal holds %d events of the load, acknowledged were %d", n, r.Appended())
 	}
 	return r.Appended()
 }
 
 func (l Load) write(ctx context.Context, seed uint64, appended *atomic.Int64) error {
 	random := rand.New(rand.NewPCG(seed, 1))
-	zipf := rand.NewZipf(random, 1.1, 4, uint64(l.Campaigns-1))
+	zipf := rand.NewZipf(random, 1.1, 4, uint64(max(l.Campaigns, 1)-1))
 	for ctx.Err() == nil {
 		events := make([]journal.Event, 1+random.IntN(4))
 		for i := range events {
 			events[i] = Event(random.Int64N(1000))
-			events[i].ID = uuid.New()
+			events[i].ID, events[i].Actor = uuid.New(), actor
+		}
+		campaign := fmt.Sprintf("campaign-%d", zipf.Uint64())
+		if l.Campaigns == 0 {
+			campaign = uuid.NewString()
 		}
 		linger := time.Duration(random.Int64N(int64(l.Linger) + 1))
-		if err := l.insist(ctx, fmt.Sprintf("campaign-%d", zipf.Uint64()), events, linger); err != nil {
+		if err := l.insist(ctx, campaign, events, linger); err != nil {
 			return err
 		}
 		appended.Add(int64(len(events)))

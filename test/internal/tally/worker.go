@@ -5,8 +5,27 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
+
+// Pool opens a pool of its own on a database, as a process has one. name is its connections' application_name.
+func Pool(t testing.TB, url, name string, conns int32) *pgxpool.Pool {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxConns = conns
+	cfg.ConnConfig.RuntimeParams["application_name"] = name
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
 
 // Run starts a worker in this process. The function it returns stops the worker, waits for it and fails the test if it ended with an error; the
 // test's end calls it too.

@@ -1,0 +1,2 @@
+// Package groups adds consumer groups and projections to a running system, and mixes workers that know different ones.
+package groups

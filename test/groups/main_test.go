@@ -1,0 +1,23 @@
+package groups_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/internal/worker"
+)
+
+func TestMain(m *testing.M) { worker.Main(m) }
+
+const group = "default"
+
+// start starts a worker of a consumer group, with a pool of its own, and returns how to stop it.
+func start(t *testing.T, url, consumerGroup string, projections ...projector.Projection) (stop func()) {
+	t.Helper()
+	return tally.Run(t, projector.Config{
+		Pool: tally.Pool(t, url, consumerGroup, 6), ConsumerGroup: consumerGroup, Projections: projections,
+		LeaseTTL: time.Second, PollInterval: 100 * time.Millisecond, Concurrency: 3,
+	})
+}

@@ -1,0 +1,2 @@
+// Package pgbouncer runs writers and workers through a PgBouncer in transaction mode, where LISTEN, session locks and prepared statements do not work.
+package pgbouncer
