@@ -74,7 +74,7 @@ func (a *appender) run(ctx context.Context) error {
 			more, err = batch.fill(ctx, tx, next)
 			return err
 		})
-		if errors.Is(err, journal.ErrVersionConflict) {
+		if errors.Is(err, journal.ErrVersionConflict) || errors.Is(err, journal.ErrPartlyAppended) {
 			return fmt.Errorf("another run is reading %q at this moment: %w", a.repository.dir, err)
 		}
 		if err != nil {
@@ -158,8 +158,8 @@ func (t *transaction) flush(ctx context.Context, tx pgx.Tx, more ...journal.Batc
 	return nil
 }
 
-// finish appends the rest, and how far the history is read now. That it expects the last such event to be the one this run knows
-// makes a second run on the same repository fail instead of repeating the first one's work.
+// finish appends the rest, and how far the history is read now, provided that it was read as far as this run knows. A second run on the same
+// repository appends the same events, which adds nothing, or is refused; it never adds events of its own.
 func (t *transaction) finish(ctx context.Context, tx pgx.Tx) error {
 	if t.read == t.appender.read {
 		return nil
