@@ -210,14 +210,18 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 				if random.IntN(8) == 0 {
 					campaign = "of all"
 				}
-				if _, err := journal.Append(ctx, tx, campaign, journal.Any, noted(1+random.IntN(3))...); err != nil {
+				events := noted(1 + random.IntN(3))
+				if random.IntN(20) == 0 {
+					events = noted(200) // long enough for readers to look in the middle
+				}
+				if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
 					return err
 				}
 			}
-			switch random.IntN(10) {
-			case 0:
+			switch random.IntN(20) {
+			case 0, 1:
 				return rolledBack
-			case 1: // a slow one: others overtake it
+			case 2: // a slow one: others overtake it
 				_, err := tx.Exec(ctx, "SELECT pg_sleep($1)", random.Float64()/50)
 				return err
 			}
@@ -225,6 +229,12 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 		})
 		if err == nil {
 			done++
+		}
+		if random.IntN(4) > 0 { // so that often few write: the more there are, the likelier is that one's floor covers for another's
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Duration(random.IntN(100)) * time.Millisecond):
+			}
 		}
 	}
 	if done == 0 {
