@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os/signal"
 	"syscall"
 
@@ -44,7 +45,11 @@ func export(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, cfg ndjson.Ex
 	if err != nil {
 		return err
 	}
-	meter := progress.New(env.Err, "positions", floor-cfg.After)
+	seen := env.Err
+	if env.Terminal {
+		seen = io.Discard // the events themselves show how far it is
+	}
+	meter := progress.New(seen, "positions", floor-cfg.After)
 	cfg.Progress = func(position, events int64) { meter.Set(position-cfg.After, events) }
 	done, err := ndjson.Export(ctx, pool, env.Out, cfg)
 	if errors.Is(err, syscall.EPIPE) {
