@@ -134,6 +134,22 @@ END
 $$;
 -- +goose StatementEnd
 
+-- append_limits reads the limits of an append in one expression: bytes of a campaign id, events a call, bytes of a payload, bytes of metadata, tags, bytes
+-- of a tag, depth of payload and metadata.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_limits() RETURNS integer[]
+    LANGUAGE sql STABLE
+    RETURN ARRAY[
+        coalesce(nullif(current_setting('tidemark.max_campaign_id_bytes', true), '')::integer, 256),
+        coalesce(nullif(current_setting('tidemark.max_events_per_call', true), '')::integer, 10000),
+        coalesce(nullif(current_setting('tidemark.max_payload_bytes', true), '')::integer, 1048576),
+        coalesce(nullif(current_setting('tidemark.max_metadata_bytes', true), '')::integer, 65536),
+        coalesce(nullif(current_setting('tidemark.max_tags', true), '')::integer, 64),
+        coalesce(nullif(current_setting('tidemark.max_tag_bytes', true), '')::integer, 256),
+        coalesce(nullif(current_setting('tidemark.max_payload_depth', true), '')::integer, 128)
+    ];
+-- +goose StatementEnd
+
 -- append adds events to a campaign, in the caller's transaction. p_events is an array of objects with "type" and, all optional,
 -- "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags", "payload", "metadata", "occurred_at".
 -- p_expect is the seq the campaign must stand at: NULL for any, 0 for a campaign without events.
@@ -145,17 +161,10 @@ CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect big
 AS $$
 #variable_conflict use_column
 DECLARE
-    max_id CONSTANT integer := tidemark.event_limit('max_campaign_id_bytes', 256);
-    max_events CONSTANT integer := tidemark.event_limit('max_events_per_call', 10000);
-    max_payload CONSTANT integer := tidemark.event_limit('max_payload_bytes', 1048576);
-    max_metadata CONSTANT integer := tidemark.event_limit('max_metadata_bytes', 65536);
-    max_tags CONSTANT integer := tidemark.event_limit('max_tags', 64);
-    max_tag CONSTANT integer := tidemark.event_limit('max_tag_bytes', 256);
-    max_depth CONSTANT integer := tidemark.event_limit('max_payload_depth', 128);
-    too_deep CONSTANT jsonpath := format('strict $.**{%s}', max_depth + 1);
+    limits CONSTANT integer[] := tidemark.append_limits();
     hash CONSTANT bigint := hashtextextended(p_campaign_id, 0);
     holder text;
-    floor text;
+    taken text; -- of locks, which return nothing; an assignment is cheaper than a query
     at timestamptz;
     ms bigint;
     random_tail text;
@@ -165,16 +174,16 @@ DECLARE
     known integer;
     different bigint;
 BEGIN
-    IF p_campaign_id IS NULL OR p_campaign_id = '' OR octet_length(p_campaign_id) > max_id THEN
-        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (tidemark.max_campaign_id_bytes)', coalesce(quote_literal(left(p_campaign_id, 64)), 'NULL'), max_id
+    IF p_campaign_id IS NULL OR p_campaign_id = '' OR octet_length(p_campaign_id) > limits[1] THEN
+        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (tidemark.max_campaign_id_bytes)', coalesce(quote_literal(left(p_campaign_id, 64)), 'NULL'), limits[1]
             USING ERRCODE = 'TM004';
     ELSIF coalesce(jsonb_typeof(p_events), 'null') <> 'array' THEN
         RAISE EXCEPTION 'append to campaign %: the events are a JSON %, they must be an array of objects', left(p_campaign_id, 64), coalesce(jsonb_typeof(p_events), 'null')
             USING ERRCODE = 'TM004';
     END IF;
     n := jsonb_array_length(p_events);
-    IF n > max_events THEN
-        RAISE EXCEPTION 'append to campaign %: % events in one call, the limit is % (tidemark.max_events_per_call)', left(p_campaign_id, 64), n, max_events
+    IF n > limits[2] THEN
+        RAISE EXCEPTION 'append to campaign %: % events in one call, the limit is % (tidemark.max_events_per_call)', left(p_campaign_id, 64), n, limits[2]
             USING ERRCODE = 'TM004', HINT = 'append them in several calls';
     ELSIF n = 0 THEN
         RETURN;
@@ -182,8 +191,7 @@ BEGIN
 
     -- As lock_campaigns, for one.
     IF NOT p_locked THEN
-        PERFORM pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63));
-        PERFORM pg_advisory_xact_lock(tidemark.lock_key(32002, hash));
+        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
     END IF;
 
     -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
@@ -226,7 +234,7 @@ BEGIN
         clock_timestamp(), w.last_value,
         CASE WHEN current_setting('tidemark.floor_holder', true) IS DISTINCT FROM holder
             THEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, p.last_value))::text || set_config('tidemark.floor_holder', holder, true) END
-    INTO head, at, waiting, floor
+    INTO head, at, waiting, taken
     FROM tidemark.journal_position p, tidemark.waiting w;
     ms := extract(epoch FROM at) * 1000;
 
@@ -250,13 +258,13 @@ BEGIN
                     AND coalesce(e.version, 1) >= 1
                     AND coalesce(e.intent IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
                     AND coalesce(jsonb_typeof(e.payload) = 'object', true)
-                    AND coalesce(octet_length(e.payload::text) <= max_payload, true)
-                    AND coalesce(pg_column_size(e.payload) <= 8 * max_depth OR NOT jsonb_path_exists(e.payload, too_deep, silent => true), true)
+                    AND coalesce(octet_length(e.payload::text) <= limits[3], true)
+                    AND coalesce(pg_column_size(e.payload) <= 8 * limits[7] OR NOT jsonb_path_exists(e.payload, format('strict $.**{%s}', limits[7] + 1)::jsonpath, silent => true), true)
                     AND coalesce(jsonb_typeof(e.metadata) = 'object', true)
-                    AND coalesce(octet_length(e.metadata::text) <= max_metadata, true)
-                    AND coalesce(pg_column_size(e.metadata) <= 8 * max_depth OR NOT jsonb_path_exists(e.metadata, too_deep, silent => true), true)
-                    AND (e.tags IS NULL OR cardinality(e.tags) <= max_tags AND coalesce(array_ndims(e.tags) = 1, true)
-                        AND NOT EXISTS (SELECT FROM unnest(e.tags) AS t (tag) WHERE tag IS NULL OR octet_length(tag) NOT BETWEEN 1 AND max_tag))
+                    AND coalesce(octet_length(e.metadata::text) <= limits[4], true)
+                    AND coalesce(pg_column_size(e.metadata) <= 8 * limits[7] OR NOT jsonb_path_exists(e.metadata, format('strict $.**{%s}', limits[7] + 1)::jsonpath, silent => true), true)
+                    AND (e.tags IS NULL OR cardinality(e.tags) <= limits[5] AND coalesce(array_ndims(e.tags) = 1, true)
+                        AND NOT EXISTS (SELECT FROM unnest(e.tags) AS t (tag) WHERE tag IS NULL OR octet_length(tag) NOT BETWEEN 1 AND limits[6]))
                     AND coalesce(octet_length(e.aggregate_type) <= 256, true)
                     AND coalesce(octet_length(e.aggregate_id) <= 256, true)
                     AND coalesce(octet_length(e.actor) <= 256, true)
@@ -324,6 +332,7 @@ $$;
 -- +goose Down
 DROP FUNCTION tidemark.append_all;
 DROP FUNCTION tidemark.append;
+DROP FUNCTION tidemark.append_limits;
 DROP FUNCTION tidemark.lock_campaigns;
 DROP FUNCTION tidemark.refuse_event;
 DROP FUNCTION tidemark.event_limit;
