@@ -1,0 +1,35 @@
+package projector
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// jitter is a factor of 1 ± 0.1.
+func (p *Projector) jitter() float64 { return 0.9 + 0.2*rand.Float64() }
+
+// backoff is the wait before going on after a failure of the infrastructure: full jitter, up to 5 seconds.
+func (p *Projector) backoff(failures int) time.Duration {
+	limit := min(50*time.Millisecond<<min(failures, 10), 5*time.Second)
+	return time.Millisecond + time.Duration(rand.Int64N(int64(limit)))
+}
+
+// pause waits; it returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
