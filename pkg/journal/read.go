@@ -148,6 +148,9 @@ type GroupRead struct {
 func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e Event, bytes int)) {
 	batch.Queue(queryReadGroup, read.CampaignIDs, read.After, read.Until, read.Events, read.Bytes).Query(func(rows pgx.Rows) error {
 		defer rows.Close()
+		if err := rows.Err(); err != nil { // rows of a connection that broke have no description
+			return err
+		}
 		r := newRowReader(rows, 2)
 		previous, seq := 0, int64(0)
 		for rows.Next() {
