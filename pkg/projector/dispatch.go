@@ -32,9 +32,11 @@ func (p *Projector) dispatch(ctx context.Context, work chan<- []*unit) {
 		if wait >= listenAfter && !announced && !p.cfg.NoListen {
 			// What was appended before the wait was known was not notified: claim once more.
 			announced = true
-			if err := lease.Wait(ctx, p.cfg.Pool, p.cfg.PollInterval*2); err != nil && ctx.Err() == nil {
+			bounded, cancel := p.bounded(ctx)
+			if err := lease.Wait(bounded, p.cfg.Pool, p.cfg.PollInterval*2); err != nil && ctx.Err() == nil {
 				p.cfg.Logger.WarnContext(ctx, "polling only", "error", err)
 			}
+			cancel()
 			continue
 		}
 		p.sleep(ctx, wait, retry)
@@ -71,18 +73,20 @@ const listenAfter = 16 * time.Millisecond
 // claim leases campaigns and hands them to the workers in assignments of about one group each. It returns how many it leased and when to look again.
 func (p *Projector) claim(ctx context.Context, work chan<- []*unit) (n int, retry time.Time, err error) {
 	start := time.Now()
-	claimed, err := p.keeper.Claim(ctx, p.cfg.Pool, p.cursor, p.cfg.ClaimCampaigns)
+	bounded, cancel := p.bounded(ctx)
+	claimed, err := p.keeper.Claim(bounded, p.cfg.Pool, p.cursor, p.cfg.ClaimCampaigns)
+	cancel()
 	p.metrics.claim.Observe(time.Since(start).Seconds())
 	if err != nil {
 		return 0, time.Time{}, err
 	}
 	p.cursor = claimed.Cursor
-	units := make([]*unit, len(claimed.Leases))
-	for i, l := range claimed.Leases {
+	leases := p.hold(claimed.Leases, start)
+	units := make([]*unit, len(leases))
+	for i, l := range leases {
 		units[i] = live(l)
 	}
 	n = len(units)
-	p.hold(claimed.Leases)
 	size := p.assignment()
 	for len(units) > 0 {
 		k := min(size, len(units))
@@ -102,21 +106,32 @@ func (p *Projector) claim(ctx context.Context, work chan<- []*unit) (n int, retr
 
 // claimDeferred leases campaigns with retries due. The database's clock decides which are.
 func (p *Projector) claimDeferred(ctx context.Context, work chan<- []*unit) (n int, due time.Time, err error) {
-	claimed, err := p.keeper.ClaimDeferred(ctx, p.cfg.Pool, p.names, p.cfg.ClaimCampaigns)
-	if err != nil || len(claimed.Leases) == 0 {
-		return 0, claimed.Retry, err
-	}
-	p.hold(claimed.Leases)
-	units, err := p.duePairs(ctx, claimed.Leases)
+	start := time.Now()
+	bounded, cancel := p.bounded(ctx)
+	defer cancel()
+	claimed, err := p.keeper.ClaimDeferred(bounded, p.cfg.Pool, p.names, p.cfg.ClaimCampaigns)
 	if err != nil {
-		p.giveBackLeases(ctx, claimed.Leases)
+		return 0, time.Time{}, err
+	}
+	leases := p.hold(claimed.Leases, start)
+	if len(leases) == 0 {
+		return 0, claimed.Retry, nil
+	}
+	units, err := p.duePairs(bounded, leases)
+	if err != nil {
+		p.giveBackLeases(ctx, leases)
 		return 0, time.Time{}, err
 	}
 	if !p.assign(ctx, work, units) {
-		p.giveBackLeases(ctx, claimed.Leases)
+		p.giveBackLeases(ctx, leases)
 		return 0, time.Time{}, ctx.Err()
 	}
 	return len(units), claimed.Retry, nil
+}
+
+// bounded is for short requests: no answer to them is worth more time than a lease lives, and a connection that fell silent gives none.
+func (p *Projector) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, p.cfg.LeaseTTL)
 }
 
 func (p *Projector) assign(ctx context.Context, work chan<- []*unit, units []*unit) bool {

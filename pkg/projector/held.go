@@ -15,16 +15,55 @@ import (
 // beatInterval is how often a worker records that it lives.
 const beatInterval = time.Second
 
-func (p *Projector) hold(leases []lease.Lease) {
+// holding is a lease in this worker's hands.
+type holding struct {
+	lease   lease.Lease
+	renewed time.Time // from before the last request that prolonged it
+	drop    func()    // ends the work under it; nil: none yet
+}
+
+// hold takes charge of leases asked for at a time, and returns those to work on. That leaves out a campaign that is worked on under the same generation: claims
+// do not wait for the disk, so a crash of the server can forget one, and the fence could not tell its work from that of the claim that follows.
+func (p *Projector) hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held == nil {
-		p.held = map[string]lease.Lease{}
-	}
+	fresh := make([]lease.Lease, 0, len(leases))
 	for _, l := range leases {
-		p.held[l.CampaignID] = l
+		if h := p.held[l.CampaignID]; h == nil || h.lease.Generation < l.Generation {
+			p.held[l.CampaignID] = &holding{lease: l, renewed: asked}
+			fresh = append(fresh, l)
+		}
 	}
 	p.metrics.held.Set(float64(len(p.held)))
+	return fresh
+}
+
+// work names the function that ends the work under the units' leases.
+func (p *Projector) work(units []*unit, drop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range units {
+		if h := p.held[u.lease.CampaignID]; h != nil && h.lease.Generation == u.lease.Generation {
+			h.drop = drop
+		}
+	}
+}
+
+// renewed notes what a request for renewal at a time has prolonged, and ends the work under leases that have run out: it may hang on a connection that
+// fell silent, and others may have taken over.
+func (p *Projector) renewed(kept []lease.Lease, asked time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range kept {
+		if h := p.held[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
+			h.renewed = asked
+		}
+	}
+	for _, h := range p.held {
+		if h.drop != nil && time.Since(h.renewed) > p.cfg.LeaseTTL {
+			h.drop()
+		}
+	}
 }
 
 // letGo forgets units whose leases are given back, or lost.
@@ -32,9 +71,7 @@ func (p *Projector) letGo(units []*unit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range units {
-		if p.held[u.lease.CampaignID].Generation == u.lease.Generation {
-			delete(p.held, u.lease.CampaignID)
-		}
+		p.remove(u.lease)
 	}
 	p.metrics.held.Set(float64(len(p.held)))
 }
@@ -59,19 +96,24 @@ func (p *Projector) giveBackLeases(ctx context.Context, leases []lease.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range leases {
-		if p.held[l.CampaignID].Generation == l.Generation {
-			delete(p.held, l.CampaignID)
-		}
+		p.remove(l)
 	}
 	p.metrics.held.Set(float64(len(p.held)))
+}
+
+// remove forgets a lease, unless it has been acquired again since. The caller holds the lock.
+func (p *Projector) remove(l lease.Lease) {
+	if h := p.held[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
+		delete(p.held, l.CampaignID)
+	}
 }
 
 func (p *Projector) holding() []lease.Lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	leases := make([]lease.Lease, 0, len(p.held))
-	for _, l := range p.held {
-		leases = append(leases, l)
+	for _, h := range p.held {
+		leases = append(leases, h.lease)
 	}
 	return leases
 }
@@ -95,17 +137,20 @@ func (p *Projector) keepLeases(ctx context.Context) {
 				continue
 			}
 			bounded, cancel := context.WithTimeout(ctx, p.cfg.LeaseTTL/3)
+			asked := time.Now()
 			// One that is lost is noticed by the fence at the end of its group.
-			if _, err := p.keeper.Renew(bounded, p.cfg.Pool, leases); err != nil && ctx.Err() == nil {
+			kept, err := p.keeper.Renew(bounded, p.cfg.Pool, leases)
+			if err != nil && ctx.Err() == nil {
 				p.cfg.Logger.WarnContext(ctx, "leases not renewed", "campaigns", len(leases), "error", err)
 			}
 			cancel()
+			p.renewed(kept, asked)
 		}
 	}
 }
 
 func (p *Projector) beat(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
+	bounded, cancel := context.WithTimeout(ctx, p.cfg.LeaseTTL/3) // renewals wait for it
 	defer cancel()
 	if err := p.keeper.Beat(bounded, p.cfg.Pool, p.host, os.Getpid(), len(p.holding()), p.applied.Load()); err != nil && ctx.Err() == nil {
 		p.cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)

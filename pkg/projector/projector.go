@@ -34,7 +34,7 @@ type Projector struct {
 	working      atomic.Int64 // assignments not finished
 
 	mu   sync.Mutex
-	held map[string]lease.Lease
+	held map[string]*holding // by campaign
 }
 
 // Run registers the projections and applies events until ctx is cancelled. It then finishes or rolls back what it is applying, gives its leases back and

@@ -27,6 +27,9 @@ func (p *Projector) worker(ctx context.Context, stopping <-chan struct{}, work <
 // process applies an assignment, each unit once or, if it was cut off by others' events, once more. What it does not reach it gives back.
 func (p *Projector) process(ctx context.Context, stopping <-chan struct{}, units []*unit) error {
 	all := units
+	ctx, drop := context.WithCancel(ctx)
+	defer drop()
+	p.work(units, drop)
 	defer func() {
 		if len(units) > 0 {
 			p.giveBack(ctx, units)
@@ -45,6 +48,7 @@ func (p *Projector) process(ctx context.Context, stopping <-chan struct{}, units
 		if err != nil {
 			return err
 		}
+		p.letGo(units[:len(units)-len(rest)])
 		units = rest
 	}
 	return nil
