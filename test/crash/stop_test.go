@@ -18,10 +18,10 @@ func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 		at      projector.Step
 		patient bool
 	}{
-		"after_it_claimed":  {at: projector.StepClaimed},
-		"after_it_read":     {at: projector.StepRead},
-		"before_it_commits": {at: projector.StepApplied},
-		"before_it_commits_though_the_server_waits": {at: projector.StepApplied, patient: true}, // only the fence is left to refuse it
+		"after_it_claimed":                    {at: projector.StepClaimed},
+		"after_it_read":                       {at: projector.StepRead},
+		"before_it_commits":                   {at: projector.StepApplied},
+		"before_it_commits_in_a_live_session": {at: projector.StepApplied, patient: true}, // only the fence is left to refuse it
 	} {
 		t.Run("changes_nothing_when_it_was_stopped_"+name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,127 @@
+package network_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2/toxics"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+func TestMain(m *testing.M) {
+	toxics.Register("lose_commit", new(loseCommit))
+	toxics.Register("silence", new(silence))
+	pgtest.Main(m)
+}
+
+const group = "default"
+
+func startWorker(t *testing.T, url, name string) (stop func()) {
+	t.Helper()
+	return tally.Run(t, projector.Config{
+		Pool: tally.Pool(t, url, name, 6), Projections: tally.Both(), LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3, GroupEvents: 50,
+	})
+}
+
+// appended waits until a load has appended so many more events.
+func appended(t *testing.T, load *tally.Running, more int64) {
+	t.Helper()
+	before := load.Appended()
+	tally.Eventually(t, "appends go on", func(context.Context) (bool, error) { return load.Appended() >= before+more, nil })
+}
+
+func TestWorkersBehindABadNetworkApplyExactlyOnce(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*testing.T, *proxy){
+		"that_is_slow": func(t *testing.T, p *proxy) {
+			p.toxic(t, "latency", "upstream", map[string]int{"latency": 5, "jitter": 5})
+			p.toxic(t, "latency", "downstream", map[string]int{"latency": 5, "jitter": 5})
+		},
+		"that_cuts_requests_at_any_byte": func(t *testing.T, p *proxy) {
+			p.toxic(t, "limit_data", "upstream", map[string]int{"bytes": 40_000})
+		},
+		"that_cuts_answers_at_any_byte": func(t *testing.T, p *proxy) {
+			p.toxic(t, "limit_data", "downstream", map[string]int{"bytes": 30_000})
+		},
+		"that_is_late_to_say_that_it_closed": func(t *testing.T, p *proxy) {
+			p.toxic(t, "limit_data", "downstream", map[string]int{"bytes": 30_000})
+			p.toxic(t, "slow_close", "downstream", map[string]int{"delay": 300})
+			p.toxic(t, "slow_close", "upstream", map[string]int{"delay": 300})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			p := startProxy(t, pool)
+			spoil(t, p)
+			underLoad(t, pool, p, func(load *tally.Running) { appended(t, load, 1500) })
+		})
+	}
+	t.Run("that_is_gone_now_and_then", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := startProxy(t, pool)
+		underLoad(t, pool, p, func(load *tally.Running) {
+			for range 5 {
+				appended(t, load, 100)
+				p.Stop()
+				appended(t, load, 100)
+				p.start(t)
+			}
+		})
+	})
+	t.Run("that_loses_the_answers_to_commits", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := startProxy(t, pool)
+		const times = 20
+		loser := p.toxic(t, "lose_commit", "downstream", map[string]int{"times": times}).(*loseCommit)
+		underLoad(t, pool, p, func(*tally.Running) {
+			tally.Eventually(t, "answers are lost", func(context.Context) (bool, error) { return loser.lost.Load() >= times, nil })
+		})
+	})
+}
+
+// underLoad has two workers behind the proxy apply what writers with a good connection append, until during is over, and verifies it.
+func underLoad(t *testing.T, pool *pgxpool.Pool, p *proxy, during func(*tally.Running)) {
+	t.Helper()
+	failures := tally.WatchFailures(t, pool)
+	startWorker(t, p.url, "one")
+	startWorker(t, p.url, "other")
+	tally.Eventually(t, "the workers are registered", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.consumer_groups WHERE state = 'ready')`))
+	load := tally.Load{Pool: pool, Writers: 4, Campaigns: 30, Pause: 2 * time.Millisecond}.Start(t)
+	during(load)
+	load.Stop(t, pool)
+	tally.Settle(t, pool, group)
+	tally.Verify(t, pool, "")
+	if n := failures(); n > 0 {
+		t.Errorf("%d failures were put down to a projection", n)
+	}
+}
+
+func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := startProxy(t, pool)
+	startWorker(t, p.url, "silenced")
+	tally.Eventually(t, "the worker applies", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.workers)`))
+	load := tally.Load{Pool: pool, Writers: 2, Campaigns: 30, Pause: 2 * time.Millisecond}.Start(t)
+	appended(t, load, 200)
+	p.toxic(t, "silence", "upstream", nil)
+	p.toxic(t, "silence", "downstream", nil)
+	stop := startWorker(t, pool.Config().ConnString(), "replacement")
+	appended(t, load, 200)
+	load.Stop(t, pool)
+	tally.Settle(t, pool, group)
+	stop()
+
+	p.Toxics.ResetToxics(t.Context())
+	tally.Append(t, pool, "campaign-0", 1)
+	tally.Settle(t, pool, group)
+	tally.Verify(t, pool, "")
+}
