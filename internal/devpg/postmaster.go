@@ -38,9 +38,10 @@ func databaseURL(port int, database string) string {
 
 // postmaster is the server process of one cluster.
 type postmaster struct {
-	pid  int
-	port int
-	data string
+	pid      int
+	port     int
+	data     string
+	launched bool // by this process
 }
 
 // alive tells whether the process is still that server and not a zombie or another program with the same number.
@@ -53,7 +54,10 @@ func (p *postmaster) alive(ctx context.Context) bool {
 		command, _ := exec.CommandContext(ctx, "ps", "-ww", "-o", "command=", "-p", strconv.Itoa(p.pid)).Output()
 		return strings.HasSuffix(strings.TrimSpace(string(command)), "postgres -D "+p.data)
 	}
-	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // empty for a zombie
+	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // empty for a zombie, and for a moment when it begins
+	if len(command) == 0 && p.launched && !zombie(p.pid) {
+		return true
+	}
 	program, args, _ := strings.Cut(string(command), "\x00")
 	if base := filepath.Base(program); base != "postgres" && base != "postmaster" {
 		return false
@@ -63,6 +67,16 @@ func (p *postmaster) alive(ctx context.Context) bool {
 	}
 	dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.pid)) // somebody may have started it with a relative path
 	return dir == p.data
+}
+
+// zombie tells whether a process has ended and nobody has asked how.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
 }
 
 // answers connects and checks that this very cluster answers; another server may have taken the port.

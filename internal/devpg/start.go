@@ -108,7 +108,7 @@ func (s *Server) start(ctx context.Context, c cluster) (*postmaster, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &postmaster{pid: process.Pid, port: port, data: c.data}
+	p := &postmaster{pid: process.Pid, port: port, data: c.data, launched: true}
 	err = p.ready(ctx)
 	if errors.Is(err, errDied) {
 		return nil, fmt.Errorf("%w: %s", err, s.logSince(began))
