@@ -30,8 +30,10 @@ const (
 	queryWorkers = `SELECT owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied FROM tidemark.workers ORDER BY started_at, owner`
 
 	// queryWait moves a sequence and nothing else. The value grows with every wait, so that the end of an earlier one does not end it.
-	queryWait = `SELECT setval('tidemark.waiting', greatest(last_value + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)) FROM tidemark.waiting`
+	// It need not survive a crash, so it does not wait for the disk.
+	queryWait = `SELECT setval('tidemark.waiting', greatest(last_value + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)),
+		set_config('synchronous_commit', 'off', true) FROM tidemark.waiting`
 
 	// queryAwake ends a wait unless somebody has begun another.
-	queryAwake = `SELECT setval('tidemark.waiting', 0) FROM tidemark.waiting WHERE last_value = $1`
+	queryAwake = `SELECT setval('tidemark.waiting', 0), set_config('synchronous_commit', 'off', true) FROM tidemark.waiting WHERE last_value = $1`
 )

@@ -132,6 +132,7 @@ func New(cfg Config) (*Projector, error) {
 		keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL},
 		searchPath: pgx.Identifier{cfg.Schema}.Sanitize() + ", pg_catalog",
 		wake:       make(chan struct{}, 1),
+		free:       make(chan struct{}, 1),
 		held:       map[string]*holding{},
 		average:    1,
 	}, nil

@@ -11,7 +11,8 @@ import (
 
 // dispatch claims campaigns and hands them to the workers, one claim ahead of them.
 func (p *Projector) dispatch(ctx context.Context, work chan<- []*unit) {
-	idle, failures, announced := 0, 0, false
+	idle, failures := 0, 0
+	var announced, quiet time.Time // when and until when appends were asked to notify
 	for ctx.Err() == nil {
 		n, retry, err := p.claim(ctx, work)
 		if err != nil {
@@ -25,22 +26,46 @@ func (p *Projector) dispatch(ctx context.Context, work chan<- []*unit) {
 		}
 		failures = 0
 		if n > 0 {
-			idle, announced = 0, false
+			idle = 0
 			continue
 		}
-		wait := p.wait(idle)
-		if wait >= listenAfter && !announced && !p.cfg.NoListen {
-			// What was appended before the wait was known was not notified: claim once more.
-			announced = true
-			bounded, cancel := p.bounded(ctx)
-			if err := lease.Wait(bounded, p.cfg.Pool, p.cfg.PollInterval*2); err != nil && ctx.Err() == nil {
-				p.cfg.Logger.WarnContext(ctx, "polling only", "error", err)
-			}
-			cancel()
+		now := time.Now()
+		if p.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
+			// What was appended before this is known was not notified: claim once more.
+			p.announce(ctx)
+			announced, quiet = now, now.Add(p.cfg.PollInterval)
 			continue
 		}
-		p.sleep(ctx, wait, retry)
-		idle, announced = idle+1, false
+		if now.Before(quiet) {
+			idle = max(idle, announcedIdle)
+		}
+		switch p.sleep(ctx, p.wait(idle), retry) {
+		case notified:
+			idle, quiet = 0, time.Time{} // the listener has ended the wait
+		case elapsed:
+			idle++
+		case finished:
+		}
+	}
+}
+
+const (
+	// lookBehind is how often, at most, retries are looked for.
+	lookBehind = 50 * time.Millisecond
+
+	// announceEvery bounds the rate at which a worker asks to be notified, and so that of notifications.
+	announceEvery = 4 * time.Millisecond
+
+	// announcedIdle is where the waits begin when a notification would end them: at 8 ms.
+	announcedIdle = 3
+)
+
+// announce asks appends to notify, for longer than the longest wait.
+func (p *Projector) announce(ctx context.Context) {
+	bounded, cancel := p.bounded(ctx)
+	defer cancel()
+	if err := lease.Wait(bounded, p.cfg.Pool, p.cfg.PollInterval*2); err != nil && ctx.Err() == nil {
+		p.cfg.Logger.WarnContext(ctx, "polling only", "error", err)
 	}
 }
 
@@ -50,25 +75,33 @@ func (p *Projector) wait(idle int) time.Duration {
 	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
 }
 
-// sleep waits, unless an append or a due retry ends it.
-func (p *Projector) sleep(ctx context.Context, wait time.Duration, retry time.Time) {
-	if !retry.IsZero() {
-		wait = min(wait, max(time.Until(retry), time.Millisecond))
+// awoken is what ended a sleep.
+type awoken int
+
+const (
+	elapsed  awoken = iota
+	notified        // by an append
+	finished        // a worker has given back what was in the way
+)
+
+// sleep waits until it is time, a retry is due, or there is reason to look.
+func (p *Projector) sleep(ctx context.Context, wait time.Duration, retry time.Time) awoken {
+	// A retry that is past by this clock and was not claimed is held, or not due by the database's: it is looked for at the usual pace.
+	if until := time.Until(retry); !retry.IsZero() && until > 0 {
+		wait = min(wait, until)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-ctx.Done():
 	case <-p.wake:
+		return notified
+	case <-p.free:
+		return finished
+	case <-ctx.Done():
 	case <-timer.C:
 	}
+	return elapsed
 }
-
-// lookBehind is how often, under load, retries are looked for.
-const lookBehind = 100 * time.Millisecond
-
-// listenAfter is how long a wait must be to be worth a notification.
-const listenAfter = 16 * time.Millisecond
 
 // claim leases campaigns and hands them to the workers in assignments of about one group each. It returns how many it leased and when to look again.
 func (p *Projector) claim(ctx context.Context, work chan<- []*unit) (n int, retry time.Time, err error) {
@@ -96,8 +129,8 @@ func (p *Projector) claim(ctx context.Context, work chan<- []*unit) (n int, retr
 		}
 		units = units[k:]
 	}
-	if n > 0 && time.Since(p.lookedBehind) < lookBehind {
-		return n, time.Time{}, nil
+	if !p.draining && time.Since(p.lookedBehind) < lookBehind {
+		return n, earliest(claimed.Retry, p.lookedBehind.Add(lookBehind)), nil
 	}
 	p.lookedBehind = time.Now()
 	behind, due, err := p.claimDeferred(ctx, work)

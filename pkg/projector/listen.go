@@ -37,15 +37,14 @@ func (p *Projector) listenOnce(ctx context.Context, connected func()) error {
 		return err
 	}
 	connected()
+	p.listening.Store(true)
+	defer p.listening.Store(false)
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
-		select {
-		case p.wake <- struct{}{}:
-		default:
-		}
+		signal(p.wake)
 		if err := lease.Awake(ctx, conn, n.Payload); err != nil {
 			return err
 		}

@@ -25,6 +25,9 @@ type Projector struct {
 	host        string
 	searchPath  string
 	wake        chan struct{} // somebody appended
+	free        chan struct{} // a worker has finished an assignment
+	listening   atomic.Bool   // notifications arrive
+	draining    bool          // Drain, not Run
 	slabs       slabs
 
 	cursor       string    // of the dispatcher
@@ -72,6 +75,8 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err := p.Register(ctx); err != nil {
 		return 0, err
 	}
+	p.draining = true
+	defer func() { p.draining = false }()
 	before := p.applied.Load()
 	patient, stop := context.WithCancel(ctx)
 	defer stop()

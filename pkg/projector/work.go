@@ -36,6 +36,7 @@ func (p *Projector) process(ctx context.Context, stopping <-chan struct{}, units
 		}
 		p.letGo(all)
 		p.working.Add(-1)
+		signal(p.free)
 	}()
 	p.cfg.OnStep(StepClaimed)
 	for len(units) > 0 {
