@@ -53,9 +53,10 @@ func TestAdvanceChangesNothingUnlessAllLeasesAreHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	expire(t, pool, "c")
-	if err := two.Release(t.Context(), pool, claim(t, pool, two, 9).Leases); err != nil { // c, at generation 2, is free now
+	if err := two.Release(t.Context(), pool, claim(t, pool, two, 9).Leases); err != nil {
 		t.Fatal(err)
 	}
+	expect(t, "c, from its second owner", claim(t, pool, one, 9).Leases, "c:3:0")
 	before := stored(t, pool)
 	for name, test := range map[string]struct {
 		owner lease.Keeper

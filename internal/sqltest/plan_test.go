@@ -1,0 +1,138 @@
+package sqltest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	perCampaign = 10 // events of a campaign
+	small       = 100
+	large       = 20_000    // campaigns
+	group       = 64        // campaigns that a call names
+	long        = "c000000" // a campaign that has as many events as there are campaigns
+)
+
+// fill makes campaigns of ten events each. Group g has all its work before it, and held leases that nobody claims from; each campaign has a pair whose retry is due.
+const fill = `
+	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 'public', '{p}', 'active');
+	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
+	SELECT 'c' || lpad(c::text, 6, '0'), s, nextval('tidemark.journal_position'), md5(c || ' ' || s)::uuid, 'noted', 1, 'projection_and_replay', '{"a": 1}', 20, now(), now()
+	FROM (SELECT c, s FROM generate_series(1, 10) AS s, generate_series(1, %[1]d) AS c UNION ALL SELECT 0, s FROM generate_series(1, %[1]d) AS s) AS e;
+	INSERT INTO tidemark.outbox SELECT 'g', campaign_id, seq, event_type, recorded_at FROM tidemark.journal;
+	INSERT INTO tidemark.leases SELECT 'g', campaign_id, 'w', 1, '-infinity', 0 FROM tidemark.journal WHERE seq = 1;
+	INSERT INTO tidemark.leases SELECT 'held', campaign_id, 'w', 1, now() + interval '1 hour', 0 FROM tidemark.journal WHERE seq = 1;
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
+	SELECT campaign_id, 'p', 'g', 1, 'failed', 1, now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;`
+
+// filled answers a session on a database with so many campaigns, vacuumed and analyzed.
+func filled(t *testing.T, all int) *session {
+	t.Helper()
+	s := open(t, pgtest.URL(t))
+	for _, statement := range []string{fmt.Sprintf(fill, all), "VACUUM ANALYZE"} {
+		if _, err := s.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// grown answers a session whose plans are of a time when its database was empty, and that knows no statistics.
+func grown(t *testing.T, hot map[string]call, all int) *session {
+	t.Helper()
+	s := open(t, pgtest.URL(t))
+	for _, table := range []string{"journal", "outbox", "leases", "deferred"} {
+		if _, err := s.Exec(t.Context(), "ALTER TABLE tidemark."+table+" SET (autovacuum_enabled = false)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 7 { // after five runs Postgres may keep a plan for all parameters
+		for _, call := range hot {
+			tx, err := s.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = call(t, tx, all) // finds nothing
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := s.Exec(t.Context(), fmt.Sprintf(fill, all)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestHotStatementsCostTheSameHoweverMuchThereIs(t *testing.T) {
+	t.Parallel()
+	hot := calls(t)
+	few, many, old := filled(t, small), filled(t, large), grown(t, hot, large)
+	for name, call := range hot {
+		measure := func(s *session, all int) cost {
+			run := func(tx pgx.Tx) error {
+				if err := call(t, tx, all); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				return nil
+			}
+			s.explain(t, run) // fills the caches of the session
+			return s.explain(t, run)
+		}
+		base := measure(few, small)
+		for state, c := range map[string]cost{"small": base, "large": measure(many, large), "grown since it was planned": measure(old, large)} {
+			t.Logf("%-28s %-28s %5d blocks, %5.0f rows", name, state, c.Blocks, c.Rows)
+			if faults := c.faults(); len(faults) > 0 && state != "small" { // where a scan of one page is right
+				t.Errorf("%s, %s: %v", name, state, faults)
+			}
+			if c.Blocks > 2*base.Blocks {
+				t.Errorf("%s, %s: %d blocks, where there is little %d", name, state, c.Blocks, base.Blocks)
+			}
+			if c.Rows > 2*base.Rows {
+				t.Errorf("%s, %s: %.0f rows, where there is little %.0f", name, state, c.Rows, base.Rows)
+			}
+		}
+	}
+}
+
+// TestClaimsGoOnBeyondWhatIsDone is the outbox after a burst and before any vacuum: what was completed still stands in the index, before all that waits.
+// A claim that starts there pays for it once, or as long as some old transaction keeps the rows from being forgotten; those that go on from the cursor do not.
+func TestClaimsGoOnBeyondWhatIsDone(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t))
+	exec := func(statement string) {
+		if _, err := s.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := lease.Keeper{Group: "g", Owner: "w", TTL: time.Minute}
+	claim := func(cursor string) (c cost, next string) {
+		c = s.explain(t, func(tx pgx.Tx) error {
+			claimed, err := k.Claim(t.Context(), tx, cursor, group)
+			next = claimed.Cursor
+			return enough(err, len(claimed.Leases), group)
+		})
+		return c, next
+	}
+	exec("ALTER TABLE tidemark.outbox SET (autovacuum_enabled = false)")
+	exec(fmt.Sprintf(fill, 10*small))
+	_, next := claim(long)
+	before, _ := claim(next)
+	exec("INSERT INTO tidemark.outbox SELECT 'g', 'a' || c, s, 'noted', now() FROM generate_series(1, 10000) AS c, generate_series(1, 10) AS s")
+	exec("DELETE FROM tidemark.outbox WHERE campaign_id < 'c'")
+	first, _ := claim("")
+	again, _ := claim("")
+	after, _ := claim(next)
+	t.Logf("from the start: %d blocks, then %d; from the cursor: %d, before the burst %d", first.Blocks, again.Blocks, after.Blocks, before.Blocks)
+	if after.Blocks > 2*before.Blocks {
+		t.Errorf("from the cursor on a claim touches %d blocks, before the burst %d", after.Blocks, before.Blocks)
+	}
+}

@@ -1,0 +1,78 @@
+package journal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// The event commits with the rest of the transaction, or not at all.
+func ExampleAppend() {
+	heal := func(ctx context.Context, pool *pgxpool.Pool, campaign, character string) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "UPDATE potions SET left = left - 1 WHERE owner = $1", character); err != nil {
+				return err
+			}
+			_, err := journal.Append(ctx, tx, campaign, journal.Any,
+				journal.Event{Type: "character_healed", AggregateID: character, Payload: json.RawMessage(`{"points": 5}`)})
+			return err
+		})
+	}
+	_ = heal
+}
+
+// An append that depends on what was read says where the campaign must stand, and decides again when it has moved.
+func ExampleExactly() {
+	end := func(ctx context.Context, pool *pgxpool.Pool, campaign string) error {
+		id := uuid.Must(uuid.NewV7()) // the same for every attempt, also after a COMMIT whose reply was lost
+		for {
+			var running bool
+			var seq int64
+			for e, err := range journal.ReadCampaign(ctx, pool, campaign, 0) {
+				if err != nil {
+					return err
+				}
+				seq = e.Seq
+				switch e.Type {
+				case "session_started":
+					running = true
+				case "session_ended":
+					running = false
+				}
+			}
+			if !running {
+				return errors.New("no session is running")
+			}
+			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				_, err := journal.Append(ctx, tx, campaign, journal.Exactly(seq), journal.Event{ID: id, Type: "session_ended"})
+				return err
+			})
+			if !errors.Is(err, journal.ErrVersionConflict) {
+				return err
+			}
+		}
+	}
+	_ = end
+}
+
+// A reader of the whole journal keeps the last position that it has seen.
+func ExampleReadAll() {
+	follow := func(ctx context.Context, pool *pgxpool.Pool, after int64) (int64, error) {
+		for e, err := range journal.ReadAll(ctx, pool, after) {
+			if err != nil {
+				return after, err
+			}
+			fmt.Println(e.Position, e.CampaignID, e.Seq, e.Type)
+			after = e.Position
+		}
+		return after, nil
+	}
+	_ = follow
+}
