@@ -6,7 +6,7 @@ import (
 )
 
 // denseGroups and sparseGroups are how both sides group their work.
-func denseGroups() Grouping  { return Grouping{Connections: 4, Campaigns: 64, Events: 2000} }
+func denseGroups() Grouping  { return Grouping{Connections: 4, Campaigns: 64, Events: 5000} }
 func sparseGroups() Grouping { return Grouping{Connections: 4, Campaigns: 256, Events: 2000} }
 
 func dense(b *Bench) Workload  { return Workload{Campaigns: b.Scaled(1000), Events: 100} }

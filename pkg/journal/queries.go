@@ -19,8 +19,8 @@ const queryFloor = `SELECT tidemark.read_floor()`
 // queryJournalPage reads a page of the index on position. It must be sent after queryFloor has answered $2.
 const queryJournalPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2 ORDER BY "position" LIMIT $3`
 
-// queryGet probes the primary key.
-const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq = $2`
+// queryGet probes the primary key. Its order leaves the planner no other index, also while it believes the table to be empty.
+const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq BETWEEN $2 AND $2 ORDER BY seq LIMIT 1`
 
 // queryFind probes the unique index on (campaign_id, event_id).
 const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND event_id = $2`

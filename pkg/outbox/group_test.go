@@ -98,7 +98,7 @@ func TestRegisteringGoesOnWhereItWasInterrupted(t *testing.T) {
 		SELECT 'c' || c, s, nextval('tidemark.journal_position'), gen_random_uuid(), 'noted', 1, 'projection_and_replay', '{}', 0, now(), now()
 		FROM generate_series(1, $1) AS c, generate_series(1, 2) AS s`, campaigns)
 	exec(t, pool, "INSERT INTO tidemark.consumer_groups (name) VALUES ('g')")
-	exec(t, pool, "INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at) SELECT 'g', 'c' || c, 2, 'noted', now() FROM generate_series(1, 3000) AS c")
+	exec(t, pool, "INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at) SELECT 'g', 'c' || c, 2, 'noted', now() FROM generate_series(1001, 4000) AS c")
 	register(t, pool, "g")
 	if n := count(t, pool, "SELECT count(DISTINCT campaign_id) FROM tidemark.outbox WHERE seq = 2"); n != campaigns {
 		t.Errorf("%d of %d campaigns have work", n, campaigns)

@@ -21,19 +21,19 @@ const (
 	// queryRegistry reads a table of one row a projection.
 	queryRegistry = `SELECT name, version, state, consumer_group, schema_name, table_names FROM tidemark.projections WHERE consumer_group = $1 OR name = ANY ($2)`
 
-	// queryPairs probes the primary key of deferred once for each campaign.
+	// queryPairs probes the primary key of deferred once for each campaign. What else it asks for stands outside, so that no other index will do.
 	queryPairs = `SELECT d.campaign_id, d.projection, d.next_seq, d.status, d.attempt_count
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id AND d.consumer_group = $2 OFFSET 0
-		) d`
+			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
+		) d
+		WHERE d.consumer_group = $2`
 
 	// queryDuePairs is queryPairs for those whose retry is due.
 	queryDuePairs = `SELECT d.campaign_id, d.projection, d.next_seq, d.status, d.attempt_count
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.deferred d
-			WHERE d.campaign_id = c.campaign_id AND d.consumer_group = $2 AND d.projection = ANY ($3)
-				AND d.status IN ('failed', 'rebuilding') AND d.next_attempt_at <= clock_timestamp() OFFSET 0
+			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
 		) d
+		WHERE d.consumer_group = $2 AND d.projection = ANY ($3) AND d.status IN ('failed', 'rebuilding') AND d.next_attempt_at <= clock_timestamp()
 		ORDER BY d.campaign_id, d.projection`
 
 	// queryFilePairs files pairs of campaigns that move without the projection. The campaigns' leases are held, so nobody else files them.
