@@ -60,37 +60,65 @@ DECLARE
     pass_ids text[];
     pass_expiry timestamptz;
     steps_left integer := p_steps;
-    pass_steps integer;
+    pass_rows bigint;
+    more boolean;
     start text COLLATE "C" := p_cursor;
     stop text COLLATE "C" := NULL;
     reached text;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     FOR pass IN 1..2 LOOP
-        WITH RECURSIVE walk AS (
-            SELECT start AS campaign_id, false AS free, NULL::timestamptz AS expires_at, 0 AS found, 0 AS steps
-            UNION ALL
-            SELECT n.campaign_id, f.free, l.expires_at, w.found + f.free::integer, w.steps + 1
-            FROM walk w
-            CROSS JOIN LATERAL (
+        -- The next few rows: where campaigns have one or two each, this finds them all.
+        SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE f.free), '{}'), min(l.expires_at) FILTER (WHERE NOT f.free), sum(c.rows), max(c.campaign_id)
+        INTO pass_ids, pass_expiry, pass_rows, reached
+        FROM (
+            SELECT o.campaign_id, count(*) AS rows
+            FROM (
                 SELECT o.campaign_id FROM tidemark.outbox o
-                WHERE o.consumer_group = p_group AND o.campaign_id > w.campaign_id
-                ORDER BY o.consumer_group, o.campaign_id LIMIT 1
-            ) n
-            LEFT JOIN LATERAL (
-                SELECT l.expires_at FROM tidemark.leases l
-                WHERE l.consumer_group = p_group AND l.campaign_id = n.campaign_id OFFSET 0
-            ) l ON true
-            CROSS JOIN LATERAL (SELECT coalesce(l.expires_at <= at, true) AS free OFFSET 0) f
-            WHERE w.found < p_limit - cardinality(found_ids) AND w.steps < steps_left AND (stop IS NULL OR n.campaign_id <= stop)
-        )
-        SELECT coalesce(array_agg(w.campaign_id) FILTER (WHERE w.free), '{}'), min(w.expires_at) FILTER (WHERE NOT w.free), max(w.steps), max(w.campaign_id)
-        INTO pass_ids, pass_expiry, pass_steps, reached
-        FROM walk w;
+                WHERE o.consumer_group = p_group AND o.campaign_id > start
+                ORDER BY o.consumer_group, o.campaign_id LIMIT p_limit - cardinality(found_ids)
+            ) o
+            WHERE stop IS NULL OR o.campaign_id <= stop
+            GROUP BY o.campaign_id
+        ) c
+        LEFT JOIN LATERAL (
+            SELECT l.expires_at FROM tidemark.leases l
+            WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
+        ) l ON true
+        CROSS JOIN LATERAL (SELECT coalesce(l.expires_at <= at, true) AS free OFFSET 0) f;
+        more := pass_rows = p_limit - cardinality(found_ids);
         found_ids := found_ids || pass_ids;
         next_expiry := least(next_expiry, pass_expiry);
-        steps_left := steps_left - pass_steps;
-        next_cursor := coalesce(nullif(reached, start), next_cursor, start);
+        next_cursor := coalesce(reached, next_cursor, start);
+
+        -- From there on, from campaign to campaign.
+        IF more AND cardinality(found_ids) < p_limit THEN
+            start := reached;
+            WITH RECURSIVE walk AS (
+                SELECT start AS campaign_id, false AS free, NULL::timestamptz AS expires_at, 0 AS found, 0 AS steps
+                UNION ALL
+                SELECT n.campaign_id, f.free, l.expires_at, w.found + f.free::integer, w.steps + 1
+                FROM walk w
+                CROSS JOIN LATERAL (
+                    SELECT o.campaign_id FROM tidemark.outbox o
+                    WHERE o.consumer_group = p_group AND o.campaign_id > w.campaign_id
+                    ORDER BY o.consumer_group, o.campaign_id LIMIT 1
+                ) n
+                LEFT JOIN LATERAL (
+                    SELECT l.expires_at FROM tidemark.leases l
+                    WHERE l.consumer_group = p_group AND l.campaign_id = n.campaign_id OFFSET 0
+                ) l ON true
+                CROSS JOIN LATERAL (SELECT coalesce(l.expires_at <= at, true) AS free OFFSET 0) f
+                WHERE w.found < p_limit - cardinality(found_ids) AND w.steps < steps_left AND (stop IS NULL OR n.campaign_id <= stop)
+            )
+            SELECT coalesce(array_agg(w.campaign_id) FILTER (WHERE w.free), '{}'), min(w.expires_at) FILTER (WHERE NOT w.free), max(w.steps), max(w.campaign_id)
+            INTO pass_ids, pass_expiry, pass_rows, reached
+            FROM walk w;
+            found_ids := found_ids || pass_ids;
+            next_expiry := least(next_expiry, pass_expiry);
+            next_cursor := reached;
+            steps_left := steps_left - pass_rows;
+        END IF;
         EXIT WHEN cardinality(found_ids) >= p_limit OR steps_left <= 0 OR p_cursor = '';
         stop := p_cursor;
         start := '';
@@ -115,26 +143,25 @@ CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 DECLARE
-    places tid[];
-    checkpoints bigint[];
-    releases boolean[];
+    held bigint;
 BEGIN
-    -- Lock, then write in a statement of its own, whose snapshot sees what a renewal may have changed meanwhile.
-    SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release) INTO places, checkpoints, releases
-    FROM (SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release) ORDER BY 1) u
-    CROSS JOIN LATERAL (
-        SELECT l.ctid AS place FROM tidemark.leases l
-        WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner AND l.checkpoint = u.old
-        FOR UPDATE
-    ) h;
-    IF coalesce(cardinality(places), 0) < cardinality(p_campaign_ids) THEN
-        RAISE EXCEPTION '% of % leases are no longer held', cardinality(p_campaign_ids) - coalesce(cardinality(places), 0), cardinality(p_campaign_ids)
+    -- No lock is taken first. Only a renewal may write the row meanwhile; then what must still hold is looked at again, in its new version.
+    UPDATE tidemark.leases l
+    SET checkpoint = m.new, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+    FROM (
+        SELECT u.*, h.place
+        FROM (SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release) ORDER BY 1) u
+        CROSS JOIN LATERAL (
+            SELECT l.ctid AS place FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id OFFSET 0
+        ) h
+        OFFSET 0
+    ) m
+    WHERE l.ctid = m.place AND l.generation = m.generation AND l.owner = p_owner AND l.checkpoint = m.old;
+    GET DIAGNOSTICS held = ROW_COUNT;
+    IF held < cardinality(p_campaign_ids) THEN
+        RAISE EXCEPTION '% of % leases are no longer held', cardinality(p_campaign_ids) - held, cardinality(p_campaign_ids)
             USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
     END IF;
-    UPDATE tidemark.leases l
-    SET checkpoint = m.checkpoint, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
-    FROM unnest(places, checkpoints, releases) AS m (place, checkpoint, release)
-    WHERE l.ctid = m.place;
 END
 $$;
 -- +goose StatementEnd
