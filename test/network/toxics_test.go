@@ -30,7 +30,7 @@ func (l *loseCommit) Pipe(stub *toxics.ToxicStub) {
 			}
 			if bytes.Contains(c.Data, []byte(committed)) && l.seen.Add(1)%2 == 0 && l.lost.Load() < l.Times {
 				l.lost.Add(1)
-				stub.Close()
+				end(stub)
 				return
 			}
 			stub.Output <- c
@@ -38,19 +38,64 @@ func (l *loseCommit) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// silence drops what is sent and leaves the connection open. What was dropped stays lost when the toxic is removed, as after a firewall has
-// forgotten a connection.
-type silence struct{}
+// cut ends a connection after so many bytes.
+type cut struct {
+	Bytes int `json:"bytes"`
+}
 
 // Pipe implements [toxics.Toxic].
-func (silence) Pipe(stub *toxics.ToxicStub) {
-	for {
+func (l *cut) Pipe(stub *toxics.ToxicStub) {
+	for left := l.Bytes; ; {
 		select {
 		case <-stub.Interrupt:
 			return
 		case c := <-stub.Input:
 			if c == nil {
 				stub.Close()
+				return
+			}
+			c.Data = c.Data[:min(left, len(c.Data))]
+			stub.Output <- c
+			if left -= len(c.Data); left == 0 {
+				end(stub)
+				return
+			}
+		}
+	}
+}
+
+// end closes a connection and takes what still comes from it, so that the sender does not wait for ever.
+func end(stub *toxics.ToxicStub) {
+	stub.Close()
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case c := <-stub.Input:
+			if c == nil {
+				return
+			}
+		}
+	}
+}
+
+// silence drops all that is sent, even the end of the connection, as a firewall does that has forgotten it. Once it is healed, new connections work; those it
+// has met stay silent until it is removed.
+type silence struct{ healed atomic.Bool }
+
+// Pipe implements [toxics.Toxic].
+func (s *silence) Pipe(stub *toxics.ToxicStub) {
+	if s.healed.Load() {
+		new(toxics.NoopToxic).Pipe(stub)
+		return
+	}
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case c := <-stub.Input:
+			if c == nil {
+				<-stub.Interrupt
 				return
 			}
 		}

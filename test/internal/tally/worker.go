@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -19,6 +20,7 @@ func Pool(t testing.TB, url, name string, conns int32) *pgxpool.Pool {
 	}
 	cfg.MaxConns = conns
 	cfg.ConnConfig.RuntimeParams["application_name"] = name
+	cfg.ConnConfig.ConnectTimeout = time.Second // as the worker has one: else an attempt that hangs takes a place of the pool's
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
