@@ -3,10 +3,11 @@
 -- planner one choice: a probe of the primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row by its place (ctid),
 -- which nobody can move meanwhile: it is locked.
 
--- acquire_leases leases those of the campaigns that nobody holds. Rows are locked in the order of campaign_id; a row that somebody is
--- writing is skipped, never waited for. Callers read "held" from the lease alone: owner and expiry are set here and nowhere else.
+-- acquire_leases leases those of the campaigns that nobody holds: p_idle have a lease row, p_new had none a moment ago. Each array names a campaign once. Rows
+-- are locked in the order of campaign_id; a row that somebody is writing is skipped, never waited for. Callers read "held" from the lease alone: owner and
+-- expiry are set here and nowhere else.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_campaign_ids text[], p_ttl interval)
+CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval)
     RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
@@ -15,31 +16,28 @@ AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
 BEGIN
-    RETURN QUERY
-    WITH wanted AS MATERIALIZED (
-        SELECT DISTINCT c.campaign_id FROM unnest(p_campaign_ids) AS c (campaign_id) ORDER BY 1
-    ), free AS MATERIALIZED (
-        SELECT f.place
-        FROM wanted w CROSS JOIN LATERAL (
-            SELECT l.ctid AS place FROM tidemark.leases l
-            WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id AND l.expires_at <= at
-            FOR UPDATE SKIP LOCKED
-        ) f
-    ), taken AS (
+    IF cardinality(p_idle) > 0 THEN
+        RETURN QUERY
+        WITH free AS MATERIALIZED (
+            SELECT f.place
+            FROM (SELECT * FROM unnest(p_idle) AS c (campaign_id) ORDER BY 1) w CROSS JOIN LATERAL (
+                SELECT l.ctid AS place FROM tidemark.leases l
+                WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id AND l.expires_at <= at
+                FOR UPDATE SKIP LOCKED
+            ) f
+        )
         UPDATE tidemark.leases l SET owner = p_owner, generation = l.generation + 1, expires_at = at + p_ttl
         FROM free f WHERE l.ctid = f.place
-        RETURNING l.campaign_id, l.generation, l.checkpoint
-    ), made AS (
+        RETURNING l.campaign_id, l.generation, l.checkpoint;
+    END IF;
+    IF cardinality(p_new) > 0 THEN
+        RETURN QUERY
         INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
-        SELECT p_group, w.campaign_id, p_owner, 1, at + p_ttl, 0
-        FROM wanted w
-        WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id OFFSET 0)
+        SELECT p_group, c.campaign_id, p_owner, 1, at + p_ttl, 0
+        FROM (SELECT * FROM unnest(p_new) AS c (campaign_id) ORDER BY 1) c
         ON CONFLICT DO NOTHING
-        RETURNING l.campaign_id, l.generation, l.checkpoint
-    )
-    SELECT t.campaign_id, t.generation, t.checkpoint FROM taken t
-    UNION ALL
-    SELECT m.campaign_id, m.generation, m.checkpoint FROM made m;
+        RETURNING l.campaign_id, l.generation, l.checkpoint;
+    END IF;
 END
 $$;
 -- +goose StatementEnd
@@ -56,8 +54,11 @@ CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limi
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
-    found_ids text[] := '{}';
-    pass_ids text[];
+    idle_ids text[] := '{}';
+    new_ids text[] := '{}';
+    pass_idle text[];
+    pass_new text[];
+    missing integer := p_limit;
     pass_expiry timestamptz;
     steps_left integer := p_steps;
     pass_rows bigint;
@@ -69,14 +70,15 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     FOR pass IN 1..2 LOOP
         -- The next few rows: where campaigns have one or two each, this finds them all.
-        SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE f.free), '{}'), min(l.expires_at) FILTER (WHERE NOT f.free), sum(c.rows), max(c.campaign_id)
-        INTO pass_ids, pass_expiry, pass_rows, reached
+        SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at <= at), '{}'), coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at IS NULL), '{}'),
+            min(l.expires_at) FILTER (WHERE l.expires_at > at), sum(c.rows), max(c.campaign_id)
+        INTO pass_idle, pass_new, pass_expiry, pass_rows, reached
         FROM (
             SELECT o.campaign_id, count(*) AS rows
             FROM (
                 SELECT o.campaign_id FROM tidemark.outbox o
                 WHERE o.consumer_group = p_group AND o.campaign_id > start
-                ORDER BY o.consumer_group, o.campaign_id LIMIT p_limit - cardinality(found_ids)
+                ORDER BY o.consumer_group, o.campaign_id LIMIT missing
             ) o
             WHERE stop IS NULL OR o.campaign_id <= stop
             GROUP BY o.campaign_id
@@ -84,15 +86,16 @@ BEGIN
         LEFT JOIN LATERAL (
             SELECT l.expires_at FROM tidemark.leases l
             WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
-        ) l ON true
-        CROSS JOIN LATERAL (SELECT coalesce(l.expires_at <= at, true) AS free OFFSET 0) f;
-        more := pass_rows = p_limit - cardinality(found_ids);
-        found_ids := found_ids || pass_ids;
+        ) l ON true;
+        more := pass_rows = missing;
+        idle_ids := idle_ids || pass_idle;
+        new_ids := new_ids || pass_new;
+        missing := p_limit - cardinality(idle_ids) - cardinality(new_ids);
         next_expiry := least(next_expiry, pass_expiry);
         next_cursor := coalesce(reached, next_cursor, start);
 
         -- From there on, from campaign to campaign.
-        IF more AND cardinality(found_ids) < p_limit THEN
+        IF more AND missing > 0 THEN
             start := reached;
             WITH RECURSIVE walk AS (
                 SELECT start AS campaign_id, false AS free, NULL::timestamptz AS expires_at, 0 AS found, 0 AS steps
@@ -109,26 +112,30 @@ BEGIN
                     WHERE l.consumer_group = p_group AND l.campaign_id = n.campaign_id OFFSET 0
                 ) l ON true
                 CROSS JOIN LATERAL (SELECT coalesce(l.expires_at <= at, true) AS free OFFSET 0) f
-                WHERE w.found < p_limit - cardinality(found_ids) AND w.steps < steps_left AND (stop IS NULL OR n.campaign_id <= stop)
+                WHERE w.found < missing AND w.steps < steps_left AND (stop IS NULL OR n.campaign_id <= stop)
             )
-            SELECT coalesce(array_agg(w.campaign_id) FILTER (WHERE w.free), '{}'), min(w.expires_at) FILTER (WHERE NOT w.free), max(w.steps), max(w.campaign_id)
-            INTO pass_ids, pass_expiry, pass_rows, reached
+            SELECT coalesce(array_agg(w.campaign_id) FILTER (WHERE w.expires_at <= at), '{}'),
+                coalesce(array_agg(w.campaign_id) FILTER (WHERE w.expires_at IS NULL AND w.free), '{}'),
+                min(w.expires_at) FILTER (WHERE w.expires_at > at), max(w.steps), max(w.campaign_id)
+            INTO pass_idle, pass_new, pass_expiry, pass_rows, reached
             FROM walk w;
-            found_ids := found_ids || pass_ids;
+            idle_ids := idle_ids || pass_idle;
+            new_ids := new_ids || pass_new;
+            missing := p_limit - cardinality(idle_ids) - cardinality(new_ids);
             next_expiry := least(next_expiry, pass_expiry);
             next_cursor := reached;
             steps_left := steps_left - pass_rows;
         END IF;
-        EXIT WHEN cardinality(found_ids) >= p_limit OR steps_left <= 0 OR p_cursor = '';
+        EXIT WHEN missing <= 0 OR steps_left <= 0 OR p_cursor = '';
         stop := p_cursor;
         start := '';
     END LOOP;
 
     campaign_ids := '{}'; generations := '{}'; checkpoints := '{}';
-    IF cardinality(found_ids) > 0 THEN
+    IF missing < p_limit THEN
         SELECT coalesce(array_agg(a.campaign_id), '{}'), coalesce(array_agg(a.generation), '{}'), coalesce(array_agg(a.checkpoint), '{}')
         INTO campaign_ids, generations, checkpoints
-        FROM tidemark.acquire_leases(p_group, p_owner, found_ids, p_ttl) AS a;
+        FROM tidemark.acquire_leases(p_group, p_owner, idle_ids, new_ids, p_ttl) AS a;
     END IF;
 END
 $$;

@@ -40,6 +40,8 @@ AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
     due_ids text[];
+    idle_ids text[];
+    new_ids text[];
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     campaign_ids := '{}'; generations := '{}'; checkpoints := '{}';
@@ -60,9 +62,15 @@ BEGIN
         LIMIT p_limit
     ) d;
     IF cardinality(due_ids) > 0 THEN
+        SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE l.known), '{}'), coalesce(array_agg(c.campaign_id) FILTER (WHERE l.known IS NULL), '{}')
+        INTO idle_ids, new_ids
+        FROM (SELECT DISTINCT unnest(due_ids) AS campaign_id) c
+        LEFT JOIN LATERAL (
+            SELECT true AS known FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
+        ) l ON true;
         SELECT coalesce(array_agg(a.campaign_id), '{}'), coalesce(array_agg(a.generation), '{}'), coalesce(array_agg(a.checkpoint), '{}')
         INTO campaign_ids, generations, checkpoints
-        FROM tidemark.acquire_leases(p_group, p_owner, due_ids, p_ttl) AS a;
+        FROM tidemark.acquire_leases(p_group, p_owner, idle_ids, new_ids, p_ttl) AS a;
     END IF;
 END
 $$;
