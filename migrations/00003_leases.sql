@@ -150,24 +150,47 @@ CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
 DECLARE
-    held bigint;
+    done text[];
+    places tid[];
+    checkpoints bigint[];
+    releases boolean[];
 BEGIN
-    -- No lock is taken first. Only a renewal may write the row meanwhile; then what must still hold is looked at again, in its new version.
-    UPDATE tidemark.leases l
-    SET checkpoint = m.new, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
-    FROM (
-        SELECT u.*, h.place
-        FROM (SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release) ORDER BY 1) u
+    -- No lock is taken first: hardly ever does anybody else write the rows.
+    WITH moved AS (
+        UPDATE tidemark.leases l
+        SET checkpoint = m.new, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+        FROM (
+            SELECT u.*, h.place
+            FROM (SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release) ORDER BY 1) u
+            CROSS JOIN LATERAL (
+                SELECT l.ctid AS place FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id OFFSET 0
+            ) h
+            OFFSET 0
+        ) m
+        WHERE l.ctid = m.place AND l.generation = m.generation AND l.owner = p_owner AND l.checkpoint = m.old
+        RETURNING l.campaign_id
+    )
+    SELECT coalesce(array_agg(campaign_id), '{}') INTO done FROM moved;
+    IF cardinality(done) < cardinality(p_campaign_ids) THEN
+        -- A renewal may have moved rows to another place meanwhile. What is left is locked, then written in a statement whose snapshot has them.
+        SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release) INTO places, checkpoints, releases
+        FROM (
+            SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release)
+            WHERE u.campaign_id <> ALL (done) ORDER BY 1
+        ) u
         CROSS JOIN LATERAL (
-            SELECT l.ctid AS place FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id OFFSET 0
-        ) h
-        OFFSET 0
-    ) m
-    WHERE l.ctid = m.place AND l.generation = m.generation AND l.owner = p_owner AND l.checkpoint = m.old;
-    GET DIAGNOSTICS held = ROW_COUNT;
-    IF held < cardinality(p_campaign_ids) THEN
-        RAISE EXCEPTION '% of % leases are no longer held', cardinality(p_campaign_ids) - held, cardinality(p_campaign_ids)
-            USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
+            SELECT l.ctid AS place FROM tidemark.leases l
+            WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner AND l.checkpoint = u.old
+            FOR UPDATE
+        ) h;
+        IF cardinality(done) + coalesce(cardinality(places), 0) < cardinality(p_campaign_ids) THEN
+            RAISE EXCEPTION '% of % leases are no longer held', cardinality(p_campaign_ids) - cardinality(done) - coalesce(cardinality(places), 0), cardinality(p_campaign_ids)
+                USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
+        END IF;
+        UPDATE tidemark.leases l
+        SET checkpoint = m.checkpoint, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+        FROM unnest(places, checkpoints, releases) AS m (place, checkpoint, release)
+        WHERE l.ctid = m.place;
     END IF;
 END
 $$;
