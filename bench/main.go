@@ -11,8 +11,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 )
+
+// gcPercent is the worker's (internal/app), for every side.
+const gcPercent = 400
 
 func main() {
 	var o options
@@ -23,6 +27,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "where to write the figures (default "+latest+", or "+partial+" with -only or -quick)")
 	flag.StringVar(&o.profile, "profile", "", "write a CPU profile of this program, and with it of the workers it runs, to this file")
 	flag.Parse()
+	debug.SetGCPercent(gcPercent)
 	o.databaseURL = os.Getenv("TIDEMARK_BENCH_DATABASE_URL")
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -55,8 +55,6 @@ func document() Kind {
 	return Kind{Name: "document", Count: count, Make: func() (projector.Projection, error) {
 		return projector.NewDocument(projector.Document[Character]{
 			Name: "characters", Version: 1, Types: []string{eventType},
-			Columns: "damage bigint GENERATED ALWAYS AS ((doc ->> 'damage')::bigint) STORED",
-			Indexes: "CREATE INDEX characters_hurt ON characters (campaign_id, damage)",
 			Key: func(e journal.Event) (string, error) {
 				d, err := journal.Decode[DamageTaken](e)
 				return d.CharacterID, err

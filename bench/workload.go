@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The workload: characters of tabletop campaigns take damage, and a table keeps the sum for each, with an index for the
-// query that it is there for: who is hurt most in a campaign. Every side that writes a read model runs this same UPSERT for every event.
+// The workload: characters of tabletop campaigns take damage, and a table keeps the sum for each. Every side that writes a
+// read model runs this same UPSERT for every event.
 const (
 	createCharacters = `
 		CREATE TABLE characters (
@@ -15,8 +15,7 @@ const (
 			damage       bigint NOT NULL,
 			events       bigint NOT NULL,
 			PRIMARY KEY (campaign_id, character_id)
-		);
-		CREATE INDEX characters_hurt ON characters (campaign_id, damage)`
+		)`
 
 	upsertCharacter = `
 		INSERT INTO characters (campaign_id, character_id, damage, events)

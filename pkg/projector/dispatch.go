@@ -121,8 +121,8 @@ func (p *Projector) claim(ctx context.Context, work chan<- []*unit) (n int, retr
 	}
 	n = len(units)
 	size := p.assignment()
-	for len(units) > 0 {
-		k := min(size, len(units))
+	for parts := (n + size - 1) / size; parts > 0; parts-- {
+		k := (len(units) + parts - 1) / parts // parts of one size
 		if !p.assign(ctx, work, units[:k]) {
 			p.giveBack(ctx, units)
 			return n, time.Time{}, ctx.Err()

@@ -26,6 +26,7 @@ type Projector struct {
 	searchPath  string
 	wake        chan struct{} // somebody appended
 	free        chan struct{} // a worker has finished an assignment
+	entered     atomic.Bool   // the registry knows its projections
 	listening   atomic.Bool   // notifications arrive
 	draining    bool          // Drain, not Run
 	slabs       slabs

@@ -34,6 +34,9 @@ type Checker interface {
 // has moved before for the projections that are new, so that they catch up while all goes on. It is safe to call at every start and from several
 // processes at once. [Projector.Run] and [Projector.Drain] call it first.
 func (p *Projector) Register(ctx context.Context) error {
+	if p.entered.Load() {
+		return nil
+	}
 	if err := p.check(ctx); err != nil {
 		return err
 	}
@@ -45,6 +48,7 @@ func (p *Projector) Register(ctx context.Context) error {
 			return fmt.Errorf("register projection %s: %w", k.spec.Name, err)
 		}
 	}
+	p.entered.Store(true)
 	return nil
 }
 

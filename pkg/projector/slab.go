@@ -6,15 +6,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// slabs keeps the memory of groups' events for the groups that follow. Payloads are not reused: who keeps a copy of an event keeps what it points to.
-type slabs struct{ pool sync.Pool }
+// slabs keeps the memory of groups' events and statements for the groups that follow. Payloads are not reused: who keeps a copy of an event keeps
+// what it points to.
+type slabs struct{ events, origins sync.Pool }
 
 // slabEvents is the size of a new slab, at most.
 const slabEvents = 1024
 
 // get returns an empty slice for about n events.
 func (s *slabs) get(n int) []journal.Event {
-	if slab, ok := s.pool.Get().(*[]journal.Event); ok {
+	if slab, ok := s.events.Get().(*[]journal.Event); ok {
 		return (*slab)[:0]
 	}
 	return make([]journal.Event, 0, min(n, slabEvents))
@@ -22,5 +23,17 @@ func (s *slabs) get(n int) []journal.Event {
 
 func (s *slabs) put(slab []journal.Event) {
 	clear(slab)
-	s.pool.Put(&slab)
+	s.events.Put(&slab)
+}
+
+func (s *slabs) getOrigins() []origin {
+	if o, ok := s.origins.Get().(*[]origin); ok {
+		return (*o)[:0]
+	}
+	return nil
+}
+
+func (s *slabs) putOrigins(o []origin) {
+	clear(o[:cap(o)])
+	s.origins.Put(&o)
 }

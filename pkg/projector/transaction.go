@@ -43,6 +43,7 @@ func (p *Projector) begin(ctx context.Context, units []*unit, events int) (*tran
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
 	t := &transaction{pipeline: newPipeline(conn.Conn()), p: p, pool: conn, units: units, pairs: map[string]map[string]*pair{}, events: p.slabs.get(events)}
+	t.origins = p.slabs.getOrigins()
 	ids := make([]string, len(units))
 	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: events, Bytes: p.cfg.GroupBytes}
 	for i, u := range units {
@@ -284,4 +285,5 @@ func (t *transaction) abort(ctx context.Context) {
 	t.pool.Release()
 	t.pool = nil
 	t.p.slabs.put(t.events)
+	t.p.slabs.putOrigins(t.origins)
 }
