@@ -21,6 +21,7 @@ func TestWorkersRecoverByThemselvesWhenPostgresCrashesUnderLoad(t *testing.T) {
 	failures := tally.WatchFailures(t, pool)
 	startWorkers(t, server.URL(), 3)
 	load := tally.Load{Pool: pool, Writers: 4, Campaigns: 50, Pause: 5 * time.Millisecond}.Start(t)
+	tally.Eventually(t, "the workers apply", tally.Holds(pool, `SELECT count(*) > 10 FROM tallies`))
 	for range 3 {
 		grows(t, load)
 		if err := server.Restart(t.Context(), devpg.Immediate); err != nil {

@@ -1,0 +1,46 @@
+package chaos_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+// TestAWorkerWhoseLeaseIsTakenChangesNothing takes a lease from a worker that has no reason to doubt it: only the fence at the end of the group is left.
+func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, at := range []projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied} {
+		t.Run("when_it_has_"+string(at), func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			tally.Append(t, pool, "a", 1, 2, 3)
+			var steps atomic.Int64
+			halted, proceed := make(chan struct{}), make(chan struct{})
+			tally.Run(t, projector.Config{
+				Pool: pool, Projections: tally.Both(), LeaseTTL: time.Minute, PollInterval: 20 * time.Millisecond, Concurrency: 1,
+				OnStep: func(step projector.Step) {
+					if step == at && steps.Add(1) == 1 {
+						close(halted)
+						<-proceed
+					}
+				},
+			})
+			<-halted
+			tally.Exec(t, pool, `UPDATE tidemark.leases SET owner = 'another', generation = generation + 1, expires_at = now() + interval '1 hour'`)
+			close(proceed)
+			// It applies one group at a time: when it has applied this, the one it was in is behind it.
+			tally.Append(t, pool, "b", 1)
+			tally.Eventually(t, "another campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries WHERE campaign_id = 'b')`))
+			if n := tally.Value[int](t, pool, `SELECT count(*) FROM entries WHERE campaign_id = 'a'`); n > 0 {
+				t.Errorf("%d events were applied without the lease", n)
+			}
+			tally.Exec(t, pool, `UPDATE tidemark.leases SET expires_at = '-infinity' WHERE owner = 'another'`)
+			tally.Settle(t, pool, group)
+			tally.Verify(t, pool, "")
+		})
+	}
+}
