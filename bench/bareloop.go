@@ -44,6 +44,7 @@ func (g Grouping) campaignsOf(w Workload) int { return max(1, min(g.Campaigns, g
 type bareLoop struct {
 	workload Workload
 	grouping Grouping
+	payload  bool // the UPSERT takes the payload as it is, as the one in the SQL file does
 }
 
 func (l bareLoop) run(ctx context.Context, db *Database) (float64, error) {
@@ -66,7 +67,7 @@ func (l bareLoop) run(ctx context.Context, db *Database) (float64, error) {
 		group.Go(func() error {
 			last := min(first+step, l.workload.Campaigns) - 1
 			return pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
-				return applyRange(groupCtx, tx, campaignID(first), campaignID(last))
+				return l.applyRange(groupCtx, tx, campaignID(first), campaignID(last))
 			})
 		})
 	}
@@ -77,7 +78,7 @@ func (l bareLoop) run(ctx context.Context, db *Database) (float64, error) {
 	return rate, expectCount(ctx, pool, countCharacters, l.workload.Total())
 }
 
-func applyRange(ctx context.Context, tx pgx.Tx, first, last string) error {
+func (l bareLoop) applyRange(ctx context.Context, tx pgx.Tx, first, last string) error {
 	rows, err := tx.Query(ctx, readRange, first, last, eventType)
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
@@ -91,14 +92,18 @@ func applyRange(ctx context.Context, tx pgx.Tx, first, last string) error {
 		reached  int64
 	)
 	_, err = pgx.ForEachRow(rows, []any{&campaign, &seq, &payload}, func() error {
-		var damage DamageTaken
-		if err := json.Unmarshal(payload, &damage); err != nil {
-			return fmt.Errorf("decode event %d of %s: %w", seq, campaign, err)
-		}
 		if campaign != previous && previous != "" {
 			batch.Queue(upsertCheckpoint, previous, reached)
 		}
-		batch.Queue(upsertCharacter, campaign, damage.CharacterID, damage.Damage)
+		if l.payload {
+			batch.Queue(upsertPayload, campaign, string(payload))
+		} else {
+			var damage DamageTaken
+			if err := json.Unmarshal(payload, &damage); err != nil {
+				return fmt.Errorf("decode event %d of %s: %w", seq, campaign, err)
+			}
+			batch.Queue(upsertCharacter, campaign, damage.CharacterID, damage.Damage)
+		}
 		previous, reached = campaign, seq
 		return nil
 	})

@@ -23,6 +23,13 @@ const (
 		ON CONFLICT (campaign_id, character_id) DO UPDATE
 		SET damage = characters.damage + EXCLUDED.damage, events = characters.events + 1`
 
+	// upsertPayload is the UPSERT of projections/characters.sql, with its fields as parameters.
+	upsertPayload = `
+		INSERT INTO characters (campaign_id, character_id, damage, events)
+		VALUES ($1, $2::jsonb ->> 'character_id', ($2::jsonb ->> 'damage')::bigint, 1)
+		ON CONFLICT (campaign_id, character_id) DO UPDATE
+		SET damage = characters.damage + EXCLUDED.damage, events = characters.events + 1`
+
 	countCharacters = `SELECT coalesce(sum(events), 0)::bigint FROM characters`
 )
 

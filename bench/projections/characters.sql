@@ -9,8 +9,6 @@ CREATE TABLE characters (
     PRIMARY KEY (campaign_id, character_id)
 );
 
-CREATE INDEX characters_hurt ON characters (campaign_id, damage);
-
 -- on: damage_taken
 INSERT INTO characters (campaign_id, character_id, damage, events)
 VALUES (event.campaign_id, event.payload->>'character_id', (event.payload->>'damage')::bigint, 1)
