@@ -129,7 +129,20 @@ func (d *Database) Pool(ctx context.Context, connections int) (*pgxpool.Pool, er
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", d.Name, err)
 	}
-	if err := pool.Ping(ctx); err != nil {
+	// All connections, before any clock runs.
+	var held []*pgxpool.Conn
+	for range connections {
+		conn, acquireErr := pool.Acquire(ctx)
+		if acquireErr != nil {
+			err = acquireErr
+			break
+		}
+		held = append(held, conn)
+	}
+	for _, conn := range held {
+		conn.Release()
+	}
+	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open database %s: %w", d.Name, err)
 	}
