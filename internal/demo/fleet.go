@@ -37,7 +37,7 @@ type fleet struct {
 func newFleet(binary, databaseURL string, leaseTTL time.Duration) *fleet {
 	return &fleet{
 		binary: binary,
-		args:   []string{"-lease-ttl", leaseTTL.String()},
+		args:   []string{"--lease-ttl", leaseTTL.String(), "--http-addr", "off"},
 		env:    append(os.Environ(), "TIDEMARK_DATABASE_URL="+databaseURL),
 	}
 }
