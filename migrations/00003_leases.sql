@@ -130,6 +130,9 @@ BEGIN
         stop := p_cursor;
         start := '';
     END LOOP;
+    IF missing > 0 AND steps_left > 0 THEN
+        next_cursor := ''; -- all around: from the beginning it is one walk instead of two
+    END IF;
 
     campaign_ids := '{}'; generations := '{}'; checkpoints := '{}';
     IF missing < p_limit THEN

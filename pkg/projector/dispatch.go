@@ -114,9 +114,6 @@ func (p *Projector) claim(ctx context.Context, work chan<- []*unit) (n int, retr
 		return 0, time.Time{}, err
 	}
 	p.cursor = claimed.Cursor
-	if len(claimed.Leases) < p.cfg.ClaimCampaigns {
-		p.cursor = "" // it has been all around: from the beginning is one walk instead of two
-	}
 	leases := p.hold(claimed.Leases, start)
 	units := make([]*unit, len(leases))
 	for i, l := range leases {
