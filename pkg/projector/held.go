@@ -149,8 +149,10 @@ func (p *Projector) keepLeases(ctx context.Context) {
 	}
 }
 
+// beat records that the worker lives. It is not cut short when the worker stops: the server might still do what nobody waits for any more, after the
+// record has been removed. Renewals wait for it.
 func (p *Projector) beat(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, p.cfg.LeaseTTL/3) // renewals wait for it
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(p.cfg.LeaseTTL/3, releaseTimeout))
 	defer cancel()
 	if err := p.keeper.Beat(bounded, p.cfg.Pool, p.host, os.Getpid(), len(p.holding()), p.applied.Load()); err != nil && ctx.Err() == nil {
 		p.cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)
