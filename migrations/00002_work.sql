@@ -52,11 +52,20 @@ CREATE TABLE tidemark.workers (
 -- visible at once and must not be a row that every idle worker and every append fight for (docs/adr/0002).
 CREATE SEQUENCE tidemark.waiting AS bigint MINVALUE 0 START 0 CACHE 1;
 
--- event_limit reads a limit that ALTER DATABASE … SET tidemark.max_… may have changed.
+-- append_limits reads the limits, which ALTER DATABASE … SET tidemark.max_… may have changed, in one expression: bytes of a campaign id, events a call, bytes of a payload, bytes of metadata, tags, bytes
+-- of a tag, depth of payload and metadata.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.event_limit(name text, standard integer) RETURNS integer
+CREATE FUNCTION tidemark.append_limits() RETURNS integer[]
     LANGUAGE sql STABLE
-    RETURN coalesce(nullif(current_setting('tidemark.' || name, true), '')::integer, standard);
+    RETURN ARRAY[
+        coalesce(nullif(current_setting('tidemark.max_campaign_id_bytes', true), '')::integer, 256),
+        coalesce(nullif(current_setting('tidemark.max_events_per_call', true), '')::integer, 10000),
+        coalesce(nullif(current_setting('tidemark.max_payload_bytes', true), '')::integer, 1048576),
+        coalesce(nullif(current_setting('tidemark.max_metadata_bytes', true), '')::integer, 65536),
+        coalesce(nullif(current_setting('tidemark.max_tags', true), '')::integer, 64),
+        coalesce(nullif(current_setting('tidemark.max_tag_bytes', true), '')::integer, 256),
+        coalesce(nullif(current_setting('tidemark.max_payload_depth', true), '')::integer, 128)
+    ];
 -- +goose StatementEnd
 
 -- refuse_event says what is wrong with one event of an append. It is called only for a bad one. What it refuses could not be read back: the
@@ -69,11 +78,12 @@ AS $$
 DECLARE
     field text;
     reason text;
-    max_payload integer := tidemark.event_limit('max_payload_bytes', 1048576);
-    max_metadata integer := tidemark.event_limit('max_metadata_bytes', 65536);
-    max_depth integer := tidemark.event_limit('max_payload_depth', 128);
-    max_tags integer := tidemark.event_limit('max_tags', 64);
-    max_tag integer := tidemark.event_limit('max_tag_bytes', 256);
+    limits CONSTANT integer[] := tidemark.append_limits();
+    max_payload integer := limits[3];
+    max_metadata integer := limits[4];
+    max_depth integer := limits[7];
+    max_tags integer := limits[5];
+    max_tag integer := limits[6];
 BEGIN
     IF p_type IS NULL OR p_type = '' THEN
         field := 'type'; reason := 'is missing: name what happened, e.g. "order_placed"';
@@ -132,22 +142,6 @@ BEGIN
     END IF;
 END
 $$;
--- +goose StatementEnd
-
--- append_limits reads the limits of an append in one expression: bytes of a campaign id, events a call, bytes of a payload, bytes of metadata, tags, bytes
--- of a tag, depth of payload and metadata.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.append_limits() RETURNS integer[]
-    LANGUAGE sql STABLE
-    RETURN ARRAY[
-        coalesce(nullif(current_setting('tidemark.max_campaign_id_bytes', true), '')::integer, 256),
-        coalesce(nullif(current_setting('tidemark.max_events_per_call', true), '')::integer, 10000),
-        coalesce(nullif(current_setting('tidemark.max_payload_bytes', true), '')::integer, 1048576),
-        coalesce(nullif(current_setting('tidemark.max_metadata_bytes', true), '')::integer, 65536),
-        coalesce(nullif(current_setting('tidemark.max_tags', true), '')::integer, 64),
-        coalesce(nullif(current_setting('tidemark.max_tag_bytes', true), '')::integer, 256),
-        coalesce(nullif(current_setting('tidemark.max_payload_depth', true), '')::integer, 128)
-    ];
 -- +goose StatementEnd
 
 -- append adds events to a campaign, in the caller's transaction. p_events is an array of objects with "type" and, all optional,
@@ -352,8 +346,9 @@ CREATE FUNCTION tidemark.append_all(p_batches jsonb, p_checked boolean DEFAULT f
     LANGUAGE plpgsql
 AS $$
 DECLARE
-    max_id CONSTANT integer := tidemark.event_limit('max_campaign_id_bytes', 256);
-    max_events CONSTANT integer := tidemark.event_limit('max_events_per_call', 10000);
+    limits CONSTANT integer[] := tidemark.append_limits();
+    max_id CONSTANT integer := limits[1];
+    max_events CONSTANT integer := limits[2];
     bad text;
     n bigint;
     batch record;
@@ -384,10 +379,9 @@ $$;
 -- +goose Down
 DROP FUNCTION tidemark.append_all;
 DROP FUNCTION tidemark.append;
-DROP FUNCTION tidemark.append_limits;
 DROP FUNCTION tidemark.lock_campaigns;
 DROP FUNCTION tidemark.refuse_event;
-DROP FUNCTION tidemark.event_limit;
+DROP FUNCTION tidemark.append_limits;
 DROP SEQUENCE tidemark.waiting;
 DROP TABLE tidemark.workers;
 DROP TABLE tidemark.leases;

@@ -43,9 +43,9 @@ $$;
 -- +goose StatementEnd
 
 -- claim finds campaigns with work and without a live lease, from just after p_cursor around the whole outbox, and leases up to p_limit of them.
--- It steps from campaign to campaign along the outbox's primary key and stops at the limit, so its cost follows what it returns plus
+-- It looks at the next few rows, then steps from campaign to campaign along the outbox's primary key, and stops at the limit, so its cost follows what it returns plus
 -- what others hold (at most p_steps), not the backlog. A claim that a crash of the server forgets is harmless, so it does not wait for the disk.
--- next_expiry is the earliest expiry among the leases it passed.
+-- next_expiry is the earliest expiry among the leases it passed; next_cursor is where the next claim goes on, '' once it has been all around.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer DEFAULT 4096,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz)
@@ -62,6 +62,7 @@ DECLARE
     pass_expiry timestamptz;
     steps_left integer := p_steps;
     pass_rows bigint;
+    pass_steps integer;
     more boolean;
     start text COLLATE "C" := p_cursor;
     stop text COLLATE "C" := NULL;
@@ -117,14 +118,14 @@ BEGIN
             SELECT coalesce(array_agg(w.campaign_id) FILTER (WHERE w.expires_at <= at), '{}'),
                 coalesce(array_agg(w.campaign_id) FILTER (WHERE w.expires_at IS NULL AND w.free), '{}'),
                 min(w.expires_at) FILTER (WHERE w.expires_at > at), max(w.steps), max(w.campaign_id)
-            INTO pass_idle, pass_new, pass_expiry, pass_rows, reached
+            INTO pass_idle, pass_new, pass_expiry, pass_steps, reached
             FROM walk w;
             idle_ids := idle_ids || pass_idle;
             new_ids := new_ids || pass_new;
             missing := p_limit - cardinality(idle_ids) - cardinality(new_ids);
             next_expiry := least(next_expiry, pass_expiry);
             next_cursor := reached;
-            steps_left := steps_left - pass_rows;
+            steps_left := steps_left - pass_steps;
         END IF;
         EXIT WHEN missing <= 0 OR steps_left <= 0 OR p_cursor = '';
         stop := p_cursor;
@@ -145,7 +146,7 @@ $$;
 -- +goose StatementEnd
 
 -- advance is the fence. It moves the checkpoints of leases that are still the caller's, releases those with p_release, and prolongs the
--- others; if any lease is no longer the caller's, or its checkpoint has moved, it fails the transaction and names them.
+-- others; if any lease is no longer the caller's, or its checkpoint has moved, it fails the transaction.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[], p_from bigint[], p_to bigint[],
         p_release boolean[], p_ttl interval) RETURNS void

@@ -46,7 +46,7 @@ func (j *Journal) Append(ctx context.Context, tx pgx.Tx, campaignID string, expe
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument())
+	rows, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument(), j.limits.standard())
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}
@@ -70,7 +70,7 @@ func (j *Journal) AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, 
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument())
+	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument(), j.limits.standard())
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}
@@ -96,7 +96,7 @@ func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queryAppendAll, doc)
+	rows, err := tx.Query(ctx, queryAppendAll, doc, j.limits.standard())
 	if err != nil {
 		return nil, appendError("", err)
 	}

@@ -67,3 +67,10 @@ func (l Limits) check() error {
 	}
 	return errors.Join(mistakes...)
 }
+
+// standard says whether what passes these limits passes the database's as well, unless they have been changed there: then it need not check again.
+func (l Limits) standard() bool {
+	d := Limits{}.withDefaults()
+	return l.PayloadBytes <= d.PayloadBytes && l.PayloadDepth <= d.PayloadDepth && l.MetadataBytes <= d.MetadataBytes && l.Tags <= d.Tags &&
+		l.TagBytes <= d.TagBytes && l.CampaignIDBytes <= d.CampaignIDBytes && l.EventsPerCall <= d.EventsPerCall
+}

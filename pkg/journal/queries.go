@@ -1,11 +1,11 @@
 package journal
 
 // queryAppend takes the campaign's advisory lock, the writer floor's lock, then inserts; everything else it does is a probe of one
-// index. It says that the events have been checked. See migrations/00002_work.sql.
-const queryAppend = `SELECT seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3, true)`
+// index. $4 says that the events have been checked. See migrations/00002_work.sql.
+const queryAppend = `SELECT seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3, $4)`
 
 // queryAppendAll takes the advisory locks of all campaigns in one order before it appends to the first.
-const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_all($1::jsonb, true)`
+const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_all($1::jsonb, $2)`
 
 const eventColumns = `campaign_id, seq, "position", event_id, event_type, event_version, intent::text, aggregate_type, aggregate_id, actor, tags,
 	payload, metadata, occurred_at, recorded_at`

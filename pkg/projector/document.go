@@ -118,7 +118,7 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	g.QueueRead(d.load, campaigns, keys).Query(func(rows pgx.Rows) error {
+	g.Queue(d.load, campaigns, keys).Query(func(rows pgx.Rows) error {
 		var n int
 		var doc []byte
 		_, err := pgx.ForEachRow(rows, []any{&n, &doc}, func() error {

@@ -29,11 +29,6 @@ func (g *Group) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	return g.pipeline.queue(sql, args...)
 }
 
-// QueueRead is [Group.Queue] for the reads of a [Loader].
-func (g *Group) QueueRead(sql string, args ...any) *pgx.QueuedQuery {
-	return g.pipeline.queue(sql, args...)
-}
-
 // Tx runs what is queued and returns the transaction, for statements whose results decide what comes next. Each costs a round trip.
 func (g *Group) Tx(ctx context.Context) (Tx, error) {
 	if err := g.pipeline.flush(ctx); err != nil {

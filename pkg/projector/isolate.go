@@ -3,9 +3,6 @@ package projector
 import (
 	"context"
 	"errors"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
@@ -144,10 +141,6 @@ func (t *transaction) deferPair(ctx context.Context, k *known, e journal.Event, 
 	t.deferrals = append(t.deferrals, failure)
 	t.at = origin{}
 	t.queue(queryDefer, e.CampaignID, k.spec.Name, t.p.cfg.ConsumerGroup, e.Seq, class, message, stack,
-		t.p.jitter(), t.p.cfg.RetryMax.Seconds(), t.p.cfg.RetryBase.Seconds()).QueryRow(func(row pgx.Row) error {
-		var attempts int
-		var next time.Time
-		return row.Scan(&attempts, &next)
-	})
+		t.p.jitter(), t.p.cfg.RetryMax.Seconds(), t.p.cfg.RetryBase.Seconds())
 	return t.flush(ctx)
 }

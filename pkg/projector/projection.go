@@ -31,7 +31,7 @@ type Projection interface {
 
 // Loader is implemented by projections that read before they apply. The reads of all projections share one round trip.
 type Loader interface {
-	// Load queues reads with [Group.QueueRead]. Apply follows, with a group of the same events.
+	// Load queues reads with [Group.Queue]. Apply follows, with a group of the same events.
 	Load(ctx context.Context, group *Group) error
 }
 

@@ -22,14 +22,14 @@ const (
 	queryRegistry = `SELECT name, version, state, consumer_group, schema_name, table_names FROM tidemark.projections WHERE consumer_group = $1 OR name = ANY ($2)`
 
 	// queryPairs probes the primary key of deferred once for each campaign. What else it asks for stands outside, so that no other index will do.
-	queryPairs = `SELECT d.campaign_id, d.projection, d.next_seq, d.status, d.attempt_count
+	queryPairs = `SELECT d.campaign_id, d.projection, d.next_seq
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
 		) d
 		WHERE d.consumer_group = $2`
 
 	// queryDuePairs is queryPairs for those whose retry is due.
-	queryDuePairs = `SELECT d.campaign_id, d.projection, d.next_seq, d.status, d.attempt_count
+	queryDuePairs = `SELECT d.campaign_id, d.projection, d.next_seq
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
 		) d
@@ -55,8 +55,7 @@ const (
 				$10::float8 * power(2, CASE WHEN d.next_seq = excluded.next_seq THEN least(d.attempt_count, 30) ELSE 0 END))),
 			error_class = excluded.error_class, error_message = excluded.error_message, error_stack = excluded.error_stack,
 			first_failed_at = CASE WHEN d.next_seq = excluded.next_seq THEN coalesce(d.first_failed_at, now()) ELSE now() END,
-			last_failed_at = now()
-		RETURNING attempt_count, next_attempt_at`
+			last_failed_at = now()`
 
 	// queryProgress moves pairs that have not caught up yet; queryCaughtUp removes those that have.
 	queryProgress = `UPDATE tidemark.deferred d SET next_seq = u.next_seq,

@@ -22,13 +22,11 @@ type unit struct {
 	more    bool            // there may be events beyond those read
 }
 
-// pair is a row of tidemark.deferred.
+// pair is what a row of tidemark.deferred says of where a projection stands.
 type pair struct {
-	CampaignID   string
-	Projection   string
-	NextSeq      int64
-	Status       string
-	AttemptCount int
+	CampaignID string
+	Projection string
+	NextSeq    int64
 }
 
 func live(l lease.Lease) *unit {
