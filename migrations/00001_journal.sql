@@ -32,6 +32,14 @@ CREATE TABLE tidemark.journal (
 
 CREATE INDEX journal_position_idx ON tidemark.journal (position);
 
+-- Where conditions look for tags. tidemark.append writes it, for events that have any (docs/adr/0008).
+CREATE TABLE tidemark.event_tags (
+    tag        text COLLATE "C" NOT NULL,
+    event_type text COLLATE "C" NOT NULL,
+    position   bigint           NOT NULL,
+    PRIMARY KEY (tag, event_type, position)
+);
+
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
@@ -47,10 +55,14 @@ CREATE TRIGGER journal_no_update BEFORE UPDATE OR DELETE ON tidemark.journal
     FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();
 CREATE TRIGGER journal_no_truncate BEFORE TRUNCATE ON tidemark.journal
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
+CREATE TRIGGER event_tags_no_update BEFORE UPDATE OR DELETE ON tidemark.event_tags
+    FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();
+CREATE TRIGGER event_tags_no_truncate BEFORE TRUNCATE ON tidemark.event_tags
+    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
 
 -- Advisory lock keys share one space with the application's own. Ours carry a namespace in the high 16 bits:
--- 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of campaigns. The low 48 bits are the floor's
--- position, a hash of the campaign, zero, or the low bits of that hash.
+-- 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of campaigns, 0x7D05 pruner, 0x7D06 bucket of event types, 0x7D07 tag, 0x7D08 bucket of tags.
+-- The low 48 bits are the floor's position, zero, or a hash: whole, or its low bits for a bucket.
 
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_key(namespace integer, value bigint) RETURNS bigint
@@ -88,6 +100,7 @@ $$;
 -- +goose Down
 DROP FUNCTION tidemark.read_floor;
 DROP FUNCTION tidemark.lock_key;
+DROP TABLE tidemark.event_tags;
 DROP TABLE tidemark.journal;
 DROP FUNCTION tidemark.refuse_change;
 DROP SEQUENCE tidemark.journal_position;

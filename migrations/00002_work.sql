@@ -1,8 +1,8 @@
 -- +goose Up
--- A group is 'filing' until every campaign that was there before it has a work item.
+-- A group is 'filing' until every campaign that is behind has a work item. Appends do not enqueue for one that is 'inline': they apply.
 CREATE TABLE tidemark.consumer_groups (
     name          text COLLATE "C" PRIMARY KEY,
-    state         text NOT NULL DEFAULT 'filing' CHECK (state IN ('filing', 'ready')),
+    state         text NOT NULL DEFAULT 'filing' CHECK (state IN ('filing', 'ready', 'inline')),
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
@@ -30,6 +30,8 @@ CREATE TABLE tidemark.leases (
     generation     bigint           NOT NULL,
     expires_at     timestamptz      NOT NULL,
     checkpoint     bigint           NOT NULL,
+    applied        bigint           NOT NULL DEFAULT 0, -- events that workers have gone through on the way to the checkpoint
+    applied_hash   bigint           DEFAULT 0,          -- of their ids: uuid_hash_extended(event_id, 0), all XORed, so that the order is of no matter; NULL: not known
     PRIMARY KEY (consumer_group, campaign_id)
 ) WITH (
     fillfactor = 50,
@@ -130,8 +132,13 @@ $$;
 CREATE FUNCTION tidemark.lock_campaigns(p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
 AS $$
+DECLARE
+    hash CONSTANT bigint := hashtextextended(p_campaign_ids[1], 0);
+    taken text;
 BEGIN
-    IF cardinality(p_campaign_ids) > 256 THEN
+    IF cardinality(p_campaign_ids) = 1 THEN
+        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
+    ELSIF cardinality(p_campaign_ids) > 256 THEN
         PERFORM pg_advisory_xact_lock(tidemark.lock_key(32004, bucket))
         FROM (SELECT DISTINCT hashtextextended(id, 0) & 63 AS bucket FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS b;
     ELSE
@@ -140,6 +147,98 @@ BEGIN
         PERFORM pg_advisory_xact_lock(key)
         FROM (SELECT DISTINCT tidemark.lock_key(32002, hashtextextended(id, 0)) AS key FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS k;
     END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- What an append locks for the sake of conditions (docs/adr/0008), until its transaction ends: shared, the buckets of its events' types, and each tag, alone and with the
+-- type. A condition takes the same keys exclusively. That of a tag alone has no type.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.type_key(p_type text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN tidemark.lock_key(32006, hashtextextended(p_type, 0) & 63);
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.tag_key(p_tag text, p_type text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN tidemark.lock_key(32007, hashtextextended(p_tag, coalesce(hashtextextended(p_type, 0), 0)));
+-- +goose StatementEnd
+
+-- touched_types and touched_tags answer the keys that events touch. Of many events the types are not looked at: all buckets are locked. One event, which most calls have, is
+-- looked at by expressions alone, which cost a tenth of a query.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.touched_types(p_events jsonb) RETURNS bigint[]
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+BEGIN
+    IF jsonb_array_length(p_events) = 1 THEN
+        RETURN ARRAY[tidemark.type_key(p_events -> 0 ->> 'type')];
+    ELSIF jsonb_array_length(p_events) > 256 THEN
+        RETURN array(SELECT tidemark.lock_key(32006, bucket) FROM generate_series(0, 63) AS bucket);
+    END IF;
+    RETURN array(SELECT DISTINCT tidemark.type_key(e.event ->> 'type') FROM jsonb_array_elements(p_events) AS e (event));
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.touched_tags(p_events jsonb) RETURNS bigint[]
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+DECLARE
+    one CONSTANT jsonb := p_events -> 0;
+    keys bigint[] := '{}';
+BEGIN
+    IF jsonb_array_length(p_events) = 1 AND jsonb_typeof(one -> 'tags') = 'array' THEN
+        FOR n IN 0 .. jsonb_array_length(one -> 'tags') - 1 LOOP
+            keys := keys || tidemark.tag_key(one -> 'tags' ->> n, NULL) || tidemark.tag_key(one -> 'tags' ->> n, one ->> 'type');
+        END LOOP;
+    ELSIF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
+        keys := array(
+            SELECT DISTINCT tidemark.tag_key(t.tag, k.event_type)
+            FROM jsonb_to_recordset(p_events) AS e (type text, tags text[])
+            CROSS JOIN LATERAL unnest(e.tags) AS t (tag)
+            CROSS JOIN LATERAL (VALUES (NULL), (e.type)) AS k (event_type));
+    END IF;
+    RETURN keys;
+END
+$$;
+-- +goose StatementEnd
+
+-- lock_keys takes keys in one order, as strongly as anyone asks: those of types and tags shared, those of conditions exclusively. A transaction holds 64 locks on tags at most, so that no import can
+-- exhaust the lock table. From then on events lock whole buckets of tags, exclusively, and conditions all types, that is, every append. Whoever locks a tag exclusively holds its bucket with it, shared, and so
+-- meets the import; appends with few tags do not.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[] DEFAULT '{}') RETURNS void
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    shared bigint[] := p_types || p_tags;
+    tags integer := cardinality(p_tags);
+    key bigint;
+BEGIN
+    FOREACH key IN ARRAY p_exclusive LOOP
+        IF key >> 48 = 32007 THEN
+            shared := shared || tidemark.lock_key(32008, key & 63);
+            tags := tags + 1;
+        END IF;
+    END LOOP;
+    IF tags > 0 THEN
+        tags := tags + coalesce(nullif(current_setting('tidemark.tags_locked', true), ''), '0')::integer;
+        IF tags > 64 THEN
+            shared := p_types;
+            p_exclusive := array(
+                SELECT tidemark.lock_key(32008, k.key & 63) FROM unnest(p_tags) AS k (key)
+                UNION SELECT k.key FROM unnest(p_exclusive) AS k (key) WHERE k.key >> 48 <> 32007
+                UNION SELECT tidemark.lock_key(32006, bucket) FROM unnest(p_exclusive) AS k (key), generate_series(0, 63) AS bucket WHERE k.key >> 48 = 32007);
+        ELSE
+            PERFORM set_config('tidemark.tags_locked', tags::text, true);
+        END IF;
+    END IF;
+    -- Of one key the stronger first: whoever has it shared must not ask for more.
+    PERFORM CASE WHEN k.n > cardinality(shared) THEN pg_advisory_xact_lock(k.key)::text ELSE pg_advisory_xact_lock_shared(k.key)::text END
+    FROM (SELECT u.key, u.n FROM unnest(shared || p_exclusive) WITH ORDINALITY AS u (key, n) ORDER BY u.key, u.n DESC) AS k;
 END
 $$;
 -- +goose StatementEnd
@@ -153,6 +252,7 @@ $$;
 CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect bigint DEFAULT NULL, p_checked boolean DEFAULT false, p_locked boolean DEFAULT false)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -162,13 +262,14 @@ DECLARE
         current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) = '';
     limits integer[];
     hash CONSTANT bigint := hashtextextended(p_campaign_id, 0);
-    holder text;
+    held text;
     taken text; -- of locks, which return nothing; an assignment is cheaper than a query
     at timestamptz;
     ms bigint;
     random_tail text;
     n integer;
-    one jsonb;
+    one jsonb; -- the first event
+    tagged boolean := false; -- any of them
     head bigint;
     waiting bigint;
     known integer;
@@ -192,16 +293,29 @@ BEGIN
     IF n = 0 THEN
         RETURN;
     END IF;
+    one := p_events -> 0;
 
-    -- As lock_campaigns, for one.
-    IF NOT p_locked THEN
-        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
+    -- What conditions wait for; then, as lock_campaigns, the campaign. Most calls have one event without tags, or such events of one type: one expression each.
+    IF NOT p_locked AND (n = 1 AND NOT one ? 'tags'
+        OR n > 1 AND NOT jsonb_path_exists(p_events, '$[*].tags[*]') AND jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type')) THEN
+        taken := pg_advisory_xact_lock_shared(tidemark.type_key(one ->> 'type'))::text
+            || pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
+    ELSE
+        tagged := CASE WHEN n = 1 THEN one ? 'tags' ELSE jsonb_path_exists(p_events, '$[*].tags[*]') END;
+        IF NOT p_locked THEN
+            IF tagged THEN
+                taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events));
+            ELSE
+                PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
+            END IF;
+            taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
+        END IF;
     END IF;
 
     -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
     -- whatever it expected at first. Each id is probed for, in a form that leaves the planner no
     -- other index, also while it believes the table to be empty: a join, or the primary key, would read the whole campaign.
-    IF jsonb_path_exists(p_events, '$[*].id') THEN
+    IF n = 1 AND one ? 'id' OR n > 1 AND jsonb_path_exists(p_events, '$[*].id') THEN
         SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
             OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
             OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM e.actor
@@ -237,15 +351,14 @@ BEGIN
     END IF;
 
     -- The writer floor: the last value first, then the lock that names it, and only in a later statement nextval. See
-    -- tidemark.read_floor. A transaction's first floor is below all its positions, so it takes no other: the setting says that it
-    -- is held, and goes when the lock goes, with the transaction or the savepoint.
-    holder := pg_current_xact_id();
+    -- tidemark.read_floor. A transaction's first floor is below all its positions, so it takes no other: the setting says which it
+    -- is, and goes when the lock goes, with the transaction or the savepoint. Anybody may set it, so the lock is taken in any case, and never above the last value.
+    held := greatest(0, least(coalesce(pg_sequence_last_value('tidemark.journal_position'), 0), nullif(current_setting('tidemark.floor', true), '')::bigint));
     SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0),
-        clock_timestamp(), w.last_value,
-        CASE WHEN current_setting('tidemark.floor_holder', true) IS DISTINCT FROM holder
-            THEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, p.last_value))::text || set_config('tidemark.floor_holder', holder, true) END
-    INTO head, at, waiting, taken
-    FROM tidemark.journal_position p, tidemark.waiting w;
+        clock_timestamp(), coalesce(pg_sequence_last_value('tidemark.waiting'), 0),
+        pg_advisory_xact_lock_shared(tidemark.lock_key(32001, held::bigint))::text
+            || CASE WHEN current_setting('tidemark.floor', true) IS DISTINCT FROM held THEN set_config('tidemark.floor', held, true) END
+    INTO head, at, waiting, taken;
     ms := extract(epoch FROM at) * 1000;
 
     IF p_expect <> head THEN
@@ -258,8 +371,7 @@ BEGIN
     random_tail := right(replace(gen_random_uuid()::text, '-', ''), 16); -- begins with the variant
 
     -- The same three times: what is not needed is not even prepared for, which is a good part of what one event costs.
-    IF trusted AND n = 1 AND NOT p_events -> 0 ? 'tags' THEN
-        one := p_events -> 0;
+    IF trusted AND n = 1 AND NOT tagged THEN
         seq := head + 1;
         position := nextval('tidemark.journal_position');
         event_id := coalesce((one ->> 'id')::uuid, (lpad(to_hex((ms << 16) | 28673), 16, '0') || random_tail)::uuid);
@@ -270,7 +382,7 @@ BEGIN
             coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
             coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at);
         INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-        SELECT g.name, p_campaign_id, head + 1, one ->> 'type', at FROM tidemark.consumer_groups g;
+        SELECT g.name, p_campaign_id, head + 1, one ->> 'type', at FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
         RETURN NEXT;
     ELSIF trusted THEN
         RETURN QUERY
@@ -288,7 +400,7 @@ BEGIN
         ), enqueued AS (
             INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
             SELECT g.name, p_campaign_id, a.seq, a.event_type, at
-            FROM tidemark.consumer_groups g CROSS JOIN added a
+            FROM tidemark.consumer_groups g CROSS JOIN added a WHERE g.name > '' AND g.state <> 'inline'
         )
         SELECT a.seq, a.position, a.event_id, false FROM added a;
     ELSE
@@ -326,9 +438,17 @@ BEGIN
         ), enqueued AS (
             INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
             SELECT g.name, p_campaign_id, a.seq, a.event_type, at
-            FROM tidemark.consumer_groups g CROSS JOIN added a
+            FROM tidemark.consumer_groups g CROSS JOIN added a WHERE g.name > '' AND g.state <> 'inline'
         )
         SELECT a.seq, a.position, a.event_id, false FROM added a;
+    END IF;
+
+    IF tagged THEN
+        INSERT INTO tidemark.event_tags (tag, event_type, position)
+        SELECT DISTINCT t.tag, j.event_type, j.position
+        FROM (
+            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq > head AND j.seq <= head + n ORDER BY j.seq LIMIT n
+        ) j CROSS JOIN LATERAL unnest(j.tags) AS t (tag);
     END IF;
 
     -- Somebody waits: wake him, and say which wait it was, so that it is ended once.
@@ -339,9 +459,24 @@ END
 $$;
 -- +goose StatementEnd
 
--- append_all is append for several campaigns in one call. p_batches is an array of {"campaign_id", "events", "expect"}.
+-- wake is for whoever gives workers something to do other than by an append: if somebody waits, he is woken when the transaction commits.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.append_all(p_batches jsonb, p_checked boolean DEFAULT false)
+CREATE FUNCTION tidemark.wake() RETURNS void
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    waiting CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.waiting'), 0);
+BEGIN
+    IF waiting > extract(epoch FROM clock_timestamp()) * 1000 THEN
+        PERFORM pg_notify('tidemark_work', waiting::text);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- append_all is append for several campaigns in one call. p_batches is an array of {"campaign_id", "events", "expect"}. p_locked is append_if's: it holds all locks already.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_all(p_batches jsonb, p_checked boolean DEFAULT false, p_locked boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
 AS $$
@@ -351,6 +486,7 @@ DECLARE
     max_events CONSTANT integer := limits[2];
     bad text;
     n bigint;
+    all_events jsonb;
     batch record;
 BEGIN
     IF coalesce(jsonb_typeof(p_batches), 'null') <> 'array' THEN
@@ -368,7 +504,11 @@ BEGIN
         RAISE EXCEPTION 'append: % events in one call, the limit is % (tidemark.max_events_per_call)', n, max_events
             USING ERRCODE = 'TM004', HINT = 'append them in several calls';
     END IF;
-    PERFORM tidemark.lock_campaigns(array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
+    IF NOT p_locked THEN
+        all_events := jsonb_path_query_array(p_batches, '$[*].events[*]');
+        PERFORM tidemark.lock_keys(tidemark.touched_types(all_events), tidemark.touched_tags(all_events));
+        PERFORM tidemark.lock_campaigns(array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
+    END IF;
     FOR batch IN SELECT b ->> 'campaign_id' AS id, b -> 'events' AS events, (b ->> 'expect')::bigint AS expect FROM jsonb_array_elements(p_batches) AS b LOOP
         RETURN QUERY SELECT batch.id, a.* FROM tidemark.append(batch.id, batch.events, batch.expect, p_checked, true) AS a;
     END LOOP;
@@ -378,7 +518,13 @@ $$;
 
 -- +goose Down
 DROP FUNCTION tidemark.append_all;
+DROP FUNCTION tidemark.wake;
 DROP FUNCTION tidemark.append;
+DROP FUNCTION tidemark.lock_keys;
+DROP FUNCTION tidemark.touched_tags;
+DROP FUNCTION tidemark.touched_types;
+DROP FUNCTION tidemark.tag_key;
+DROP FUNCTION tidemark.type_key;
 DROP FUNCTION tidemark.lock_campaigns;
 DROP FUNCTION tidemark.refuse_event;
 DROP FUNCTION tidemark.append_limits;

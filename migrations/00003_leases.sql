@@ -5,39 +5,111 @@
 
 -- acquire_leases leases those of the campaigns that nobody holds: p_idle have a lease row, p_new had none a moment ago. Each array names a campaign once. Rows
 -- are locked in the order of campaign_id; a row that somebody is writing is skipped, never waited for. Callers read "held" from the lease alone: owner and
--- expiry are set here and nowhere else.
+-- expiry are set here and nowhere else. A lease that ran out, rather than being given back, was left behind by a process that died, or lost the database for longer: that is
+-- looked at only where it is found. crashed_ids are campaigns that a row of tidemark.crashes concerns: those, and all suspects.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval)
-    RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
+CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval,
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
+    left_ids text[];
+    left_checkpoints bigint[];
+    left_by text[];
+    left_at timestamptz[];
+    new_ids text[];
 BEGIN
+    campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}';
     IF cardinality(p_idle) > 0 THEN
-        RETURN QUERY
         WITH free AS MATERIALIZED (
-            SELECT f.place
+            SELECT f.place, f.left_by, f.left_at
             FROM (SELECT * FROM unnest(p_idle) AS c (campaign_id) ORDER BY 1) w CROSS JOIN LATERAL (
-                SELECT l.ctid AS place FROM tidemark.leases l
+                SELECT l.ctid AS place, CASE WHEN l.expires_at > '-infinity' THEN l.owner END AS left_by, l.expires_at AS left_at FROM tidemark.leases l
                 WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id AND l.expires_at <= at
                 FOR UPDATE SKIP LOCKED
             ) f
+        ), taken AS (
+            UPDATE tidemark.leases l SET owner = p_owner, generation = l.generation + 1, expires_at = at + p_ttl
+            FROM free f WHERE l.ctid = f.place
+            RETURNING l.campaign_id, l.generation, l.checkpoint, f.left_by, f.left_at
         )
-        UPDATE tidemark.leases l SET owner = p_owner, generation = l.generation + 1, expires_at = at + p_ttl
-        FROM free f WHERE l.ctid = f.place
-        RETURNING l.campaign_id, l.generation, l.checkpoint;
+        SELECT coalesce(array_agg(t.campaign_id), '{}'), coalesce(array_agg(t.generation), '{}'), coalesce(array_agg(t.checkpoint), '{}'),
+            array_agg(t.campaign_id) FILTER (WHERE t.left_by IS NOT NULL), array_agg(t.checkpoint) FILTER (WHERE t.left_by IS NOT NULL),
+            array_agg(t.left_by) FILTER (WHERE t.left_by IS NOT NULL), array_agg(t.left_at) FILTER (WHERE t.left_by IS NOT NULL)
+        INTO campaign_ids, generations, checkpoints, left_ids, left_checkpoints, left_by, left_at
+        FROM taken t;
+        IF left_ids IS NOT NULL THEN
+            crashed_ids := tidemark.note_crashes(p_group, left_ids, left_checkpoints, left_by, left_at, p_ttl);
+        END IF;
+        -- Nearly always an index without entries.
+        IF EXISTS (SELECT FROM tidemark.crashes c WHERE c.consumer_group = p_group AND cardinality(c.owners) > 0) THEN
+            SELECT coalesce(array_agg(DISTINCT k.campaign_id), '{}') INTO crashed_ids
+            FROM (
+                SELECT unnest(crashed_ids) AS campaign_id
+                UNION ALL
+                SELECT u.campaign_id
+                FROM unnest(campaign_ids, checkpoints) AS u (campaign_id, checkpoint)
+                CROSS JOIN LATERAL (
+                    SELECT c.checkpoint FROM tidemark.crashes c
+                    WHERE c.consumer_group = p_group AND c.campaign_id = u.campaign_id AND cardinality(c.owners) > 0 OFFSET 0
+                ) c
+                WHERE c.checkpoint = u.checkpoint
+            ) k;
+        END IF;
     END IF;
     IF cardinality(p_new) > 0 THEN
-        RETURN QUERY
-        INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
-        SELECT p_group, c.campaign_id, p_owner, 1, at + p_ttl, 0
-        FROM (SELECT * FROM unnest(p_new) AS c (campaign_id) ORDER BY 1) c
-        ON CONFLICT DO NOTHING
-        RETURNING l.campaign_id, l.generation, l.checkpoint;
+        WITH made AS (
+            INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+            SELECT p_group, c.campaign_id, p_owner, 1, at + p_ttl, 0
+            FROM (SELECT * FROM unnest(p_new) AS c (campaign_id) ORDER BY 1) c
+            ON CONFLICT DO NOTHING
+            RETURNING l.campaign_id
+        )
+        SELECT coalesce(array_agg(m.campaign_id), '{}') INTO new_ids FROM made m;
+        campaign_ids := campaign_ids || new_ids;
+        generations := generations || array_fill(1::bigint, ARRAY[cardinality(new_ids)]);
+        checkpoints := checkpoints || array_fill(0::bigint, ARRAY[cardinality(new_ids)]);
     END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- note_crashes writes down who left campaigns behind, and answers which of them it thinks were left by the dead. The caller has locked the leases. Not counted are
+--   - an owner that was seen when half of the lease's last life was over: it renews three times in a life and is recorded four times, so one that is seen and did
+--     not renew lives, and has lost or dropped the lease;
+--   - an owner without a record: it stopped in good order, or is no worker at all ('paused');
+--   - leases from before the server started: whatever happened to them then happened to all.
+-- The list begins again where the campaign has got further, and where the last death is an hour ago: what kills does so again as soon as it is tried again, that is
+-- within a lease's life and the time of a restart. Owners that turn out to live take themselves off it (see Keeper.Beat).
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[], p_owners text[], p_expired timestamptz[], p_ttl interval) RETURNS text[]
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+AS $$
+DECLARE
+    noted text[];
+BEGIN
+    WITH dead AS MATERIALIZED (
+        SELECT u.campaign_id, u.checkpoint, u.owner
+        FROM (SELECT * FROM unnest(p_campaign_ids, p_checkpoints, p_owners, p_expired) AS u (campaign_id, checkpoint, owner, expired) ORDER BY 1) u
+        CROSS JOIN LATERAL (SELECT w.seen_at FROM tidemark.workers w WHERE w.owner = u.owner OFFSET 0) w
+        WHERE w.seen_at <= u.expired - p_ttl / 2 AND u.expired - p_ttl >= pg_postmaster_start_time()
+    ), written AS (
+        INSERT INTO tidemark.crashes AS c (consumer_group, campaign_id, checkpoint, owners)
+        SELECT p_group, d.campaign_id, d.checkpoint, ARRAY[d.owner] FROM dead d
+        ON CONFLICT (consumer_group, campaign_id) DO UPDATE SET (checkpoint, owners, marks, at) = (
+            SELECT excluded.checkpoint, CASE WHEN i.same THEN array_remove(c.owners, excluded.owners[1]) ELSE '{}' END || excluded.owners,
+                CASE WHEN i.same THEN c.marks ELSE '{}' END, excluded.at
+            FROM (SELECT c.checkpoint = excluded.checkpoint AND c.at > excluded.at - interval '1 hour' AS same) i)
+        RETURNING c.campaign_id
+    )
+    SELECT coalesce(array_agg(w.campaign_id), '{}') INTO noted FROM written w;
+    -- Of campaigns that got further and crashed no more.
+    DELETE FROM tidemark.crashes c WHERE c.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM tidemark.crashes o WHERE o.consumer_group = p_group AND o.at < clock_timestamp() - interval '1 day' LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    RETURN noted;
 END
 $$;
 -- +goose StatementEnd
@@ -45,10 +117,10 @@ $$;
 -- claim finds campaigns with work and without a live lease, from just after p_cursor around the whole outbox, and leases up to p_limit of them.
 -- It looks at the next few rows, then steps from campaign to campaign along the outbox's primary key, and stops at the limit, so its cost follows what it returns plus
 -- what others hold (at most p_steps), not the backlog. A claim that a crash of the server forgets is harmless, so it does not wait for the disk.
--- next_expiry is the earliest expiry among the leases it passed; next_cursor is where the next claim goes on, '' once it has been all around.
+-- next_expiry is the earliest expiry among the leases it passed; next_cursor is where the next claim goes on, '' once it has been all around. A group that is paused has none.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer DEFAULT 4096,
-        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz)
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
@@ -69,6 +141,13 @@ DECLARE
     reached text;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
+    campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}';
+    SELECT p.expires_at INTO next_expiry FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > at;
+    IF FOUND THEN
+        next_cursor := p_cursor;
+        next_expiry := nullif(next_expiry, 'infinity');
+        RETURN;
+    END IF;
     FOR pass IN 1..2 LOOP
         -- The next few rows: where campaigns have one or two each, this finds them all.
         SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at <= at), '{}'), coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at IS NULL), '{}'),
@@ -134,22 +213,36 @@ BEGIN
     IF missing > 0 AND steps_left > 0 THEN
         next_cursor := ''; -- all around: from the beginning it is one walk instead of two
     END IF;
+    next_expiry := nullif(next_expiry, 'infinity'); -- of campaigns that are paused
 
-    campaign_ids := '{}'; generations := '{}'; checkpoints := '{}';
     IF missing < p_limit THEN
-        SELECT coalesce(array_agg(a.campaign_id), '{}'), coalesce(array_agg(a.generation), '{}'), coalesce(array_agg(a.checkpoint), '{}')
-        INTO campaign_ids, generations, checkpoints
+        SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids INTO campaign_ids, generations, checkpoints, crashed_ids
         FROM tidemark.acquire_leases(p_group, p_owner, idle_ids, new_ids, p_ttl) AS a;
     END IF;
 END
 $$;
 -- +goose StatementEnd
 
+-- claimed_campaigns and claimed_checkpoints are what the last claim of this session has answered, if it was to be kept: by them the statements that come behind a claim find its campaigns before
+-- anybody has seen its answer.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.claimed_campaigns() RETURNS text[]
+    LANGUAGE sql STABLE
+    RETURN nullif(current_setting('tidemark.claimed_campaigns', true), '')::text[];
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.claimed_checkpoints() RETURNS bigint[]
+    LANGUAGE sql STABLE
+    RETURN nullif(current_setting('tidemark.claimed_checkpoints', true), '')::bigint[];
+-- +goose StatementEnd
+
 -- advance is the fence. It moves the checkpoints of leases that are still the caller's, releases those with p_release, and prolongs the
--- others; if any lease is no longer the caller's, or its checkpoint has moved, it fails the transaction.
+-- others; if any lease is no longer the caller's, or its checkpoint has moved, it fails the transaction. p_events and p_hashes are the number of events applied and the hash
+-- of their ids, which are kept with the checkpoint. Where a hash is NULL that of the campaign is not known any more.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[], p_from bigint[], p_to bigint[],
-        p_release boolean[], p_ttl interval) RETURNS void
+        p_release boolean[], p_ttl interval, p_events bigint[], p_hashes bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
@@ -158,14 +251,20 @@ DECLARE
     places tid[];
     checkpoints bigint[];
     releases boolean[];
+    events bigint[];
+    hashes bigint[];
 BEGIN
     -- No lock is taken first: hardly ever does anybody else write the rows.
     WITH moved AS (
         UPDATE tidemark.leases l
-        SET checkpoint = m.new, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+        SET checkpoint = m.new, applied = l.applied + m.events, applied_hash = l.applied_hash # m.hash,
+            expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
         FROM (
             SELECT u.*, h.place
-            FROM (SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release) ORDER BY 1) u
+            FROM (
+                SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release, p_events, p_hashes) AS u (campaign_id, generation, old, new, release, events, hash)
+                ORDER BY 1
+            ) u
             CROSS JOIN LATERAL (
                 SELECT l.ctid AS place FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id OFFSET 0
             ) h
@@ -177,9 +276,9 @@ BEGIN
     SELECT coalesce(array_agg(campaign_id), '{}') INTO done FROM moved;
     IF cardinality(done) < cardinality(p_campaign_ids) THEN
         -- A renewal may have moved rows to another place meanwhile. What is left is locked, then written in a statement whose snapshot has them.
-        SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release) INTO places, checkpoints, releases
+        SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release), array_agg(u.events), array_agg(u.hash) INTO places, checkpoints, releases, events, hashes
         FROM (
-            SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release) AS u (campaign_id, generation, old, new, release)
+            SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release, p_events, p_hashes) AS u (campaign_id, generation, old, new, release, events, hash)
             WHERE u.campaign_id <> ALL (done) ORDER BY 1
         ) u
         CROSS JOIN LATERAL (
@@ -192,8 +291,9 @@ BEGIN
                 USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
         END IF;
         UPDATE tidemark.leases l
-        SET checkpoint = m.checkpoint, expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
-        FROM unnest(places, checkpoints, releases) AS m (place, checkpoint, release)
+        SET checkpoint = m.checkpoint, applied = l.applied + m.events, applied_hash = l.applied_hash # m.hash,
+            expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+        FROM unnest(places, checkpoints, releases, events, hashes) AS m (place, checkpoint, release, events, hash)
         WHERE l.ctid = m.place;
     END IF;
 END
@@ -285,10 +385,115 @@ END
 $$;
 -- +goose StatementEnd
 
+-- fence takes campaigns from whoever holds them, for a transaction that changes what their holder went by: each generation is raised and the lease released, so that work
+-- under way fails in advance and is done again on what is true then. It comes before the rows of deferred are written or locked: workers lock in that order, and by
+-- campaign_id. A campaign without a lease gets one, or else a claim that is just making it would not notice. A campaign that is paused stays so.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.fence(p_group text, p_campaign_ids text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+AS $$
+BEGIN
+    -- The row that stands in the way is found by the primary key, whatever the planner knows.
+    INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+    SELECT p_group, c.campaign_id, '', 1, '-infinity', 0
+    FROM (SELECT DISTINCT u.campaign_id FROM unnest(p_campaign_ids) AS u (campaign_id) ORDER BY 1) c
+    ON CONFLICT (consumer_group, campaign_id) DO UPDATE SET generation = l.generation + 1,
+        expires_at = CASE WHEN l.owner = 'paused' THEN l.expires_at ELSE '-infinity' END;
+END
+$$;
+-- +goose StatementEnd
+
+-- gaps looks at up to p_limit campaigns below p_below ('': from the greatest on) and answers those whose journal goes on beyond the group's checkpoint with something to
+-- project, while the outbox has nothing that would bring a worker there. (That a projection is behind its group explains nothing of the group.) It steps down the journal's primary key: one probe of it answers the next campaign and its last
+-- event, one more the checkpoint. What is appended or applied at the same time is seen as a whole or not at all: all is one statement. next is where to go on, '' at the end.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.gaps(p_group text, p_below text, p_limit integer,
+        OUT campaign_ids text[], OUT checkpoints bigint[], OUT heads bigint[], OUT next text, OUT walked integer)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+AS $$
+BEGIN
+    WITH RECURSIVE walk AS (
+        (SELECT p_below COLLATE "C" AS campaign_id, 0::bigint AS head, 0 AS steps WHERE p_below <> ''
+        UNION ALL
+        SELECT * FROM (SELECT j.campaign_id, j.seq, 1 FROM tidemark.journal j WHERE p_below = '' ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1) AS last)
+        UNION ALL
+        SELECT n.campaign_id, n.seq, w.steps + 1
+        FROM walk w CROSS JOIN LATERAL (
+            SELECT j.campaign_id, j.seq FROM tidemark.journal j WHERE j.campaign_id < w.campaign_id ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1
+        ) n
+        WHERE w.steps < p_limit
+    ), looked AS MATERIALIZED (
+        SELECT w.campaign_id, w.head, coalesce(l.checkpoint, 0) AS checkpoint, w.head > coalesce(l.checkpoint, 0) AND NOT EXISTS (
+                SELECT FROM tidemark.outbox o WHERE o.consumer_group = p_group AND o.campaign_id = w.campaign_id
+            ) AND EXISTS (
+                SELECT FROM tidemark.journal j WHERE j.campaign_id = w.campaign_id AND j.seq > coalesce(l.checkpoint, 0) AND j.intent = 'projection_and_replay'
+            ) AS gap
+        FROM walk w LEFT JOIN LATERAL (
+            SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id OFFSET 0
+        ) l ON true
+        WHERE w.steps > 0
+    )
+    SELECT coalesce(array_agg(k.campaign_id ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'), coalesce(array_agg(k.checkpoint ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'),
+        coalesce(array_agg(k.head ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'), CASE WHEN count(*) < p_limit THEN '' ELSE min(k.campaign_id) END, count(*)
+    INTO campaign_ids, checkpoints, heads, next, walked
+    FROM looked k;
+END
+$$;
+-- +goose StatementEnd
+
+-- take_over leases campaigns for a transaction that applies their events itself, whoever holds them: work under way on them fails at its fence. Campaigns that an
+-- operator has paused, and all of a group that is, are left alone. Without p_wait so are those that are held, or that somebody is writing.
+-- Rows are locked in the order of campaign_id. Each campaign is named once.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids text[], p_wait boolean, p_ttl interval)
+    RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+    ids text[] := p_campaign_ids;
+BEGIN
+    IF EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > at) THEN
+        RETURN;
+    END IF;
+    IF NOT p_wait THEN
+        SELECT array(
+            SELECT c.campaign_id FROM unnest(p_campaign_ids) AS c (campaign_id)
+            WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0)
+        ) || array(
+            SELECT c.campaign_id
+            FROM (SELECT * FROM unnest(p_campaign_ids) AS c (campaign_id) ORDER BY 1) c
+            CROSS JOIN LATERAL (
+                SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id AND l.expires_at <= at
+                FOR UPDATE SKIP LOCKED
+            ) free
+        ) INTO ids;
+    END IF;
+    RETURN QUERY
+    INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+    SELECT p_group, c.campaign_id, p_owner, 1, at + p_ttl, 0
+    FROM (SELECT * FROM unnest(ids) AS c (campaign_id) ORDER BY 1) c
+    ON CONFLICT (consumer_group, campaign_id) DO UPDATE SET owner = p_owner, generation = l.generation + 1, expires_at = clock_timestamp() + p_ttl
+        WHERE l.owner <> 'paused' OR l.expires_at <= clock_timestamp()
+    RETURNING l.campaign_id, l.generation, l.checkpoint;
+END
+$$;
+-- +goose StatementEnd
+
 -- +goose Down
+DROP FUNCTION tidemark.take_over;
+DROP FUNCTION tidemark.gaps;
+DROP FUNCTION tidemark.fence;
 DROP FUNCTION tidemark.complete;
 DROP FUNCTION tidemark.release;
 DROP FUNCTION tidemark.renew;
 DROP FUNCTION tidemark.advance;
+DROP FUNCTION tidemark.claimed_checkpoints;
+DROP FUNCTION tidemark.claimed_campaigns;
 DROP FUNCTION tidemark.claim;
 DROP FUNCTION tidemark.acquire_leases;
+DROP FUNCTION tidemark.note_crashes;

@@ -1,39 +1,88 @@
 -- +goose Up
 -- A projection that is 'joining' is in step nowhere yet: every campaign that moves is filed in deferred for it. Once the campaigns
--- that do not move are filed too it is 'active', and in step wherever deferred says nothing of it.
+-- that do not move are filed too it is 'active', and in step wherever deferred says nothing of it. While it is rebuilt, NAME~next stands for the tables that are to
+-- replace those of NAME; 'requested' until a worker that has the code has made them, then 'copying' and 'copied' before the campaigns that were not copied
+-- are filed. Afterwards NAME~previous stands for the tables that were replaced (docs/rebuild.md).
 CREATE TABLE tidemark.projections (
     name           text COLLATE "C" PRIMARY KEY,
     consumer_group text COLLATE "C" NOT NULL,
     version        integer          NOT NULL,
     schema_name    text             NOT NULL,
     table_names    text[]           NOT NULL,
-    state          text             NOT NULL CHECK (state IN ('joining', 'active')),
+    state          text             NOT NULL CHECK (state IN ('requested', 'copying', 'copied', 'joining', 'active')),
+    own_reset      boolean          NOT NULL DEFAULT false, -- it deletes a campaign's rows in a way of its own
+    own_objects    text[]           NOT NULL DEFAULT '{}', -- indexes and constraints that came with its tables: others are users'
+    declined       integer          NOT NULL DEFAULT 0, -- no rebuild of this version or a lower one begins by itself: it was aborted, or rolled back
+    kept_until     timestamptz, -- of NAME~previous
     registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
 
+-- What was asked for when a rebuild began. The row goes with NAME~next.
+CREATE TABLE tidemark.rebuilds (
+    projection    text COLLATE "C" PRIMARY KEY,
+    max_share     float8           NOT NULL, -- of the time of a worker's goroutines
+    allow_failed  bigint           NOT NULL, -- campaigns that may be failed or dead when the tables are swapped
+    keep          interval         NOT NULL, -- the tables that were replaced
+    verify_sample integer          NOT NULL, -- campaigns that are compared with their events before the tables are swapped
+    verify_ignore text[]           NOT NULL, -- columns that may differ then
+    actor         text COLLATE "C" NOT NULL,
+    reason        text             NOT NULL,
+    campaigns     bigint, -- to catch up when its tables were made, with so many events
+    events        bigint,
+    active_at     timestamptz,
+    copied_to     text COLLATE "C" NOT NULL DEFAULT '', -- the last campaign of the ranges that have been taken
+    refusal       text, -- why it was not swapped when it was tried last
+    refused_at    timestamptz,
+    started_at    timestamptz      NOT NULL DEFAULT clock_timestamp()
+);
+
+-- Campaigns after first, up to last, whose events a rebuild has copied up to their checkpoints. What was not copied, or has moved since, catches up on its own.
+CREATE TABLE tidemark.rebuild_ranges (
+    projection text COLLATE "C" NOT NULL,
+    first      text COLLATE "C" NOT NULL,
+    last       text COLLATE "C" NOT NULL,
+    campaigns  bigint           NOT NULL,
+    events     bigint           NOT NULL,
+    PRIMARY KEY (projection, last)
+);
+
+-- One row for each pair of a campaign and a projection that is behind its group; next_seq is the event it stands before. 'failed' is retried at
+-- next_attempt_at, 'dead' waits for an operator ('infinity') or a second chance, 'rebuilding' is on its way. With reset the rows that the campaign has in
+-- the projection's tables are deleted before the next event is applied. What names an error is about the event next_seq.
 CREATE TABLE tidemark.deferred (
-    campaign_id     text COLLATE "C" NOT NULL,
-    projection      text COLLATE "C" NOT NULL,
-    consumer_group  text COLLATE "C" NOT NULL,
-    next_seq        bigint           NOT NULL,
-    status          text COLLATE "C" NOT NULL CHECK (status IN ('failed', 'dead', 'rebuilding')),
-    attempt_count   integer          NOT NULL,
-    next_attempt_at timestamptz      NOT NULL,
-    error_class     text,
-    error_message   text,
-    error_stack     text,
-    first_failed_at timestamptz,
-    last_failed_at  timestamptz,
+    campaign_id        text COLLATE "C" NOT NULL,
+    projection         text COLLATE "C" NOT NULL,
+    consumer_group     text COLLATE "C" NOT NULL,
+    next_seq           bigint           NOT NULL,
+    status             text COLLATE "C" NOT NULL CHECK (status IN ('failed', 'dead', 'rebuilding')),
+    attempt_count      integer          NOT NULL DEFAULT 0,
+    next_attempt_at    timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    reset              boolean          NOT NULL DEFAULT false,
+    second_chances     integer          NOT NULL DEFAULT 0,
+    projection_version integer,
+    event_id           uuid,
+    event_type         text COLLATE "C",
+    error_class        text COLLATE "C",
+    error_code         text COLLATE "C",
+    error_message      text,
+    error_stack        text,
+    fingerprint        text COLLATE "C",
+    worker             text COLLATE "C",
+    first_failed_at    timestamptz,
+    last_failed_at     timestamptz,
     PRIMARY KEY (campaign_id, projection)
 );
 
-CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at) WHERE status IN ('failed', 'rebuilding');
+CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at) WHERE next_attempt_at < 'infinity';
+
+-- The order in which operators see and requeue what failed. Pairs that are being rebuilt are not in it: filing and moving them costs nothing here.
+CREATE INDEX deferred_failures_idx ON tidemark.deferred (status, next_attempt_at, next_seq, campaign_id, projection) WHERE status IN ('failed', 'dead');
 
 -- claim_deferred leases campaigns that have a pair whose retry is due, for projections the caller knows: of each projection the oldest p_limit are looked at, so
--- that none keeps the others waiting. next_due is when the earliest of those not held is due.
+-- that none keeps the others waiting. What is paused is passed by. next_due is when the earliest of those not held is due.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projections text[], p_limit integer, p_ttl interval,
-        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_due timestamptz)
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_due timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
@@ -44,16 +93,20 @@ DECLARE
     new_ids text[];
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    campaign_ids := '{}'; generations := '{}'; checkpoints := '{}';
+    campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}';
+    IF EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > at) THEN
+        RETURN;
+    END IF;
 
     SELECT min(d.next_attempt_at), coalesce(array_agg(d.campaign_id) FILTER (WHERE d.next_attempt_at <= at), '{}') INTO next_due, due_ids
     FROM (
         SELECT d.campaign_id, d.next_attempt_at
         FROM unnest(p_projections) AS known (projection)
-        CROSS JOIN LATERAL (SELECT FROM tidemark.projections p WHERE p.name = known.projection AND p.state = 'active' OFFSET 0) p
+        CROSS JOIN LATERAL (SELECT FROM tidemark.projections p WHERE p.name = known.projection AND p.state = 'active'
+            AND NOT EXISTS (SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p_group AND x.name = p.name AND x.expires_at > at) OFFSET 0) p
         CROSS JOIN LATERAL (
             SELECT d.campaign_id, d.next_attempt_at FROM tidemark.deferred d
-            WHERE d.consumer_group = p_group AND d.projection = known.projection AND d.status IN ('failed', 'rebuilding')
+            WHERE d.consumer_group = p_group AND d.projection = known.projection AND d.next_attempt_at < 'infinity'
                 AND NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = d.campaign_id AND l.expires_at > at OFFSET 0)
             ORDER BY d.consumer_group, d.projection, d.next_attempt_at
             LIMIT p_limit
@@ -68,8 +121,7 @@ BEGIN
         LEFT JOIN LATERAL (
             SELECT true AS known FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
         ) l ON true;
-        SELECT coalesce(array_agg(a.campaign_id), '{}'), coalesce(array_agg(a.generation), '{}'), coalesce(array_agg(a.checkpoint), '{}')
-        INTO campaign_ids, generations, checkpoints
+        SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids INTO campaign_ids, generations, checkpoints, crashed_ids
         FROM tidemark.acquire_leases(p_group, p_owner, idle_ids, new_ids, p_ttl) AS a;
     END IF;
 END
@@ -79,4 +131,6 @@ $$;
 -- +goose Down
 DROP FUNCTION tidemark.claim_deferred;
 DROP TABLE tidemark.deferred;
+DROP TABLE tidemark.rebuild_ranges;
+DROP TABLE tidemark.rebuilds;
 DROP TABLE tidemark.projections;

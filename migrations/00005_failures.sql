@@ -1,0 +1,60 @@
+-- +goose Up
+-- What happened to deferred pairs, and what operators did: every attempt that failed, every decision. Rows are only inserted, and pruned by age.
+CREATE TABLE tidemark.failure_log (
+    id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at                 timestamptz NOT NULL DEFAULT clock_timestamp(),
+    act                text COLLATE "C" NOT NULL CHECK (act IN ('failed', 'dead', 'skipped', 'crashed', 'recovered', 'second_chance',
+        'requeued', 'retried', 'resolved', 'replayed', 'backfilled', 'repaired', 'paused', 'resumed', 'removed',
+        'rebuild_began', 'rebuilt', 'rebuild_aborted', 'rolled_back')),
+    consumer_group     text COLLATE "C" NOT NULL,
+    projection         text COLLATE "C",
+    projection_version integer,
+    campaign_id        text COLLATE "C",
+    seq                bigint,
+    event_id           uuid,
+    event_type         text COLLATE "C",
+    attempt            integer,
+    error_class        text COLLATE "C",
+    error_code         text COLLATE "C",
+    error_message      text,
+    error_stack        text,
+    fingerprint        text COLLATE "C",
+    worker             text COLLATE "C", -- that failed
+    actor              text COLLATE "C", -- who acted
+    reason             text
+);
+
+CREATE INDEX failure_log_pair_idx ON tidemark.failure_log (campaign_id, projection, id);
+CREATE INDEX failure_log_at_idx ON tidemark.failure_log (at);
+CREATE INDEX failure_log_passed_idx ON tidemark.failure_log (projection) WHERE act IN ('skipped', 'resolved', 'replayed');
+
+-- What operators have stopped, until it is resumed or expires.
+CREATE TABLE tidemark.pauses (
+    scope          text COLLATE "C" NOT NULL CHECK (scope IN ('group', 'projection', 'campaign')),
+    consumer_group text COLLATE "C" NOT NULL,
+    name           text COLLATE "C" NOT NULL, -- of the projection or the campaign; '' for the group
+    reason         text             NOT NULL,
+    actor          text COLLATE "C" NOT NULL,
+    paused_at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    expires_at     timestamptz      NOT NULL DEFAULT 'infinity',
+    PRIMARY KEY (scope, consumer_group, name)
+);
+
+-- Campaigns whose lease was left behind by a process that died, and what those who took over were at. A row goes when the campaign has got further.
+CREATE TABLE tidemark.crashes (
+    consumer_group text COLLATE "C" NOT NULL,
+    campaign_id    text COLLATE "C" NOT NULL,
+    checkpoint     bigint           NOT NULL,
+    owners         text[]           NOT NULL, -- the processes that died holding it there, none more than an hour after the one before
+    marks          jsonb            NOT NULL DEFAULT '{}', -- by owner: what it was trying, alone in its process. {}: the campaign; {"projection", "seq"}: an event for a projection
+    at             timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (consumer_group, campaign_id)
+);
+
+-- Suspects. Every claim looks whether there are any.
+CREATE INDEX crashes_suspect_idx ON tidemark.crashes (consumer_group) WHERE cardinality(owners) > 0;
+
+-- +goose Down
+DROP TABLE tidemark.crashes;
+DROP TABLE tidemark.pauses;
+DROP TABLE tidemark.failure_log;

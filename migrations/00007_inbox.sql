@@ -1,0 +1,16 @@
+-- +goose Up
+-- What consumers have processed: pkg/inbox writes a row in the transaction that has the effects of an event. A row that has expired counts as absent, and is pruned. Rows are
+-- never updated while they count, so nothing but inserts and the deletes of pruning touches the table.
+CREATE TABLE tidemark.inbox (
+    consumer   text COLLATE "C" NOT NULL,
+    event_id   uuid             NOT NULL,
+    expires_at timestamptz      NOT NULL,
+    PRIMARY KEY (consumer, event_id)
+) WITH (
+    autovacuum_vacuum_cost_delay = 0
+);
+
+CREATE INDEX inbox_expires_idx ON tidemark.inbox (expires_at);
+
+-- +goose Down
+DROP TABLE tidemark.inbox;

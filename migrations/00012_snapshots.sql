@@ -1,0 +1,20 @@
+-- +goose Up
+-- What a projection's tables held of a campaign after an event, so that looking back on a long campaign need not begin at its first event. They can be made again, and go when the
+-- projection's rows are made from scratch.
+CREATE TABLE tidemark.snapshots (
+    campaign_id text COLLATE "C" NOT NULL,
+    projection  text COLLATE "C" NOT NULL,
+    version     integer          NOT NULL, -- of the projection
+    seq         bigint           NOT NULL,
+    shape       text COLLATE "C" NOT NULL, -- a digest of the statements that make the projection's tables
+    skipped     integer          NOT NULL, -- how many events up to seq had been skipped
+    table_names text[]           NOT NULL, -- in the order of their creation
+    rows        jsonb            NOT NULL, -- of each table a list of its rows, each as the text of a composite value
+    made_at     timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (campaign_id, projection, version, seq)
+);
+
+CREATE INDEX snapshots_projection_idx ON tidemark.snapshots (projection);
+
+-- +goose Down
+DROP TABLE tidemark.snapshots;
