@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 )
 
 // ErrUnknownVersion is matched by every [UnknownVersionError].
@@ -109,6 +108,6 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 		return e, fmt.Errorf("event %d of campaign %s: %w", e.Seq, shortened(e.CampaignID), err)
 	}
 	e.Type, e.Version, e.Payload = t.name, t.version, payload
-	e.decoded = new(atomic.Value)
+	e.decoded = new(decoded)
 	return e, nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -112,7 +111,7 @@ func TestCurrent(t *testing.T) {
 
 	t.Run("forgets what was decoded from the older payload", func(t *testing.T) {
 		t.Parallel()
-		old := Event{Type: "character_created", Version: 2, Payload: []byte(`{"hit_points":5}`), decoded: new(atomic.Value)}
+		old := Event{Type: "character_created", Version: 2, Payload: []byte(`{"hit_points":5}`), decoded: new(decoded)}
 		type payload struct {
 			Stats struct {
 				HitPoints int `json:"hit_points"`

@@ -39,7 +39,7 @@ func oneEach(campaigns ...string) []journal.Batch {
 // eventually polls until done answers true.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for !done() {
 		select {
@@ -102,7 +102,7 @@ func TestACallForTenThousandCampaignsTakesFewLocks(t *testing.T) {
 	if _, err := journal.AppendAll(t.Context(), tx, oneEach(campaigns...)...); err != nil {
 		t.Fatal(err)
 	}
-	if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()"); n > 100 {
+	if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()"); n > 200 { // 64 buckets of types, and of campaigns
 		t.Errorf("it holds %d locks", n)
 	}
 
@@ -130,8 +130,8 @@ func TestManyCallsInOneTransactionTakeFewLocks(t *testing.T) {
 				return err
 			}
 		}
-		if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"); n != 3 {
-			t.Errorf("it holds %d advisory locks, want 3: the campaign's, its bucket's and the floor", n)
+		if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"); n != 4 {
+			t.Errorf("it holds %d advisory locks, want 4: the campaign's, its bucket's, the type's and the floor", n)
 		}
 		return nil
 	})
@@ -151,7 +151,7 @@ func TestAppendsToDifferentCampaignsDoNotWaitForEachOther(t *testing.T) {
 	if _, err := journal.Append(t.Context(), tx, "held", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for i := range 100 { // more than there are buckets
 		if err := appendAll(ctx, pool, oneEach(fmt.Sprint("a", i), fmt.Sprint("b", i))...); err != nil {

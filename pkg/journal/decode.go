@@ -1,31 +1,48 @@
 package journal
 
 import (
-	"encoding/json"
-	"fmt"
+	"sync"
+
+	"github.com/tidemark-go/tidemark/internal/fastjson"
 )
 
 // Decode decodes an event's payload. Copies of an event that was read from the journal share the result for the last T asked for:
-// several projections that decode the same type pay once, and must not change what they get.
+// several projections that decode the same type pay once, and must not change what they get. A payload that does not fit is a [DecodeError].
 func Decode[T any](e Event) (T, error) {
-	if e.decoded != nil {
-		if box, ok := e.decoded.Load().(decoded); ok {
-			if v, ok := box.value.(T); ok {
-				return v, nil
-			}
-		}
+	if v, ok := e.decoded.get().(*T); ok {
+		return *v, nil
 	}
-	var v T
+	v := new(T)
 	if len(e.Payload) > 0 {
-		if err := json.Unmarshal(e.Payload, &v); err != nil {
-			return v, fmt.Errorf("decode payload of %s: %w", e.Type, err)
+		var err error
+		if v, err = fastjson.New[T](e.Payload); err != nil {
+			return *v, &DecodeError{Type: e.Type, Err: err}
 		}
 	}
-	if e.decoded != nil {
-		e.decoded.Store(decoded{v})
-	}
-	return v, nil
+	e.decoded.set(v)
+	return *v, nil
 }
 
-// decoded gives atomic.Value the one concrete type it wants.
-type decoded struct{ value any }
+// decoded holds a pointer to a decoded payload. A nil one holds nothing.
+type decoded struct {
+	mu    sync.Mutex
+	value any
+}
+
+func (d *decoded) get() any {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.value
+}
+
+func (d *decoded) set(value any) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.value = value
+}

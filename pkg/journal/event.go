@@ -2,7 +2,6 @@ package journal
 
 import (
 	"encoding/json"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,7 +41,7 @@ type Event struct {
 	Position   int64     // its place in the whole journal; grows, may have gaps
 	RecordedAt time.Time // when it was appended, by the database's clock
 
-	decoded *atomic.Value // the payload decoded once, shared by all copies of the event
+	decoded *decoded // the payload decoded once, shared by all copies of the event
 }
 
 // Appended says where an event stands in the journal.

@@ -15,7 +15,7 @@ type Limits struct {
 	PayloadDepth    int // objects and arrays inside one another, in payload and metadata; default 128, at most 1000
 	MetadataBytes   int // length of the metadata, as given and as Postgres prints it; default 64 KiB, at most 64 MiB
 	Tags            int // tags of an event; default 64, at most 1024
-	TagBytes        int // length of a tag; default 256, at most 4096
+	TagBytes        int // length of a tag; default 256, at most 1024
 	CampaignIDBytes int // length of a campaign id; default 256, at most 1024
 	EventsPerCall   int // events in one call; default 10,000, at most 100,000
 	CallBytes       int // payloads and metadata of one call together; default 64 MiB, at most 128 MiB
@@ -40,7 +40,7 @@ func (l *Limits) ranges() [8]limitRange {
 		{"PayloadDepth", &l.PayloadDepth, 128, 1000},
 		{"MetadataBytes", &l.MetadataBytes, 64 * kib, 64 * mib},
 		{"Tags", &l.Tags, 64, 1024},
-		{"TagBytes", &l.TagBytes, 256, 4096},
+		{"TagBytes", &l.TagBytes, 256, 1024},
 		{"CampaignIDBytes", &l.CampaignIDBytes, 256, 1024},
 		{"EventsPerCall", &l.EventsPerCall, 10_000, 100_000},
 		{"CallBytes", &l.CallBytes, 64 * mib, 128 * mib},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -81,7 +82,7 @@ func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, 
 
 // Find returns the event of a campaign that has the id, or [ErrNotFound].
 func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Event, error) {
-	return one(ctx, db, fmt.Sprintf("event %s of campaign %q", id, campaignID), queryFind, campaignID, [16]byte(id))
+	return one(ctx, db, fmt.Sprintf("event %s of campaign %q", id, campaignID), queryFind, campaignID, id.String())
 }
 
 func one(ctx context.Context, db Querier, what, query string, args ...any) (Event, error) {
@@ -121,39 +122,119 @@ func collect(ctx context.Context, db Querier, query string, args ...any) ([]Even
 	if err != nil {
 		return nil, err
 	}
+	events, _, err := collectBytes(rows, 0, math.MaxInt64)
+	return events, err
+}
+
+// collectBytes reads rows of eventColumns until payload and metadata come to limit bytes, but not before the first event; what comes after is thrown away. expected is how
+// many events are likely.
+func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, size int64, err error) {
 	defer rows.Close()
-	var events []Event
-	r := newRowReader(rows, 1)
-	for rows.Next() {
-		e, err := r.event(rows.RawValues()[1:])
-		if err != nil {
-			return nil, err
-		}
-		e.CampaignID = string(rows.RawValues()[0])
-		events = append(events, e)
+	if err := rows.Err(); err != nil { // rows of a connection that broke have no description
+		return nil, 0, err
 	}
-	return events, rows.Err()
+	r := newRowReader(rows, 1)
+	campaign := ""
+	for rows.Next() {
+		if size >= limit {
+			continue
+		}
+		raw := rows.RawValues()
+		if string(raw[0]) != campaign { // often several come one after the other
+			campaign = string(raw[0])
+		}
+		e := Event{CampaignID: campaign}
+		if err := r.event(&e, raw[1:]); err != nil {
+			return nil, 0, err
+		}
+		if events == nil {
+			events = make([]Event, 0, max(expected, 1))
+		}
+		events = append(events, e)
+		size += int64(len(e.Payload) + len(e.Metadata))
+	}
+	return events, size, rows.Err()
 }
 
 // GroupRead says which events [ReadGroup] reads: of campaign i those with After[i] < seq <= Until[i].
 type GroupRead struct {
 	CampaignIDs  []string
 	After, Until []int64
-	Events       int   // stop after so many events
-	Bytes        int64 // stop after about so many bytes, but not before the first event
+
+	// Claimed reads instead, without a bound, what lies past the checkpoints of the campaigns that a lease.ClaimAhead before it on the connection has claimed. It is asked about
+	// them when answers come in.
+	Claimed func(i int) (campaignID string, after int64)
+
+	Events int   // stop after so many events
+	Bytes  int64 // stop after about so many bytes, but not before the first event
+	Small  bool  // what is beyond Bytes is sent as well, and thrown away here: quicker, if there is hardly ever anything
+}
+
+// ranges are the arguments that say which events are read.
+func (r GroupRead) ranges(more ...any) []any {
+	if r.Claimed != nil {
+		return append([]any{nil, nil, nil}, more...)
+	}
+	return append([]any{r.CampaignIDs, r.After, r.Until}, more...)
+}
+
+func (r GroupRead) campaign(i int) (id string, after int64) {
+	if r.Claimed != nil {
+		return r.Claimed(i)
+	}
+	return r.CampaignIDs[i], r.After[i]
+}
+
+// CountGroup queues, on batch, a look at which events [ReadGroup] would read, without reading them: visit gets the number of events of each campaign that has
+// any, in order, until there are as many as the limit allows. The limit on bytes does not count.
+func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
+	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
+		left := int64(read.Events)
+		var ord, head int64
+		_, err := pgx.ForEachRow(rows, []any{&ord, &head}, func() error {
+			// A campaign's events are numbered without gaps, and who sees one sees those before it.
+			_, after := read.campaign(int(ord) - 1)
+			if n := min(head-after, left); n > 0 {
+				left -= n
+				visit(int(ord)-1, int(n))
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It has to visit each event in the database, which CountGroup has not.
+func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
+	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
+		var ord, n, hash int64
+		_, err := pgx.ForEachRow(rows, []any{&ord, &n, &hash}, func() error {
+			visit(int(ord)-1, int(n), hash)
+			return nil
+		})
+		return err
+	})
 }
 
 // ReadGroup queues the read on batch. visit gets each event with the index of its campaign, campaign after campaign, in order of seq, and the memory
-// its payload and metadata take in the database.
-func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e Event, bytes int)) {
-	batch.Queue(queryReadGroup, read.CampaignIDs, read.After, read.Until, read.Events, read.Bytes).Query(func(rows pgx.Rows) error {
+// its payload and metadata take in the database. The event is the next one's after the call: visit copies what it keeps.
+func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
+	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
+	if read.Small {
+		query, args = queryReadSmall, args[:4]
+	}
+	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
 		defer rows.Close()
 		if err := rows.Err(); err != nil { // rows of a connection that broke have no description
 			return err
 		}
 		r := newRowReader(rows, 2)
-		previous, seq := 0, int64(0)
+		previous, id, seq, size := 0, "", int64(0), int64(0)
+		var e Event
 		for rows.Next() {
+			if size >= read.Bytes {
+				continue
+			}
 			raw := rows.RawValues()
 			ord, err := r.integer(raw, 0)
 			if err != nil {
@@ -163,18 +244,19 @@ func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e Even
 			if err != nil {
 				return err
 			}
-			e, err := r.event(raw[2:])
-			if err != nil {
+			campaign := int(ord) - 1
+			if campaign != previous || id == "" {
+				id, _ = read.campaign(campaign)
+			}
+			e = Event{CampaignID: id}
+			if err := r.event(&e, raw[2:]); err != nil {
 				return err
 			}
-			campaign := int(ord) - 1
 			if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
-				return fmt.Errorf("event %d of campaign %q came after event %d of campaign %q: the plan has changed the order",
-					e.Seq, read.CampaignIDs[campaign], seq, read.CampaignIDs[previous])
+				return fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the order", e.Seq, id, seq, previous)
 			}
-			previous, seq = campaign, e.Seq
-			e.CampaignID = read.CampaignIDs[campaign]
-			visit(campaign, e, int(bytes))
+			previous, seq, size = campaign, e.Seq, size+bytes
+			visit(campaign, &e, int(bytes))
 		}
 		return rows.Err()
 	})

@@ -2,11 +2,13 @@ package journal_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -112,7 +114,7 @@ func TestReadGroupReadsEachCampaignsPartWithinItsBounds(t *testing.T) {
 	mustAppend(t, pool, "c", noted(2)...)
 	read := func(r journal.GroupRead) (got []string) {
 		batch := &pgx.Batch{}
-		journal.ReadGroup(batch, r, func(campaign int, e journal.Event, bytes int) {
+		journal.ReadGroup(batch, r, func(campaign int, e *journal.Event, bytes int) {
 			if e.CampaignID != r.CampaignIDs[campaign] || (e.Type == "big") != (bytes > 2*kib) {
 				t.Errorf("event %+v of %d bytes was handed out as campaign %d", e, bytes, campaign)
 			}
@@ -137,8 +139,67 @@ func TestReadGroupReadsEachCampaignsPartWithinItsBounds(t *testing.T) {
 		"a campaign twice":        {journal.GroupRead{CampaignIDs: []string{"c", "c"}, After: []int64{1, 0}, Until: []int64{all, 1}, Events: 100, Bytes: all}, []string{"c2", "c1"}},
 		"a place beyond the head": {journal.GroupRead{CampaignIDs: []string{"c"}, After: []int64{9}, Until: []int64{5}, Events: 100, Bytes: all}, nil},
 	} {
-		if got := read(test.read); !slices.Equal(got, test.want) {
-			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		for _, test.read.Small = range []bool{false, true} {
+			if got := read(test.read); !slices.Equal(got, test.want) {
+				t.Errorf("%s, small %v: got %v, want %v", name, test.read.Small, got, test.want)
+			}
+		}
+	}
+}
+
+func TestReadGroupReadsWhatGetReads(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	mustAppend(t, pool, "c", journal.Event{Type: "bare"}, journal.Event{
+		Type: "full", Version: 3, Intent: journal.AuditOnly, AggregateType: "seat", AggregateID: "7", Actor: "ann", Tags: []string{"a", "b"},
+		Payload: []byte(`{"n": 1}`), Metadata: []byte(`{"m": 2}`), OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
+	})
+	for _, small := range []bool{false, true} {
+		batch, n := &pgx.Batch{}, 0
+		journal.ReadGroup(batch, journal.GroupRead{CampaignIDs: []string{"c"}, After: []int64{0}, Until: []int64{9}, Events: 9, Bytes: 1 << 20, Small: small}, func(_ int, e *journal.Event, _ int) {
+			n++
+			want, err := journal.Get(t.Context(), pool, "c", e.Seq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := marshal(t, *e), marshal(t, want); got != want {
+				t.Errorf("small %v: got %s, want %s", small, got, want)
+			}
+		})
+		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil || n != 2 {
+			t.Errorf("small %v: read %d events, %v", small, n, err)
+		}
+	}
+}
+
+func marshal(t *testing.T, e journal.Event) string {
+	t.Helper()
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestCountGroupCountsWhatReadGroupReads(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	mustAppend(t, pool, "a", noted(5)...)
+	mustAppend(t, pool, "b", noted(3)...)
+	campaigns := []string{"b", "nobody", "a", "b"}
+	for limit := 1; limit < 12; limit++ {
+		r := journal.GroupRead{CampaignIDs: campaigns, After: []int64{0, 0, 2, 1}, Until: []int64{9, 9, 4, 9}, Events: limit, Bytes: 1 << 20}
+		var read, counted [4]int
+		batch := &pgx.Batch{}
+		journal.ReadGroup(batch, r, func(campaign int, _ *journal.Event, _ int) { read[campaign]++ })
+		journal.CountGroup(batch, r, func(campaign, events int) { counted[campaign] += events })
+		var hashed [4]int
+		journal.HashGroup(batch, r, func(campaign, events int, _ int64) { hashed[campaign] += events })
+		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if read != counted || read != hashed {
+			t.Errorf("up to %d events: read %v, counted %v, hashed %v", limit, read, counted, hashed)
 		}
 	}
 }

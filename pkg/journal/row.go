@@ -3,7 +3,6 @@ package journal
 import (
 	"encoding/binary"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +20,7 @@ type rowReader struct {
 	skip   int // columns before seq
 	shared map[string]string
 	arena  []byte
-	boxes  []atomic.Value
+	boxes  []decoded
 }
 
 const (
@@ -43,8 +42,8 @@ func newRowReader(rows pgx.Rows, skip int) *rowReader {
 	return r
 }
 
-// event reads the columns from seq to recorded_at.
-func (r *rowReader) event(raw [][]byte) (e Event, err error) {
+// event reads the columns from seq to recorded_at into e, a zero event. NULL is a version of 1, the first of the intents, and a time that is the other.
+func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 	e.Type, e.Intent = r.share(raw[3]), Intent(r.share(raw[5]))
 	e.AggregateType, e.AggregateID, e.Actor = r.share(raw[6]), string(raw[7]), string(raw[8])
 	e.Payload, e.Metadata = r.keep(raw[10], r.skip+10), r.keep(raw[11], r.skip+11)
@@ -53,31 +52,42 @@ func (r *rowReader) event(raw [][]byte) (e Event, err error) {
 		at     int
 		target *int64
 	}{{0, &e.Seq}, {1, &e.Position}, {4, &version}} {
+		if raw[column.at] == nil {
+			continue
+		}
 		if *column.target, err = r.integer(raw, column.at); err != nil {
-			return e, err
+			return err
 		}
 	}
 	e.Version = int(version)
-	if e.ID, err = r.uuid(raw[2]); err != nil {
-		return e, err
+	if raw[4] == nil {
+		e.Version = 1
 	}
-	if e.OccurredAt, err = r.time(raw[12], r.skip+12); err != nil {
-		return e, err
+	if raw[5] == nil {
+		e.Intent = ProjectionAndReplay
+	}
+	if e.ID, err = r.uuid(raw[2]); err != nil {
+		return err
 	}
 	if e.RecordedAt, err = r.time(raw[13], r.skip+13); err != nil {
-		return e, err
+		return err
+	}
+	if e.OccurredAt = e.RecordedAt; raw[12] != nil {
+		if e.OccurredAt, err = r.time(raw[12], r.skip+12); err != nil {
+			return err
+		}
 	}
 	if raw[9] != nil {
 		f := r.fields[r.skip+9]
 		if err := r.types.Scan(f.DataTypeOID, f.Format, raw[9], &e.Tags); err != nil {
-			return e, fmt.Errorf("read tags of event %d: %w", e.Seq, err)
+			return fmt.Errorf("read tags of event %d: %w", e.Seq, err)
 		}
 	}
 	if len(r.boxes) == 0 {
-		r.boxes = make([]atomic.Value, boxCount)
+		r.boxes = make([]decoded, boxCount)
 	}
 	e.decoded, r.boxes = &r.boxes[0], r.boxes[1:]
-	return e, nil
+	return nil
 }
 
 // share returns the text of b, the same string each time.

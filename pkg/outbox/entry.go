@@ -5,18 +5,19 @@ import "time"
 // Status says how it stands with an entry.
 type Status string
 
-// The statuses. The first two are work items, which belong to a consumer group; the others are (campaign, projection) pairs that are
+// The statuses. The first three are work items, which belong to a consumer group; the others are (campaign, projection) pairs that are
 // behind their group.
 const (
 	Pending    Status = "pending"    // nobody holds the campaign
 	Processing Status = "processing" // a worker holds the campaign's lease
+	Paused     Status = "paused"     // the campaign or the whole group is paused; pairs of what is paused keep their statuses
 	Failed     Status = "failed"     // the projection could not apply the event; a retry is due at NextAttemptAt
 	Dead       Status = "dead"       // as Failed, but it waits for an operator
 	Rebuilding Status = "rebuilding" // the projection is catching up with the campaign
 )
 
 // Statuses answers all statuses, in the order in which work goes through them.
-func Statuses() []Status { return []Status{Pending, Processing, Failed, Dead, Rebuilding} }
+func Statuses() []Status { return []Status{Pending, Processing, Paused, Failed, Dead, Rebuilding} }
 
 // Entry is something that remains to be done: a work item, or a (campaign, projection) pair that is behind.
 type Entry struct {

@@ -34,6 +34,9 @@ func Register(ctx context.Context, db DB, group string) error {
 	if _, err := db.Exec(ctx, queryRegister, group); err != nil {
 		return fmt.Errorf("register consumer group %q: %w", group, err)
 	}
+	if _, err := db.Exec(ctx, queryLeaveInline, group); err != nil {
+		return fmt.Errorf("register consumer group %q: %w", group, err)
+	}
 	var state string
 	if err := db.QueryRow(ctx, queryState, group).Scan(&state); err != nil {
 		return fmt.Errorf("register consumer group %q: %w", group, err)
@@ -55,6 +58,20 @@ func Register(ctx context.Context, db DB, group string) error {
 	}
 	if _, err := db.Exec(ctx, queryReady, group); err != nil {
 		return fmt.Errorf("register consumer group %q: %w", group, err)
+	}
+	return nil
+}
+
+// RegisterInline makes a consumer group known whose events are applied by the appends themselves: from now on appends give it no work items. Those it has
+// stay until they are applied. It must not run inside a transaction, and is as safe to repeat as [Register]. It waits until appends that may
+// have enqueued for the group have ended, so that after it the work items there are all there will be.
+func RegisterInline(ctx context.Context, db DB, group string) error {
+	_, err := db.Exec(ctx, queryRegisterInline, group)
+	if err == nil {
+		err = barrier(ctx, db) // also if it is inline already: who made it so may not have waited to the end
+	}
+	if err != nil {
+		return fmt.Errorf("register consumer group %q as inline: %w", group, err)
 	}
 	return nil
 }
@@ -85,4 +102,9 @@ func barrier(ctx context.Context, db DB) error {
 // Complete queues the deletion of campaigns' work items up to a seq each, which have been applied in the same transaction.
 func Complete(batch *pgx.Batch, group string, campaignIDs []string, upTo []int64) {
 	batch.Queue(queryComplete, group, campaignIDs, upTo)
+}
+
+// Enqueue queues a work item for each campaign's last event, unless it has one: so much is enough to bring the campaign to its head.
+func Enqueue(batch *pgx.Batch, group string, campaignIDs []string) {
+	batch.Queue(queryEnqueue, group, campaignIDs)
 }

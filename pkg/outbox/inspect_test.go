@@ -130,3 +130,52 @@ func inspectedDB(t *testing.T) *pgxpool.Pool {
 	}
 	return pool
 }
+
+func TestWhatIsPausedIsNotShownAsBeingProcessed(t *testing.T) {
+	t.Parallel()
+	const campaign = `INSERT INTO tidemark.leases VALUES ('g', 'b', 'paused', 1, 'infinity', 0)`
+	const projection = `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'g', 'p', '', '')`
+	const group = `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('group', 'g', '', '', '')`
+	for name, test := range map[string]struct {
+		paused string
+		counts [3]int64 // pending, processing, paused
+		oldest string
+		listed []string // the event types of entries that are paused
+	}{
+		"a campaign":      {campaign, [3]int64{0, 2, 2}, "c2", []string{"b1", "b2"}},
+		"a projection":    {projection, [3]int64{2, 2, 0}, "b1", nil},
+		"the whole group": {group, [3]int64{0, 2, 2}, "", []string{"b1", "b2"}},
+		"no longer":       {group + `; UPDATE tidemark.pauses SET expires_at = now()`, [3]int64{2, 2, 0}, "c2", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := inspectedDB(t)
+			if _, err := pool.Exec(t.Context(), test.paused); err != nil {
+				t.Fatal(err)
+			}
+			groups, err := outbox.Report(t.Context(), pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := groups[0]
+			oldest := ""
+			if g.Oldest != nil {
+				oldest = g.Oldest.EventType
+			}
+			if got := [3]int64{g.Pending, g.Processing, g.Paused}; got != test.counts || oldest != test.oldest {
+				t.Errorf("got counts %v and oldest %q, want %v and %q", got, oldest, test.counts, test.oldest)
+			}
+			entries, err := outbox.List(t.Context(), pool, outbox.Filter{Status: outbox.Paused})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var listed []string
+			for _, e := range entries {
+				listed = append(listed, e.EventType)
+			}
+			if !reflect.DeepEqual(listed, test.listed) {
+				t.Errorf("listed %q, want %q", listed, test.listed)
+			}
+		})
+	}
+}

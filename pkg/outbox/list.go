@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Filter chooses the entries of [List].
+// Filter chooses the entries of [List] and [Page].
 type Filter struct {
 	Status     Status // zero: any
 	CampaignID string // zero: any
@@ -18,7 +18,7 @@ type Filter struct {
 
 const defaultListLimit = 100
 
-// List answers entries, those that have waited longest first. It reads the whole outbox, or the campaign's part of it where the filter names one.
+// List answers entries, those that have waited longest first. It reads the whole outbox, or the campaign's part of it where the filter names one; [Page] reads some at a time.
 func List(ctx context.Context, db journal.Querier, filter Filter) ([]Entry, error) {
 	if filter.Limit == 0 {
 		filter.Limit = defaultListLimit

@@ -1,51 +1,49 @@
 package outbox
 
 // The queries by which operators look at the work. They take no locks, and each is one statement, so that its figures are of one moment. They also read
-// tidemark.deferred and tidemark.projections, which pkg/projector writes.
+// tidemark.deferred, tidemark.projections, tidemark.leases and tidemark.pauses, which other packages write.
 const (
-	// queryReport scans the outbox twice, for the counts and for the oldest entry (a sort that keeps one row), and probes leases.
+	// queryReport counts up to $1 work items of each group and $3 pairs, and beyond that reads $2 pages (migrations/00009_status.sql), and looks at the thousand failed pairs that are due first.
 	queryReport = `
-		SELECT g.name, now(), coalesce(items.pending, 0), coalesce(items.processing, 0), coalesce(pairs.failed, 0), coalesce(pairs.dead, 0),
-			coalesce(pairs.rebuilding, 0), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''), coalesce(oldest.seq, 0), coalesce(oldest.event_type, ''),
+		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(pairs.failed, 0), coalesce(pairs.dead, 0), coalesce(pairs.rebuilding, 0),
+			q.estimated OR coalesce(pairs.estimated, false), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''), coalesce(oldest.seq, 0), coalesce(oldest.event_type, ''),
 			coalesce(oldest.status, ''), coalesce(oldest.projection, ''), coalesce(oldest.since, now()), coalesce(oldest.attempt_count, 0),
 			coalesce(oldest.next_attempt_at, '0001-01-01 00:00Z'), coalesce(oldest.error, '')
-		FROM tidemark.consumer_groups g
+		FROM tidemark.queue_report($1, $2) q
 		LEFT JOIN (
-			SELECT o.consumer_group, count(*) FILTER (WHERE l.expires_at > now()) AS processing,
-				count(*) FILTER (WHERE l.expires_at IS NULL OR l.expires_at <= now()) AS pending
-			FROM tidemark.outbox o LEFT JOIN tidemark.leases l USING (consumer_group, campaign_id)
-			GROUP BY o.consumer_group
-		) items ON items.consumer_group = g.name
-		LEFT JOIN (
-			SELECT d.consumer_group, count(*) FILTER (WHERE d.status = 'failed') AS failed, count(*) FILTER (WHERE d.status = 'dead') AS dead,
-				count(*) FILTER (WHERE d.status = 'rebuilding') AS rebuilding
-			FROM tidemark.deferred d
+			SELECT d.consumer_group, sum(d.pairs) FILTER (WHERE d.status = 'failed')::bigint AS failed, sum(d.pairs) FILTER (WHERE d.status = 'dead')::bigint AS dead,
+				sum(d.pairs) FILTER (WHERE d.status = 'rebuilding')::bigint AS rebuilding, bool_or(d.estimated) AS estimated
+			FROM tidemark.deferred_report($3, $2) d
 			GROUP BY d.consumer_group
-		) pairs ON pairs.consumer_group = g.name
+		) pairs ON pairs.consumer_group = q.consumer_group
 		LEFT JOIN LATERAL (
 			SELECT * FROM (
-				(SELECT o.campaign_id, o.seq, o.event_type, 'pending' AS status, '' AS projection, o.enqueued_at AS since, 0 AS attempt_count,
-					NULL::timestamptz AS next_attempt_at, '' AS error
-				FROM tidemark.outbox o LEFT JOIN tidemark.leases l USING (consumer_group, campaign_id)
-				WHERE o.consumer_group = g.name AND (l.expires_at IS NULL OR l.expires_at <= now())
-				ORDER BY o.enqueued_at, o.campaign_id, o.seq LIMIT 1)
+				SELECT q.campaign_id, q.seq, q.event_type, 'pending' AS status, '' AS projection, q.since, 0 AS attempt_count, NULL::timestamptz AS next_attempt_at, '' AS error
+				WHERE q.campaign_id IS NOT NULL
 				UNION ALL
 				(SELECT d.campaign_id, d.next_seq, j.event_type, 'failed', d.projection, j.recorded_at, d.attempt_count, d.next_attempt_at, d.error_message
-				FROM tidemark.deferred d JOIN tidemark.journal j ON j.campaign_id = d.campaign_id AND j.seq = d.next_seq
-				WHERE d.consumer_group = g.name AND d.status = 'failed' AND d.next_attempt_at <= now()
+				FROM (
+					SELECT * FROM tidemark.deferred d WHERE d.status = 'failed' AND d.next_attempt_at <= now() ORDER BY d.status, d.next_attempt_at LIMIT 1000
+				) d
+				CROSS JOIN LATERAL (SELECT j.event_type, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = d.campaign_id AND j.seq = d.next_seq OFFSET 0) j
+				WHERE d.consumer_group = q.consumer_group AND NOT EXISTS (
+					SELECT FROM tidemark.pauses p WHERE p.consumer_group = q.consumer_group AND p.expires_at > now() AND (p.scope = 'group' OR p.scope = 'projection' AND p.name = d.projection))
 				ORDER BY j.recorded_at, d.campaign_id, d.projection LIMIT 1)
 			) e ORDER BY e.since, e.campaign_id, e.projection LIMIT 1
 		) oldest ON true
-		ORDER BY g.name`
+		ORDER BY q.consumer_group`
 
 	// queryList scans the outbox and keeps the $3 rows that have waited longest; with a campaign, it reads that campaign's range of each group. A pair that has
 	// caught up but is still filed has no next event.
 	queryList = `
 		SELECT e.consumer_group, e.campaign_id, e.seq, e.event_type, e.status, e.projection, e.since, e.attempt_count, e.next_attempt_at, e.error
 		FROM (
-			SELECT o.consumer_group, o.campaign_id, o.seq, o.event_type, CASE WHEN l.expires_at > now() THEN 'processing' ELSE 'pending' END AS status,
+			SELECT o.consumer_group, o.campaign_id, o.seq, o.event_type, CASE WHEN l.expires_at > now() AND l.owner <> 'paused' THEN 'processing' WHEN l.expires_at > now() OR g.paused THEN 'paused' ELSE 'pending' END AS status,
 				'' AS projection, o.enqueued_at AS since, 0 AS attempt_count, timestamptz '0001-01-01 00:00Z' AS next_attempt_at, '' AS error
-			FROM tidemark.consumer_groups g
+			FROM (
+				SELECT g.name, EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = g.name AND p.expires_at > now()) AS paused
+				FROM tidemark.consumer_groups g
+			) g
 			JOIN tidemark.outbox o ON o.consumer_group = g.name
 			LEFT JOIN tidemark.leases l ON l.consumer_group = o.consumer_group AND l.campaign_id = o.campaign_id
 			UNION ALL
@@ -58,35 +56,19 @@ const (
 		ORDER BY e.since, e.consumer_group, e.campaign_id, e.seq, e.projection
 		LIMIT $3`
 
-	// queryLag reads the outbox's primary key once, for the campaigns that are behind; for each of them, and for each deferred pair, it probes the journal
-	// for the head and for the next event.
+	// queryLag counts as queryReport does. A projection is behind by what its group is and what its own pairs add.
 	queryLag = `
-		WITH places AS (
-			SELECT o.consumer_group, '' AS projection, o.campaign_id, coalesce(l.checkpoint, 0) AS applied
-			FROM (SELECT DISTINCT consumer_group, campaign_id FROM tidemark.outbox) o
-			LEFT JOIN tidemark.leases l USING (consumer_group, campaign_id)
-			UNION ALL
-			SELECT d.consumer_group, d.projection, d.campaign_id, d.next_seq - 1 FROM tidemark.deferred d
-		), behind AS MATERIALIZED (
-			SELECT p.consumer_group, p.projection, p.campaign_id, head.seq - p.applied AS events, next.recorded_at AS since
-			FROM places p
-			CROSS JOIN LATERAL (SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p.campaign_id ORDER BY j.seq DESC LIMIT 1) head
-			LEFT JOIN LATERAL (SELECT j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = p.campaign_id AND j.seq = p.applied + 1) next ON true
-			WHERE head.seq > p.applied
-		), subjects AS (
-			SELECT g.name AS consumer_group, '' AS projection FROM tidemark.consumer_groups g
-			UNION ALL
-			SELECT p.consumer_group, p.name FROM tidemark.projections p
+		WITH parts AS MATERIALIZED (SELECT * FROM tidemark.lag_report($1, $2)), subjects AS (
+			SELECT p.consumer_group, p.projection FROM parts p
+			UNION
+			SELECT r.consumer_group, r.name FROM tidemark.projections r
 		)
-		SELECT s.consumer_group, s.projection, coalesce(sum(b.events), 0)::bigint, count(b.campaign_id),
-			coalesce(extract(epoch FROM now() - min(b.since)), 0)::float8
-		FROM subjects s
-		LEFT JOIN behind b ON b.consumer_group = s.consumer_group AND (
-			b.projection = s.projection
-			OR b.projection = '' AND NOT EXISTS (
-				SELECT FROM tidemark.deferred d WHERE d.campaign_id = b.campaign_id AND d.projection = s.projection
-			)
-		)
+		SELECT s.consumer_group, s.projection, coalesce(sum(p.events), 0)::bigint, coalesce(sum(p.campaigns), 0)::bigint,
+			coalesce(extract(epoch FROM now() - min(p.since)), 0)::float8, coalesce(bool_or(p.estimated), false)
+		FROM subjects s LEFT JOIN parts p ON p.consumer_group = s.consumer_group AND p.projection IN ('', s.projection)
 		GROUP BY s.consumer_group, s.projection
 		ORDER BY s.consumer_group, s.projection`
+
+	// queryGroups reads a table of one row a group.
+	queryGroups = `SELECT name, state, registered_at FROM tidemark.consumer_groups ORDER BY name`
 )

@@ -10,26 +10,39 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
+const (
+	exactRows   = 10_000 // work items counted one by one
+	exactPairs  = 5000   // deferred pairs
+	samplePages = 12     // read where there are more
+)
+
 // GroupReport says what remains to be done for one consumer group.
 type GroupReport struct {
 	Group      string
 	Pending    int64 // work items
 	Processing int64 // work items
+	Paused     int64 // work items
 	Failed     int64 // pairs
 	Dead       int64 // pairs
 	Rebuilding int64 // pairs
 
-	// Oldest is the entry that has waited longest among those a worker could take now: pending work items, and failed pairs whose retry is due.
+	// Oldest is the entry that has waited longest among those a worker could take now: pending work items, and failed pairs whose retry is due, of projections that are not paused.
 	// Nil if there is none.
 	Oldest *Entry
+
+	// Estimated says that there is too much to count: the counts are near, and Oldest is the oldest entry of those that were looked at.
+	Estimated bool
 
 	// At is the database's time of the report; Oldest has waited At.Sub(Oldest.Since).
 	At time.Time
 }
 
-// Report answers how it stands with each consumer group, in the order of their names. It reads the whole outbox once.
+// Report answers how it stands with each consumer group, in the order of their names, at one moment.
+//
+// Up to 10,000 work items of a group are counted, and 5,000 pairs, each projection its part of them. Where there are more, some pages of their tables are read, which stand for the rest: so a report on ten
+// million entries takes no longer than one on ten thousand. Of failed pairs, Oldest knows the thousand that are due first.
 func Report(ctx context.Context, db journal.Querier) ([]GroupReport, error) {
-	rows, err := db.Query(ctx, queryReport)
+	rows, err := db.Query(ctx, queryReport, exactRows, samplePages, exactPairs)
 	if err != nil {
 		return nil, fmt.Errorf("report on the outbox: %w", err)
 	}
@@ -46,7 +59,7 @@ func scanGroupReport(row pgx.CollectableRow) (GroupReport, error) {
 		oldest    Entry
 		hasOldest bool
 	)
-	err := row.Scan(&group.Group, &group.At, &group.Pending, &group.Processing, &group.Failed, &group.Dead, &group.Rebuilding, &hasOldest,
+	err := row.Scan(&group.Group, &group.At, &group.Pending, &group.Processing, &group.Paused, &group.Failed, &group.Dead, &group.Rebuilding, &group.Estimated, &hasOldest,
 		&oldest.CampaignID, &oldest.Seq, &oldest.EventType, &oldest.Status, &oldest.Projection, &oldest.Since, &oldest.Attempts, &oldest.NextAttemptAt, &oldest.Error)
 	if hasOldest {
 		oldest.Group = group.Group

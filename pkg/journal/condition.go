@@ -1,0 +1,156 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Condition lets an append through only if nothing has happened that the decision behind it did not know. [Decide] makes it along with the state that is decided by.
+type Condition struct {
+	FailIfMatch Query // the append fails if an event that this selects …
+	After       int64 // … has a position past this one, up to which all was read: that of the last event of [Read], or [Floor]. 0: if there is any
+
+	// seen are positions past After that the decision knows: events that were visible while an append with a lower position was still in flight. After stays below that one.
+	seen []int64
+}
+
+// AppendIf adds events to the campaigns that they name (Event.CampaignID), in the order given and in the caller's transaction, if the condition holds: all of them, or none with a
+// [*ConditionError]. It holds until the transaction ends: others that append what the condition's query selects, with conditions or without, wait until then.
+//
+// Repeating it with the same event ids is safe: events that are in the journal are answered with their places, whatever the condition says.
+//
+// Under REPEATABLE READ and SERIALIZABLE it fails with [ErrStaleSnapshot] when events may have been committed that the transaction's snapshot cannot show; make it the transaction's first statement there. Two
+// calls in one transaction may deadlock with another's two (SQLSTATE 40P01). Other errors are those of [Journal.Append], [*InvalidQueryError], and [*InvalidConditionError]; no events at all are an [InvalidEventError].
+func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
+	return j.appendIf(ctx, tx, queryAppendIf, events, condition)
+}
+
+// appendIf returns [ErrConditionFailed] itself if the query answers what stands in the way.
+func (j *Journal) appendIf(ctx context.Context, tx pgx.Tx, query string, events []Event, condition Condition) ([]Appended, error) {
+	doc, guard, err := j.encodeIf(events, condition)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, query, doc, guard, j.limits.standard())
+	if err != nil {
+		return nil, conditionError(err)
+	}
+	return conditionalPlaces(rows, len(events))
+}
+
+// appendIfAndCommit commits with the append, so that nobody waits for another round trip. A transaction with nothing in it is left open, for the caller to end.
+func (j *Journal) appendIfAndCommit(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) (places []Appended, err error) {
+	doc, guard, err := j.encodeIf(events, condition)
+	if err != nil {
+		return nil, err
+	}
+	var batch pgx.Batch
+	batch.Queue(queryAppendIf, doc, guard, j.limits.standard()).Query(func(rows pgx.Rows) (err error) {
+		places, err = conditionalPlaces(rows, len(events))
+		return err
+	})
+	batch.Queue(queryCommit)
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, err
+	}
+	return places, nil
+}
+
+func conditionalPlaces(rows pgx.Rows, expected int) ([]Appended, error) {
+	places := make([]Appended, 0, expected)
+	var place Appended
+	var id *[16]byte
+	var duplicate *bool
+	failed := false
+	_, err := pgx.ForEachRow(rows, []any{&place.CampaignID, &place.Seq, &place.Position, &id, &duplicate}, func() error {
+		if failed = id == nil; failed {
+			return nil
+		}
+		place.ID, place.Duplicate = *id, *duplicate
+		places = append(places, place)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, conditionError(err)
+	case failed:
+		return nil, ErrConditionFailed
+	}
+	return places, nil
+}
+
+// AppendIfSQL is [Journal.AppendIf] for applications on database/sql.
+func (j *Journal) AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Condition) ([]Appended, error) {
+	doc, guard, err := j.encodeIf(events, condition)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard, j.limits.standard())
+	if err != nil {
+		return nil, conditionError(err)
+	}
+	defer func() { _ = rows.Close() }()
+	places := make([]Appended, 0, len(events))
+	for rows.Next() {
+		var place Appended
+		if err := rows.Scan(&place.CampaignID, &place.Seq, &place.Position, &place.ID, &place.Duplicate); err != nil {
+			return nil, fmt.Errorf("append on a condition: %w", err)
+		}
+		places = append(places, place)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, conditionError(err)
+	}
+	return places, nil
+}
+
+// AppendIf is [Journal.AppendIf] without a catalogue, within the default limits.
+func AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
+	return standard().AppendIf(ctx, tx, events, condition)
+}
+
+// AppendIfSQL is [Journal.AppendIfSQL] without a catalogue, within the default limits.
+func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Condition) ([]Appended, error) {
+	return standard().AppendIfSQL(ctx, tx, events, condition)
+}
+
+// encodeIf checks the call and writes its two documents.
+func (j *Journal) encodeIf(events []Event, condition Condition) (doc, guard string, err error) {
+	if len(events) == 0 {
+		return "", "", &InvalidEventError{Index: -1, Field: "events", Reason: "are none: a condition alone decides nothing, append what was decided"}
+	}
+	if err := condition.FailIfMatch.check(); err != nil {
+		return "", "", err
+	}
+	var batches []Batch
+	for i := range events { // runs of one campaign, so that positions follow the order given
+		if last := len(batches) - 1; last >= 0 && batches[last].CampaignID == events[i].CampaignID {
+			batches[last].Events = events[i-len(batches[last].Events) : i+1]
+			continue
+		}
+		batches = append(batches, Batch{CampaignID: events[i].CampaignID, Events: events[i : i+1]})
+	}
+	doc, _, err = j.encodeAll(batches)
+	return doc, condition.encode(), err
+}
+
+func (c Condition) encode() string {
+	buf := appendQuery([]byte(`{"failIfEventsMatch":`), c.FailIfMatch)
+	buf = strconv.AppendInt(append(buf, `,"after":`...), c.After, 10)
+	for i, position := range c.seen {
+		if i == 0 {
+			buf = append(buf, `,"seen":[`...)
+		} else {
+			buf = append(buf, ',')
+		}
+		buf = strconv.AppendInt(buf, position, 10)
+	}
+	if len(c.seen) > 0 {
+		buf = append(buf, ']')
+	}
+	return string(append(buf, '}'))
+}

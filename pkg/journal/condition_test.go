@@ -1,0 +1,277 @@
+package journal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// tagged answers an event of a campaign.
+func tagged(campaign, eventType string, tags ...string) journal.Event {
+	return journal.Event{CampaignID: campaign, Type: eventType, Tags: tags}
+}
+
+// appendIf appends in a transaction of its own.
+func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event) (places []journal.Appended, err error) {
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+		places, err = journal.AppendIf(ctx, tx, events, condition)
+		return err
+	})
+	return places, err
+}
+
+// always is a condition that no event of these tests meets.
+func always() journal.Condition { return journal.Condition{FailIfMatch: journal.Types("never")} }
+
+// mustAppendIf appends under a condition that holds.
+func mustAppendIf(t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event) []journal.Appended {
+	t.Helper()
+	places, err := appendIf(t.Context(), pool, condition, events...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return places
+}
+
+// sqlState answers the SQLSTATE of an error, or "".
+func sqlState(err error) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code
+	}
+	return ""
+}
+
+func TestAConditionFailsWhenAnEventPastItMatches(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	places := mustAppendIf(t, pool, always(), tagged("a", "opened", "x", "y"), tagged("b", "opened", "x"), tagged("a", "closed", "y"), tagged("c", "noted"))
+	if len(places) != 4 || places[2].CampaignID != "a" || places[2].Seq != 2 || places[3].Position != places[0].Position+3 {
+		t.Fatalf("places %+v", places)
+	}
+	for name, c := range map[string]struct {
+		query    journal.Query
+		after    int // the place that the condition knows; -1: none
+		conflict int // the place that it fails for; -1: it holds
+		item     int
+	}{
+		"everything":                       {journal.Query{}, -1, 0, 0},
+		"everything, all known":            {journal.Query{}, 3, -1, 0},
+		"a type":                           {journal.Types("closed"), -1, 2, 0},
+		"a type without tags":              {journal.Types("noted"), 2, 3, 0},
+		"a type that is not there":         {journal.Types("lost"), -1, -1, 0},
+		"a type, known":                    {journal.Types("opened"), 1, -1, 0},
+		"a tag":                            {journal.Tagged([]string{"y"}), -1, 0, 0},
+		"a tag, past the first":            {journal.Tagged([]string{"y"}), 0, 2, 0},
+		"a tag, all known":                 {journal.Tagged([]string{"y"}), 2, -1, 0},
+		"a tag and a type":                 {journal.Tagged([]string{"y"}, "closed"), -1, 2, 0},
+		"a tag and another type":           {journal.Tagged([]string{"x"}, "closed"), -1, -1, 0},
+		"a tag and several types":          {journal.Tagged([]string{"y"}, "noted", "closed", "opened"), 0, 2, 0},
+		"two tags":                         {journal.Tagged([]string{"y", "x"}), -1, 0, 0},
+		"two tags, known":                  {journal.Tagged([]string{"x", "y"}), 0, -1, 0},
+		"two tags, one of them nowhere":    {journal.Tagged([]string{"x", "z"}), -1, -1, 0},
+		"the same tag twice":               {journal.Tagged([]string{"x", "x"}), -1, 0, 0},
+		"a second item":                    {journal.Types("lost").Or(journal.Tagged([]string{"y"}, "closed")), -1, 2, 1},
+		"the first of two items":           {journal.Types("noted").Or(journal.Types("opened")), -1, 0, 1},
+		"an item of nothing is everything": {journal.Query{Items: []journal.Item{{}}}, 2, 3, 0},
+	} {
+		condition := journal.Condition{FailIfMatch: c.query}
+		if c.after >= 0 {
+			condition.After = places[c.after].Position
+		}
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = journal.AppendIf(t.Context(), tx, []journal.Event{tagged("d", "new", "new")}, condition)
+		if rollback := tx.Rollback(t.Context()); rollback != nil {
+			t.Fatal(rollback)
+		}
+		var conflict *journal.ConditionError
+		switch {
+		case c.conflict < 0 && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.conflict < 0:
+		case !errors.As(err, &conflict) || !errors.Is(err, journal.ErrConditionFailed):
+			t.Errorf("%s: got %v", name, err)
+		default:
+			place := places[c.conflict]
+			eventType := []string{"opened", "opened", "closed", "noted"}[c.conflict]
+			if want := (journal.ConditionError{Position: place.Position, Campaign: place.CampaignID, Seq: place.Seq, Type: eventType, Item: c.item, After: condition.After}); *conflict != want {
+				t.Errorf("%s: got %+v, want %+v", name, *conflict, want)
+			}
+		}
+	}
+	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.journal"); n != 4 {
+		t.Errorf("%d events", n)
+	}
+}
+
+func TestAConditionalAppendIsRepeatedSafely(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	first, second := tagged("a", "opened", "x"), tagged("b", "opened", "x")
+	first.ID, second.ID = uuid.New(), uuid.New()
+	once := journal.Condition{FailIfMatch: journal.Tagged([]string{"x"})}
+	places := mustAppendIf(t, pool, once, first, second)
+	again := mustAppendIf(t, pool, once, first, second)
+	for i := range places {
+		places[i].Duplicate = true
+		if again[i] != places[i] {
+			t.Errorf("repeated: %+v, at first %+v", again[i], places[i])
+		}
+	}
+	third := tagged("c", "opened", "z")
+	third.ID = uuid.New()
+	if _, err := appendIf(t.Context(), pool, once, first, third); !errors.Is(err, journal.ErrPartlyAppended) {
+		t.Errorf("one campaign's event is there, the other's is new: %v", err)
+	}
+	first.Type = "closed"
+	if _, err := appendIf(t.Context(), pool, once, first, second); !errors.Is(err, journal.ErrEventIDReused) {
+		t.Errorf("another content: %v", err)
+	}
+	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.journal"); n != 2 {
+		t.Errorf("%d events", n)
+	}
+}
+
+func TestAppendIfSQLDoesWhatAppendIfDoes(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	db := stdlib.OpenDBFromPool(pool)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	once := journal.Condition{FailIfMatch: journal.Tagged([]string{"x"})}
+	for n := range 2 {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places, err := journal.AppendIfSQL(t.Context(), tx, []journal.Event{tagged("a", "opened", "x"), tagged("b", "opened", "x")}, once)
+		if n == 0 {
+			if err != nil || len(places) != 2 || places[1].CampaignID != "b" || places[1].ID == uuid.Nil {
+				t.Errorf("got %+v, %v", places, err)
+			}
+			err = tx.Commit()
+		} else {
+			var conflict *journal.ConditionError
+			if !errors.As(err, &conflict) || conflict.Campaign != "a" {
+				t.Errorf("got %v", err)
+			}
+			err = tx.Rollback()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatCannotBeMeantIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	e := tagged("a", "opened")
+	var invalid *journal.InvalidQueryError
+	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x", ""})}, e); !errors.As(err, &invalid) || invalid.Field != "tags" || invalid.Index != 1 {
+		t.Errorf("an empty tag: %v", err)
+	}
+	if _, err := appendIf(t.Context(), pool, always()); !errors.Is(err, journal.ErrInvalidEvent) {
+		t.Errorf("no events: %v", err)
+	}
+	if _, err := appendIf(t.Context(), pool, always(), tagged("", "opened")); !errors.Is(err, journal.ErrInvalidEvent) {
+		t.Errorf("no campaign: %v", err)
+	}
+	if _, err := journal.DecideAll(t.Context(), pool); err == nil {
+		t.Error("no models")
+	}
+	for _, condition := range []string{
+		`null`, `[]`, `{}`, `{"after": 1}`, `{"failIfEventsMatch": null}`, `{"failIfEventsMatch": {}}`, `{"failIfEventsMatch": {"items": {}}}`, `{"failIfEventsMatch": {"items": ["x"]}}`,
+		`{"failIfEventsMatch": {"items": [{"tag": ["x"]}]}}`, `{"failIfEventsMatch": {"items": [{"tags": "x"}]}}`, `{"failIfEventsMatch": {"items": [{"types": [1]}]}}`,
+		`{"failIfEventsMatch": {"items": [{"types": [""]}]}}`, `{"failIfEventsMatch": {"items": [[]]}}`, `{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": [""]}]}}`,
+		`{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": [1]}]}}`, `{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": ["x"], "more": 1}]}}`, `{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": ["x"]}], "more": 1}}`, `{"failIfEventsMatch": {"items": [], "more": 1}}`, `{"failIfEventsMatch": {"items": []}, "afther": 1}`,
+	} {
+		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if('[{"campaign_id": "a", "events": [{"type": "opened"}]}]', $1::jsonb)`, condition)
+		if sqlState(err) != "TM004" {
+			t.Errorf("%s: %v", condition, err)
+		}
+	}
+	for _, batches := range []string{`[]`, `{}`, `[{"campaign_id": "a", "events": []}]`, `[{"events": [{"type": "opened"}]}]`, `[{"campaign_id": "a", "events": [{"type": ""}]}]`} {
+		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if($1::jsonb, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`, batches)
+		if sqlState(err) != "TM004" {
+			t.Errorf("%s: %v", batches, err)
+		}
+	}
+}
+
+// What a position names that nobody has yet is not known: whoever gets it later would go unseen.
+func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	query := journal.Tagged([]string{"x"}, "opened")
+	var invalid *journal.InvalidConditionError
+	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: query, After: 1}, tagged("a", "opened", "x")); !errors.As(err, &invalid) || *invalid != (journal.InvalidConditionError{Known: 1}) {
+		t.Errorf("nothing has happened: %v", err)
+	}
+	last := mustAppendIf(t, pool, journal.Condition{FailIfMatch: query}, tagged("a", "opened", "x"))[0].Position
+	for _, q := range []journal.Query{query, journal.Types("opened"), {}} { // whatever way the query is looked up
+		for _, after := range []int64{last + 1, last + 1_000_000, math.MaxInt64, -1} {
+			_, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: q, After: after}, tagged("a", "opened", "x"))
+			if !errors.As(err, &invalid) || !errors.Is(err, journal.ErrInvalidCondition) || *invalid != (journal.InvalidConditionError{Known: after, Last: last}) {
+				t.Errorf("%+v after %d of %d: %v", q, after, last, err)
+			}
+		}
+		mustAppendIf(t, pool, journal.Condition{FailIfMatch: q, After: last}, tagged("b", "noted"))
+		last++
+	}
+	for _, condition := range []string{`{"failIfEventsMatch": {"items": []}, "after": 1000}`, `{"failIfEventsMatch": {"items": []}, "after": 1, "seen": [2, 1000, 3]}`} {
+		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if('[{"campaign_id": "a", "events": [{"type": "opened"}]}]', $1::jsonb)`, condition)
+		if sqlState(err) != "TM004" || !strings.Contains(err.Error(), "position 1000") {
+			t.Errorf("%s: %v", condition, err)
+		}
+	}
+	attempts := 0
+	_, err := journal.Retry{}.AppendIf(t.Context(), pool, nil, func(context.Context, journal.Querier) ([]journal.Event, journal.Condition, error) {
+		attempts++
+		return []journal.Event{tagged("a", "opened")}, journal.Condition{FailIfMatch: query, After: 1000}, nil
+	})
+	if !errors.Is(err, journal.ErrInvalidCondition) || attempts != 1 {
+		t.Errorf("%d attempts, %v", attempts, err)
+	}
+}
+
+// For other languages: the SQLSTATE and the detail of tidemark.append_if, as docs/conditions.md has them.
+func TestTheSQLFunctionNamesWhatStandsInTheWay(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	place := mustAppendIf(t, pool, always(), tagged("a", "opened", "x", "y"))[0]
+	for _, items := range []string{`[{"types": ["lost"]}, {"types": ["opened"], "tags": ["x"]}]`, `[{"tags": ["lost"], "types": ["opened"]}, {"tags": ["y"], "types": ["closed", "opened"]}]`} {
+		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if('[{"campaign_id": "b", "events": [{"type": "opened"}]}]', $1::jsonb)`, `{"failIfEventsMatch": {"items": `+items+`}}`)
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || pgErr.Code != "TM020" {
+			t.Fatalf("%s: %v", items, err)
+		}
+		var got map[string]any
+		if err := json.Unmarshal([]byte(pgErr.Detail), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{"position": float64(place.Position), "campaign": "a", "seq": 1.0, "type": "opened", "item": 1.0, "after": 0.0}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", items, got, want)
+		}
+	}
+}

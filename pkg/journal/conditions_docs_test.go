@@ -1,0 +1,54 @@
+package journal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+var errOverdrawn = errors.New("the wallet holds less")
+
+// foldFunds adds up what a wallet holds.
+func foldFunds(funds *int, e journal.Event) error {
+	moved, err := journal.Decode[struct{ Amount int }](e)
+	if e.Type == "funds_deposited" {
+		*funds += moved.Amount
+	} else {
+		*funds -= moved.Amount
+	}
+	return err
+}
+
+// withdraw is what docs/conditions.md shows.
+func withdraw(ctx context.Context, pool *pgxpool.Pool, amount int, payload json.RawMessage) error {
+	balance := journal.Tagged([]string{"wallet=7"}, "wallet_opened", "funds_deposited", "funds_withdrawn", "funds_transferred")
+	either := balance.Or(journal.Types("bank_holiday_declared"))
+	_ = either
+	_, err := journal.Retry{}.AppendIf(ctx, pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+		funds, condition, err := journal.Decide(ctx, db, balance, foldFunds)
+		if err != nil || funds < amount {
+			return nil, condition, errors.Join(err, errOverdrawn)
+		}
+		return []journal.Event{{CampaignID: "wallet-7", Type: "funds_withdrawn", Tags: []string{"wallet=7"}, Payload: payload}}, condition, nil
+	})
+	return err
+}
+
+func TestTheDecisionOfTheDocs(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	amount := json.RawMessage(`{"Amount": 3}`)
+	mustAppendIf(t, pool, always(), journal.Event{CampaignID: "wallet-7", Type: "funds_deposited", Tags: []string{"wallet=7"}, Payload: json.RawMessage(`{"Amount": 5}`)})
+	if err := withdraw(t.Context(), pool, 3, amount); err != nil {
+		t.Error(err)
+	}
+	if err := withdraw(t.Context(), pool, 3, amount); !errors.Is(err, errOverdrawn) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,148 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func count(n *int, _ journal.Event) error {
+	*n++
+	return nil
+}
+
+func TestModelsComposeIntoOneReadAndOneCondition(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	mustAppendIf(t, pool, always(), tagged("a", "opened", "x"), tagged("b", "opened", "y"), tagged("a", "closed", "x", "y"), tagged("c", "opened", "z"))
+	x, closed, none := journal.NewModel(journal.Tagged([]string{"x"}), count), journal.NewModel(journal.Types("closed"), count), journal.NewModel(journal.Types("lost"), count)
+	var condition journal.Condition
+	for range 2 { // a model starts afresh
+		var err error
+		if condition, err = journal.DecideAll(t.Context(), pool, x, closed, none); err != nil {
+			t.Fatal(err)
+		}
+		if x.State != 2 || closed.State != 1 || none.State != 0 {
+			t.Errorf("states %d, %d, %d", x.State, closed.State, none.State)
+		}
+	}
+	mustAppendIf(t, pool, condition, tagged("d", "opened", "z")) // concerns none of them
+	for _, e := range []journal.Event{tagged("d", "opened", "x"), tagged("d", "closed"), tagged("d", "lost")} {
+		tx := begin(t, pool)
+		if _, err := journal.Append(t.Context(), tx, "e", journal.Any, e); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := journal.AppendIf(t.Context(), tx, []journal.Event{tagged("d", "noted")}, condition); !errors.Is(err, journal.ErrConditionFailed) {
+			t.Errorf("after %s %v: %v", e.Type, e.Tags, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestADecisionReadsPageByPage(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for range 12 {
+		events := noted(100)
+		for i := range events {
+			events[i].Tags = []string{fmt.Sprint("n=", i%2)}
+		}
+		mustAppend(t, pool, "a", events...)
+	}
+	for query, want := range map[string]int{"n=0": 600, "n=2": 0} {
+		n, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{query}), count)
+		if err != nil || n != want || condition.After != 1200 {
+			t.Errorf("%s: %d events, after %d, %v", query, n, condition.After, err)
+		}
+	}
+	// Past the floor a decision takes in so many; the rest stand against it.
+	open := begin(t, pool)
+	if _, err := journal.Append(t.Context(), open, "slow", journal.Any, noted(1)...); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		events := noted(100)
+		for i := range events {
+			events[i].Tags = []string{"late"}
+		}
+		mustAppend(t, pool, "b", events...)
+	}
+	n, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"late"}), count)
+	if err != nil || n != 256 {
+		t.Fatalf("%d events, %v", n, err)
+	}
+	if _, err := appendIf(t.Context(), pool, condition, tagged("c", "noted")); !errors.Is(err, journal.ErrConditionFailed) {
+		t.Errorf("got %v", err)
+	}
+	if err := open.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRetriesDecideAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	attempts, ahead := 0, 1 // how often somebody gets ahead
+	decide := func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+		attempts++
+		tag := "x"
+		if attempts <= ahead {
+			tag = fmt.Sprint("x", attempts) // another query each time, whose locks nobody holds
+		}
+		n, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{tag}), count)
+		if attempts <= ahead {
+			mustAppend(t, pool, "other", journal.Event{Type: "noted", Tags: []string{"x", tag}})
+		}
+		return []journal.Event{tagged("a", fmt.Sprint("decided by ", n), "mine")}, condition, err
+	}
+	for _, c := range []struct{ ahead, attempts, knows int }{{1, 2, 1}, {3, 4, 4}} {
+		attempts, ahead = 0, c.ahead
+		places, err := journal.Retry{Most: time.Millisecond}.AppendIf(t.Context(), pool, nil, decide)
+		if err != nil || attempts != c.attempts || len(places) != 1 {
+			t.Fatalf("%d attempts, %+v, %v", attempts, places, err)
+		}
+		if e, err := journal.Get(t.Context(), pool, "a", places[0].Seq); err != nil || e.Type != fmt.Sprint("decided by ", c.knows) {
+			t.Errorf("%s, %v", e.Type, err)
+		}
+	}
+	var conflict *journal.ConditionError
+	attempts, ahead = 0, 100
+	if _, err := (journal.Retry{Attempts: 2, Most: time.Millisecond}).AppendIf(t.Context(), pool, nil, decide); !errors.As(err, &conflict) || conflict.Campaign != "other" || attempts != 4 {
+		t.Errorf("%d attempts, %v", attempts, err)
+	}
+	nothing := func(context.Context, journal.Querier) ([]journal.Event, journal.Condition, error) {
+		return nil, journal.Condition{}, nil
+	}
+	if places, err := (journal.Retry{}).AppendIf(t.Context(), pool, nil, nothing); err != nil || places != nil {
+		t.Errorf("no events: %v, %v", places, err)
+	}
+	refused := errors.New("refused")
+	calls := 0
+	err := journal.Retry{}.Do(t.Context(), func(context.Context) error { calls++; return refused })
+	if !errors.Is(err, refused) || calls != 1 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+func TestDecisionsAreNotReadFromAnOldSnapshot(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+		err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
+			_, _, err := journal.Decide(t.Context(), tx, journal.Query{}, count)
+			return err
+		})
+		if sqlState(err) != "TM008" {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+}

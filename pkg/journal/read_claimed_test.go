@@ -1,0 +1,34 @@
+package journal_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestReadGroupReadsWhatAClaimHasLeft(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	mustAppend(t, pool, "a", noted(5)...)
+	mustAppend(t, pool, "b", noted(3)...)
+	campaigns, after := []string{"b", "nobody", "a"}, []int64{1, 0, 2}
+	for _, small := range []bool{false, true} {
+		batch := &pgx.Batch{}
+		batch.Queue(`SELECT set_config('tidemark.claimed_campaigns', '{b,nobody,a}', false), set_config('tidemark.claimed_checkpoints', '{1,0,2}', false)`)
+		r := journal.GroupRead{Claimed: func(i int) (string, int64) { return campaigns[i], after[i] }, Events: 9, Bytes: 1 << 20, Small: small}
+		var read, counted, hashed []string
+		journal.ReadGroup(batch, r, func(i int, e *journal.Event, _ int) { read = append(read, fmt.Sprint(i, e.CampaignID, e.Seq)) })
+		journal.CountGroup(batch, r, func(i, events int) { counted = append(counted, fmt.Sprint(i, events)) })
+		journal.HashGroup(batch, r, func(i, events int, _ int64) { hashed = append(hashed, fmt.Sprint(i, events)) })
+		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprint(read, counted, hashed), "[0b2 0b3 2a3 2a4 2a5] [0 2 2 3] [0 2 2 3]"; got != want {
+			t.Errorf("small %v: got %s, want %s", small, got, want)
+		}
+	}
+}

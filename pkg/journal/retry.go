@@ -1,0 +1,188 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Retry says how often, and after which waits, something is attempted again that others got ahead of. Its zero value makes ten attempts. Before each but the first it waits a random time, evenly between nothing and a bound that
+// doubles (full jitter), so that those who met once do not meet again.
+type Retry struct {
+	Attempts int           // default 10
+	First    time.Duration // the bound of the first wait; default 5 ms
+	Most     time.Duration // what bounds do not exceed; default 1 s
+}
+
+// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
+type Beginner interface {
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Do calls attempt until it succeeds, fails for good, or has failed so often. Worth another attempt are [ErrConditionFailed], [ErrVersionConflict], [ErrStaleSnapshot], and Postgres' own serialization
+// failures and deadlocks. The error is the last attempt's. It returns early when ctx ends.
+func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) error {
+	attempts, first, most := r.Attempts, r.First, r.Most
+	if attempts <= 0 {
+		attempts = 10
+	}
+	if first <= 0 {
+		first = 5 * time.Millisecond
+	}
+	if most <= 0 {
+		most = time.Second
+	}
+	for n := 1; ; n++ {
+		err := attempt(ctx)
+		if err == nil || !worthRetrying(err) {
+			return err
+		}
+		if n >= attempts {
+			return fmt.Errorf("after %d attempts: %w", n, err)
+		}
+		if wait(ctx, rand.N(min(first, most)+1)) != nil {
+			return err
+		}
+		first = min(2*first, most)
+	}
+}
+
+// Decider reads what it needs, with [Decide] or otherwise, and answers the events to append and the condition to append them with; no events end it without an append. It must read by db, the append's own transaction: another
+// connection of the same pool may not be had while all of them wait for each other.
+type Decider func(ctx context.Context, db Querier) ([]Event, Condition, error)
+
+// AppendIf decides and appends in a READ COMMITTED transaction of its own, and does both again when others got ahead: once at once, with the locks of the first append held, so that nobody gets ahead of it who appends what the
+// condition's query selects; and in a new transaction, after a wait, if the second decision asks for something else and fails as well. So of many who decide by the same events each waits for its turn and then decides, and a
+// decision that takes long holds up the others.
+//
+// Events get ids before they are appended. When a connection breaks and nobody can say whether the COMMIT happened, the same events are appended again under the same condition, so that they are in the journal once. Errors are
+// those of decide, of [Journal.AppendIf], and of the connection.
+func (r Retry) AppendIf(ctx context.Context, db Beginner, j *Journal, decide Decider) ([]Appended, error) {
+	d := decision{journal: j.orStandard(), decide: decide}
+	err := r.Do(ctx, func(ctx context.Context) error {
+		d.undecided = false
+		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return d.attempt(ctx, tx) })
+		if err == nil || d.undecided || answered(err) {
+			d.doubtful = false
+			return err
+		}
+		d.doubtful = d.sent
+		if ctx.Err() != nil {
+			return err
+		}
+		return &doubtError{err}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.places, nil
+}
+
+// decision is what is to be appended, and what became of it.
+type decision struct {
+	journal *Journal
+	decide  Decider
+
+	events    []Event
+	condition Condition
+	undecided bool // whether decide failed
+	sent      bool // whether the last attempt came to append
+	doubtful  bool // whether the events may be in the journal already
+	places    []Appended
+}
+
+// make reads and decides; false: there is nothing to append.
+func (d *decision) make(ctx context.Context, tx pgx.Tx) (bool, error) {
+	d.sent = false
+	events, condition, err := d.decide(ctx, tx)
+	if d.undecided = err != nil; d.undecided || len(events) == 0 {
+		return false, err
+	}
+	d.events, d.condition = identified(events), condition
+	return true, nil
+}
+
+func (d *decision) attempt(ctx context.Context, tx pgx.Tx) (err error) {
+	d.places = nil
+	if !d.doubtful {
+		if some, err := d.make(ctx, tx); err != nil || !some {
+			return err
+		}
+	}
+	d.sent = true
+	d.places, err = d.journal.appendIf(ctx, tx, queryAppendIfKeeping, d.events, d.condition)
+	if !errors.Is(err, ErrConditionFailed) {
+		return err
+	}
+	if some, err := d.make(ctx, tx); err != nil || !some {
+		return err
+	}
+	d.sent = true
+	d.places, err = d.journal.appendIfAndCommit(ctx, tx, d.events, d.condition)
+	return err
+}
+
+// doubtError is of an append that may have happened, or of a connection that broke before it.
+type doubtError struct{ error }
+
+func (e *doubtError) Unwrap() error { return e.error }
+
+// answered reports whether err says that nothing was appended: it is the database's answer, or none was asked for. A server that goes down answers too, but may have committed.
+func answered(err error) bool {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return !strings.HasPrefix(state.SQLState(), stateGoingDown)
+	}
+	for _, target := range []error{ErrConditionFailed, ErrVersionConflict, ErrInvalidEvent, ErrInvalidQuery, ErrInvalidCondition} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// worthRetrying reports whether the same call may succeed when it is made again.
+func worthRetrying(err error) bool {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) && (state.SQLState() == stateSerializationFailure || state.SQLState() == stateDeadlock) {
+		return true
+	}
+	var doubt *doubtError
+	return errors.As(err, &doubt) || errors.Is(err, ErrConditionFailed) || errors.Is(err, ErrVersionConflict) || errors.Is(err, ErrStaleSnapshot)
+}
+
+// identified answers copies of the events that have ids.
+func identified(events []Event) []Event {
+	events = append([]Event(nil), events...)
+	for i := range events {
+		if events[i].ID == uuid.Nil {
+			events[i].ID = uuid.Must(uuid.NewV7())
+		}
+	}
+	return events
+}
+
+func (j *Journal) orStandard() *Journal {
+	if j == nil {
+		return standard()
+	}
+	return j
+}
+
+// wait returns after d, or with an error when ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

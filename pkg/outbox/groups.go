@@ -1,0 +1,31 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Group is a consumer group that has been registered.
+type Group struct {
+	Name         string
+	State        string // "ready"; "filing" while the campaigns that were there before it are being filed; "inline" if appends apply, and no worker
+	RegisteredAt time.Time
+}
+
+// Groups lists the consumer groups, in the order of their names.
+func Groups(ctx context.Context, db journal.Querier) ([]Group, error) {
+	rows, err := db.Query(ctx, queryGroups)
+	if err != nil {
+		return nil, fmt.Errorf("list consumer groups: %w", err)
+	}
+	groups, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Group])
+	if err != nil {
+		return nil, fmt.Errorf("list consumer groups: %w", err)
+	}
+	return groups, nil
+}
