@@ -51,9 +51,9 @@ func claim(t *testing.T, db lease.DB, k lease.Keeper, limit int) lease.Claimed {
 
 func claimAfter(t *testing.T, db lease.DB, k lease.Keeper, cursor string, limit int) lease.Claimed {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	claimed, err := k.Claim(ctx, db, cursor, limit)
+	claimed, err := k.Claim(ctx, db, cursor, limit, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestOwnersShareTheWorkWithoutOverlap(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(i), 3))
 			cursor := ""
 			for range rounds {
-				claimed, err := k.Claim(t.Context(), pool, cursor, 1+random.IntN(campaigns))
+				claimed, err := k.Claim(t.Context(), pool, cursor, 1+random.IntN(campaigns), 0)
 				if err != nil {
 					return err
 				}
@@ -265,9 +265,9 @@ func TestClaimDeferredTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
 	exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ('p', 'g', 1, 'public', '{p}', 'active'), ('new', 'g', 1, 'public', '{new}', 'joining')`)
 	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
-		SELECT c, p, g, 1, s, 1, now() + make_interval(mins => due) FROM (VALUES
+		SELECT c, p, g, 1, s, 1, coalesce(now() + make_interval(mins => due), 'infinity') FROM (VALUES
 			('oldest', 'p', 'g', 'failed', -9), ('due', 'p', 'g', 'rebuilding', -5), ('twice', 'p', 'g', 'failed', -4), ('twice', 'q', 'g', 'failed', -4),
-			('later', 'p', 'g', 'failed', 30), ('last', 'p', 'g', 'failed', 60), ('dead', 'p', 'g', 'dead', -20),
+			('later', 'p', 'g', 'failed', 30), ('last', 'p', 'g', 'failed', 60), ('dead', 'p', 'g', 'dead', NULL), ('second chance', 'p', 'g', 'dead', -3),
 			('unknown', 'x', 'g', 'failed', -20), ('joining', 'new', 'g', 'rebuilding', -20), ('other group', 'p', 'h', 'failed', -20)
 		) AS v (c, p, g, s, due)`)
 	one, two := keeper("one"), keeper("two")
@@ -280,7 +280,7 @@ func TestClaimDeferredTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
 		return claimed
 	}
 	expect(t, "the oldest", deferred(one, 1).Leases, "oldest:1:0")
-	expect(t, "the others that are due", deferred(two, 9).Leases, "due:1:0 twice:1:0")
+	expect(t, "the others that are due", deferred(two, 9).Leases, "due:1:0 second chance:1:0 twice:1:0")
 	none := deferred(two, 9)
 	expect(t, "nothing due", none.Leases, "")
 	if in := time.Until(none.Retry); in < 25*time.Minute || in > 35*time.Minute {
@@ -292,4 +292,47 @@ func advance(ctx context.Context, pool *pgxpool.Pool, k lease.Keeper, steps ...l
 	batch := &pgx.Batch{}
 	k.Advance(batch, steps)
 	return lease.Error(pool.SendBatch(ctx, batch).Close())
+}
+
+func TestWhatIsClaimedAheadIsFoundByWhatFollowsAndKeptWithoutIt(t *testing.T) {
+	t.Parallel()
+	pool := withWork(t, "a", "b", "c")
+	exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('g', 'b', 'other', 3, '-infinity', 7)`)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	k := keeper("one")
+	ahead := func(after string) (claimed lease.Claimed, found string) {
+		batch := &pgx.Batch{}
+		batch.Queue("BEGIN")
+		k.ClaimAhead(batch, after, 2, 0, func(c lease.Claimed) { claimed = c })
+		batch.Queue("COMMIT")
+		batch.Queue("BEGIN")
+		batch.Queue(`SELECT coalesce(string_agg(concat(c, ':', n), ' ' ORDER BY c), '') FROM unnest(tidemark.claimed_campaigns(), tidemark.claimed_checkpoints()) AS u (c, n)`).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
+		batch.Queue("ROLLBACK")
+		if err := conn.SendBatch(t.Context(), batch).Close(); err != nil {
+			t.Fatal(err)
+		}
+		return claimed, found
+	}
+	first, found := ahead("")
+	expect(t, "first claim", first.Leases, "a:1:0 b:4:7")
+	if found != "a:0 b:7" {
+		t.Errorf("behind the first claim there is %q", found)
+	}
+	second, found := ahead(first.Cursor)
+	expect(t, "second claim", second.Leases, "c:1:0")
+	if found != "c:0" {
+		t.Errorf("behind the second claim there is %q", found)
+	}
+	if third, found := ahead(second.Cursor); len(third.Leases) > 0 || found != "" {
+		t.Errorf("a claim of nothing claimed %s and left %q", named(third.Leases), found)
+	}
+	held, err := k.StillHeld(t.Context(), pool, append(first.Leases, second.Leases...))
+	if err != nil || len(held) != 3 {
+		t.Errorf("after what followed was rolled back %v are held, %v", held, err)
+	}
 }

@@ -16,7 +16,7 @@ import (
 func ExampleKeeper() {
 	work := func(ctx context.Context, pool *pgxpool.Pool, apply func(pgx.Tx, lease.Lease) (to int64, err error)) error {
 		keeper := lease.Keeper{Group: "default", Owner: uuid.NewString(), TTL: 30 * time.Second}
-		claimed, err := keeper.Claim(ctx, pool, "", 64)
+		claimed, err := keeper.Claim(ctx, pool, "", 64, 0)
 		if err != nil {
 			return err
 		}

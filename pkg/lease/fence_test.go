@@ -127,10 +127,70 @@ func TestAdvanceLosesToATakeoverInFlight(t *testing.T) {
 	expectHeld(t, pool, two, "a")
 }
 
+func fence(t *testing.T, pool *pgxpool.Pool, campaigns ...string) {
+	t.Helper()
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return lease.Fence(t.Context(), tx, "g", campaigns) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFenceTakesCampaignsFromTheirHolder(t *testing.T) {
+	t.Parallel()
+	pool := withWork(t, "a", "b", "c")
+	one, two := keeper("one"), keeper("two")
+	leases := claim(t, pool, one, 9).Leases
+	fence(t, pool, "b", "a", "b")
+	for _, id := range []string{"a", "b"} {
+		if err := advance(t.Context(), pool, one, lease.Step{CampaignID: id, Generation: 1, To: 1}); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("%s was applied under a lease that was taken away: %v", id, err)
+		}
+	}
+	kept, err := one.Renew(t.Context(), pool, leases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "what can be renewed", kept, "c:1:0")
+	expect(t, "what can be claimed", claim(t, pool, two, 9).Leases, "a:3:0 b:3:0")
+}
+
+func TestFenceStopsAClaimThatMakesTheLease(t *testing.T) {
+	t.Parallel()
+	pool := withWork(t, "a")
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Fence(t.Context(), tx, "g", []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	claimed := make(chan lease.Claimed, 1)
+	go func() {
+		c, err := keeper("one").Claim(t.Context(), pool, "", 9, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- c
+	}()
+	waitFor(t, pool, "the claim waits", "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')")
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "a claim that began before", (<-claimed).Leases, "")
+	expect(t, "a claim that began after", claim(t, pool, keeper("two"), 9).Leases, "a:2:0")
+}
+
+func TestFenceLeavesAPausedCampaignPaused(t *testing.T) {
+	t.Parallel()
+	pool := withWork(t, "a")
+	exec(t, pool, "INSERT INTO tidemark.leases VALUES ('g', 'a', 'paused', 1, 'infinity', 0)")
+	fence(t, pool, "a")
+	expect(t, "a paused campaign", claim(t, pool, keeper("one"), 9).Leases, "")
+}
+
 // waitFor polls a query that answers whether the condition holds.
 func waitFor(t *testing.T, pool *pgxpool.Pool, what, query string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for holds := false; !holds; {
 		if err := pool.QueryRow(ctx, query).Scan(&holds); err != nil {
@@ -162,7 +222,7 @@ func TestRenewProlongsOnlyWhatIsHeldAndWaitsForNobody(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "UPDATE tidemark.leases SET checkpoint = 1 WHERE campaign_id = 'b'"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	held, err := one.Renew(ctx, pool, leases)
 	if err != nil {
@@ -189,7 +249,7 @@ func TestWorkersAreListedUntilTheyForgetThemselves(t *testing.T) {
 	pool := withWork(t)
 	one, two := keeper("one"), keeper("two")
 	for _, k := range []lease.Keeper{one, two, one} {
-		if err := k.Beat(t.Context(), pool, "host", os.Getpid(), 3, 4); err != nil {
+		if _, err := k.Beat(t.Context(), pool, "host", os.Getpid(), 3, 4); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,7 +2,9 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -14,7 +16,46 @@ const (
 
 	// queryHeld reads all leases of a group.
 	queryHeld = `SELECT campaign_id FROM tidemark.leases WHERE consumer_group = $1 AND owner = $2 AND expires_at > '-infinity' ORDER BY campaign_id`
+
+	// querySome reads one page in a thousand.
+	querySome = `SELECT campaign_id FROM tidemark.leases TABLESAMPLE SYSTEM (0.1) WHERE consumer_group = $1 ORDER BY random() LIMIT 1`
+
+	// querySuspectCounts reads an index that nearly always has no entries.
+	querySuspectCounts = `SELECT c.consumer_group, count(*) FROM tidemark.crashes c WHERE cardinality(c.owners) > 0 GROUP BY c.consumer_group`
+
+	// queryList walks the primary key, $3 rows of it.
+	queryList = `SELECT l.consumer_group, l.campaign_id, l.owner, l.generation, nullif(nullif(l.expires_at, '-infinity'), 'infinity'), l.expires_at > clock_timestamp(), l.checkpoint
+		FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.campaign_id LIMIT $3`
+
+	// queryCheckpoints probes the primary key once a campaign.
+	queryCheckpoints = `SELECT c.campaign_id, l.checkpoint FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+			SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = c.campaign_id OFFSET 0
+		) l`
 )
+
+// Row is a lease as its table has it.
+type Row struct {
+	Group      string
+	CampaignID string
+	Owner      string // empty: nobody
+	Generation int64
+	ExpiresAt  *time.Time // nil: given back, or where it is held without an end
+	Held       bool
+	Checkpoint int64
+}
+
+// List answers up to limit leases of a consumer group, held or not, in the order of their campaigns, from after on ("" to begin).
+func List(ctx context.Context, db DB, group, after string, limit int) ([]Row, error) {
+	rows, err := db.Query(ctx, queryList, group, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the leases of group %s: %w", group, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
+	if err != nil {
+		return nil, fmt.Errorf("list the leases of group %s: %w", group, err)
+	}
+	return list, nil
+}
 
 // Applied sums the checkpoints of a consumer group: how many events it has gone through, of all campaigns, since its first one.
 func Applied(ctx context.Context, db DB, group string) (int64, error) {
@@ -37,4 +78,52 @@ func (k Keeper) Held(ctx context.Context, db DB) ([]string, error) {
 		return nil, fmt.Errorf("list the leases of %s: %w", k.Owner, err)
 	}
 	return ids, nil
+}
+
+// Some answers a campaign of a consumer group at random, or "": small groups have hardly a chance.
+func Some(ctx context.Context, db DB, group string) (string, error) {
+	var id string
+	err := db.QueryRow(ctx, querySome, group).Scan(&id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("choose a campaign of group %s: %w", group, err)
+	}
+	return id, nil
+}
+
+// Checkpoints answers the last seq that a consumer group has applied, by campaign. Campaigns that it has never had are not among them.
+func Checkpoints(ctx context.Context, db DB, group string, campaignIDs []string) (map[string]int64, error) {
+	rows, err := db.Query(ctx, queryCheckpoints, group, campaignIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoints of group %s: %w", group, err)
+	}
+	checkpoints := make(map[string]int64, len(campaignIDs))
+	var id string
+	var seq int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &seq}, func() error {
+		checkpoints[id] = seq
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoints of group %s: %w", group, err)
+	}
+	return checkpoints, nil
+}
+
+// Suspects counts, by consumer group, the campaigns under which a process has died at the place where they stand.
+func Suspects(ctx context.Context, db DB) (map[string]int64, error) {
+	rows, err := db.Query(ctx, querySuspectCounts)
+	if err != nil {
+		return nil, fmt.Errorf("count suspects: %w", err)
+	}
+	counts := map[string]int64{}
+	var group string
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&group, &n}, func() error {
+		counts[group] = n
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count suspects: %w", err)
+	}
+	return counts, nil
 }

@@ -62,7 +62,7 @@ func TestAppliedSumsTheCheckpointsOfOneGroup(t *testing.T) {
 
 func acquire(t *testing.T, pool *pgxpool.Pool, keeper lease.Keeper, campaigns ...string) []lease.Lease {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT campaign_id, generation, checkpoint FROM tidemark.acquire_leases($1, $2, $3, $3, $4) ORDER BY campaign_id`,
+	rows, err := pool.Query(t.Context(), `SELECT unnest(campaign_ids) AS campaign_id, unnest(generations), unnest(checkpoints) FROM tidemark.acquire_leases($1, $2, $3, $3, $4) ORDER BY campaign_id`,
 		keeper.Group, keeper.Owner, campaigns, keeper.TTL)
 	if err != nil {
 		t.Fatal(err)

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
-// Channel is where tidemark.append notifies while somebody waits. The payload names the wait.
+// Channel is where tidemark.append and [Wake] notify while somebody waits. The payload names the wait.
 const Channel = "tidemark_work"
 
 // Wait asks appends to notify for so long. Without it they do not: under load nobody waits, and a NOTIFY costs a lock that all commits of the server share.
@@ -26,6 +28,14 @@ func Awake(ctx context.Context, db DB, payload string) error {
 	}
 	if _, err := db.Exec(ctx, queryAwake, wait); err != nil {
 		return fmt.Errorf("end the wait: %w", err)
+	}
+	return nil
+}
+
+// Wake wakes workers that wait, when tx commits: for acts that give them something to do which no append brings.
+func Wake(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, queryWake); err != nil {
+		return fmt.Errorf("wake workers: %w", err)
 	}
 	return nil
 }

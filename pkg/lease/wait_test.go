@@ -48,7 +48,7 @@ func (l listener) afterAppend(t *testing.T) (payloads []string) {
 	}
 	const mark = "mark"
 	exec(t, l.pool, "SELECT pg_notify($1, $2)", lease.Channel, mark)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		n, err := l.conn.WaitForNotification(ctx)

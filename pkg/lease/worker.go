@@ -17,15 +17,37 @@ type Worker struct {
 	StartedAt     time.Time
 	SeenAt        time.Time // a worker not seen for a few seconds is gone or cut off
 	CampaignsHeld int
-	EventsApplied int64 // since it started
+	EventsApplied int64  // since it started
+	DrainedBy     string // who has told it to take nothing more; empty: nobody
 }
 
-// Beat records that the owner lives, with the campaigns it holds and the events it has applied since it started.
-func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) error {
-	if _, err := db.Exec(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied); err != nil {
-		return fmt.Errorf("record worker: %w", err)
+// Beat records that the owner lives, with the campaigns it holds and the events it has applied since it started, and answers whether it is to take nothing more (see [Drain]).
+func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool, err error) {
+	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied).Scan(&drained); err != nil {
+		return false, fmt.Errorf("record worker: %w", err)
 	}
-	return nil
+	return drained, nil
+}
+
+// Drain tells a worker to finish what it has and claim nothing more, until [Undrain] or its end; it notices within about a second. It answers false if there is no such worker.
+func Drain(ctx context.Context, db DB, owner, by string) (bool, error) {
+	if by == "" {
+		return false, fmt.Errorf("drain worker %q: name who does it", owner)
+	}
+	tag, err := db.Exec(ctx, queryDrain, owner, by)
+	if err != nil {
+		return false, fmt.Errorf("drain worker %q: %w", owner, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// Undrain has a worker that was drained claim again. It answers false if there is no such worker.
+func Undrain(ctx context.Context, db DB, owner string) (bool, error) {
+	tag, err := db.Exec(ctx, queryDrain, owner, "")
+	if err != nil {
+		return false, fmt.Errorf("undrain worker %q: %w", owner, err)
+	}
+	return tag.RowsAffected() > 0, nil
 }
 
 // Forget removes the owner's record.

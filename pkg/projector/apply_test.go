@@ -11,7 +11,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -109,53 +108,6 @@ func TestDrain(t *testing.T) {
 		}
 		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE expires_at > now()`); n != 0 {
 			t.Errorf("%d leases are held", n)
-		}
-	})
-	t.Run("defers_only_the_failing_projection", func(t *testing.T) {
-		t.Parallel()
-		pool := pgtest.New(t)
-		if err := outbox.Register(t.Context(), pool, "default"); err != nil {
-			t.Fatal(err)
-		}
-		appendMoves(t, pool, "a", 1, 2, -1, 3)
-		appendMoves(t, pool, "b", 1, 2)
-		broken := true
-		h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text, seq bigint, by int, PRIMARY KEY (campaign_id, seq))`})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
-			if m.By < 0 && broken {
-				g.Queue(`SELECT 1/0`)
-			}
-			g.Queue(`INSERT INTO picky VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
-			return nil
-		})
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{counters(), h, ledger()}, RetryBase: 1e6})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if n := query[int](t, pool, `SELECT count(*) FROM ledger`); n != 6 {
-			t.Errorf("ledger has %d rows, want 6", n)
-		}
-		if n := query[int](t, pool, `SELECT (doc->>'sum')::int FROM counters WHERE campaign_id = 'a'`); n != 5 {
-			t.Errorf("sum of a is %d, want 5", n)
-		}
-		if n := query[int](t, pool, `SELECT count(*) FROM picky`); n != 4 {
-			t.Errorf("picky has %d rows, want 2 of a and 2 of b", n)
-		}
-		if s := query[string](t, pool, `SELECT projection || campaign_id || next_seq || status || error_class FROM tidemark.deferred`); s != "pickya3failed22012" {
-			t.Errorf("deferred: %s", s)
-		}
-		appendMoves(t, pool, "a", 4)
-		broken = false
-		for query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) > 0 {
-			if _, err := p.Drain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := query[int](t, pool, `SELECT count(*) FROM picky`); n != 7 {
-			t.Errorf("picky has %d rows after the repair, want 7", n)
 		}
 	})
 	t.Run("brings_a_projection_that_is_added_later_to_the_head", func(t *testing.T) {

@@ -1,10 +1,12 @@
 package projector
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,14 +14,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
 // Config configures a [Projector]. Only Pool and Projections are required.
 type Config struct {
-	Pool        *pgxpool.Pool // at least Concurrency + 2 connections; stays open when the projector stops
+	Pool        *pgxpool.Pool // at least Concurrency + 2 connections, one more with VerifyRate, two more with SnapshotEvery; stays open when the projector stops
 	Projections []Projection
 
 	ConsumerGroup string             // default "default"
@@ -28,6 +33,10 @@ type Config struct {
 	Logger        *slog.Logger       // default: discard
 	Registerer    prometheus.Registerer
 
+	// TracerProvider makes a span of each group of events that is applied, with links to the traces whose context the events carry ([journal.WithTrace]). It has all events read, also those that the
+	// database applies by itself. Default nil: no spans, at no cost.
+	TracerProvider trace.TracerProvider
+
 	PollInterval   time.Duration // longest wait between looks at the queue; default 2s
 	ClaimCampaigns int           // campaigns leased by one claim; default 64
 	GroupEvents    int           // events applied in one transaction, at most; default 1000
@@ -35,11 +44,36 @@ type Config struct {
 	LeaseTTL       time.Duration // how long after a worker's death its campaigns wait; default 30s, at least 1s
 	Concurrency    int           // groups applied at the same time; default 4
 	NoListen       bool          // rely on polling alone
+	ManualRebuilds bool          // leave a projection whose version has risen to [StartRebuild]; default: the first worker that has it begins its rebuild
+	NoFunctions    bool          // run SQL files statement by statement, and make no functions of them in the database
 
-	RetryBase time.Duration // wait after a projection's first failure on an event, doubled with each further one; default 1s
-	RetryMax  time.Duration // longest such wait; default 5m
+	OnFailure           Policy        // what becomes of an event that a projection cannot apply, unless the projection says otherwise; default: see [Policy]
+	FailureLogRetention time.Duration // how long rows of tidemark.failure_log are kept; default 30 days, at least 1s
+
+	ApplyTimeout time.Duration // how long one projection may take for one group, unless a [Policy] says otherwise; default two thirds of LeaseTTL, but 5s at least
 
 	ShutdownTimeout time.Duration // how long a group under way may take to finish once Run is cancelled; default 10s
+
+	// GapRate is how many campaigns a second are looked at for gaps ([outbox.Gap]), in the background: when Run begins, and every hour. Those found are repaired.
+	// Default 5000, which keeps a twentieth of a core of the server busy; -1: never.
+	GapRate int
+
+	// SnapshotEvery is after how many events of a campaign its rows are kept as a snapshot, by [Projector.Run] in the background and by whoever looks back ([Projector.AsOf]), which begins at the latest one.
+	// Default 0: none are made; those that are there are used.
+	SnapshotEvery int64
+
+	// SnapshotKeep is how many snapshots of a campaign are kept for each projection, at most. Where there would be more, those left stay spread over the campaign, ever further apart. Default 100.
+	SnapshotKeep int
+
+	// VerifyRate is how many campaigns a minute are verified ([Projector.Verify]) in the background, for all projections, round and round. Default 0: none.
+	VerifyRate int
+
+	// Proof keeps a hash of the ids of the events that were applied ([lease.Prove]) also in a group all of whose projections are functions of the database: there nobody reads the
+	// events otherwise. Where they are read the hash is kept anyway.
+	Proof bool
+
+	Mode             Mode // how events come to the projections; default [ModeOutboxApplyOnly]
+	InlineBestEffort bool // ApplyInline leaves to the workers what fails, what others hold and what is more than one group; not with ModeInlineApplyOnly
 
 	// OnStep, if set, is called at each step of the loop, from the goroutine that takes it: for tests that stop a worker in the middle, and for tracing.
 	OnStep func(Step)
@@ -53,6 +87,7 @@ const (
 	StepClaimed   Step = "claimed"   // leases are held
 	StepRead      Step = "read"      // the transaction is open, events are read
 	StepApplied   Step = "applied"   // projections have queued their effects
+	StepDeferring Step = "deferring" // instead: the culprits are found, what follows from them is about to be committed with the rest
 	StepCommitted Step = "committed" // checkpoint and effects are committed
 )
 
@@ -83,10 +118,32 @@ func (c Config) withDefaults() (Config, error) {
 		positive("GroupBytes", &c.GroupBytes, 8<<20, 1),
 		positive("LeaseTTL", &c.LeaseTTL, 30*time.Second, time.Second),
 		positive("Concurrency", &c.Concurrency, 4, 1),
+		positive("GapRate", &c.GapRate, 5000, -1),
+		positive("SnapshotKeep", &c.SnapshotKeep, 100, 1),
 		positive("ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second, time.Millisecond),
-		positive("RetryBase", &c.RetryBase, time.Second, time.Millisecond),
-		positive("RetryMax", &c.RetryMax, 5*time.Minute, time.Millisecond),
+		positive("FailureLogRetention", &c.FailureLogRetention, 30*24*time.Hour, time.Second),
 	)
+	errs = append(errs, positive("ApplyTimeout", &c.ApplyTimeout, max(c.LeaseTTL*2/3, applyTimeout), time.Millisecond))
+	c.OnFailure.Timeout = cmp.Or(c.OnFailure.Timeout, c.ApplyTimeout)
+	c.OnFailure = c.OnFailure.or(defaultPolicy)
+	if err := c.OnFailure.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("OnFailure: %w", err))
+	}
+	if c.Mode == "" {
+		c.Mode = ModeOutboxApplyOnly
+	}
+	if !slices.Contains(Modes(), c.Mode) {
+		errs = append(errs, fmt.Errorf("Mode is %q, known are %v", c.Mode, Modes()))
+	}
+	if c.Mode == ModeInlineApplyOnly && c.InlineBestEffort {
+		errs = append(errs, fmt.Errorf("InlineBestEffort leaves to workers what fails, and with Mode %s there are none: take another mode, or let failures fail the append", c.Mode))
+	}
+	if c.SnapshotEvery < 0 {
+		errs = append(errs, fmt.Errorf("SnapshotEvery is %d events: use 0 for no snapshots, or 1 and more", c.SnapshotEvery))
+	}
+	if c.VerifyRate < 0 || time.Duration(c.VerifyRate) > time.Minute/time.Millisecond {
+		errs = append(errs, fmt.Errorf("VerifyRate is %d campaigns a minute: use 0 for none, up to %d", c.VerifyRate, time.Minute/time.Millisecond))
+	}
 	if c.OnStep == nil {
 		c.OnStep = func(Step) {}
 	}
@@ -107,11 +164,11 @@ func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
 // New checks the configuration and returns a projector. It does not touch the database.
 func New(cfg Config) (*Projector, error) {
 	cfg, err := cfg.withDefaults()
-	list, byName, indexErr := index(cfg.Projections, cfg.Catalogue)
+	list, sets, indexErr := index(cfg.Projections, cfg.Catalogue, cfg.OnFailure, cfg.Schema)
 	if err := errors.Join(err, indexErr); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	metrics, err := newMetrics(cfg.Registerer)
+	metrics, err := newMetrics(cfg.Registerer, list)
 	if err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
@@ -123,17 +180,26 @@ func New(cfg Config) (*Projector, error) {
 	if err != nil {
 		host = "unknown"
 	}
-	names := make([]string, len(list))
-	for i, k := range list {
-		names[i] = k.spec.Name
-	}
-	return &Projector{
-		cfg: cfg, projections: list, known: byName, names: names, metrics: metrics, host: host,
+	pool := cfg.Pool.Config()
+	connect := pool.ConnConfig
+	p := &Projector{
+		cfg: cfg, projections: list, sets: sets, metrics: metrics, host: host,
 		keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL},
-		searchPath: pgx.Identifier{cfg.Schema}.Sanitize() + ", pg_catalog",
+		searchPath: liveTables.searchPath("", cfg.Schema),
+		mode:       connect.DefaultQueryExecMode,
+		streams:    connect.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
+		notice:     connect.OnNotice,
 		wake:       make(chan struct{}, 1),
+		woken:      make(chan string, 1),
 		free:       make(chan struct{}, 1),
 		held:       map[string]*holding{},
-		average:    1,
-	}, nil
+		claims:     claims{spare: int(pool.MaxConns) - cfg.Concurrency},
+		limit:      newLimit(cfg.GroupEvents),
+		share:      &share{workers: cfg.Concurrency, most: 1},
+		longest:    longestTimeout(list),
+		tracer:     tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
+	}
+	p.promises = p.bounds()
+	p.breaker = newBreaker(cfg.Logger, metrics.breaker, p.backoff)
+	return p, nil
 }

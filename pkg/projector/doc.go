@@ -12,8 +12,8 @@
 // of their seq, without gaps. Effects outside the database (a mail, a call) are not covered: publish them instead.
 //
 // A projection that fails on an event stops before that event, for that campaign; the pair is kept in tidemark.deferred with the reason and
-// tried again, after 1s, 2s, 4s … up to 5m. Other projections of the campaign, and all other campaigns, go on. Failures of the database or the
-// network ([IsInfrastructure]) are nobody's fault: the work is given back and done again.
+// tried again, after 1s, 2s, 4s … up to 5m, or waits for an operator: the [Policy] decides, by the projection, the event's type and the [Class] of the failure. Other
+// projections of the campaign, and all other campaigns, go on. Failures of the database or the network are nobody's fault: the work is given back and done again.
 //
 // A projection that is new to a running system starts with the first event of every campaign and joins the others when it has caught up.
 //
@@ -21,5 +21,5 @@
 //
 // Groups are applied under READ COMMITTED with search_path set to the projections' schema, enable_seqscan off (statements go by key) and jit off.
 //
-// The package owns tidemark.projections and tidemark.deferred. A Projector is safe for concurrent use; Run and Drain should not run at the same time on one.
+// The package owns tidemark.projections. A Projector is safe for concurrent use; Run and Drain should not run at the same time on one.
 package projector

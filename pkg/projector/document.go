@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/fastjson"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -32,6 +33,12 @@ type Document[T any] struct {
 
 	// Fold changes the document by the event. It sees the zero T if there is none yet. It must depend on nothing but its arguments.
 	Fold func(doc *T, e journal.Event) error
+
+	// As in [Spec].
+	OnFailure     Policy
+	OnFailureOf   map[string]Policy
+	Classify      Classifier
+	SecondChances SecondChances
 }
 
 // NewDocument returns the projection that d describes.
@@ -70,7 +77,7 @@ type entry[T any] struct {
 	doc             T
 	stored          bool // it was in the table
 	deleted         bool
-	last            journal.Event
+	lastIndex       int // in the group, of the last event that concerns it
 }
 
 // working is what Load leaves for Apply.
@@ -79,16 +86,20 @@ type working[T any] struct {
 	byEvent []*entry[T] // nil: the event concerns no document
 }
 
-// Spec implements [Projection].
+// Spec implements [Projection]. No query is planned by what is known of whole documents, and gathering it takes most of an ANALYZE's time.
 func (d *document[T]) Spec() Spec {
 	table := pgx.Identifier{d.Name}.Sanitize()
 	more := ""
 	if strings.TrimSpace(d.Columns) != "" {
 		more = d.Columns + ", "
 	}
-	return Spec{Name: d.Name, Version: d.Version, Types: d.Types, Tables: fmt.Sprintf(
-		`CREATE TABLE %s (campaign_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, doc jsonb NOT NULL, %sPRIMARY KEY (campaign_id, key)); %s`,
-		table, more, d.Indexes)}
+	return Spec{
+		Name: d.Name, Version: d.Version, Types: d.Types,
+		Tables: fmt.Sprintf(
+			`CREATE TABLE %s (campaign_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, doc jsonb NOT NULL, %sPRIMARY KEY (campaign_id, key)); ALTER TABLE %[1]s ALTER COLUMN doc SET STATISTICS 0; %[3]s`,
+			table, more, d.Indexes),
+		OnFailure: d.OnFailure, OnFailureOf: d.OnFailureOf, Classify: d.Classify, SecondChances: d.SecondChances,
+	}
 }
 
 // Load implements [Loader].
@@ -97,9 +108,10 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 	w := &working[T]{byEvent: make([]*entry[T], len(g.Events))}
 	index := map[id]*entry[T]{}
 	var campaigns, keys []string
-	for i, e := range g.Events {
-		g.At(e)
-		key, err := d.Key(e)
+	for i := range g.Events {
+		e := &g.Events[i]
+		g.at(e)
+		key, err := d.Key(*e)
 		if err != nil {
 			return err
 		}
@@ -107,12 +119,14 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 			continue
 		}
 		at := id{e.CampaignID, key}
-		if index[at] == nil {
-			index[at] = &entry[T]{campaignID: e.CampaignID, key: key}
-			w.entries = append(w.entries, index[at])
+		changed := index[at]
+		if changed == nil {
+			changed = &entry[T]{campaignID: e.CampaignID, key: key}
+			index[at] = changed
+			w.entries = append(w.entries, changed)
 			campaigns, keys = append(campaigns, e.CampaignID), append(keys, key)
 		}
-		w.byEvent[i], index[at].last = index[at], e
+		w.byEvent[i], changed.lastIndex = changed, i
 	}
 	g.loaded = w
 	if len(keys) == 0 {
@@ -124,9 +138,11 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 		_, err := pgx.ForEachRow(rows, []any{&n, &doc}, func() error {
 			stored := w.entries[n-1]
 			stored.stored = true
-			if err := json.Unmarshal(doc, &stored.doc); err != nil {
+			decoded, err := fastjson.New[T](doc)
+			if err != nil {
 				return fmt.Errorf("decode document %q of campaign %q: %w", stored.key, stored.campaignID, err)
 			}
+			stored.doc = *decoded
 			return nil
 		})
 		return err
@@ -137,13 +153,12 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 // Apply implements [Projection].
 func (d *document[T]) Apply(_ context.Context, g *Group) error {
 	w, _ := g.loaded.(*working[T])
-	for i, e := range g.Events {
-		changed := w.byEvent[i]
+	for i, changed := range w.byEvent {
 		if changed == nil {
 			continue
 		}
-		g.At(e)
-		err := d.Fold(&changed.doc, e)
+		g.at(&g.Events[i])
+		err := d.Fold(&changed.doc, g.Events[i])
 		if changed.deleted = errors.Is(err, Delete); changed.deleted {
 			var none T
 			changed.doc = none
@@ -163,7 +178,7 @@ func (d *document[T]) write(g *Group, w *working[T]) error {
 			}
 			continue
 		}
-		g.At(e.last)
+		g.at(&g.Events[e.lastIndex])
 		doc, err := json.Marshal(e.doc)
 		if err != nil {
 			return fmt.Errorf("encode document %q: %w", e.key, err)

@@ -3,62 +3,163 @@ package projector
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
+	"fmt"
+	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 )
 
+// What is kept of an error as its code where it has no SQLSTATE.
 const (
-	messageBytes = 4 << 10
-	stackBytes   = 16 << 10
+	codePanic  = "panic"
+	codeDecode = "decode"
+	codeError  = "error"
 )
 
-// IsInfrastructure says whether an error says something of the database or the network and nothing of the event: it costs the event no attempt. By SQLSTATE: connection (08),
-// transaction rollback such as deadlock (40), resources (53), lock not available (55P03), operator intervention such as shutdown (57), system (58), read-only
-// server (25006). Of other errors: broken connections, cancelled contexts.
-func IsInfrastructure(err error) bool {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
-		switch pgErr.Code[:2] {
-		case "08", "40", "53", "57", "58":
-			return true
-		}
-		return pgErr.Code == "55P03" || pgErr.Code == "25006" || pgErr.Code == "25P03"
-	}
-	var connect *pgconn.ConnectError
-	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+// failure is an event that a projection could not apply, and what was decided about it.
+type failure struct {
+	deferred.Failure
+	policy  Policy
+	outcome deferred.Outcome // once it is written
 }
 
-// describe returns what is kept of a failure: its class (a SQLSTATE, "panic" or "error"), its message and a panic's stack, as valid text of bounded
-// size. Of a database error only the message is kept: details quote rows.
-func describe(err error) (class, message string, stack *string) {
-	class, message = "error", err.Error()
+// describe answers what is kept of an error on e. Of a database error that is the message: details quote rows.
+func (p *Projector) describe(k *known, e *journal.Event, err error) deferred.Failure {
+	f := deferred.Failure{
+		Group: p.cfg.ConsumerGroup, Projection: k.name, Version: k.spec.Version,
+		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
+		Class: string(k.classify(err)), Code: codeError, Worker: p.host + "/" + p.keeper.Owner,
+	}
+	message := err.Error()
+	var own interface{ FailureCode() string }
 	var pgErr *pgconn.PgError
 	var panicked *PanicError
 	switch {
+	case errors.As(err, &own):
+		f.Code = own.FailureCode()
 	case errors.As(err, &pgErr):
-		class, message = pgErr.Code, pgErr.Message
-	case errors.As(err, &panicked):
-		class = "panic"
-		s := cut(panicked.Stack, stackBytes)
-		stack = &s
+		f.Code, message = pgErr.Code, withoutData(pgErr)
+	case isDecoding(err):
+		f.Code = codeDecode
 	}
-	return class, cut(message, messageBytes), stack
+	if errors.As(err, &panicked) {
+		f.Stack = deferred.RedactStack(panicked.Stack)
+	}
+	var late *DeadlineError
+	if errors.As(err, &late) {
+		f.Stack = late.Stack
+	}
+	f.Message = deferred.Redact(withoutValues(message), e.Payload)
+	f.Fingerprint = deferred.Fingerprint(f.Code, f.Message)
+	return f
 }
 
-// cut makes text valid for Postgres and no longer than limit bytes.
-func cut(s string, limit int) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if len(s) <= limit {
-		return s
+// quoted matches all that lies between the first and the last quote.
+var quoted = regexp.MustCompile(`(?s)".*"`)
+
+// withoutData is a message of Postgres without what it quotes of the data. Data exceptions (22) and syntax errors in statements that were put together (42601) quote
+// values, with any quotes inside them as they are; others quote names.
+func withoutData(err *pgconn.PgError) string {
+	if strings.HasPrefix(err.Code, "22") || err.Code == "42601" {
+		return quoted.ReplaceAllString(err.Message, `"…"`)
 	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
+	return err.Message
+}
+
+// values are what encoding/json, strconv, time and pgx quote of the value that they could not read, and what takes its place. A message without the text has none.
+var values = []struct { //nolint:gochecknoglobals // constants
+	text    string
+	pattern *regexp.Regexp
+	by      string
+}{
+	{"json:", regexp.MustCompile(`(json: cannot unmarshal number )\S+`), `${1}…`},
+	{"strconv.", regexp.MustCompile(`(strconv\.\w+: parsing )"(?:[^"\\]|\\.)*"`), `${1}"…"`},
+	{"parsing time", regexp.MustCompile(`(parsing time )"(?:[^"\\]|\\.)*"( as "[^"]*": )?(cannot parse )?("(?:[^"\\]|\\.)*"( as ))?`), `${1}"…"${2}${3}${5}`},
+	{"unable to encode", regexp.MustCompile(`(?s)(unable to encode ).*?( into (?:binary|text) format)`), `${1}…${2}`},
+}
+
+// withoutValues takes them out.
+func withoutValues(message string) string {
+	for _, v := range values {
+		if strings.Contains(message, v.text) {
+			message = v.pattern.ReplaceAllString(message, v.by)
+		}
 	}
-	return s[:limit]
+	return message
+}
+
+// fail notes that a projection could not apply e. What follows from it is written when the transaction ends. It says whether the projection goes on after the event.
+func (t *transaction) fail(k *known, e *journal.Event, cause error) (skipped bool) {
+	var inner *ApplyError
+	if errors.As(cause, &inner) {
+		cause = inner.Err
+	}
+	f := &failure{Failure: t.p.describe(k, e, cause), policy: k.policy(e.Type)}
+	t.failures = append(t.failures, f)
+	return f.policy.Action == ActionSkip
+}
+
+// failReset notes that the rows of a campaign could not be deleted ahead of e. The projection does not go on without that, whatever its policy on the event.
+func (t *transaction) failReset(k *known, e *journal.Event, cause error) {
+	t.fail(k, e, cause)
+	f := t.failures[len(t.failures)-1]
+	f.Reset = true
+	if f.policy.Action == ActionSkip {
+		f.policy.Action = ActionRetry
+	}
+}
+
+// writeFailures queues what follows from the failures.
+func (t *transaction) writeFailures() {
+	for _, f := range t.failures {
+		t.sync()
+		if f.policy.Action == ActionSkip {
+			deferred.Skip(t.batch, f.Failure, "policy of projection "+f.Projection)
+			continue
+		}
+		k := t.view.known(f.Projection)
+		deferred.Defer(t.batch, f.Failure, f.policy.schedule(f.Failure, k.chances, t.p.random()), func(o deferred.Outcome) { f.outcome = o })
+		if f.policy.Action == ActionPause {
+			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
+			pauses.Failed(t.batch, f.Group, f.Projection, f.Worker, reason)
+		}
+	}
+}
+
+// report counts and logs what has been committed.
+func (t *transaction) report(ctx context.Context) {
+	if len(t.failures) > 0 {
+		t.p.tracer.Of(ctx).Fail(fmt.Sprintf("%d projections of campaigns failed", len(t.failures)))
+	}
+	for _, f := range t.failures {
+		t.p.metrics.failed.WithLabelValues(f.Projection).Inc()
+		log := t.p.cfg.Logger.With("projection", f.Projection, "campaign", f.CampaignID, "seq", f.Seq, "event_type", f.EventType, "class", f.Class, "code", f.Code,
+			"fingerprint", f.Fingerprint, "error", f.Message)
+		switch {
+		case f.policy.Action == ActionSkip:
+			t.p.metrics.skipped.WithLabelValues(f.Projection).Inc()
+			log.ErrorContext(ctx, "projection failed, event skipped")
+			continue
+		case f.outcome.Status == deferred.Dead:
+			t.p.metrics.dead.WithLabelValues(f.Projection).Inc()
+			log = log.With("attempt", f.outcome.Attempt)
+			if f.outcome.NextAttempt.IsZero() {
+				log.ErrorContext(ctx, "projection failed, pair is dead: it waits for an operator")
+			} else {
+				log.ErrorContext(ctx, "projection failed, pair is dead: it gets a second chance", "next_attempt", f.outcome.NextAttempt)
+			}
+			continue
+		}
+		log = log.With("attempt", f.outcome.Attempt, "next_attempt", f.outcome.NextAttempt)
+		if f.policy.Action == ActionPause {
+			log.ErrorContext(ctx, "projection failed, paused until it is resumed")
+		} else {
+			log.WarnContext(ctx, "projection failed, it will be tried again", "attempts", f.policy.Attempts)
+		}
+	}
 }

@@ -2,6 +2,8 @@ package projector
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,25 +16,45 @@ type Group struct {
 	Events []journal.Event
 
 	projection string
+	comment    string // ends its statements
 	pipeline   *pipeline
-	loaded     any // what a Loader keeps from Load to Apply
+	loaded     any         // what a Loader keeps from Load to Apply
+	ended      atomic.Bool // the projector has gone on without its projection
 }
 
+// ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout. Whatever it still does has no effect.
+var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
+
 // At says that the statements queued from now on belong to e, so that an error names the event that caused it. [Handlers] and SQL files do it by themselves.
-func (g *Group) At(e journal.Event) {
+func (g *Group) At(e journal.Event) { g.at(&e) }
+
+func (g *Group) at(e *journal.Event) {
+	if g.ended.Load() {
+		return
+	}
 	g.pipeline.at = origin{projection: g.projection, campaignID: e.CampaignID, seq: e.Seq, eventType: e.Type}
 }
 
 // Queue adds a statement to the group's pipeline. All that is queued runs in order in one round trip; an error fails the group. The result
 // can be looked at with the returned query's Exec, Query or QueryRow.
 func (g *Group) Queue(sql string, args ...any) *pgx.QueuedQuery {
-	return g.pipeline.queue(sql, args...)
+	if g.ended.Load() {
+		return &pgx.QueuedQuery{SQL: sql}
+	}
+	return g.pipeline.queue(sql+g.comment, args...)
 }
 
 // Tx runs what is queued and returns the transaction, for statements whose results decide what comes next. Each costs a round trip.
 func (g *Group) Tx(ctx context.Context) (Tx, error) {
+	if g.ended.Load() {
+		return Tx{}, ErrAbandoned
+	}
+	if g.pipeline.collects {
+		g.pipeline.refused = true
+		return Tx{}, errIntricate
+	}
 	if err := g.pipeline.flush(ctx); err != nil {
 		return Tx{}, err
 	}
-	return Tx{conn: g.pipeline.conn}, nil
+	return Tx{conn: g.pipeline.conn, comment: g.comment}, nil
 }

@@ -43,11 +43,15 @@ func (h *Handlers) Spec() Spec {
 
 // Apply implements [Projection].
 func (h *Handlers) Apply(ctx context.Context, g *Group) error {
-	for _, e := range g.Events {
-		g.At(e)
-		if err := h.calls[e.Type](ctx, g, e); err != nil {
+	for i := range g.Events {
+		g.at(&g.Events[i])
+		if err := h.applyEvent(ctx, g, g.Events[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (h *Handlers) applyEvent(ctx context.Context, g *Group, e journal.Event) error {
+	return h.calls[e.Type](ctx, g, e)
 }

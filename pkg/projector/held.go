@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
@@ -20,6 +20,7 @@ type holding struct {
 	lease   lease.Lease
 	renewed time.Time // from before the last request that prolonged it
 	drop    func()    // ends the work under it; nil: none yet
+	dropped bool
 }
 
 // hold takes charge of leases asked for at a time, and returns those to work on. That leaves out a campaign that is worked on under the same generation: claims
@@ -29,7 +30,13 @@ func (p *Projector) hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	defer p.mu.Unlock()
 	fresh := make([]lease.Lease, 0, len(leases))
 	for _, l := range leases {
-		if h := p.held[l.CampaignID]; h == nil || h.lease.Generation < l.Generation {
+		h := p.held[l.CampaignID]
+		if h == nil || h.lease.Generation < l.Generation {
+			// What goes on under a lease that has run out may hang, and this one may wait for it. One that has not was given back by the group just committed, and the
+			// worker goes on with other campaigns; or was taken, and the fence ends what goes on.
+			if h != nil {
+				p.dropExpired(h)
+			}
 			p.held[l.CampaignID] = &holding{lease: l, renewed: asked}
 			fresh = append(fresh, l)
 		}
@@ -60,10 +67,18 @@ func (p *Projector) renewed(kept []lease.Lease, asked time.Time) {
 		}
 	}
 	for _, h := range p.held {
-		if h.drop != nil && time.Since(h.renewed) > p.cfg.LeaseTTL {
-			h.drop()
-		}
+		p.dropExpired(h)
 	}
+}
+
+// dropExpired ends the work under a lease that has run out.
+func (p *Projector) dropExpired(h *holding) {
+	if h.drop == nil || h.dropped || time.Since(h.renewed) <= p.cfg.LeaseTTL {
+		return
+	}
+	h.drop()
+	h.dropped = true
+	p.metrics.lost.WithLabelValues(lostExpired).Inc()
 }
 
 // letGo forgets units whose leases are given back, or lost.
@@ -122,10 +137,12 @@ func (p *Projector) holding() []lease.Lease {
 func (p *Projector) keepLeases(ctx context.Context) {
 	renew := time.NewTicker(p.cfg.LeaseTTL / 3)
 	defer renew.Stop()
-	beat := time.NewTicker(beatInterval)
+	beat := time.NewTicker(min(beatInterval, p.cfg.LeaseTTL/4)) // note_crashes tells the dead by it
 	defer beat.Stop()
-	p.beat(ctx)
+	loop := pulse.Of(ctx)
+	defer loop.Rest()
 	for {
+		loop.Within(p.promises.kept)
 		select {
 		case <-ctx.Done():
 			return
@@ -154,8 +171,15 @@ func (p *Projector) keepLeases(ctx context.Context) {
 func (p *Projector) beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(p.cfg.LeaseTTL/3, releaseTimeout))
 	defer cancel()
-	if err := p.keeper.Beat(bounded, p.cfg.Pool, p.host, os.Getpid(), len(p.holding()), p.applied.Load()); err != nil && ctx.Err() == nil {
-		p.cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)
+	drained, err := p.keeper.Beat(bounded, p.cfg.Pool, p.host, os.Getpid(), len(p.holding()), p.applied.Load())
+	if err != nil {
+		if ctx.Err() == nil {
+			p.cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)
+		}
+		return
+	}
+	if p.drained.Swap(drained) != drained {
+		p.cfg.Logger.InfoContext(ctx, "an operator has drained the worker, or has it go on", "drained", drained)
 	}
 }
 
@@ -168,23 +192,23 @@ func (p *Projector) forget(ctx context.Context) {
 }
 
 // duePairs returns the catch-up units of campaigns just leased, those of one campaign side by side.
-func (p *Projector) duePairs(ctx context.Context, leases []lease.Lease) ([]*unit, error) {
+func (p *Projector) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*unit, error) {
 	byID := make(map[string]lease.Lease, len(leases))
 	ids := make([]string, len(leases))
 	for i, l := range leases {
 		ids[i], byID[l.CampaignID] = l.CampaignID, l
 	}
-	rows, err := p.cfg.Pool.Query(ctx, queryDuePairs, ids, p.cfg.ConsumerGroup, p.names)
-	if err != nil {
-		return nil, err
-	}
-	pairs, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[pair])
+	pairs, err := deferred.Due(ctx, p.cfg.Pool, p.cfg.ConsumerGroup, ids, projections)
 	if err != nil {
 		return nil, err
 	}
 	units := make([]*unit, len(pairs))
 	for i, d := range pairs {
 		units[i] = catchUp(byID[d.CampaignID], d)
+		if d.Failed {
+			units[i].probe()
+			p.metrics.retried.WithLabelValues(d.Projection).Inc()
+		}
 	}
 	for _, u := range units {
 		delete(byID, u.lease.CampaignID)

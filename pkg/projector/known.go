@@ -5,30 +5,54 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"sync/atomic"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// known is a projection that this worker has.
+// known is a projection that this worker has, with one of the sets of tables that it may have.
 type known struct {
 	Projection
-	spec  Spec
-	types map[string]bool // with their aliases; nil: all
+	spec       Spec
+	name       string               // under which the set is registered
+	schema     string               // of its tables
+	path       string               // search_path of its statements
+	comment    string               // ends its statements, so that those of two sets are prepared apart; "" for the live one
+	types      map[string]bool      // with their aliases; nil: all
+	call       atomic.Pointer[call] // lets the database apply a group; nil: events are applied from here
+	uncallable atomic.Bool          // it has no such call, and is not to be given one
+
+	intricate atomic.Bool  // its statements cannot be cut into parts
+	care      atomic.Int64 // groups that are still to be cut into small parts for its sake
+	violates  atomic.Bool  // it has violated a constraint that is checked by COMMIT
+
+	onFailure   Policy            // complete
+	onFailureOf map[string]Policy // complete, by event type, with their aliases
+	chances     SecondChances
 }
 
-func index(projections []Projection, catalogue *journal.Catalogue) ([]*known, map[string]*known, error) {
-	var list []*known
+// identity is what a row of the registry must say for the code to be its own.
+type identity struct {
+	name    string
+	version int
+}
+
+// index answers the projections as they were given, with the tables that are read, and all sets of tables that they may have.
+func index(projections []Projection, catalogue *journal.Catalogue, onFailure Policy, schema string) (list, sets []*known, err error) {
 	var errs []error
-	byName := map[string]*known{}
+	given := map[identity]bool{}
 	for _, p := range projections {
 		k := &known{Projection: p, spec: p.Spec()}
 		if err := k.spec.validate(); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if byName[k.spec.Name] != nil {
-			errs = append(errs, fmt.Errorf("projection %s: there are two of this name", k.spec.Name))
+		if id := (identity{k.spec.Name, k.spec.Version}); given[id] {
+			errs = append(errs, fmt.Errorf("projection %s: there are two of this name and version", k.spec.Name))
 			continue
+		} else {
+			given[id] = true
 		}
 		if k.spec.Types != nil {
 			k.types = make(map[string]bool, len(k.spec.Types))
@@ -38,9 +62,56 @@ func index(projections []Projection, catalogue *journal.Catalogue) ([]*known, ma
 				}
 			}
 		}
-		list, byName[k.spec.Name] = append(list, k), k
+		if err := k.settle(catalogue, onFailure); err != nil {
+			errs = append(errs, err)
+		}
+		list = append(list, k.among(liveTables, schema))
 	}
-	return list, byName, errors.Join(errs...)
+	for _, which := range []tableSet{liveTables, nextTables, previousTables} {
+		for _, k := range list {
+			if which == liveTables {
+				sets = append(sets, k)
+			} else {
+				sets = append(sets, k.among(which, schema))
+			}
+		}
+	}
+	return list, sets, errors.Join(errs...)
+}
+
+// settle works out the projection's policies.
+func (k *known) settle(catalogue *journal.Catalogue, standard Policy) error {
+	var errs []error
+	wrong := func(what string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("projection %s: %s: %w", k.spec.Name, what, err))
+		}
+	}
+	k.onFailure = k.spec.OnFailure.or(standard)
+	wrong("OnFailure", k.onFailure.validate())
+	k.onFailureOf = map[string]Policy{}
+	for t, policy := range k.spec.OnFailureOf {
+		policy = policy.or(k.onFailure)
+		wrong("OnFailureOf "+t, policy.validate())
+		names := catalogue.Names(t)
+		if k.types != nil && !k.types[names[0]] {
+			wrong("OnFailureOf "+t, errors.New("it does not want events of this type"))
+		}
+		for _, name := range names {
+			k.onFailureOf[name] = policy
+		}
+	}
+	k.chances = k.spec.SecondChances.withDefaults()
+	wrong("SecondChances", k.chances.validate())
+	return errors.Join(errs...)
+}
+
+// policy is that for failures on events of a type.
+func (k *known) policy(eventType string) Policy {
+	if policy, ok := k.onFailureOf[eventType]; ok {
+		return policy
+	}
+	return k.onFailure
 }
 
 // wants says whether the event is for the projection.
@@ -49,7 +120,7 @@ func (k *known) wants(e *journal.Event) bool {
 }
 
 func (k *known) origin(e journal.Event) origin {
-	return origin{projection: k.spec.Name, campaignID: e.CampaignID, seq: e.Seq, eventType: e.Type}
+	return origin{projection: k.name, campaignID: e.CampaignID, seq: e.Seq, eventType: e.Type}
 }
 
 // load and apply call the projection and make an error of a panic.
@@ -58,15 +129,15 @@ func (p *Projector) load(ctx context.Context, k *known, g *Group) (err error) {
 	if !ok {
 		return nil
 	}
-	return guarded(k, g, func() error { return l.Load(ctx, g) })
+	return p.supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
 }
 
 func (p *Projector) apply(ctx context.Context, k *known, g *Group) error {
-	return guarded(k, g, func() error { return k.Apply(ctx, g) })
+	return p.supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
 }
 
 func guarded(k *known, g *Group, call func() error) (err error) {
-	g.pipeline.at = origin{projection: k.spec.Name}
+	g.pipeline.at = origin{projection: k.name}
 	defer func() {
 		if r := recover(); r != nil {
 			err = g.pipeline.at.wrap(&PanicError{Value: r, Stack: string(debug.Stack())})
@@ -81,10 +152,48 @@ func guarded(k *known, g *Group, call func() error) (err error) {
 	return g.pipeline.at.wrap(err)
 }
 
-// PanicError is the error of a projection that panicked.
-type PanicError struct {
-	Value any
-	Stack string
+// named answers a projection of this worker's by the name of one of its sets of tables, in any version; nil if it has none.
+func (p *Projector) named(name string) *known {
+	i := slices.IndexFunc(p.sets, func(k *known) bool { return k.name == name })
+	if i < 0 {
+		return nil
+	}
+	return p.sets[i]
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+// names answers the names of the projections that this worker has.
+func (p *Projector) names() (names []string) {
+	for _, k := range p.projections {
+		if !slices.Contains(names, k.spec.Name) {
+			names = append(names, k.spec.Name)
+		}
+	}
+	return names
+}
+
+// newest answers the projection of that name in its highest version that this worker has.
+func (p *Projector) newest(name string) (newest *known) {
+	for _, k := range p.projections {
+		if k.spec.Name == name && (newest == nil || k.spec.Version > newest.spec.Version) {
+			newest = k
+		}
+	}
+	return newest
+}
+
+// set answers one of the sets of tables of a projection in a version that this worker has; nil if it does not.
+func (p *Projector) set(name string, s tableSet, version int) *known {
+	i := slices.IndexFunc(p.sets, func(k *known) bool { return k.name == s.of(name) && k.spec.Version == version })
+	if i < 0 {
+		return nil
+	}
+	return p.sets[i]
+}
+
+// behind answers the names of those whose pairs this worker brings forward.
+func (p *Projector) behind() []string {
+	if v := p.seen.Load(); v != nil {
+		return slices.Concat(v.names, v.rebuilding)
+	}
+	return nil
+}

@@ -38,15 +38,43 @@ func (p *Projector) listenOnce(ctx context.Context, connected func()) error {
 	}
 	connected()
 	p.listening.Store(true)
-	defer p.listening.Store(false)
+	p.metrics.listening.Set(1)
+	defer func() {
+		p.listening.Store(false)
+		p.metrics.listening.Set(0)
+	}()
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
 		signal(p.wake)
-		if err := lease.Awake(ctx, conn, n.Payload); err != nil {
-			return err
+		select {
+		case p.woken <- n.Payload:
+		default: // it is the same wait, or the next one, that somebody is about to end
+		}
+	}
+}
+
+// awakeAfter is how long a wait that has been ended by a notification goes on unless another takes its place.
+const awakeAfter = 20 * time.Millisecond
+
+// endWaits ends the waits that notifications have named, so that under load appends stop notifying. A worker that is idle asks anew as soon as it is
+// woken; to end its earlier wait at the same moment could end the new one.
+func (p *Projector) endWaits(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case payload := <-p.woken:
+			if !pause(ctx, awakeAfter) {
+				return
+			}
+			bounded, cancel := p.bounded(ctx)
+			if err := lease.Awake(bounded, p.cfg.Pool, payload); err != nil && ctx.Err() == nil {
+				p.cfg.Logger.WarnContext(ctx, "wait not ended, appends go on notifying", "error", err)
+			}
+			cancel()
 		}
 	}
 }

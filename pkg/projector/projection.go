@@ -12,6 +12,11 @@ type Spec struct {
 	Version int      // from 1; raise it when the tables or the meaning change
 	Types   []string // event types it wants, by their current names; nil: all
 	Tables  string   // DDL that creates its tables and indexes, named without a schema
+
+	OnFailure     Policy            // what becomes of events that it cannot apply; zero fields: as [Config].OnFailure says
+	OnFailureOf   map[string]Policy // the same for events of a type; zero fields: as OnFailure says
+	Classify      Classifier        // where it knows better than [Classify]; nil: nowhere
+	SecondChances SecondChances     // default: none
 }
 
 // Projection turns events into rows of its own tables.

@@ -132,9 +132,10 @@ func TestProjectionsPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pool := pgtest.New(t)
 		for _, projection := range projections {
 			t.Run(projection.Spec().Name, func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.New(t)
 				projectiontest.Run(t, pool, projection, sessionEvents())
 			})
 		}

@@ -5,11 +5,27 @@ const (
 	queryBegin  = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	queryCommit = `COMMIT`
 
+	// querySavepointPart and those below are about what of a transaction may fail by itself.
+	querySavepointPart = `SAVEPOINT tidemark`
+	queryRollbackPart  = `ROLLBACK TO SAVEPOINT tidemark`
+	queryReleasePart   = `RELEASE SAVEPOINT tidemark`
+
 	// querySettings applies to the transaction: where projections' tables are, that statements go by key (the plan of one prepared while its
-	// table was empty must not become a scan when it is not; a scan that cannot be avoided looks so dear then that it would be compiled; campaigns come once each, so remembering them is work for nothing), and
-	// that the server ends it if this process stops in the middle.
+	// table was empty must not become a scan when it is not; a scan that cannot be avoided looks so dear then that it would be compiled; campaigns come once each, so remembering them is work for nothing; planning
+	// the short ones anew for each group's values took longer than running them), and that the server ends it if this process stops in the middle, and cancels statements that take too long ($3, in milliseconds), or wait too long for a lock ($4: less, so that it says
+	// which of the two it was). Where the role or the database has a lower limit that stays. It answers the limit on statements, in milliseconds.
 	querySettings = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true), set_config('enable_memoize', 'off', true),
-		set_config('idle_in_transaction_session_timeout', $2, true)`
+		set_config('plan_cache_mode', 'force_generic_plan', true), set_config('idle_in_transaction_session_timeout', $2, true),
+		set_config('lock_timeout', CASE WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $4 / 1000.0)
+			THEN current_setting('lock_timeout') ELSE $4::bigint::text END, true),
+		extract(epoch FROM set_config('statement_timeout', CASE WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
+			THEN current_setting('statement_timeout') ELSE $3::bigint::text END, true)::interval)::float8 * 1000`
+
+	// querySearchPath changes where what follows in the transaction finds its tables.
+	querySearchPath = `SELECT set_config('search_path', $1, true)`
+
+	// queryStatementTimeout changes the limit on statements for what follows in the transaction.
+	queryStatementTimeout = `SELECT set_config('statement_timeout', $1, true)`
 
 	// queryRegistry takes the registry's lock in shared mode: the registry does not change while the transaction is open. Applies never wait for each
 	// other; they wait for a registration, which is short.
@@ -18,67 +34,21 @@ const (
 	// queryRegistryExclusive waits until the applies that began under the registry as it was have ended.
 	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, 0))`
 
-	// queryRegistry reads a table of one row a projection.
-	queryRegistry = `SELECT name, version, state, consumer_group, schema_name, table_names FROM tidemark.projections WHERE consumer_group = $1 OR name = ANY ($2)`
+	// queryRegistry reads a table of one row a projection, and probes the pauses for each.
+	queryRegistry = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
+			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at
+		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
 
-	// queryPairs probes the primary key of deferred once for each campaign. What else it asks for stands outside, so that no other index will do.
-	queryPairs = `SELECT d.campaign_id, d.projection, d.next_seq
-		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
-		) d
-		WHERE d.consumer_group = $2`
+	// queryInsertProjection and those below are registration's, under the registry's lock. Tables come in the order of their creation.
+	queryInsertProjection = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, own_reset, own_objects, state)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 'joining')`
+	queryOwnReset = `UPDATE tidemark.projections SET own_reset = $2 WHERE name = $1 AND own_reset <> $2`
+	queryTables   = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.oid`
 
-	// queryDuePairs is queryPairs for those whose retry is due.
-	queryDuePairs = `SELECT d.campaign_id, d.projection, d.next_seq
-		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
-		) d
-		WHERE d.consumer_group = $2 AND d.projection = ANY ($3) AND d.status IN ('failed', 'rebuilding') AND d.next_attempt_at <= clock_timestamp()
-		ORDER BY d.campaign_id, d.projection`
+	// queryFunctionExists reads the catalogue, by name. queryCallFunction lets the database apply a group; see sqlfile_function.go.
+	queryFunctionExists = `SELECT EXISTS (SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND p.proname = $2)`
+	queryCallFunction   = `SELECT %s($1::text[], $2::bigint[], $3::bigint[])`
 
-	// queryFilePairs files pairs of campaigns that move without the projection. The campaigns' leases are held, so nobody else files them.
-	queryFilePairs = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
-		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now()
-		FROM unnest($2::text[], $3::text[], $4::bigint[]) AS u (campaign_id, projection, next_seq)
-		ORDER BY u.campaign_id, u.projection
-		ON CONFLICT DO NOTHING`
-
-	// queryDefer writes one pair, under its campaign's lease. A first failure of an event counts one, whatever came before it. $10 is the first wait
-	// in seconds, $11 the longest; the factor is two, the jitter a tenth.
-	queryDefer = `INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at,
-			error_class, error_message, error_stack, first_failed_at, last_failed_at)
-		VALUES ($1, $2, $3, $4, 'failed', 1, clock_timestamp() + make_interval(secs => $8::float8 * $10::float8), $5, $6, $7, now(), now())
-		ON CONFLICT (campaign_id, projection) DO UPDATE SET
-			next_seq = excluded.next_seq, status = 'failed',
-			attempt_count = CASE WHEN d.next_seq = excluded.next_seq THEN d.attempt_count + 1 ELSE 1 END,
-			next_attempt_at = clock_timestamp() + make_interval(secs => $8::float8 * least($9::float8,
-				$10::float8 * power(2, CASE WHEN d.next_seq = excluded.next_seq THEN least(d.attempt_count, 30) ELSE 0 END))),
-			error_class = excluded.error_class, error_message = excluded.error_message, error_stack = excluded.error_stack,
-			first_failed_at = CASE WHEN d.next_seq = excluded.next_seq THEN coalesce(d.first_failed_at, now()) ELSE now() END,
-			last_failed_at = now()`
-
-	// queryProgress moves pairs that have not caught up yet; queryCaughtUp removes those that have.
-	queryProgress = `UPDATE tidemark.deferred d SET next_seq = u.next_seq,
-			status = CASE WHEN d.status = 'failed' AND d.next_seq < u.next_seq THEN 'rebuilding' ELSE d.status END
-		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (campaign_id, projection, next_seq)
-		WHERE d.campaign_id = u.campaign_id AND d.projection = u.projection`
-	queryCaughtUp = `DELETE FROM tidemark.deferred d USING unnest($1::text[], $2::text[]) AS u (campaign_id, projection)
-		WHERE d.campaign_id = u.campaign_id AND d.projection = u.projection`
-
-	// queryInsertProjection and those below are registration's, under the registry's lock.
-	queryInsertProjection = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ($1, $2, $3, $4, $5, 'joining')`
-	queryTables           = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.relname`
-
-	// queryFileMoved files, for a joining projection, up to $4 campaigns after $3 that have moved without it. It answers the last campaign it came to.
-	queryFileMoved = `WITH moved AS MATERIALIZED (
-			SELECT l.campaign_id, l.checkpoint FROM tidemark.leases l
-			WHERE l.consumer_group = $1 AND l.campaign_id > $3 ORDER BY l.consumer_group, l.campaign_id LIMIT $4
-		), filed AS (
-			INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
-			SELECT m.campaign_id, $2, $1, 1, 'rebuilding', 0, now() FROM moved m WHERE m.checkpoint > 0
-			ON CONFLICT DO NOTHING
-		)
-		SELECT coalesce(max(campaign_id), ''), count(*) FROM moved`
 	queryActivate = `UPDATE tidemark.projections SET state = 'active' WHERE name = $1`
 )

@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // LoadDir loads the projections in the files of fsys whose names end in .sql, in the order of their names. Folders, other
@@ -97,22 +99,28 @@ func (f *sqlFile) Spec() Spec {
 }
 
 // Apply implements [Projection]. It queues the statements of each event's type.
-func (f *sqlFile) Apply(_ context.Context, group *Group) error {
+func (f *sqlFile) Apply(ctx context.Context, group *Group) error {
 	for i := range group.Events {
-		event := &group.Events[i]
-		handler, ok := f.byType[event.Type]
-		if !ok {
-			continue
+		group.At(group.Events[i])
+		if err := f.applyEvent(ctx, group, group.Events[i]); err != nil {
+			return err
 		}
-		group.At(*event)
-		for j := range handler.statements {
-			statement := &handler.statements[j]
-			args := make([]any, len(statement.fields))
-			for k, field := range statement.fields {
-				args[k] = field.value(event)
-			}
-			group.Queue(statement.text, args...)
+	}
+	return nil
+}
+
+func (f *sqlFile) applyEvent(_ context.Context, group *Group, event journal.Event) error {
+	handler, ok := f.byType[event.Type]
+	if !ok {
+		return nil
+	}
+	for i := range handler.statements {
+		statement := &handler.statements[i]
+		args := make([]any, len(statement.fields))
+		for k, field := range statement.fields {
+			args[k] = field.value(&event)
 		}
+		group.Queue(statement.text, args...)
 	}
 	return nil
 }

@@ -9,9 +9,10 @@ import (
 
 // eventField is what an SQL file may write after "event.".
 type eventField struct {
-	name  string
-	cast  string // the type of its parameter
-	value func(*journal.Event) any
+	name   string
+	cast   string // the type of its parameter
+	column string // the same value, from a row j of the journal and its campaign c
+	value  func(*journal.Event) any
 }
 
 // emptyObject stands for a payload or metadata that is not there, so that ->> always meets an object.
@@ -23,20 +24,20 @@ const emptyObject = "{}"
 // types would be marshalled once more.
 func eventFields() []eventField {
 	return []eventField{
-		{"campaign_id", "text", func(e *journal.Event) any { return e.CampaignID }},
-		{"seq", "bigint", func(e *journal.Event) any { return e.Seq }},
-		{"position", "bigint", func(e *journal.Event) any { return e.Position }},
-		{"event_id", "uuid", func(e *journal.Event) any { return [16]byte(e.ID) }},
-		{"event_type", "text", func(e *journal.Event) any { return e.Type }},
-		{"event_version", "int", func(e *journal.Event) any { return int32(e.Version) }}, //nolint:gosec // an integer column
-		{"aggregate_type", "text", func(e *journal.Event) any { return textOrNull(e.AggregateType) }},
-		{"aggregate_id", "text", func(e *journal.Event) any { return textOrNull(e.AggregateID) }},
-		{"actor", "text", func(e *journal.Event) any { return textOrNull(e.Actor) }},
-		{"tags", "text[]", func(e *journal.Event) any { return tagsOrEmpty(e.Tags) }},
-		{"payload", "jsonb", func(e *journal.Event) any { return objectOrEmpty(e.Payload) }},
-		{"metadata", "jsonb", func(e *journal.Event) any { return objectOrEmpty(e.Metadata) }},
-		{"occurred_at", "timestamptz", func(e *journal.Event) any { return e.OccurredAt }},
-		{"recorded_at", "timestamptz", func(e *journal.Event) any { return e.RecordedAt }},
+		{"campaign_id", "text", "c.campaign_id", func(e *journal.Event) any { return e.CampaignID }},
+		{"seq", "bigint", "j.seq", func(e *journal.Event) any { return e.Seq }},
+		{"position", "bigint", `j."position"`, func(e *journal.Event) any { return e.Position }},
+		{"event_id", "uuid", "j.event_id", func(e *journal.Event) any { return e.ID.String() }},
+		{"event_type", "text", "j.event_type", func(e *journal.Event) any { return e.Type }},
+		{"event_version", "int", "j.event_version", func(e *journal.Event) any { return int32(e.Version) }}, //nolint:gosec // an integer column
+		{"aggregate_type", "text", "nullif(j.aggregate_type, '')", func(e *journal.Event) any { return textOrNull(e.AggregateType) }},
+		{"aggregate_id", "text", "nullif(j.aggregate_id, '')", func(e *journal.Event) any { return textOrNull(e.AggregateID) }},
+		{"actor", "text", "nullif(j.actor, '')", func(e *journal.Event) any { return textOrNull(e.Actor) }},
+		{"tags", "text[]", "coalesce(j.tags, '{}')", func(e *journal.Event) any { return tagsOrEmpty(e.Tags) }},
+		{"payload", "jsonb", "j.payload", func(e *journal.Event) any { return objectOrEmpty(e.Payload) }},
+		{"metadata", "jsonb", "coalesce(j.metadata, '{}')", func(e *journal.Event) any { return objectOrEmpty(e.Metadata) }},
+		{"occurred_at", "timestamptz", "j.occurred_at", func(e *journal.Event) any { return e.OccurredAt }},
+		{"recorded_at", "timestamptz", "j.recorded_at", func(e *journal.Event) any { return e.RecordedAt }},
 	}
 }
 

@@ -57,6 +57,7 @@ type sqlParser struct {
 	pending     []token        // of the section being read, without comments
 	onLine      map[string]int // event type → line of its handler
 	versionLine int
+	failureLine int      // of the projection's policy
 	own         []string // tables and views it creates
 	qualified   []qualifiedName
 }
@@ -84,7 +85,7 @@ func (p *sqlParser) directive(t token) (key, value string, ok bool) {
 	}
 	key, value, ok = strings.Cut(strings.TrimPrefix(t.text, "--"), ":")
 	key = strings.ToLower(strings.TrimSpace(key))
-	if !ok || !slices.Contains([]string{"projection", "version", "on"}, key) {
+	if !ok || !slices.Contains([]string{"projection", "version", "on", "on failure", "second chances"}, key) {
 		return "", "", false
 	}
 	return key, strings.TrimSpace(value), true
@@ -96,6 +97,10 @@ func (p *sqlParser) header(line int, key, value string) {
 		p.name(line, value)
 	case "version":
 		p.version(line, value)
+	case "on failure":
+		p.onFailure(line, value)
+	case "second chances":
+		p.secondChances(line, value)
 	case "on":
 		p.endSection()
 		if p.handler == nil && len(p.file.tables) == 0 {

@@ -9,9 +9,10 @@ import (
 // sqlStatement is a statement of an SQL file as it is sent to Postgres. Its text has as many lines as in the file, so that a
 // position in it leads back there.
 type sqlStatement struct {
-	text   string
-	line   int          // where it begins
-	fields []eventField // field i is parameter i+1
+	text       string
+	inFunction string       // the same with variables for its parameters
+	line       int          // where it begins
+	fields     []eventField // field i is parameter i+1
 }
 
 // compileTable makes a statement of the tables section.
@@ -52,8 +53,8 @@ func isTransactionControl(tokens []token) bool {
 func (p *sqlParser) compile(tokens []token, refuse func(t token, name string)) sqlStatement {
 	var (
 		statement = sqlStatement{line: tokens[0].line}
-		text      strings.Builder
-		copied    = tokens[0].pos // the source before it is in text
+		text, in  strings.Builder
+		copied    = tokens[0].pos // the source before it is in both
 	)
 	for i := 0; i < len(tokens); i++ {
 		t := tokens[i]
@@ -81,11 +82,12 @@ func (p *sqlParser) compile(tokens []token, refuse func(t token, name string)) s
 		text.WriteString(p.src[copied:t.pos])
 		text.WriteString(statement.parameter(field))
 		text.WriteString(strings.Repeat("\n", strings.Count(p.src[t.pos:after], "\n")))
+		in.WriteString(p.src[copied:t.pos] + "(" + field.variable() + ")")
 		copied = after
 	}
 	last := tokens[len(tokens)-1]
-	text.WriteString(p.src[copied : last.pos+len(last.text)])
-	statement.text = text.String()
+	rest := p.src[copied : last.pos+len(last.text)]
+	statement.text, statement.inFunction = text.String()+rest, in.String()+rest
 	return statement
 }
 

@@ -65,7 +65,6 @@ func TestAnSQLFileAppliesItsStatementsInOrder(t *testing.T) {
 
 func TestAnSQLFileSeesEveryFieldAsItIsInTheJournal(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t)
 	projection, err := projector.LoadFile(fstest.MapFS{"copies.sql": {Data: []byte(`-- projection: copies
 -- version: 1
 CREATE TABLE copies (campaign_id text, seq bigint, position bigint, event_id uuid, event_type text, event_version int, aggregate_type text, aggregate_id text,
@@ -77,25 +76,38 @@ INSERT INTO copies VALUES (event.campaign_id, event.seq, event.position, event.e
 	if err != nil {
 		t.Fatal(err)
 	}
-	appendEvents(t, pool, "c",
-		journal.Event{
-			Type: "filled", ID: uuid.New(), Version: 3, AggregateType: "seat", AggregateID: "7", Actor: "ann", Tags: []string{`a"b`, "c,d", "é"},
-			Payload: json.RawMessage(`{"n": 12345678901234567890.123, "s": "\u00e9\\", "z": null}`), Metadata: json.RawMessage(`{"trace": "x"}`),
-			OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
-		},
-		journal.Event{Type: "bare"},
-	)
-	if _, err := newProjector(t, pool, projection).Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	assertNothingDeferred(t, pool)
-	n := query[int](t, pool, `SELECT count(*) FROM copies c JOIN tidemark.journal j USING (campaign_id, seq)
+	run := func(t *testing.T, functions bool, mode pgx.QueryExecMode) {
+		t.Helper()
+		pool := pgtest.New(t)
+		workers := inMode(t, pool, mode)
+		appendEvents(t, pool, "c",
+			journal.Event{
+				Type: "filled", ID: uuid.New(), Version: 3, AggregateType: "seat", AggregateID: "7", Actor: "ann", Tags: []string{`a"b`, "c,d", "é"},
+				Payload: json.RawMessage(`{"n": 12345678901234567890.123, "s": "\u00e9\\", "z": null}`), Metadata: json.RawMessage(`{"trace": "x"}`),
+				OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
+			},
+			journal.Event{Type: "bare"},
+		)
+		drain(t, workerOf(t, workers, func(c *projector.Config) { c.NoFunctions = !functions }, projection))
+		assertNothingDeferred(t, pool)
+		n := query[int](t, pool, `SELECT count(*) FROM copies c JOIN tidemark.journal j USING (campaign_id, seq)
 		WHERE (c.position, c.event_id, c.event_type, c.event_version, c.payload, c.occurred_at, c.recorded_at)
 			= (j.position, j.event_id, j.event_type, j.event_version, j.payload, j.occurred_at, j.recorded_at)
 		AND c.aggregate_type IS NOT DISTINCT FROM j.aggregate_type AND c.aggregate_id IS NOT DISTINCT FROM j.aggregate_id AND c.actor IS NOT DISTINCT FROM j.actor
 		AND c.tags = coalesce(j.tags, '{}') AND c.metadata = coalesce(j.metadata, '{}')`)
-	if n != 2 {
-		t.Errorf("%d of 2 events were copied as they are", n)
+		if n != 2 {
+			t.Errorf("%d of 2 events were copied as they are", n)
+		}
+	}
+	t.Run("by_a_function", func(t *testing.T) {
+		t.Parallel()
+		run(t, true, pgx.QueryExecModeCacheStatement)
+	})
+	for _, mode := range execModes() {
+		t.Run("by_statements,_sent_by_"+mode.String(), func(t *testing.T) {
+			t.Parallel()
+			run(t, false, mode)
+		})
 	}
 }
 
@@ -114,7 +126,7 @@ func TestAnSQLFileThatFailsDefersItsCampaignAtTheEvent(t *testing.T) {
 	if _, err := newProjector(t, pool, projections...).Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s := query[string](t, pool, `SELECT campaign_id || next_seq || error_class FROM tidemark.deferred`); s != "bad223505" {
+	if s := query[string](t, pool, `SELECT campaign_id || next_seq || error_code FROM tidemark.deferred`); s != "bad223505" {
 		t.Errorf("deferred: %s, want event 2 of campaign bad, a unique violation", s)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM sessions`); n != 2 {

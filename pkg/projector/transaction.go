@@ -2,28 +2,40 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 // transaction applies one group of units.
 type transaction struct {
 	*pipeline
-	p         *Projector
-	pool      *pgxpool.Conn
-	units     []*unit
-	registry  []registered
-	pairs     map[string]map[string]*pair // by campaign and projection
-	events    []journal.Event             // of all units, in order
-	deferrals []*ApplyError
+	p        *Projector
+	pool     *pgxpool.Conn
+	units    []*unit
+	view     *view
+	path     string                                   // search_path in force
+	pairs    map[string]map[string]*deferred.Standing // by campaign and projection
+	events   []journal.Event                          // of all units, in order
+	failures []*failure
+	last     func()                                                                 // queues what ends it; nil: COMMIT
+	verdicts map[verdict]error                                                      // what is known of events beforehand
+	limit    time.Duration                                                          // on statements, as the server took it when it began
+	inForce  time.Duration                                                          // on statements, as asked for last
+	fenced   bool                                                                   // the fence stands
+	mark     func(ctx context.Context, u *unit, projection string, seq int64) error // names each event before it is tried; nil: they are tried without
+	trying   bool                                                                   // it is rolled back, and moves no pair
+	calls    map[*known]string                                                      // of the projections that the database applies
+	claimed  bool                                                                   // its units are those that a claim queued before its read answers
 }
 
 // registered is a row of tidemark.projections.
@@ -34,247 +46,189 @@ type registered struct {
 	ConsumerGroup string
 	SchemaName    string
 	TableNames    []string
+	Paused        bool
+	RegisteredAt  time.Time
 }
 
 // begin opens a transaction and reads what the units need, in one round trip.
 func (p *Projector) begin(ctx context.Context, units []*unit, events int) (*transaction, error) {
+	return p.open(ctx, units, events, nil)
+}
+
+// open is begin, for a transaction in which the database applies the projections that have a call. If all have, it counts the events instead of reading them.
+func (p *Projector) open(ctx context.Context, units []*unit, events int, calls map[*known]string) (*transaction, error) {
+	pulse.Of(ctx).Within(p.promises.step)
 	conn, err := p.cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := &transaction{pipeline: newPipeline(conn.Conn()), p: p, pool: conn, units: units, pairs: map[string]map[string]*pair{}, events: p.slabs.get(events)}
-	t.origins = p.slabs.getOrigins()
-	ids := make([]string, len(units))
-	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: events, Bytes: p.cfg.GroupBytes}
-	for i, u := range units {
-		ids[i], read.After[i], read.Until[i] = u.lease.CampaignID, u.place, u.until
-		u.events, u.spoiled, u.more = nil, nil, false
-	}
+	t := p.on(conn, units, events, calls)
 	t.queue(queryBegin)
-	t.queue(querySettings, p.searchPath, strconv.FormatInt(p.cfg.LeaseTTL.Milliseconds(), 10))
-	t.queue(queryRegistryShared)
-	t.queue(queryRegistry, p.cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) (err error) {
-		t.registry, err = pgx.CollectRows(rows, pgx.RowToStructByPos[registered])
-		return err
-	})
-	t.queue(queryPairs, ids, p.cfg.ConsumerGroup).Query(func(rows pgx.Rows) error {
-		pairs, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[pair])
-		for _, d := range pairs {
-			if t.pairs[d.CampaignID] == nil {
-				t.pairs[d.CampaignID] = map[string]*pair{}
-			}
-			t.pairs[d.CampaignID][d.Projection] = d
-		}
-		return err
-	})
-	size, reached, first := int64(0), 0, 0
-	t.sync()
-	journal.ReadGroup(t.batch, read, func(i int, e journal.Event, bytes int) {
-		current, err := p.cfg.Catalogue.Current(e)
-		if err != nil {
-			units[i].spoil(e.Seq, err)
-		}
-		if i != reached {
-			reached, first = i, len(t.events)
-		}
-		t.events = append(t.events, current)
-		units[i].events = t.events[first:]
-		size += int64(bytes)
-	})
-	if err := t.flush(ctx); err != nil {
+	t.queueSettings()
+	if err := t.read(ctx, events); err != nil {
 		t.abort(ctx)
 		return nil, err
-	}
-	if len(t.events) >= events || size >= p.cfg.GroupBytes {
-		// The read stopped at its limit: the campaign it stopped in may go on, those after it wait for the next group.
-		t.units = units[:reached+1]
-		units[reached].more = true
 	}
 	return t, nil
 }
 
-// applyAll hands every projection the events it wants of the units, as one group each.
-func (t *transaction) applyAll(ctx context.Context) error {
-	groups := make([]*Group, 0, len(t.p.projections))
-	for _, k := range t.p.projections {
-		events, err := t.wanted(k, t.units)
-		if err != nil {
-			return err
-		}
-		if len(events) == 0 {
-			continue
-		}
-		g := &Group{Events: events, projection: k.spec.Name, pipeline: t.pipeline}
-		groups = append(groups, g)
-		if err := t.p.load(ctx, k, g); err != nil {
-			return err
-		}
-	}
-	if err := t.flush(ctx); err != nil {
-		return err
-	}
-	for _, g := range groups {
-		if err := t.p.apply(ctx, t.p.known[g.projection], g); err != nil {
-			return err
-		}
-	}
-	return nil
+// on returns a transaction that will be open on a connection of the pool, which it gives back.
+func (p *Projector) on(conn *pgxpool.Conn, units []*unit, events int, calls map[*known]string) *transaction {
+	t := p.within(conn.Conn(), units, events)
+	t.pool, t.calls, t.timeout, t.inForce, t.disconnect = conn, calls, p.longest, p.longest, disconnect(conn)
+	return t
 }
 
-// wanted returns the events of the units that a projection is to apply, in order.
-func (t *transaction) wanted(k *known, units []*unit) ([]journal.Event, error) {
-	n, total := 0, 0
-	for _, u := range units {
-		total += len(u.events)
-		if !t.applies(k, u) {
-			continue
-		}
-		for i := range u.events {
-			if !k.wants(&u.events[i]) {
-				continue
-			}
-			if err := u.spoiled[u.events[i].Seq]; err != nil {
-				return nil, k.origin(u.events[i]).wrap(err)
-			}
-			n++
-		}
-	}
-	switch {
-	case n == 0:
-		return nil, nil
-	case n == len(t.events) && total == n:
-		return t.events, nil
-	}
-	wanted := make([]journal.Event, 0, n)
-	for _, u := range units {
-		if !t.applies(k, u) {
-			continue
-		}
-		for i := range u.events {
-			if k.wants(&u.events[i]) {
-				wanted = append(wanted, u.events[i])
-			}
-		}
-	}
-	return wanted, nil
+// within returns a transaction that is open on a connection, or will be by what is queued first.
+func (p *Projector) within(conn *pgx.Conn, units []*unit, events int) *transaction {
+	t := &transaction{pipeline: newPipeline(conn), p: p, units: units, path: p.searchPath, pairs: map[string]map[string]*deferred.Standing{}, events: p.slabs.get(events)}
+	t.origins = p.slabs.getOrigins()
+	t.streams, t.mode, t.notice = p.streams, p.mode, p.notice
+	return t
 }
 
-// applies says whether the unit brings the projection forward.
-func (t *transaction) applies(k *known, u *unit) bool {
-	if u.pair != nil {
-		return u.pair.Projection == k.spec.Name
+// read reads what the units need, as many events at most, in one round trip with whatever is queued.
+func (t *transaction) read(ctx context.Context, events int) error {
+	p := t.p
+	read := journal.GroupRead{Events: events, Bytes: p.cfg.GroupBytes, Small: p.small.Load()}
+	if t.claimed {
+		read.Claimed = func(i int) (string, int64) { return t.units[i].lease.CampaignID, t.units[i].place }
+	} else {
+		read.CampaignIDs, read.After, read.Until = make([]string, len(t.units)), make([]int64, len(t.units)), make([]int64, len(t.units))
 	}
-	return t.inStep(k.spec.Name, k.spec.Version) && t.pairs[u.lease.CampaignID][k.spec.Name] == nil
-}
-
-// inStep says whether the registry lets this worker advance the projection along with its group.
-func (t *transaction) inStep(name string, version int) bool {
-	for _, r := range t.registry {
-		if r.Name == name {
-			return r.State == stateActive && r.Version == version
-		}
-	}
-	return false
-}
-
-// finish writes what follows from the events of the units having been applied, and commits, in one round trip with whatever is queued.
-// Units without more to do give their lease back; those with more give it back if yield says so.
-func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error {
-	t.at = origin{}
-	t.filePairs()
-	t.movePairs()
-
-	// One step a lease: several pairs of one campaign share it.
-	steps := make([]lease.Step, 0, len(t.units))
-	var done []string
-	var upTo []int64
 	for i, u := range t.units {
-		release := !u.more || yield(u)
-		if i > 0 && t.units[i-1].lease.CampaignID == u.lease.CampaignID {
-			steps[len(steps)-1].Release = steps[len(steps)-1].Release && release
-			continue
+		read.CampaignIDs[i], read.After[i], read.Until[i] = u.lease.CampaignID, u.place, u.until
+		u.events, u.counted, u.hashed, u.spoiled, u.more = nil, 0, nil, nil, false
+	}
+	t.queue(queryRegistryShared)
+	t.queue(queryRegistry, p.cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
+		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registered])
+		if err == nil {
+			t.view = p.view(registry)
 		}
-		s := u.step(release)
-		steps = append(steps, s)
-		if u.pair == nil {
-			done, upTo = append(done, s.CampaignID), append(upTo, s.To)
+		return err
+	})
+	t.sync()
+	deferred.Standings(t.batch, p.cfg.ConsumerGroup, read.CampaignIDs, func(d *deferred.Standing) {
+		if t.pairs[d.CampaignID] == nil {
+			t.pairs[d.CampaignID] = map[string]*deferred.Standing{}
 		}
+		t.pairs[d.CampaignID][d.Projection] = d
+	})
+	n, size, reached, first := 0, int64(0), 0, 0
+	counted := t.counts()
+	visit := func(i int, e *journal.Event, bytes int) {
+		if i != reached {
+			reached, first = i, len(t.events)
+		}
+		t.events = append(t.events, *e)
+		if p.cfg.Catalogue != nil {
+			current, err := p.cfg.Catalogue.Current(*e)
+			if err != nil {
+				t.units[i].spoil(e.Seq, &undecodable{err})
+			}
+			t.events[len(t.events)-1] = current
+		}
+		t.units[i].events = t.events[first:]
+		size += int64(bytes)
+		n++
 	}
 	t.sync()
-	t.p.keeper.Advance(t.batch, steps)
-	if len(done) > 0 {
-		outbox.Complete(t.batch, t.p.cfg.ConsumerGroup, done, upTo)
+	if counted {
+		count := func(i, events int) {
+			t.units[i].counted, reached = events, i
+			n += events
+		}
+		if p.cfg.Proof {
+			journal.HashGroup(t.batch, read, func(i, events int, hash int64) {
+				t.units[i].hashed = &hash
+				count(i, events)
+			})
+		} else {
+			journal.CountGroup(t.batch, read, count)
+		}
+	} else {
+		journal.ReadGroup(t.batch, read, visit)
 	}
-	t.queue(queryCommit)
-	if err := lease.Error(t.flush(ctx)); err != nil {
-		return err
+	if err := t.flush(ctx); err != nil {
+		p.small.Store(false) // it may have been more than there was time for
+		return t.blame(err)
+	}
+	if counted && !t.counts() {
+		// The registry has changed, and with it what there is to apply.
+		n, reached = 0, 0
+		for _, u := range t.units {
+			u.counted = 0
+		}
+		journal.ReadGroup(t.batch, read, visit)
+		if err := t.flush(ctx); err != nil {
+			return t.blame(err)
+		}
+	}
+	if n >= events || size >= p.cfg.GroupBytes {
+		// The read stopped at its limit: the campaign it stopped in may go on, those after it wait for the next group.
+		t.units = t.units[:reached+1]
+		t.units[reached].more = true
 	}
 	for _, u := range t.units {
-		u.settle()
+		u.more = u.more || u.probes()
 	}
+	if len(t.events) > 0 {
+		// A full group of events four times as large would still fit.
+		p.small.Store(4*size*int64(events) <= p.cfg.GroupBytes*int64(n))
+	}
+	t.dropOutdated()
 	return nil
 }
 
-// filePairs files the campaigns that move for every projection of the group that does not move with them: one that is joining, and one that
-// this worker does not know in the version registered.
-func (t *transaction) filePairs() {
-	var campaigns, projections []string
-	var places []int64
-	for _, r := range t.registry {
-		if r.State == stateActive && t.p.known[r.Name] != nil && t.p.known[r.Name].spec.Version == r.Version {
-			continue
-		}
-		for _, u := range t.units {
-			if u.pair != nil || len(u.events) == 0 || t.pairs[u.lease.CampaignID][r.Name] != nil {
-				continue
-			}
-			next := u.place + 1
-			if r.State == stateJoining {
-				next = 1
-			}
-			campaigns, projections, places = append(campaigns, u.lease.CampaignID), append(projections, r.Name), append(places, next)
-		}
-	}
-	if len(campaigns) > 0 {
-		t.queue(queryFilePairs, t.p.cfg.ConsumerGroup, campaigns, projections, places)
+// link links the group's span to the traces that its events come from.
+func (t *transaction) link(ctx context.Context) {
+	if t.p.tracer != nil {
+		tracing.Link(t.p.tracer.Of(ctx), t.events, func(e *journal.Event) []byte { return e.Metadata })
 	}
 }
 
-// movePairs moves the pairs of catch-up units, and removes those that have caught up.
-func (t *transaction) movePairs() {
-	var moved, caughtUp struct{ campaigns, projections []string }
-	var places []int64
+// counts says whether no event is needed here: the database applies all projections, and nobody follows traces.
+func (t *transaction) counts() bool {
+	v := t.view
+	if v == nil {
+		v = t.p.seen.Load()
+	}
+	return v != nil && len(t.calls) > 0 && t.p.tracer == nil && !slices.ContainsFunc(v.projections, func(k *known) bool { return v.rows[k.name].State == stateActive && t.calls[k] == "" })
+}
+
+// dropOutdated leaves alone those catch-up units whose pair is not what it was when they were claimed: the tables that it is about have been swapped, or dropped.
+func (t *transaction) dropOutdated() {
 	for _, u := range t.units {
-		if u.pair == nil || t.isDeferred(u) {
+		if u.pair == nil {
 			continue
 		}
-		if u.more {
-			moved.campaigns, moved.projections = append(moved.campaigns, u.lease.CampaignID), append(moved.projections, u.pair.Projection)
-			places = append(places, u.last()+1)
+		now, r := t.pairs[u.lease.CampaignID][u.pair.Projection], t.view.rows[u.pair.Projection]
+		if u.outdated = now == nil || now.NextSeq != u.place+1 && !t.trying || r == nil || r.State != stateActive || t.view.known(u.pair.Projection) == nil; u.outdated {
+			u.events, u.counted, u.more = nil, 0, false
 			continue
 		}
-		caughtUp.campaigns, caughtUp.projections = append(caughtUp.campaigns, u.lease.CampaignID), append(caughtUp.projections, u.pair.Projection)
-	}
-	if len(places) > 0 {
-		t.queue(queryProgress, moved.campaigns, moved.projections, places)
-	}
-	if len(caughtUp.campaigns) > 0 {
-		t.queue(queryCaughtUp, caughtUp.campaigns, caughtUp.projections)
+		u.pair.Reset = now.Reset && (u.pair.Reset || !t.trying)
 	}
 }
 
-func (t *transaction) isDeferred(u *unit) bool {
-	for _, d := range t.deferrals {
-		if d.CampaignID == u.lease.CampaignID && u.pair != nil && d.Projection == u.pair.Projection {
-			return true
-		}
+// blame marks an error on a connection that has broken.
+func (t *transaction) blame(err error) error {
+	var late *DeadlineError
+	if err == nil || t.abandoned || errors.As(err, &late) || !t.conn.IsClosed() || !t.checks && neverSent(err) {
+		return err
 	}
-	return false
+	return &brokenError{err}
 }
 
 // abort rolls back what has not been committed and gives the connection and the memory back. A connection in doubt is closed by the pool.
 func (t *transaction) abort(ctx context.Context) {
 	if t.pool == nil {
+		return
+	}
+	if t.abandoned { // who has it may go on with all of it
+		t.pool.Hijack()
+		t.pool = nil
 		return
 	}
 	if conn := t.conn.PgConn(); !conn.IsClosed() && conn.TxStatus() != 'I' {
@@ -284,6 +238,11 @@ func (t *transaction) abort(ctx context.Context) {
 	}
 	t.pool.Release()
 	t.pool = nil
+	t.recycle()
+}
+
+// recycle gives the memory back. Nothing of the transaction may be used after it.
+func (t *transaction) recycle() {
 	t.p.slabs.put(t.events)
 	t.p.slabs.putOrigins(t.origins)
 }

@@ -8,21 +8,24 @@ import (
 )
 
 // Tx is the group's transaction in the hands of a projection. It cannot be ended: return an error to roll it back, nil to let it commit.
-type Tx struct{ conn *pgx.Conn }
+type Tx struct {
+	conn    *pgx.Conn
+	comment string // ends its statements
+}
 
 // Exec runs a statement.
 func (t Tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	return t.conn.Exec(ctx, sql, args...)
+	return t.conn.Exec(ctx, sql+t.comment, args...)
 }
 
 // Query runs a statement and returns its rows, which must be closed before the next call.
 func (t Tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return t.conn.Query(ctx, sql, args...)
+	return t.conn.Query(ctx, sql+t.comment, args...)
 }
 
 // QueryRow runs a statement that returns at most one row.
 func (t Tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return t.conn.QueryRow(ctx, sql, args...)
+	return t.conn.QueryRow(ctx, sql+t.comment, args...)
 }
 
 // SendBatch runs several statements in one round trip.

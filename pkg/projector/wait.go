@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// jitter is a factor of 1 ± 0.1.
-func (p *Projector) jitter() float64 { return 0.9 + 0.2*rand.Float64() }
+// random is from 0 to 1, for the jitter of retries.
+func (p *Projector) random() float64 { return rand.Float64() }
 
 // backoff is the wait before going on after a failure of the infrastructure: full jitter, up to 5 seconds.
 func (p *Projector) backoff(failures int) time.Duration {

@@ -1,0 +1,17 @@
+// Package deferred keeps the pairs of a projection and a campaign that are behind their consumer group: why, since when, and when they are tried next.
+//
+// A pair has one row, which says at which event it stands; the event itself is read from the journal each time, so that a fixed handler or a new upcaster
+// takes effect at the next attempt. Whatever happens to a pair, an attempt that failed or an operator's act, is a row of the failure log, written in the transaction in
+// which it happens.
+//
+// # What it guarantees
+//
+// What the projector writes here ([Defer], [Skip], [Move], [Finish], [File]) commits together with the effects of the events before, under the campaign's lease, or not at
+// all. Messages and stacks are valid UTF-8 without NUL, of bounded size, without passwords and without values of the event's payload as far as they can be told ([Redact]).
+//
+// # What it does not
+//
+// It does not decide what becomes of a failure: that is the projector's policy. It does not keep payloads.
+//
+// The package owns tidemark.deferred and tidemark.failure_log. All functions are safe for concurrent use.
+package deferred

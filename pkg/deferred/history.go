@@ -1,0 +1,98 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Record is something that happened to a pair, or that somebody did: a row of tidemark.failure_log. Fields that do not apply are zero.
+type Record struct {
+	ID          int64     // grows with time
+	At          time.Time // by the database's clock
+	Act         string    // one of [Acts]
+	Group       string    // consumer group
+	Projection  string    // empty: the whole group
+	Version     int       // of the projection
+	CampaignID  string    // empty: all
+	Seq         int64     // of the event
+	EventID     *uuid.UUID
+	EventType   string
+	Attempt     int // failures at the event so far
+	Class       string
+	Code        string
+	Message     string
+	Stack       string
+	Fingerprint string
+	Worker      string // that failed
+	Actor       string // who acted; empty: no operator
+	Reason      string
+}
+
+// Acts answers the kinds of records: those of workers, then those of operators.
+func Acts() []string {
+	return []string{
+		"failed", "dead", "skipped", "crashed", "recovered", "second_chance",
+		"requeued", "retried", "resolved", "replayed", "backfilled", "repaired", "paused", "resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted", "rolled_back",
+	}
+}
+
+// LogFilter chooses records. The zero value of a field leaves it open.
+type LogFilter struct {
+	Group       string
+	Projection  string
+	CampaignID  string
+	Fingerprint string
+	Actor       string
+	Acts        []string // any of them, of [Acts]
+	Before      int64    // only records with a smaller ID: that of the last record of the page before
+	Limit       int      // at most so many; 0: 100
+}
+
+const historyLimit = 100
+
+// History answers what f chooses of the log, newest first. With CampaignID it reads that campaign's records; without, it reads the log backwards until it has enough. For
+// the page that follows, set f.Before to the ID of the last one.
+func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error) {
+	if err := f.validate(); err != nil {
+		return nil, fmt.Errorf("read the failure log: %w", err)
+	}
+	limit := f.Limit
+	if limit == 0 {
+		limit = historyLimit
+	}
+	rows, err := db.Query(ctx, queryHistory, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID, f.Fingerprint, f.Actor, f.Acts, f.Before, limit)
+	if err == nil {
+		var records []Record
+		if records, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Record]); err == nil {
+			return records, nil
+		}
+	}
+	return nil, fmt.Errorf("read the failure log: %w", err)
+}
+
+func (f LogFilter) validate() error {
+	errs := []error{
+		text("Group", f.Group, fieldBytes), text("Projection", f.Projection, fieldBytes), text("CampaignID", f.CampaignID, fieldBytes),
+		text("Fingerprint", f.Fingerprint, fieldBytes), text("Actor", f.Actor, fieldBytes),
+	}
+	for _, a := range f.Acts {
+		if !slices.Contains(Acts(), a) {
+			errs = append(errs, fmt.Errorf("Acts holds %q: known are %q", a, Acts()))
+		}
+	}
+	if f.Before < 0 {
+		errs = append(errs, fmt.Errorf("Before is %d: take the ID of a record", f.Before))
+	}
+	if f.Limit < 0 {
+		errs = append(errs, fmt.Errorf("Limit is %d: it must not be negative", f.Limit))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,102 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// queryThese probes the primary key once a pair. It locks nothing.
+const queryThese = `SELECT` + standing + `
+	FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS n (campaign_id, projection, next_seq, ord)
+	CROSS JOIN LATERAL (
+		SELECT d.* FROM tidemark.deferred d
+		WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection AND d.next_seq = n.next_seq AND d.status IN ('failed', 'dead') OFFSET 0
+	) d
+	ORDER BY n.ord`
+
+// Choose answers the places of the pairs that f chooses for an act, in the order of [List]. For the page that follows, set f.After to the last one.
+func Choose(ctx context.Context, tx pgx.Tx, f Filter) ([]Place, error) {
+	f, err := f.acting()
+	if err != nil {
+		return nil, fmt.Errorf("choose deferred pairs: %w", err)
+	}
+	found, err := candidates(ctx, tx, f)
+	if err != nil {
+		return nil, fmt.Errorf("choose deferred pairs: %w", err)
+	}
+	places := make([]Place, len(found))
+	for i, c := range found {
+		places[i] = c.Place
+	}
+	return places, nil
+}
+
+// RequeueThese requeues those of the pairs that have failed and stand before the event of their place, whenever they are due, and answers them. Pairs that another operator or a worker is writing
+// are passed by.
+func RequeueThese(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
+	keys, err := onThese(ctx, tx, places, act, false)
+	if err != nil {
+		return nil, fmt.Errorf("requeue deferred pairs: %w", err)
+	}
+	return keys, nil
+}
+
+// ResolveThese skips, for each of the pairs that have failed and stand before the event of their place, that event, and answers them. Pairs that another operator or a worker is writing are passed
+// by. It locks the campaigns' leases as [Resolve] does.
+func ResolveThese(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
+	keys, err := onThese(ctx, tx, places, act, true)
+	if err != nil {
+		return nil, fmt.Errorf("resolve deferred pairs: %w", err)
+	}
+	return keys, nil
+}
+
+func onThese(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bool) ([]Key, error) {
+	errs := []error{act.validate(resolve)}
+	var campaigns, projections []string
+	var seqs []int64
+	for _, p := range places {
+		errs = append(errs, p.validate())
+		campaigns, projections, seqs = append(campaigns, p.CampaignID), append(projections, p.Projection), append(seqs, p.NextSeq)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	found, err := collect(ctx, tx, queryThese, campaigns, projections, seqs)
+	if err != nil {
+		return nil, err
+	}
+	query := queryRequeue
+	if resolve {
+		query = queryResolve
+		if err := fence(ctx, tx, found); err != nil {
+			return nil, err
+		}
+	}
+	taken, err := take(ctx, tx, found)
+	if err != nil {
+		return nil, err
+	}
+	return write(ctx, tx, query, taken, act)
+}
+
+// fence takes the campaigns of pairs from whoever holds them.
+func fence(ctx context.Context, tx pgx.Tx, found []candidate) error {
+	campaigns := map[string][]string{}
+	for _, c := range found {
+		campaigns[c.Group] = append(campaigns[c.Group], c.CampaignID)
+	}
+	for _, group := range slices.Sorted(maps.Keys(campaigns)) {
+		if err := lease.Fence(ctx, tx, group, campaigns[group]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// queryPlaces probes the primary key once for each consumer group, and that of workers for the owner.
+const queryPlaces = `SELECT l.consumer_group, l.owner, l.generation, CASE WHEN isfinite(l.expires_at) THEN l.expires_at END, l.expires_at > clock_timestamp(), l.checkpoint, coalesce(w.host, ''), coalesce(w.pid, 0)
+	FROM tidemark.consumer_groups g
+	JOIN tidemark.leases l ON l.consumer_group = g.name AND l.campaign_id = $1
+	LEFT JOIN tidemark.workers w ON w.owner = l.owner
+	ORDER BY l.consumer_group`
+
+// Place is where a consumer group stands in a campaign, and who has the campaign, or had it last.
+type Place struct {
+	Group      string
+	Owner      string
+	Generation int64
+	ExpiresAt  *time.Time // nil: it was given back or, where Held, has no end
+	Held       bool       // by the database's clock
+	Checkpoint int64      // the last seq that was applied
+	Host       string     // of the owner; empty if it has left no record
+	PID        int        // of the owner; 0 if it has left no record
+}
+
+// Places answers where each consumer group stands in a campaign, in the order of their names. Groups that have never had the campaign are not among them.
+func Places(ctx context.Context, db DB, campaignID string) ([]Place, error) {
+	rows, err := db.Query(ctx, queryPlaces, campaignID)
+	if err != nil {
+		return nil, fmt.Errorf("look at the leases of campaign %q: %w", campaignID, err)
+	}
+	places, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Place])
+	if err != nil {
+		return nil, fmt.Errorf("look at the leases of campaign %q: %w", campaignID, err)
+	}
+	return places, nil
+}

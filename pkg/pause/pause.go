@@ -1,0 +1,184 @@
+package pause
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// ErrNotPaused is returned by [Resume] for a target that is not paused, or whose pause has expired.
+var ErrNotPaused = errors.New("not paused")
+
+// ErrUnknown is returned by [Set] for a target that does not exist; its message says which.
+var ErrUnknown = errors.New("there is nothing to pause")
+
+// Target is what is paused: a projection or a campaign of a consumer group or, if neither is named, the whole group.
+type Target struct {
+	Group      string
+	Projection string
+	CampaignID string
+}
+
+// Pause is a pause that has not expired.
+type Pause struct {
+	Target
+	Reason    string
+	By        string
+	PausedAt  time.Time
+	ExpiresAt time.Time // zero: lasts until it is resumed
+}
+
+// Set pauses the target until it is resumed or, if d is not zero, for so long. A target that is paused gets the new reason and the new end. by, who does it, is
+// required; the act is written to tidemark.failure_log in the same transaction. It returns [ErrUnknown] for a target that does not exist.
+//
+// Work under way on a campaign that is paused fails at its fence. tx waits for it if it is just being committed, and for a group that is applied carefully, whose fence comes first, until that ends; a
+// lock_timeout bounds the wait. Groups and projections are paused without waiting.
+func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Duration) error {
+	scope, name, err := t.check(by)
+	if err != nil {
+		return fmt.Errorf("pause %s: %w", t, err)
+	}
+	if d < 0 {
+		return fmt.Errorf("pause %s: for %s: give a time that lies ahead, or none for a pause that lasts until it is resumed", t, d)
+	}
+	var known bool
+	if err := tx.QueryRow(ctx, queryKnown, scope, t.Group, name).Scan(&known); err != nil {
+		return fmt.Errorf("pause %s: %w", t, err)
+	}
+	if !known {
+		return fmt.Errorf("%w: no %s: look for its name in maintenance projection list, or campaign show", ErrUnknown, t)
+	}
+	var lasts *time.Duration
+	if d > 0 {
+		lasts = &d
+	}
+	if _, err := tx.Exec(ctx, querySet, scope, t.Group, name, reason, by, lasts); err != nil {
+		return fmt.Errorf("pause %s: %w", t, err)
+	}
+	if _, err := tx.Exec(ctx, queryLog, "paused", t.Group, t.Projection, t.CampaignID, by, reason); err != nil {
+		return fmt.Errorf("pause %s: %w", t, err)
+	}
+	if t.CampaignID != "" {
+		return lease.Pause(ctx, tx, t.Group, t.CampaignID, d)
+	}
+	return nil
+}
+
+// Resume ends the target's pause, with its own by and reason in tidemark.failure_log, and wakes workers that wait. It returns [ErrNotPaused] if there is none to end.
+func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) error {
+	scope, name, err := t.check(by)
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", t, err)
+	}
+	var live bool
+	err = tx.QueryRow(ctx, queryResume, scope, t.Group, name).Scan(&live)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && !live {
+		return fmt.Errorf("resume %s: %w", t, ErrNotPaused)
+	}
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", t, err)
+	}
+	if _, err := tx.Exec(ctx, queryLog, "resumed", t.Group, t.Projection, t.CampaignID, by, reason); err != nil {
+		return fmt.Errorf("resume %s: %w", t, err)
+	}
+	if t.CampaignID != "" {
+		if err := lease.Resume(ctx, tx, t.Group, t.CampaignID); err != nil {
+			return err
+		}
+	}
+	return lease.Wake(ctx, tx)
+}
+
+// List answers the pauses of a consumer group, or of all groups if group is empty: the group's own first, then those of projections, then those of campaigns.
+func List(ctx context.Context, db journal.Querier, group string) ([]Pause, error) {
+	rows, err := db.Query(ctx, queryList, group)
+	if err != nil {
+		return nil, fmt.Errorf("list pauses: %w", err)
+	}
+	return collect(rows)
+}
+
+// Page answers up to limit pauses of a consumer group, or of all groups if group is empty, after that of a target (nil: from the first): those of projections, then of groups, then of campaigns, each from the
+// last name to the first. A page costs the same wherever it is.
+func Page(ctx context.Context, db journal.Querier, group string, after *Target, limit int) ([]Pause, error) {
+	scope, at, name := "z", "", "" // after all scopes
+	if after != nil {
+		scope, at, name = "group", after.Group, ""
+		switch {
+		case after.Projection != "":
+			scope, name = "projection", after.Projection
+		case after.CampaignID != "":
+			scope, name = "campaign", after.CampaignID
+		}
+	}
+	rows, err := db.Query(ctx, queryPage, group, scope, at, name, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list pauses: %w", err)
+	}
+	return collect(rows)
+}
+
+func collect(rows pgx.Rows) ([]Pause, error) {
+	pauses, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Pause, error) {
+		var p Pause
+		var expires *time.Time
+		err := row.Scan(&p.Group, &p.Projection, &p.CampaignID, &p.Reason, &p.By, &p.PausedAt, &expires)
+		if expires != nil {
+			p.ExpiresAt = *expires
+		}
+		return p, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pauses: %w", err)
+	}
+	return pauses, nil
+}
+
+// String says what the target is, for a person.
+func (t Target) String() string {
+	switch {
+	case t.Projection != "":
+		return fmt.Sprintf("projection %q of consumer group %q", t.Projection, t.Group)
+	case t.CampaignID != "":
+		return fmt.Sprintf("campaign %q in consumer group %q", t.CampaignID, t.Group)
+	}
+	return fmt.Sprintf("consumer group %q", t.Group)
+}
+
+func (t Target) check(by string) (scope, name string, err error) {
+	switch {
+	case t.Group == "":
+		return "", "", errors.New("name the consumer group")
+	case by == "":
+		return "", "", errors.New("name who does it")
+	case t.Projection != "" && t.CampaignID != "":
+		return "", "", fmt.Errorf("both a projection and campaign %q are named: pause one of them", t.CampaignID)
+	case t.Projection != "":
+		return "projection", t.Projection, nil
+	case t.CampaignID != "":
+		return "campaign", t.CampaignID, nil
+	}
+	return "group", "", nil
+}
+
+// Forget deletes the pause of a projection that is being removed, if it has one.
+func Forget(ctx context.Context, tx pgx.Tx, t Target) error {
+	if _, err := tx.Exec(ctx, queryResume, "projection", t.Group, t.Projection); err != nil {
+		return fmt.Errorf("forget the pause of %s: %w", t, err)
+	}
+	return nil
+}
+
+// Rename gives the pause of a projection, if it has one, to the one of another name, which must have none.
+func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
+	if _, err := tx.Exec(ctx, queryRename, group, from, to); err != nil {
+		return fmt.Errorf("rename the pause of projection %s: %w", from, err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package projector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// stuckHere is where a handler that ignores its context sits.
+func stuckHere(release <-chan struct{}) { <-release }
+
+func TestAHandlerThatIgnoresItsContextIsAbandoned(t *testing.T) {
+	t.Parallel()
+	given(t, abandoned)
+}
+
+func abandoned(t *testing.T, timeout time.Duration) error {
+	t.Helper()
+	pool := pgtest.New(t)
+	release := make(chan struct{})
+	var stuck sync.WaitGroup
+	stuck.Add(1) // until they are released, so that none begins while it is waited for
+	end := sync.OnceFunc(func() {
+		close(release)
+		stuck.Done()
+		stuck.Wait()
+	})
+	defer end()
+	var mu sync.Mutex
+	var afterwards []error
+	var log bytes.Buffer
+	registry := prometheus.NewRegistry()
+	p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projector.Group, e journal.Event) error {
+		stuck.Add(1)
+		defer stuck.Done()
+		tx, err := g.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		stuckHere(release)
+		// It does what it would have done, to a group that has long been redone by others.
+		g.At(e)
+		g.Queue(`INSERT INTO slow VALUES ('ghost', 1)`)
+		_, errGroup := g.Tx(context.WithoutCancel(ctx))
+		_, errTx := tx.Exec(context.WithoutCancel(ctx), `INSERT INTO slow VALUES ('ghost', 2)`)
+		mu.Lock()
+		defer mu.Unlock()
+		if errTx == nil || !errors.Is(errGroup, projector.ErrAbandoned) {
+			afterwards = append(afterwards, fmt.Errorf("it could go on: %w, %w", errGroup, errTx))
+		}
+		return fmt.Errorf("late, and %d events", len(g.Events))
+	}), func(cfg *projector.Config) {
+		cfg.Logger, cfg.Registerer = slog.New(slog.NewTextHandler(&log, nil)), registry
+	})
+	appendSlow(t, pool)
+	if _, err := p.Drain(t.Context()); err != nil {
+		return err
+	}
+	if err := expectLate(t, pool); err != nil {
+		return err
+	}
+	if s := query[string](t, pool, `SELECT error_stack FROM tidemark.deferred`); !strings.Contains(s, "stuckHere") {
+		return fmt.Errorf("the stack is %s", s)
+	}
+	if !strings.Contains(log.String(), "stuckHere") {
+		return fmt.Errorf("the log does not say where it is:\n%s", &log)
+	}
+	abandoned := metric(t, registry, "tidemark_projections_abandoned_total")
+	if abandoned < 2 || abandoned > 3 {
+		return fmt.Errorf("%v calls are counted as abandoned, want those of one or two groups and that of the event", abandoned)
+	}
+	if n := metric(t, registry, "tidemark_projections_stuck"); n != abandoned {
+		return fmt.Errorf("%v calls are counted as stuck, %v as abandoned", n, abandoned)
+	}
+	end()
+	if err := errors.Join(afterwards...); err != nil {
+		return err
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM slow WHERE campaign_id = 'ghost'`); n > 0 {
+		return fmt.Errorf("what was abandoned wrote %d rows", n)
+	}
+	return nil
+}
+
+func TestAHandlerThatEndsItsGoroutineFails(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, journal.Event) error {
+		runtime.Goexit()
+		return nil
+	}), nil)
+	appendSlow(t, pool)
+	if _, err := p.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := query[string](t, pool, `SELECT concat_ws(' ', projection, campaign_id, next_seq, status) FROM tidemark.deferred`); s != "slow b 2 failed" {
+		t.Error(s)
+	}
+}

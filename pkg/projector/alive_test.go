@@ -1,0 +1,68 @@
+package projector
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	held := make(chan struct{})
+	var once sync.Once
+	p, err := New(Config{
+		Pool: pool, Concurrency: 2, PollInterval: 10 * time.Millisecond,
+		Projections: []Projection{NewDocument(Document[int]{Name: "counted", Version: 1, Fold: func(n *int, _ journal.Event) error { *n++; return nil }})},
+		OnStep: func(s Step) {
+			if s == StepRead {
+				once.Do(func() { <-held })
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.promises.step = 200 * time.Millisecond
+	if stuck := p.Stuck(); stuck != nil {
+		t.Errorf("before it runs these are stuck: %v", stuck)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	for _, campaign := range []string{"a", "b"} {
+		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			_, err := journal.Append(ctx, tx, campaign, journal.Any, journal.Event{Type: "noted"})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := func(what string, met func(stuck []string) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); !met(p.Stuck()); pause(ctx, 10*time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: these are stuck: %v", what, p.Stuck())
+			}
+		}
+	}
+	until("while a worker stands still", func(stuck []string) bool {
+		return slices.Equal(stuck, []string{"apply 1"}) || slices.Equal(stuck, []string{"apply 2"})
+	})
+	close(held)
+	until("once it goes on", func(stuck []string) bool { return stuck == nil })
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if stuck := p.pulse.Stuck(time.Now().Add(24 * time.Hour)); stuck != nil {
+		t.Errorf("after it has returned these are stuck: %v", stuck)
+	}
+}

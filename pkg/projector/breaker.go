@@ -1,0 +1,132 @@
+package projector
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// breakerThreshold is how many failures in a row, of any of the worker's requests, open its breaker. One lost connection is none of the database's business and
+// often comes as two: that of the group and that of the giving back.
+const breakerThreshold = 3
+
+// breakerState is the value of the metric tidemark_breaker_state.
+type breakerState int
+
+const (
+	breakerClosed   breakerState = iota // claims go on
+	breakerHalfOpen                     // one campaign is being tried
+	breakerOpen                         // nothing is claimed
+)
+
+// breaker keeps one worker away from a database, or a link to it, that fails: its dispatcher asks before each claim, its workers before each group. It opens after
+// breakerThreshold failures in a row, waits with full jitter (up to 50 ms, doubled with each further failure, up to 5 s), lets one campaign be claimed and tried, and
+// closes when that, or anything else that was still under way, succeeds. It says nothing of events: none of this costs one an attempt.
+type breaker struct {
+	log     *slog.Logger
+	gauge   prometheus.Gauge
+	backoff func(failures int) time.Duration
+
+	mu       sync.Mutex
+	state    breakerState
+	failures int           // in a row
+	until    time.Time     // the end of the wait, if it is open
+	changed  chan struct{} // closed at the next change of state
+}
+
+func newBreaker(log *slog.Logger, gauge prometheus.Gauge, backoff func(int) time.Duration) *breaker {
+	return &breaker{log: log, gauge: gauge, backoff: backoff, changed: make(chan struct{})}
+}
+
+// pass waits while the breaker is open. It answers whether what follows is a trial: to be kept small, and to be waited for with settle.
+func (b *breaker) pass(ctx context.Context) (trial bool) {
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		state, wait, changed := b.state, time.Until(b.until), b.changed
+		if state == breakerOpen && wait <= 0 {
+			b.change(breakerHalfOpen)
+			state = breakerHalfOpen
+			b.log.InfoContext(ctx, "breaker half-open: one campaign is tried", "failures", b.failures)
+		}
+		b.mu.Unlock()
+		if state != breakerOpen {
+			return state == breakerHalfOpen
+		}
+		awaitChange(ctx, wait, changed)
+	}
+	return false
+}
+
+// settle waits until a trial has come to its end.
+func (b *breaker) settle(ctx context.Context) {
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		state, changed := b.state, b.changed
+		b.mu.Unlock()
+		if state != breakerHalfOpen {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// awaitChange waits for a time, or until the state is another.
+func awaitChange(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-timer.C:
+	}
+}
+
+// open says whether work is to be given back rather than begun.
+func (b *breaker) open() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state == breakerOpen
+}
+
+// failed counts a failure. It answers whether somebody should hear of it: while the breaker is open only its changes are news.
+func (b *breaker) failed(ctx context.Context, err error) (news bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures++
+	switch {
+	case b.state == breakerOpen:
+		return false
+	case b.state == breakerClosed && b.failures < breakerThreshold:
+		return true
+	}
+	wait := b.backoff(b.failures - breakerThreshold)
+	b.until = time.Now().Add(wait)
+	b.log.WarnContext(ctx, "breaker open: nothing is claimed", "failures", b.failures, "wait", wait, "error", err)
+	b.change(breakerOpen)
+	return false
+}
+
+// succeeded closes the breaker.
+func (b *breaker) succeeded(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != breakerClosed {
+		b.log.InfoContext(ctx, "breaker closed", "failures", b.failures)
+		b.change(breakerClosed)
+	}
+	b.failures = 0
+}
+
+// change is called under the lock.
+func (b *breaker) change(to breakerState) {
+	b.state = to
+	b.gauge.Set(float64(to))
+	close(b.changed)
+	b.changed = make(chan struct{})
+}

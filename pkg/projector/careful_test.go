@@ -1,0 +1,380 @@
+package projector_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// The ways in which an event can fail, as amounts of moves.
+const (
+	byError     = -1 // the handler's
+	byPanic     = -2
+	byDecoding  = -3 // of the payload
+	byServer    = -4 // a constraint
+	byStatement = -5 // that cannot be prepared
+	byArgument  = -6 // that cannot be encoded
+)
+
+const insertListed = `INSERT INTO listed (campaign_id, seq, by) VALUES ($1, $2, $3)`
+
+// list queues the row of an event, after a statement that goes through whatever becomes of the rest, so that it would be noticed if it stayed. It fails as the amount says.
+func list(g *projector.Group, e journal.Event, m moved) error {
+	g.Queue(`INSERT INTO tried (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
+	switch m.By {
+	case byError:
+		return errPassing
+	case byPanic:
+		panic("no way")
+	case byDecoding:
+		return &journal.DecodeError{}
+	case byArgument:
+		g.Queue(insertListed, e.CampaignID, struct{}{}, m.By)
+	case byStatement:
+		g.Queue(`INSERT INTO nowhere VALUES ($1)`, e.CampaignID)
+	default:
+		g.Queue(insertListed, e.CampaignID, e.Seq, m.By)
+	}
+	return nil
+}
+
+// listing is a projection that lists what it applies. do is what its handler does.
+func listing(action projector.Action, do func(context.Context, *projector.Group, journal.Event, moved) error) projector.Projection {
+	h := projector.NewHandlers(projector.Spec{
+		Name: "listing", Version: 1, OnFailure: slow(action),
+		Tables: `CREATE TABLE listed (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq));
+			CREATE TABLE tried (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
+	})
+	projector.On(h, "moved", do)
+	return h
+}
+
+// TestManyCulpritsOfOneGroup poisons many campaigns of one group in all the ways there are, some of them more than once, and expects of each kind of projection that each campaign stops at its first
+// culprit, or goes on without culprits, and that nothing else is missing or comes twice.
+func TestManyCulpritsOfOneGroup(t *testing.T) {
+	t.Parallel()
+	plain := func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) }
+	kinds := map[string]struct {
+		do   func(context.Context, *projector.Group, journal.Event, moved) error
+		mode pgx.QueryExecMode
+	}{
+		"that queue":                            {do: plain},
+		"that queue, where nothing is streamed": {do: plain, mode: pgx.QueryExecModeCacheDescribe},
+		"that queue, without descriptions":      {do: plain, mode: pgx.QueryExecModeExec},
+		"that use the transaction": {do: func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+			err := list(g, e, m)
+			if err == nil && e.Seq%2 == 0 {
+				_, err = g.Tx(ctx)
+			}
+			return err
+		}},
+		"that use the transaction and hide its error": {do: func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+			if _, err := g.Tx(ctx); err != nil {
+				return fmt.Errorf("begin: %v", err) //nolint:errorlint // it hides it
+			}
+			return list(g, e, m)
+		}},
+		"that look at results": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
+			return list(g, e, m)
+		}},
+		"with many different statements": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			g.Queue(fmt.Sprintf(`SELECT %d`, e.Seq+int64(len(e.CampaignID))*3))
+			g.Queue(`SELECT '` + e.CampaignID + `'`)
+			return list(g, e, m)
+		}},
+		"that name other events": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			err := list(g, e, m)
+			g.At(g.Events[0])
+			g.Queue(`SELECT 1`)
+			return err
+		}},
+	}
+	for kind, how := range kinds {
+		for _, action := range []projector.Action{projector.ActionRetry, projector.ActionSkip} {
+			t.Run("handlers "+kind+", action "+string(action), func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.New(t)
+				const campaigns, length = 40, 6
+				random := rand.New(rand.NewPCG(1, uint64(len(kind)))) //nolint:gosec // reproducible
+				batches := make([]journal.Batch, campaigns)
+				var applied, behind, skipped []string
+				for i := range batches {
+					id := fmt.Sprintf("c%02d", i)
+					batches[i] = journal.Batch{CampaignID: id}
+					stopped := false
+					var seqs []string
+					for seq := 1; seq <= length; seq++ {
+						by := 1
+						if random.IntN(12) == 0 {
+							by = -1 - random.IntN(6)
+						}
+						batches[i].Events = append(batches[i].Events, moves(by)...)
+						switch {
+						case stopped:
+						case by > 0:
+							seqs = append(seqs, fmt.Sprint(seq))
+						case action == projector.ActionSkip:
+							skipped = append(skipped, fmt.Sprint(id, " ", seq))
+						default:
+							behind = append(behind, fmt.Sprint(id, " ", seq))
+							stopped = true
+						}
+					}
+					if len(seqs) > 0 {
+						applied = append(applied, id+" "+strings.Join(seqs, " "))
+					}
+				}
+				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					_, err := journal.AppendAll(t.Context(), tx, batches...)
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				drain(t, workerOf(t, inMode(t, pool, how.mode), func(c *projector.Config) { c.Concurrency = 1 }, ledger(), listing(action, how.do), counters()))
+				for _, table := range []string{"listed", "tried"} {
+					order := map[string]string{"listed": "n", "tried": "seq"}[table]
+					expectText(t, pool, table, strings.Join(applied, ", "), `SELECT string_agg(c, ', ' ORDER BY c) FROM (
+						SELECT campaign_id || ' ' || string_agg(seq::text, ' ' ORDER BY `+order+`) AS c FROM `+table+` GROUP BY campaign_id) c`)
+				}
+				expectText(t, pool, "behind", strings.Join(behind, ", "), `SELECT string_agg(campaign_id || ' ' || next_seq, ', ' ORDER BY 1) FROM tidemark.deferred WHERE projection = 'listing'`)
+				expectText(t, pool, "skipped", strings.Join(skipped, ", "), `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM tidemark.failure_log WHERE act = 'skipped'`)
+				expectText(t, pool, "others", fmt.Sprint(campaigns*length, " ", campaigns), `SELECT (SELECT count(*) FROM ledger) || ' ' || (SELECT count(*) FROM counters WHERE (doc->>'count')::int = `+fmt.Sprint(length)+`)`)
+				expectText(t, pool, "failures", fmt.Sprint(len(behind)+len(skipped)), `SELECT count(*)::text FROM tidemark.failure_log`)
+				expectText(t, pool, "hot queue", "0", `SELECT count(*)::text FROM tidemark.outbox`)
+			})
+		}
+	}
+}
+
+// TestTheInfrastructureFailsAmongCulprits has the infrastructure fail while culprits are being looked for: none of it is kept, and no event is blamed for it. The handler's error in the first campaign
+// is noticed before anything is sent, so that what the second one does is sent for the first time when culprits are looked for.
+func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
+	t.Parallel()
+	for name, statement := range map[string]string{
+		"by losing the connection":  `SELECT pg_terminate_backend(pg_backend_pid())`,
+		"by a cancelled statement":  `SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)`,
+		"by a deadlock":             `DO $$ BEGIN RAISE 'deadlock' USING ERRCODE = '40P01'; END $$`,
+		"by a disk that is full":    `DO $$ BEGIN RAISE 'full' USING ERRCODE = '53100'; END $$`,
+		"between parts and the end": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			failed := false
+			h := listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+				if e.CampaignID == "b" && !failed && statement != "" {
+					failed = true
+					g.Queue(statement)
+				}
+				return list(g, e, m)
+			})
+			p := workerOf(t, pool, func(c *projector.Config) {
+				c.Concurrency, c.LeaseTTL = 1, 5*time.Second
+				c.OnStep = func(s projector.Step) {
+					if s == projector.StepDeferring && !failed {
+						failed = true
+						exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`)
+					}
+				}
+			}, ledger(), h)
+			appendMoves(t, pool, "a", 1, byError, 1)
+			appendMoves(t, pool, "b", 1, 1)
+			appendMoves(t, pool, "c", 1, byServer, 1)
+			if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
+				t.Fatalf("Drain = %v, want a failure of the infrastructure", err)
+			}
+			expectPairs(t, pool, "")
+			expectLog(t, pool, "")
+			expectText(t, pool, "nothing of the group is kept", "0", `SELECT ((SELECT count(*) FROM listed) + (SELECT count(*) FROM ledger))::text`)
+			drainAll(t, pool, p)
+			expectPairs(t, pool, "a listing 2 failed 1 transient error, c listing 2 dead 1 permanent 23514 never")
+			expectText(t, pool, "applied", "a 1, b 1, b 2, c 1", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+			expectText(t, pool, "others", "8", `SELECT count(*)::text FROM ledger`)
+		})
+	}
+}
+
+func TestADeadlineAmongCulprits(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(context.Context, *projector.Group) error{
+		"of a handler": func(ctx context.Context, _ *projector.Group) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"of a statement": func(_ context.Context, g *projector.Group) error {
+			g.Queue(`SELECT pg_sleep(60)`)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given(t, func(t *testing.T, timeout time.Duration) error {
+				t.Helper()
+				pool := pgtest.New(t)
+				h := projector.NewHandlers(projector.Spec{
+					Name: "listing", Version: 1, OnFailure: projector.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
+					Tables: `CREATE TABLE listed (campaign_id text, seq bigint, by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq)); CREATE TABLE tried (campaign_id text, seq bigint)`,
+				})
+				projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+					if m.By == endless {
+						return do(ctx, g)
+					}
+					return list(g, e, m)
+				})
+				appendMoves(t, pool, "a", 1, byError, 1)
+				appendMoves(t, pool, "b", 1, endless, 1)
+				appendMoves(t, pool, "c", 1, byServer, 1)
+				appendMoves(t, pool, "d", 1, 1, 1)
+				if _, err := workerOf(t, pool, nil, h, ledger()).Drain(t.Context()); err != nil {
+					return err
+				}
+				const want = "a 2 error, b 2 deadline, c 2 23514; a 1, b 1, c 1, d 1, d 2, d 3; 12"
+				got := query[string](t, pool, `SELECT concat_ws('; ', (SELECT string_agg(concat_ws(' ', campaign_id, next_seq, error_code), ', ' ORDER BY campaign_id) FROM tidemark.deferred),
+					(SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM listed), (SELECT count(*) FROM ledger))`)
+				if got != want {
+					return fmt.Errorf("behind, applied, and by the other projection: %s\nwant: %s", got, want)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler has the later of two failures of a campaign noticed first.
+func TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) }))
+	appendMoves(t, pool, "a", 1, byServer, 1, byError, 1)
+	appendMoves(t, pool, "b", 1, 1)
+	drain(t, p)
+	expectPairs(t, pool, "a listing 2 dead 1 permanent 23514 never")
+	expectLog(t, pool, "dead 2 1")
+	expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+}
+
+// TestAnArgumentThatCannotBeEncodedIsItsEventsFault has few statements, which are not streamed: pgx closes the connection over the argument, as if the infrastructure had failed. It does so in each
+// way to send statements, those for poolers among them.
+func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
+	t.Parallel()
+	for _, mode := range execModes() {
+		for name, look := range map[string]bool{"queued": false, "with a result": true} {
+			t.Run(name+", "+mode.String(), func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.New(t)
+				p := workerOf(t, inMode(t, pool, mode), nil, ledger(), listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+					if look {
+						g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
+					}
+					return list(g, e, m)
+				}))
+				appendMoves(t, pool, "a", 1, byArgument, 1)
+				appendMoves(t, pool, "b", 1, 1)
+				drain(t, p)
+				expectText(t, pool, "behind", "a listing 2 failed", `SELECT string_agg(format('%s %s %s %s', campaign_id, projection, next_seq, status), ', ') FROM tidemark.deferred`)
+				expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+				expectText(t, pool, "others", "5", `SELECT count(*)::text FROM ledger`)
+				for range 7 {
+					retry(t, pool, p)
+				}
+				expectText(t, pool, "after its attempts", "a listing 2 dead 8", `SELECT string_agg(format('%s %s %s %s %s', campaign_id, projection, next_seq, status, attempt_count), ', ') FROM tidemark.deferred`)
+			})
+		}
+	}
+}
+
+// TestCulpritsAreFoundInFewCalls counts how often handlers are called: once in vain, and once more for all that could be sent.
+func TestCulpritsAreFoundInFewCalls(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	calls := 0
+	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		calls++
+		return list(g, e, m)
+	}))
+	for i := range 30 {
+		appendMoves(t, pool, fmt.Sprintf("c%02d", i), 1, 1, []int{1, byError, byServer}[i%3], 1)
+	}
+	drain(t, p)
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`); n != 20 {
+		t.Errorf("%d pairs are behind, want 20", n)
+	}
+	if calls > 2*120 {
+		t.Errorf("handlers were called %d times for 120 events", calls)
+	}
+	calls = 0
+	retry(t, pool, p) // the 10 that are not dead
+	if calls > 10 {
+		t.Errorf("handlers were called %d times to try 10 pairs again", calls)
+	}
+}
+
+// TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails has several campaigns of the very first group fail at the server. Numbers that were given to rows which were undone are not given
+// again, so they tell how often something was tried.
+func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T) {
+	t.Parallel()
+	for _, action := range []projector.Action{projector.ActionRetry, projector.ActionSkip} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			const campaigns, length, poisonedAt = 16, 50, 10
+			handled, read := map[string]int{}, 0
+			count := func(table string) func(context.Context, *projector.Group, journal.Event, moved) error {
+				return func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+					handled[table]++
+					g.Queue(`INSERT INTO `+table+` (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
+					return nil
+				}
+			}
+			healthy := projector.NewHandlers(projector.Spec{
+				Name: "healthy", Version: 1,
+				Tables: `CREATE TABLE healthy (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int, PRIMARY KEY (campaign_id, seq))`,
+			})
+			projector.On(healthy, "moved", count("healthy"))
+			p := workerOf(t, pool, func(c *projector.Config) {
+				c.Concurrency, c.ClaimCampaigns = 1, 4*campaigns
+				c.OnStep = func(s projector.Step) {
+					if s == projector.StepRead {
+						read++
+					}
+				}
+			}, healthy, listing(action, count("listed")))
+			for i := range campaigns {
+				amounts := slices.Repeat([]int{1}, length)
+				if i%3 == 1 {
+					amounts[poisonedAt-1] = byServer
+				}
+				appendMoves(t, pool, fmt.Sprintf("c%02d", i), amounts...)
+			}
+			drain(t, p)
+			const total, poisoned = campaigns * length, 5
+			applied, behind := total-poisoned*(length-poisonedAt+1), poisoned
+			if action == projector.ActionSkip {
+				applied, behind = total-poisoned, 0
+			}
+			if read != 1 || handled["healthy"] != total || handled["listed"] != total {
+				t.Errorf("read %d times, handled %v times, want once and %d times", read, handled, total)
+			}
+			expectText(t, pool, "the other projection, and how often it was tried", fmt.Sprint(total, " ", total), `SELECT count(*) || ' ' || pg_sequence_last_value('healthy_n_seq') FROM healthy`)
+			expectText(t, pool, "applied", fmt.Sprint(applied), `SELECT count(*)::text FROM listed`)
+			expectText(t, pool, "out of order", "0", `SELECT count(*)::text FROM (SELECT n < lag(n) OVER (PARTITION BY campaign_id ORDER BY seq) AS late FROM listed) l WHERE late`)
+			expectText(t, pool, "behind", fmt.Sprint(behind), `SELECT count(*)::text FROM tidemark.deferred WHERE next_seq = 10`)
+			expectText(t, pool, "failures", fmt.Sprint(poisoned), `SELECT count(*)::text FROM tidemark.failure_log`)
+			expectText(t, pool, "hot queue", "0", `SELECT count(*)::text FROM tidemark.outbox`)
+			if n := query[int](t, pool, `SELECT pg_sequence_last_value('listed_n_seq')`); n > 2*total {
+				t.Errorf("statements of the failing projection were tried %d times, for %d events", n, total)
+			}
+		})
+	}
+}

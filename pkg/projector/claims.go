@@ -1,0 +1,44 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// claims is the connection that claims in a row keep to, one after the other. What a claim needs is planned once a connection, and that takes longer than the claim: going
+// around the pool, each connection would pay for it.
+type claims struct {
+	conn  *pgxpool.Conn
+	spare int // connections beyond those that apply
+}
+
+// on returns the connection, or the pool if that has none to spare: one must be left for leases to be renewed on, and one that listens.
+func (c *claims) on(ctx context.Context, p *Projector) (lease.DB, error) {
+	needed := 2
+	if !p.draining && !p.cfg.NoListen {
+		needed++
+	}
+	if c.spare < needed {
+		return p.cfg.Pool, nil
+	}
+	if c.conn == nil {
+		conn, err := p.cfg.Pool.Acquire(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("acquire a connection: %w", err)
+		}
+		c.conn = conn
+	}
+	return c.conn, nil
+}
+
+// letGo gives the connection back to the pool.
+func (c *claims) letGo() {
+	if c.conn != nil {
+		c.conn.Release()
+		c.conn = nil
+	}
+}

@@ -1,0 +1,126 @@
+package projector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	state := func(code string) error { return fmt.Errorf("apply: %w", &pgconn.PgError{Code: code}) }
+	plain := errors.New("no luck")
+	tests := []struct {
+		what string
+		err  error
+		want Class
+	}{
+		{"connection failure", state("08006"), ClassInfrastructure},
+		{"password refused", state("28P01"), ClassInfrastructure},
+		{"database gone", state("3D000"), ClassInfrastructure},
+		{"too many connections", state("53300"), ClassInfrastructure},
+		{"disk full", state("53100"), ClassInfrastructure},
+		{"out of memory", state("53200"), ClassInfrastructure},
+		{"shutdown by an administrator", state("57P01"), ClassInfrastructure},
+		{"crash of the server", state("57P02"), ClassInfrastructure},
+		{"cannot connect now", state("57P03"), ClassInfrastructure},
+		{"cancelled, or statement timeout", state("57014"), ClassInfrastructure},
+		{"read-only server", state("25006"), ClassInfrastructure},
+		{"idle in transaction", state("25P03"), ClassInfrastructure},
+		{"serialization failure", state("40001"), ClassInfrastructure},
+		{"deadlock", state("40P01"), ClassInfrastructure},
+		{"lock timeout", state("55P03"), ClassInfrastructure},
+		{"input or output of the server", state("58030"), ClassInfrastructure},
+		{"unique violation", state("23505"), ClassPermanent},
+		{"foreign key violation", state("23503"), ClassPermanent},
+		{"invalid text", state("22P02"), ClassPermanent},
+		{"a row twice in one ON CONFLICT", state("21000"), ClassPermanent},
+		{"syntax error", state("42601"), ClassPermanent},
+		{"type mismatch", state("42804"), ClassPermanent},
+		{"index row too large", state("54000"), ClassPermanent},
+		{"missing table", state("42P01"), ClassTransient},
+		{"missing column", state("42703"), ClassTransient},
+		{"missing function", state("42883"), ClassTransient},
+		{"missing privilege", state("42501"), ClassTransient},
+		{"missing schema", state("3F000"), ClassTransient},
+		{"raised by a function", state("P0001"), ClassTransient},
+		{"no SQLSTATE", state(""), ClassTransient},
+		{"dial", &net.OpError{Op: "dial", Err: errors.New("refused")}, ClassTransient},
+		{"connect", &pgconn.ConnectError{}, ClassTransient},
+		{"cancelled context", fmt.Errorf("apply: %w", context.Canceled), ClassTransient},
+		{"deadline of a context", fmt.Errorf("apply: %w", context.DeadlineExceeded), ClassTransient},
+		{"any error on a broken connection", &brokenError{plain}, ClassInfrastructure},
+		{"a panic", &PanicError{Value: "no"}, ClassPermanent},
+		{"a panic with a deadlock", &PanicError{Value: state("40P01")}, ClassInfrastructure},
+		{"marked", fmt.Errorf("apply: %w", Permanent(plain)), ClassPermanent},
+		{"marked by mistake", Permanent(state("40P01")), ClassInfrastructure},
+		{"decode", &journal.DecodeError{Type: "moved", Err: plain}, ClassPermanent},
+		{"json", json.Unmarshal([]byte("{"), new(int)), ClassPermanent},
+		{"json of another type", json.Unmarshal([]byte(`"a"`), new(int)), ClassPermanent},
+		{"unknown version", &journal.UnknownVersionError{}, ClassPermanent},
+		{"the end of some text, which would be read again for ever", io.ErrUnexpectedEOF, ClassTransient},
+		{"anything else", plain, ClassTransient},
+	}
+	for _, test := range tests {
+		if got := Classify(test.err); got != test.want {
+			t.Errorf("%s: %s, want %s", test.what, got, test.want)
+		}
+	}
+	for _, err := range []error{
+		state("57P01"), &net.OpError{Op: "dial", Err: plain}, &pgconn.ConnectError{}, context.Canceled, fmt.Errorf("read: %w", context.DeadlineExceeded), io.ErrUnexpectedEOF, &brokenError{plain},
+	} {
+		if !IsInfrastructure(err) {
+			t.Errorf("of a request, %v is not the infrastructure's", err)
+		}
+	}
+	if Permanent(nil) != nil || IsInfrastructure(nil) {
+		t.Error("nil is no error")
+	}
+}
+
+func TestTheValueThatCouldNotBeReadIsTakenOutOfAMessage(t *testing.T) {
+	t.Parallel()
+	_, number := strconv.Atoi(`sec"ret`)
+	_, at := time.Parse(time.RFC3339, "2026-secret")
+	tests := []struct{ message, want string }{
+		{number.Error(), `strconv.Atoi: parsing "…": invalid syntax`},
+		{at.Error(), `parsing time "…" as "2006-01-02T15:04:05Z07:00": cannot parse  as "01"`},
+		{json.Unmarshal([]byte("300"), new(int8)).Error(), `json: cannot unmarshal number … into Go value of type int8`},
+		{
+			`failed to encode args[1]: unable to encode "secret" into binary format for int4 (OID 23): cannot find encode plan`,
+			`failed to encode args[1]: unable to encode … into binary format for int4 (OID 23): cannot find encode plan`,
+		},
+		{`relation "players" does not exist`, `relation "players" does not exist`},
+	}
+	for _, test := range tests {
+		if got := withoutValues(test.message); got != test.want {
+			t.Errorf("%s\nbecomes %s\nwant    %s", test.message, got, test.want)
+		}
+	}
+	data := []struct {
+		err  *pgconn.PgError
+		want string
+	}{
+		{&pgconn.PgError{Code: "22P02", Message: `invalid input syntax for type integer: "sec"ret"`}, `invalid input syntax for type integer: "…"`},
+		{&pgconn.PgError{Code: "42601", Message: `syntax error at or near "secret"`}, `syntax error at or near "…"`},
+		{
+			&pgconn.PgError{Code: "23505", Message: `duplicate key value violates unique constraint "players_pkey"`, Detail: `Key (name)=(secret) already exists.`},
+			`duplicate key value violates unique constraint "players_pkey"`,
+		},
+	}
+	for _, test := range data {
+		if got := withoutData(test.err); got != test.want {
+			t.Errorf("%s becomes %s, want %s", test.err.Message, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// given has a test try what it expects under a timeout that events which are not slow stay below. How long that is depends on the machine and what it does besides, so the
+// test is tried again, from the beginning, under a timeout four times as long; what it expects must be true under half a minute at the latest.
+func given(t *testing.T, try func(t *testing.T, timeout time.Duration) error) {
+	t.Helper()
+	for timeout := 500 * time.Millisecond; ; timeout *= 4 {
+		err := try(t, timeout)
+		if err == nil {
+			return
+		}
+		if timeout > 30*time.Second {
+			t.Fatalf("with a timeout of %v: %v", timeout, err)
+		}
+		t.Logf("with a timeout of %v: %v", timeout, err)
+	}
+}
+
+// endless is the amount on which the projection "slow" does what the test says.
+const endless = -7
+
+// sluggish writes a row for each event, after doing what the test says for those of the amount endless.
+func sluggish(timeout time.Duration, do func(context.Context, *projector.Group, journal.Event) error) projector.Projection {
+	h := projector.NewHandlers(projector.Spec{
+		Name: "slow", Version: 1, Tables: `CREATE TABLE slow (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
+		OnFailure: projector.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
+	})
+	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+		if m.By == endless {
+			if err := do(ctx, g, e); err != nil {
+				return err
+			}
+		}
+		g.Queue(`INSERT INTO slow VALUES ($1, $2)`, e.CampaignID, e.Seq)
+		return nil
+	})
+	return h
+}
+
+// untilTold is a handler that obeys its context.
+func untilTold(ctx context.Context, _ *projector.Group, _ journal.Event) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func slowProjector(t *testing.T, pool *pgxpool.Pool, one projector.Projection, change func(*projector.Config)) *projector.Projector {
+	t.Helper()
+	if err := outbox.Register(t.Context(), pool, "default"); err != nil {
+		t.Fatal(err)
+	}
+	cfg := projector.Config{Pool: pool, Projections: []projector.Projection{one, ledger()}}
+	if change != nil {
+		change(&cfg)
+	}
+	p, err := projector.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// expectLate expects that the projection "slow" stands before the second event of campaign b for its deadline, and that nothing else is behind.
+func expectLate(t *testing.T, pool *pgxpool.Pool) error {
+	t.Helper()
+	if s := query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, next_seq, status, error_class, error_code, attempt_count), ', '), '') FROM tidemark.deferred`); s != "slow b 2 failed transient deadline 1" {
+		return fmt.Errorf("deferred: %q", s)
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != 4 {
+		return fmt.Errorf("the slow projection has %d rows, want 4", n)
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM ledger`); n != 6 {
+		return fmt.Errorf("the other projection has %d rows, want 6", n)
+	}
+	return nil
+}
+
+func appendSlow(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	appendMoves(t, pool, "a", 1)
+	appendMoves(t, pool, "b", 1, endless, 3)
+	appendMoves(t, pool, "c", 1, 2)
+}
+
+func TestADeadline(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(context.Context, *projector.Group, journal.Event) error{
+		"of_a_handler_that_obeys_its_context": untilTold,
+		"of_a_statement_that_was_queued": func(_ context.Context, g *projector.Group, _ journal.Event) error {
+			g.Queue(`SELECT pg_sleep(60)`)
+			return nil
+		},
+		"of_a_statement_of_its_own": func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+			tx, err := g.Tx(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
+			return err
+		},
+		"of_a_statement_under_another_context": func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+			tx, err := g.Tx(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(context.WithoutCancel(ctx), `SELECT pg_sleep(60)`)
+			return err
+		},
+	} {
+		t.Run(name+"_defers_its_pair_alone", func(t *testing.T) {
+			t.Parallel()
+			given(t, func(t *testing.T, timeout time.Duration) error {
+				pool := pgtest.New(t)
+				p := slowProjector(t, pool, sluggish(timeout, do), nil)
+				appendSlow(t, pool)
+				if _, err := p.Drain(t.Context()); err != nil {
+					return err
+				}
+				return expectLate(t, pool)
+			})
+		})
+	}
+	t.Run("is_no_failure_of_events_that_are_slow_only_together", func(t *testing.T) {
+		t.Parallel()
+		given(t, func(t *testing.T, timeout time.Duration) error {
+			pool := pgtest.New(t)
+			p := slowProjector(t, pool, sluggish(timeout, func(ctx context.Context, g *projector.Group, e journal.Event) error {
+				if len(g.Events) > 10 {
+					return untilTold(ctx, g, e)
+				}
+				return nil
+			}), func(cfg *projector.Config) { cfg.GroupEvents = 30 })
+			amounts := make([]int, 30)
+			for i := range amounts {
+				amounts[i] = endless
+			}
+			appendMoves(t, pool, "a", amounts...)
+			if _, err := p.Drain(t.Context()); err != nil {
+				return err
+			}
+			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
+				return fmt.Errorf("%d failures", n)
+			}
+			if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != len(amounts) {
+				return fmt.Errorf("%d rows, want %d", n, len(amounts))
+			}
+			return nil
+		})
+	})
+	t.Run("is_that_of_the_events_type", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		h := projector.NewHandlers(projector.Spec{
+			Name: "typed", Version: 1, OnFailureOf: map[string]projector.Policy{"moved": {Timeout: 300 * time.Millisecond, Action: projector.ActionDead}},
+		})
+		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
+			return untilTold(ctx, g, e)
+		})
+		p := slowProjector(t, pool, h, func(cfg *projector.Config) { cfg.ApplyTimeout = time.Hour })
+		appendMoves(t, pool, "a", 1)
+		drainUntilDead(t, pool, p)
+		if s := query[string](t, pool, `SELECT status || ' ' || error_code FROM tidemark.deferred`); s != "dead deadline" {
+			t.Error(s)
+		}
+	})
+	t.Run("may_lie_beyond_the_life_of_a_lease", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := slowProjector(t, pool, sluggish(0, func(ctx context.Context, _ *projector.Group, _ journal.Event) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(1500 * time.Millisecond):
+				return nil
+			}
+		}), func(cfg *projector.Config) { cfg.LeaseTTL = time.Second })
+		appendSlow(t, pool)
+		if _, err := p.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != 6 {
+			t.Errorf("%d rows, want 6", n)
+		}
+	})
+	t.Run("passed_again_and_again_makes_the_pair_dead", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		h := projector.NewHandlers(projector.Spec{
+			Name: "late", Version: 1, OnFailure: projector.Policy{Timeout: 300 * time.Millisecond, Attempts: 3, Base: time.Millisecond, Max: time.Millisecond},
+		})
+		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
+			return untilTold(ctx, g, e)
+		})
+		p := slowProjector(t, pool, h, nil)
+		appendMoves(t, pool, "a", 1)
+		drainUntilDead(t, pool, p)
+		if s := query[string](t, pool, `SELECT concat_ws(' ', error_class, error_code, attempt_count) FROM tidemark.deferred`); s != "transient deadline 3" {
+			t.Error(s)
+		}
+	})
+}
+
+// drainUntilDead drains until a pair is dead. That a statement of the projector itself was cancelled under the projection's short limit, which happens to a process that does not get
+// to run, is the infrastructure's and tried again.
+func drainUntilDead(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
+	t.Helper()
+	within(t, "a pair is dead", func() bool {
+		if _, err := p.Drain(t.Context()); err != nil && !projector.IsInfrastructure(err) {
+			t.Fatal(err)
+		}
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'`) > 0
+	})
+}
+
+func TestWhatIsCancelledBeforeItsDeadlineIsTheInfrastructures(t *testing.T) {
+	t.Parallel()
+	waiting := func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+		tx, err := g.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
+		return err
+	}
+	expectNothing := func(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
+		t.Helper()
+		if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
+			t.Errorf("got %v", err)
+		}
+		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
+			t.Errorf("%d failures", n)
+		}
+	}
+	t.Run("by_an_operator", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := slowProjector(t, pool, sluggish(time.Minute, waiting), nil)
+		appendSlow(t, pool)
+		var operator sync.WaitGroup
+		operator.Go(func() {
+			for n := 0; n == 0 && t.Context().Err() == nil; {
+				if err := pool.QueryRow(t.Context(), `SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(60)%' AND wait_event = 'PgSleep'`).Scan(&n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		expectNothing(t, pool, p)
+		operator.Wait()
+	})
+	t.Run("by_a_lower_setting_of_the_role", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := slowProjector(t, pool, sluggish(time.Minute, waiting), nil)
+		if err := p.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		appendSlow(t, pool)
+		if _, err := pool.Exec(t.Context(), query[string](t, pool, `SELECT format('ALTER DATABASE %I SET statement_timeout = ''300ms''', current_database())`)); err != nil {
+			t.Fatal(err)
+		}
+		pool.Reset()
+		expectNothing(t, pool, p)
+	})
+	t.Run("for_a_lock_that_is_held_too_long", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, journal.Event) error { return nil }), func(cfg *projector.Config) { cfg.ApplyTimeout = time.Minute })
+		if err := p.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		appendSlow(t, pool)
+		alter := func(format string) {
+			if _, err := pool.Exec(t.Context(), query[string](t, pool, `SELECT format($1, current_database())`, format)); err != nil {
+				t.Fatal(err)
+			}
+			pool.Reset()
+		}
+		alter(`ALTER DATABASE %I SET lock_timeout = '300ms'`)
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), `LOCK TABLE slow`); err != nil {
+			t.Fatal(err)
+		}
+		expectNothing(t, pool, p)
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		alter(`ALTER DATABASE %I RESET lock_timeout`)
+		if _, err := p.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != 6 {
+			t.Errorf("%d rows, want 6", n)
+		}
+	})
+}
+
+func TestALockIsWaitedForHalfAsLongAsAProjectionMayTake(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var limits string
+	p := slowProjector(t, pool, sluggish(time.Minute, func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+		tx, err := g.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('statement_timeout'))`).Scan(&limits)
+	}), func(cfg *projector.Config) { cfg.ApplyTimeout = time.Minute })
+	appendSlow(t, pool)
+	if _, err := p.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if limits != "30s 1min" {
+		t.Errorf("locks and statements are waited for up to %s", limits)
+	}
+}
+
+// TestADeadlineOfManyEventsBlamesNone has a group isolated for another reason, and meets the handler that does not return there first.
+func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
+	t.Parallel()
+	given(t, func(t *testing.T, timeout time.Duration) error {
+		pool := pgtest.New(t)
+		release := make(chan struct{})
+		var stuck sync.WaitGroup
+		stuck.Add(1) // until they are released, so that none begins while it is waited for
+		defer stuck.Wait()
+		defer stuck.Done()
+		defer close(release)
+		picky := newPicky(func(s *projector.Spec) { s.OnFailure = slow("") }).failWith(func(_ *projector.Group, e journal.Event, _ moved) error {
+			if e.Seq == 1 {
+				return errors.New("it does not like the first")
+			}
+			return nil
+		})
+		p := slowProjector(t, pool, picky, func(cfg *projector.Config) {
+			cfg.Projections = []projector.Projection{picky, sluggish(timeout, func(context.Context, *projector.Group, journal.Event) error {
+				stuck.Add(1)
+				defer stuck.Done()
+				stuckHere(release)
+				return nil
+			})}
+		})
+		appendMoves(t, pool, "b", 1, 2, endless, 4)
+		if _, err := p.Drain(t.Context()); err != nil {
+			return err
+		}
+		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', projection, next_seq, error_code), ', ' ORDER BY projection) FROM tidemark.deferred`); s != "picky 1 error, slow 3 deadline" {
+			return errors.New(s)
+		}
+		return nil
+	})
+}
+
+// metric is the sum of a metric's values.
+func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return sum
+}

@@ -1,0 +1,51 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// The projection of docs/failures.md.
+
+type Invitation struct {
+	Player string `json:"player"`
+}
+
+func invitations() projector.Projection {
+	h := projector.NewHandlers(projector.Spec{
+		Name: "invitations", Version: 1,
+		Tables:    `CREATE TABLE invitations (campaign_id text, player text, seen bool NOT NULL DEFAULT false, PRIMARY KEY (campaign_id, player))`,
+		OnFailure: projector.Policy{Attempts: 20, Max: time.Hour},
+		OnFailureOf: map[string]projector.Policy{
+			"invitation_seen": {Action: projector.ActionSkip}, // nobody will miss it
+		},
+		SecondChances: projector.SecondChances{Count: 5},
+	})
+	projector.On(h, "player_invited", func(_ context.Context, g *projector.Group, e journal.Event, i Invitation) error {
+		g.Queue(`INSERT INTO invitations (campaign_id, player) VALUES ($1, $2)`, e.CampaignID, i.Player)
+		return nil
+	})
+	projector.On(h, "invitation_seen", func(_ context.Context, _ *projector.Group, _ journal.Event, _ Invitation) error {
+		return errors.New("not written yet")
+	})
+	return h
+}
+
+func TestThePolicyOnThePageSkipsOneTypeAndKeepsTheOther(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendEvents(t, pool, "c",
+		journal.Event{Type: "player_invited", Payload: []byte(`{"player": "ann"}`)},
+		journal.Event{Type: "invitation_seen", Payload: []byte(`{"player": "ann"}`)},
+		journal.Event{Type: "player_invited", Payload: []byte(`{"player": "ann"}`)},
+	)
+	drain(t, newProjector(t, pool, invitations()))
+	expectLog(t, pool, "skipped 2 1, dead 3 1")
+	expectText(t, pool, "its second chance", "1h", `SELECT to_char(next_attempt_at - last_failed_at, 'FMHH24"h"') FROM tidemark.deferred`)
+}

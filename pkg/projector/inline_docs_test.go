@@ -1,0 +1,45 @@
+package projector_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+func openInline(ctx context.Context, pool *pgxpool.Pool, projections ...projector.Projection) (*projector.Projector, error) {
+	p, err := projector.New(projector.Config{Pool: pool, Projections: projections, Mode: projector.ModeInlineApplyOnly})
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Register(ctx) // once, before the first append
+}
+
+func appendAndApply(ctx context.Context, tx pgx.Tx, p *projector.Projector, campaign string, events ...journal.Event) error {
+	appended, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
+	if err != nil {
+		return err
+	}
+	return p.ApplyInline(ctx, tx, appended...)
+}
+
+// TestInlineAsInTheDocs runs what docs/modes.md shows.
+func TestInlineAsInTheDocs(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p, err := openInline(t.Context(), pool, ledger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return appendAndApply(t.Context(), tx, p, "c", moveEvents(1, 2)...)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 2, `SELECT count(*) FROM tidemark.outbox`: 0})
+}

@@ -1,0 +1,146 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// DB runs statements: a pool, a connection or a transaction.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Tables are tables of one schema.
+type Tables struct {
+	Schema string
+	Names  []string
+	Own    []string // their indexes and constraints that nobody has added, as [Objects] answers them
+}
+
+// Objects answers the indexes and constraints that tables have, as table.name.
+func Objects(ctx context.Context, db DB, t Tables) ([]string, error) {
+	return texts(ctx, db, queryObjects, t.Schema, t.Names)
+}
+
+// Addition is an index or a constraint that one table has been given and the other has not.
+type Addition struct {
+	SQL  string // that makes it
+	Name string // table.name
+}
+
+// Added answers what old has been given since it was made and replacement has not: what old.Own does not name. The statements are for a search_path of both schemas,
+// the replacement's first, and tx for one of the old one.
+func Added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, error) {
+	rows, err := tx.Query(ctx, queryAdded, old.Schema, replacement.Schema, old.Names, old.Own)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Addition])
+}
+
+// BlockedError says what would go on with the old tables.
+type BlockedError struct{ By []string }
+
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("the tables cannot be exchanged, for these would go on with the old ones: %s: drop them first, and make them again afterwards", strings.Join(e.By, "; "))
+}
+
+// Swap puts what is in replacement's schema in the place of old, which goes to the schema attic; both schemas are left to the caller. Functions in old's schema whose names begin with prefix leave
+// with it. search_path must be old's schema.
+//
+// It gives the replacements the owner, grants, comments, policies, triggers and settings of their namesakes before it locks anything that readers use. Then it locks views on the tables before
+// the tables, as readers do. It returns a [*BlockedError] for what it cannot bring along.
+func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix string) error {
+	blocked, err := texts(ctx, tx, queryBlocked, old.Schema, replacement.Schema, old.Names)
+	if err != nil {
+		return err
+	}
+	if len(blocked) > 0 {
+		return &BlockedError{By: blocked}
+	}
+	carry, err := texts(ctx, tx, queryCarry, old.Schema, replacement.Schema)
+	if err != nil {
+		return err
+	}
+	for _, sql := range carry {
+		if err := run(ctx, tx, sql); err != nil {
+			return err
+		}
+	}
+	rows, err := tx.Query(ctx, queryViews, old.Schema, replacement.Schema, old.Names)
+	if err != nil {
+		return err
+	}
+	type view struct{ SQL, Name string }
+	views, err := pgx.CollectRows(rows, pgx.RowToStructByPos[view])
+	if err != nil {
+		return err
+	}
+	move, err := texts(ctx, tx, queryMove, old.Schema, replacement.Schema, old.Names, attic, prefix)
+	if err != nil {
+		return err
+	}
+	for _, v := range views { // as they are: it is the lock that counts
+		if err := run(ctx, tx, v.SQL); err != nil {
+			return fmt.Errorf("view %s: %w", v.Name, err)
+		}
+	}
+	for _, sql := range move {
+		if err := run(ctx, tx, sql); err != nil {
+			return err
+		}
+	}
+	for _, v := range views {
+		if err := run(ctx, tx, v.SQL); err != nil {
+			return fmt.Errorf("view %s cannot be made on the new tables, drop it or change it first: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// GuestsError says what stands on something in a schema that is to be dropped.
+type GuestsError struct {
+	Schema string
+	By     []string
+}
+
+func (e *GuestsError) Error() string {
+	return fmt.Sprintf("the tables in the schema %s are not dropped, for these stand on them and would go with them: %s: drop them first", e.Schema, strings.Join(e.By, "; "))
+}
+
+// Drop drops a schema with all that is in it, if it is there. It returns a [*GuestsError] if anything outside of it stands on it.
+func Drop(ctx context.Context, tx pgx.Tx, schema string) error {
+	if err := Droppable(ctx, tx, schema); err != nil {
+		return err
+	}
+	return run(ctx, tx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
+}
+
+// Droppable returns the [*GuestsError] that [Drop] would.
+func Droppable(ctx context.Context, tx DB, schema string) error {
+	guests, err := texts(ctx, tx, queryGuests, schema)
+	if err == nil && len(guests) > 0 {
+		err = &GuestsError{schema, guests}
+	}
+	return err
+}
+
+func run(ctx context.Context, tx pgx.Tx, sql string) error {
+	if _, err := tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("%s: %w", sql, err)
+	}
+	return nil
+}
+
+func texts(ctx context.Context, db DB, sql string, args ...any) ([]string, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}

@@ -1,0 +1,183 @@
+package exchange_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+)
+
+const made = `CREATE TABLE totals (id bigint GENERATED ALWAYS AS IDENTITY, campaign_id text PRIMARY KEY, sum bigint NOT NULL, name text);
+	CREATE INDEX totals_sum ON totals (sum);
+	CREATE TYPE mood AS ENUM ('good');
+	CREATE SEQUENCE numbers;
+	CREATE VIEW best AS SELECT campaign_id FROM totals WHERE sum > 10`
+
+// begin makes tables, gives them what users give tables, and makes others of the same names.
+func begin(t *testing.T, added string) (pool *pgxpool.Pool, old, replacement exchange.Tables) {
+	t.Helper()
+	pool = pgtest.New(t)
+	for _, schema := range []string{"old", "replacement"} {
+		run(t, pool, `CREATE SCHEMA `+schema+`; SET search_path TO `+schema+`; `+made+`; INSERT INTO totals (campaign_id, sum) VALUES ('`+schema+`', 20); RESET search_path`)
+	}
+	old, replacement = exchange.Tables{Schema: "old", Names: []string{"totals"}}, exchange.Tables{Schema: "replacement", Names: []string{"totals"}}
+	var err error
+	if old.Own, err = exchange.Objects(t.Context(), pool, old); err != nil {
+		t.Fatal(err)
+	}
+	run(t, pool, added)
+	return pool, old, replacement
+}
+
+func run(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func value(t *testing.T, pool *pgxpool.Pool, sql string) string {
+	t.Helper()
+	var v string
+	if err := pool.QueryRow(t.Context(), sql).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+func swap(t *testing.T, pool *pgxpool.Pool, old, replacement exchange.Tables) error {
+	t.Helper()
+	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `CREATE SCHEMA attic; SET LOCAL search_path TO old, pg_catalog`, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		added, err := exchange.Added(t.Context(), tx, old, replacement)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(t.Context(), `SET LOCAL search_path TO replacement, old, pg_catalog`); err != nil {
+			return err
+		}
+		for _, a := range added {
+			if _, err := tx.Exec(t.Context(), a.SQL); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(t.Context(), `SET LOCAL search_path TO old, pg_catalog`); err != nil {
+			return err
+		}
+		return exchange.Swap(t.Context(), tx, old, replacement, "attic", "")
+	})
+}
+
+// described is what a user sees of the table old.totals, but for its rows.
+const described = `SELECT concat_ws(E'\n',
+	(SELECT string_agg(indexdef, E'\n' ORDER BY indexdef) FROM pg_indexes WHERE schemaname = 'old' AND tablename = 'totals'),
+	(SELECT string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid)), E'\n' ORDER BY conname) FROM pg_constraint WHERE conrelid = 'old.totals'::regclass),
+	(SELECT string_agg(concat_ws(' ', grantee, privilege_type, is_grantable), E'\n' ORDER BY table_name, grantee, privilege_type, is_grantable) FROM information_schema.table_privileges WHERE table_schema = 'old' AND table_name IN ('totals', 'best')),
+	(SELECT string_agg(concat_ws(' ', grantee, column_name, privilege_type), E'\n' ORDER BY grantee, column_name, privilege_type) FROM information_schema.column_privileges WHERE table_schema = 'old' AND table_name = 'totals'),
+	(SELECT string_agg(concat_ws(' ', policyname, roles, cmd, qual, with_check), E'\n') FROM pg_policies WHERE schemaname = 'old'),
+	(SELECT concat_ws(' ', relrowsecurity, relforcerowsecurity, reloptions, relowner::regrole, obj_description(oid)) FROM pg_class WHERE oid = 'old.totals'::regclass),
+	(SELECT string_agg(col_description(attrelid, attnum), ' ') FROM pg_attribute WHERE attrelid = 'old.totals'::regclass),
+	(SELECT string_agg(pg_get_triggerdef(oid), ' ') FROM pg_trigger WHERE tgrelid = 'old.totals'::regclass AND NOT tgisinternal),
+	(SELECT string_agg(concat_ws(' ', relnamespace::regnamespace, relname, reloptions, obj_description(oid), pg_get_viewdef(oid)), E'\n' ORDER BY oid::regclass::text) FROM pg_class WHERE relkind = 'v' AND relnamespace IN ('old'::regnamespace, 'public'::regnamespace)),
+	(SELECT string_agg(relname || relacl::text, ' ' ORDER BY relname) FROM pg_class WHERE relkind = 'S' AND relnamespace = 'old'::regnamespace))`
+
+func TestWhatUsersHaveHungOnTheTablesComesAlong(t *testing.T) {
+	t.Parallel()
+	const role = "pg_monitor" // some role that is there
+	pool, old, replacement := begin(t, `
+		CREATE TABLE campaigns (id text PRIMARY KEY); INSERT INTO campaigns VALUES ('old'), ('replacement');
+		CREATE UNIQUE INDEX "odd Name" ON old.totals (lower(campaign_id)) WHERE sum > 0;
+		ALTER TABLE old.totals ADD CONSTRAINT positive CHECK (sum > 0), ADD CONSTRAINT known FOREIGN KEY (campaign_id) REFERENCES campaigns, SET (fillfactor = 70);
+		GRANT SELECT ON old.totals TO `+role+` WITH GRANT OPTION; GRANT UPDATE (sum) ON old.totals TO PUBLIC; GRANT SELECT ON old.best TO `+role+`;
+		GRANT USAGE ON SEQUENCE old.numbers, old.totals_id_seq TO `+role+`; GRANT DELETE ON replacement.totals TO `+role+`;
+		COMMENT ON TABLE old.totals IS 'what''s summed'; COMMENT ON COLUMN old.totals.sum IS 'in pence';
+		CREATE POLICY own ON old.totals AS RESTRICTIVE FOR SELECT TO `+role+` USING (campaign_id <> 'secret');
+		ALTER TABLE old.totals ENABLE ROW LEVEL SECURITY;
+		CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+		CREATE TRIGGER "On Write" AFTER INSERT ON old.totals FOR EACH ROW EXECUTE FUNCTION seen();
+		CREATE VIEW public.shown WITH (security_barrier = true) AS SELECT t.campaign_id, b.campaign_id AS best, t.sum FROM old.totals t LEFT JOIN old.best b USING (campaign_id);
+		COMMENT ON VIEW public.shown IS 'for all'; GRANT SELECT ON public.shown TO `+role+`;
+		CREATE VIEW public.above AS SELECT sum FROM public.shown;
+		ALTER TABLE old.totals OWNER TO pg_read_all_stats; ALTER VIEW old.best OWNER TO pg_read_all_stats`)
+	before := value(t, pool, described)
+	if err := swap(t, pool, old, replacement); err != nil {
+		t.Fatal(err)
+	}
+	if after := value(t, pool, described); after != before {
+		t.Errorf("it is\n%s\nwant\n%s", after, before)
+	}
+	for sql, want := range map[string]string{
+		`SELECT string_agg(campaign_id, ' ') FROM old.totals`:                                              "replacement",
+		`SELECT string_agg(campaign_id, ' ') FROM old.best`:                                                "replacement",
+		`SELECT string_agg(campaign_id || best, ' ') FROM public.shown`:                                    "replacementreplacement",
+		`SELECT string_agg(campaign_id, ' ') FROM attic.totals`:                                            "old",
+		`SELECT string_agg(campaign_id, ' ') FROM attic.best`:                                              "old",
+		`SELECT pg_get_serial_sequence('old.totals', 'id')`:                                                "old.totals_id_seq",
+		`SELECT count(*)::text FROM pg_class WHERE relnamespace = 'replacement'::regnamespace`:             "0",
+		`SELECT count(*)::text FROM pg_type WHERE typname = 'mood' AND typnamespace = 'old'::regnamespace`: "1",
+	} {
+		if got := value(t, pool, sql); got != want {
+			t.Errorf("%s: %s, want %s", sql, got, want)
+		}
+	}
+}
+
+// TestWhatTheTablesHangOnEachOtherStaysAmongThem has two tables, a foreign key of their own between them and one that a user has added, and views of views on both.
+func TestWhatTheTablesHangOnEachOtherStaysAmongThem(t *testing.T) {
+	t.Parallel()
+	pool, old, replacement := begin(t, `
+		CREATE TABLE old.parts (campaign_id text REFERENCES old.totals, name text UNIQUE, whole text); INSERT INTO old.parts VALUES ('old', 'a', NULL);
+		CREATE TABLE replacement.parts (campaign_id text REFERENCES replacement.totals, name text UNIQUE, whole text); INSERT INTO replacement.parts VALUES ('replacement', 'a', NULL), ('replacement', 'b', 'a')`)
+	old.Names, replacement.Names = []string{"totals", "parts"}, []string{"totals", "parts"}
+	var err error
+	if old.Own, err = exchange.Objects(t.Context(), pool, old); err != nil {
+		t.Fatal(err)
+	}
+	run(t, pool, `
+		ALTER TABLE old.parts ADD CONSTRAINT part_of FOREIGN KEY (whole) REFERENCES old.parts (name), ADD CONSTRAINT again FOREIGN KEY (campaign_id) REFERENCES old.totals;
+		CREATE VIEW z_first AS SELECT p.name, t.campaign_id, t.sum FROM old.parts p JOIN old.totals t USING (campaign_id);
+		CREATE VIEW m_second AS SELECT f.name, f.sum, b.campaign_id FROM z_first f JOIN old.best b USING (campaign_id);
+		CREATE VIEW a_third AS SELECT s.name, s.sum, p.whole FROM m_second s JOIN old.parts p USING (name)`)
+	if err := swap(t, pool, old, replacement); err != nil {
+		t.Fatal(err)
+	}
+	for sql, want := range map[string]string{
+		`SELECT string_agg(concat_ws(' ', conname, confrelid::regclass), ', ' ORDER BY conname) FROM pg_constraint WHERE conrelid = 'old.parts'::regclass AND contype = 'f'`:   "again old.totals, part_of old.parts, parts_campaign_id_fkey old.totals",
+		`SELECT string_agg(concat_ws(' ', conname, confrelid::regclass), ', ' ORDER BY conname) FROM pg_constraint WHERE conrelid = 'attic.parts'::regclass AND contype = 'f'`: "again attic.totals, part_of attic.parts, parts_campaign_id_fkey attic.totals",
+		`SELECT string_agg(concat_ws(' ', name, sum, whole), ', ' ORDER BY name) FROM a_third`:                                                                                 "a 20, b 20 a",
+	} {
+		if got := value(t, pool, sql); got != want {
+			t.Errorf("%s: %s, want %s", sql, got, want)
+		}
+	}
+}
+
+func TestWhatCannotBeBroughtAlongIsNamed(t *testing.T) {
+	t.Parallel()
+	pool, old, replacement := begin(t, `
+		CREATE MATERIALIZED VIEW kept AS SELECT sum FROM old.totals;
+		CREATE TABLE notes (campaign_id text REFERENCES old.totals);
+		CREATE FUNCTION total() RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT sum(sum) FROM old.totals; END`)
+	err := swap(t, pool, old, replacement)
+	var blocked *exchange.BlockedError
+	if !errors.As(err, &blocked) {
+		t.Fatalf("swapped: %v", err)
+	}
+	for _, want := range []string{"foreign key notes_campaign_id_fkey of table public.notes to totals", "function public.total(), whose body is bound to totals", "materialized view public.kept on totals"} {
+		if !slices.Contains(blocked.By, want) {
+			t.Errorf("%q is not among %q", want, blocked.By)
+		}
+	}
+	run(t, pool, `DROP MATERIALIZED VIEW kept; DROP TABLE notes; DROP FUNCTION total; CREATE VIEW shown AS SELECT name FROM old.totals; ALTER TABLE replacement.totals DROP name`)
+	if err := swap(t, pool, old, replacement); err == nil || !strings.Contains(err.Error(), "view public.shown cannot be made on the new tables, drop it or change it first") {
+		t.Errorf("swapped under a view that misses a column: %v", err)
+	}
+}

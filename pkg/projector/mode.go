@@ -1,0 +1,17 @@
+package projector
+
+// Mode is how the events of a consumer group come to its projections.
+type Mode string
+
+// The modes.
+const (
+	ModeOutboxApplyOnly Mode = "outbox_apply_only" // appends enqueue, workers apply; the default
+	ModeInlineApplyOnly Mode = "inline_apply_only" // appends apply ([Projector.ApplyInline]) and do not enqueue; Run brings forward what is behind
+	ModeShadowOnly      Mode = "shadow_only"       // appends enqueue, Run applies and rolls everything back
+	ModeEnqueueOnly     Mode = "enqueue_only"      // appends enqueue, Run registers the group and applies nothing
+)
+
+// Modes lists the modes.
+func Modes() []Mode {
+	return []Mode{ModeOutboxApplyOnly, ModeInlineApplyOnly, ModeShadowOnly, ModeEnqueueOnly}
+}

@@ -1,0 +1,77 @@
+package projector_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// TestWhatWasAppliedCanBeProved applies in every way there is, then finds what does not belong together any more.
+func TestWhatWasAppliedCanBeProved(t *testing.T) {
+	t.Parallel()
+	for name, projections := range map[string][]projector.Projection{
+		"in_Go": kinds(t, "x"), "by_a_function_alone": kinds(t, "x")[2:], "by_a_function_unasked": kinds(t, "x")[2:], "with_failures": append(kinds(t, "x"), fragile(func(e journal.Event) bool { return e.Seq%5 == 3 })),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			p, err := projector.New(projector.Config{Pool: pool, Projections: projections, GroupEvents: 7, ClaimCampaigns: 3, LeaseTTL: time.Minute, Proof: name != "by_a_function_unasked"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			prove := func() (proved lease.Proved, unproved []string) {
+				t.Helper()
+				err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) (err error) {
+					proved, err = lease.Prove(t.Context(), tx, "default", func(u lease.Unproved) {
+						unproved = append(unproved, fmt.Sprint(u.CampaignID, " ", u.Checkpoint, " ", u.Applied, " ", u.Journal, " ", u.SameIDs))
+					})
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return proved, unproved
+			}
+			drain(t, p)
+			for range 2 {
+				for i := range 9 {
+					appendMoves(t, pool, fmt.Sprintf("c%d", i), 1, 2, 3, 4, 5, 6)
+				}
+				drain(t, p)
+			}
+			err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				appended, err := journal.Append(t.Context(), tx, "c0", journal.Any, journal.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
+				if err != nil {
+					return err
+				}
+				return p.ApplyInline(t.Context(), tx, appended...)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, found := lease.Proved{Campaigns: 9, Events: 109}, []string{"c1 13 12 13 false", "c4 12 12 12 false", "c7 12 12 11 false"}
+			if name == "by_a_function_unasked" {
+				want.Unhashed, found = 9, []string{"c1 13 12 13 true", "c7 12 12 11 true"} // the number is all that is known
+			}
+			if proved, unproved := prove(); proved != want || len(unproved) > 0 {
+				t.Fatalf("%+v, %q", proved, unproved)
+			}
+			appendMoves(t, pool, "c1", 1) // not applied: nothing is to be proved of it
+			exec(t, pool, `UPDATE tidemark.leases SET checkpoint = 13 WHERE campaign_id = 'c1'`)
+			exec(t, pool, `ALTER TABLE tidemark.journal DISABLE TRIGGER USER`)
+			exec(t, pool, `UPDATE tidemark.journal SET event_id = gen_random_uuid() WHERE campaign_id = 'c4' AND seq = 4`)
+			exec(t, pool, `DELETE FROM tidemark.journal WHERE campaign_id = 'c7' AND seq = 12`)
+			if _, unproved := prove(); !slices.Equal(unproved, found) {
+				t.Errorf("found %q", unproved)
+			}
+		})
+	}
+}

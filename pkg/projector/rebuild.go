@@ -1,0 +1,149 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+)
+
+// Errors of rebuilds. Their messages say what to do.
+var (
+	// ErrNoRebuild is returned for a projection that is not being rebuilt.
+	ErrNoRebuild = errors.New("the projection is not being rebuilt")
+
+	// ErrRebuilding is returned by [Rollback] while the projection is being rebuilt.
+	ErrRebuilding = errors.New("the projection is being rebuilt: wait until that is done, or abort it")
+
+	// ErrNoPrevious is returned by [Rollback] when the tables that were replaced are not kept any more, or never were.
+	ErrNoPrevious = errors.New("no previous tables of the projection are kept")
+
+	// ErrBehind is returned by [Rollback] for tables that are behind in more campaigns than allowed; its message says in how many.
+	ErrBehind = errors.New("the tables are behind")
+)
+
+// The defaults of [RebuildOptions].
+const (
+	defaultMaxShare = 0.5
+	defaultKeep     = 24 * time.Hour
+	defaultVerify   = 1000
+)
+
+// RebuildOptions says how a projection is to be rebuilt. A field that is nil has its default or, if the rebuild has begun, stays as it is.
+type RebuildOptions struct {
+	Version     *int           // to build; default: the highest that a worker has
+	MaxShare    *float64       // of the time of each worker that goes to rebuilds, above 0 up to 1; default 0.5
+	AllowFailed *int64         // campaigns that may be failed or dead when the tables are exchanged; default 0
+	Keep        *time.Duration // how long the tables that are replaced are kept and followed; default 24h
+	Verify      *int           // campaigns, at random, whose new rows are compared with what their events make before the tables are exchanged; 0: none; default 1000
+	Ignore      []string       // columns that may differ then, "column" or "table.column"; those whose default is the time or chance may in any case
+}
+
+func (o RebuildOptions) validate() error {
+	var errs []error
+	if o.Version != nil && *o.Version < 1 {
+		errs = append(errs, fmt.Errorf("Version is %d: versions start at 1", *o.Version))
+	}
+	if o.MaxShare != nil && !(*o.MaxShare > 0 && *o.MaxShare <= 1) {
+		errs = append(errs, fmt.Errorf("MaxShare is %v: it must be above 0 and not above 1", *o.MaxShare))
+	}
+	if o.AllowFailed != nil && *o.AllowFailed < 0 {
+		errs = append(errs, fmt.Errorf("AllowFailed is %d: it must not be negative", *o.AllowFailed))
+	}
+	if o.Keep != nil && *o.Keep < 0 {
+		errs = append(errs, fmt.Errorf("Keep is %v: it must not be negative", *o.Keep))
+	}
+	if o.Verify != nil && *o.Verify < 0 {
+		errs = append(errs, fmt.Errorf("Verify is %d: it must not be negative", *o.Verify))
+	}
+	return errors.Join(errs...)
+}
+
+// StartRebuild asks the workers to build a projection's tables anew beside those that are read, from the first event of each campaign, and to exchange the two when nothing is left behind. All goes
+// on meanwhile: live events reach both. It returns at once; [Rebuilds] says how far it is. For a rebuild that has begun it changes the options instead, and has the exchange tried
+// again; begun says which of the two it was. A version lower than the one it builds, or another one that is asked for, is refused.
+//
+// Errors are [ErrUnknownProjection] and those of the database.
+func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOptions, act deferred.Act) (begun bool, err error) {
+	if err := o.validate(); err != nil {
+		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		// No lock of the registry: nothing of what is asked for concerns a group under way.
+		rows, err := lockSets(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		live, building := rows[name], rows[nextTables.of(name)]
+		switch {
+		case live == nil:
+			return ErrUnknownProjection
+		case building != nil && building.Version == withdrawn:
+			return errors.New("the one before is being aborted: try again in a moment")
+		}
+		if building != nil {
+			if o.Version != nil && *o.Version != building.Version {
+				return fmt.Errorf("version %d is being built: abort that first", building.Version)
+			}
+			_, err := tx.Exec(ctx, queryChangeRebuild, name, o.MaxShare, o.AllowFailed, o.Keep, o.Verify, o.Ignore)
+			return err
+		}
+		begun = true
+		if _, err := tx.Exec(ctx, queryAccept, name); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, queryRequest, nextTables.of(name), live.ConsumerGroup, or(o.Version, 0)); err != nil {
+			return err
+		}
+		if err := writeRebuild(ctx, tx, name, o, act); err != nil {
+			return err
+		}
+		return deferred.Write(ctx, tx, "rebuild_began", live.ConsumerGroup, name, act)
+	})
+	if err != nil {
+		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
+	}
+	return begun, nil
+}
+
+func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o RebuildOptions, act deferred.Act) error {
+	_, err := tx.Exec(ctx, queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0), or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason)
+	return err
+}
+
+func or[T any](v *T, standard T) T {
+	if v == nil {
+		return standard
+	}
+	return *v
+}
+
+// lockedSet is a row of the registry that is about to be changed.
+type lockedSet struct {
+	registered
+	Own      []string // indexes and constraints that came with its tables
+	Declined int
+}
+
+func (s *lockedSet) tables() exchange.Tables {
+	return exchange.Tables{Schema: s.SchemaName, Names: s.TableNames, Own: s.Own}
+}
+
+// lockSets locks the rows of a projection and answers them by name.
+func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSet, error) {
+	rows, err := tx.Query(ctx, queryLockSets, []string{name, nextTables.of(name), previousTables.of(name)})
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[lockedSet])
+	sets := map[string]*lockedSet{}
+	for _, s := range all {
+		sets[s.Name] = s
+	}
+	return sets, err
+}

@@ -1,0 +1,263 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be leased one by one to be caught up: workers take ranges of them, apply all events up to the
+// checkpoints in one transaction, and note in that transaction that the range is done. What this cannot do is left to the catch-up that follows: ranges that fail, or whose worker dies, are filed as behind
+// from the first event on; and a campaign that moves meanwhile is filed by whoever moves it, to begin again with its rows deleted, whether they were there already or not.
+
+const (
+	// rangeCampaigns and rangeEvents are how much is copied in one transaction, about: others wait for its end when the registry changes. Folding in memory takes less time.
+	rangeCampaigns       = 2000
+	rangeEvents          = 10_000
+	foldedRangeCampaigns = 10_000
+	foldedRangeEvents    = 20_000
+)
+
+// copyRanges copies what is to be copied of rebuilds of this worker's projections.
+func (p *Projector) copyRanges(ctx context.Context) error {
+	for _, k := range p.seen.Load().projections {
+		if p.seen.Load().rows[k.name].State != stateCopying {
+			continue
+		}
+		done, err := p.copySet(ctx, k)
+		if err != nil {
+			return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
+		}
+		if done {
+			if err := p.endCopy(ctx, k); err != nil {
+				return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// copySet copies range by range, and says whether all have been taken.
+func (p *Projector) copySet(ctx context.Context, k *known) (done bool, err error) {
+	var taken atomic.Bool
+	g, ctx := errgroup.WithContext(ctx)
+	for range p.cfg.Concurrency {
+		g.Go(func() error {
+			for {
+				if wait := p.share.wait(time.Now()); wait > 0 {
+					if !pause(ctx, wait) {
+						return nil
+					}
+					continue
+				}
+				r, err := p.takeRange(ctx, k)
+				if err != nil || r == nil {
+					taken.Store(err == nil)
+					return err
+				}
+				start := time.Now()
+				err = p.copyRange(ctx, k, *r)
+				p.share.charge(time.Since(start))
+				switch {
+				case errors.Is(err, errNotCopying) || ctx.Err() != nil:
+					return errNotCopying
+				case err != nil && p.infrastructure(ctx, err):
+					return err
+				case err != nil:
+					p.cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.name, "after", r.first, "to", r.last, "error", err)
+				}
+			}
+		})
+	}
+	err = g.Wait()
+	if errors.Is(err, errNotCopying) {
+		return false, nil
+	}
+	return taken.Load() && err == nil, err
+}
+
+// errNotCopying says that the rebuild has been paused, or has got further, or is gone.
+var errNotCopying = errors.New("the rebuild does not copy")
+
+// campaignRange is the campaigns after first, up to last.
+type campaignRange struct {
+	first, last string
+	campaigns   []lease.Lease // those that have moved, where they stood: whoever moves one from there files it
+}
+
+// takeRange takes the next range; nil: there is none.
+func (p *Projector) takeRange(ctx context.Context, k *known) (r *campaignRange, err error) {
+	err = pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+		var first string
+		err := tx.QueryRow(ctx, queryCopyCursor, k.spec.Name).Scan(&first)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errNotCopying
+		}
+		if err != nil {
+			return err
+		}
+		campaigns, events := rangeCampaigns, int64(rangeEvents)
+		if _, ok := k.Projection.(foldable); ok {
+			campaigns, events = foldedRangeCampaigns, foldedRangeEvents
+		}
+		if r, err = p.nextRange(ctx, tx, first, campaigns, events); err != nil || r == nil {
+			return err
+		}
+		batch := &pgx.Batch{}
+		batch.Queue(queryMoveCopyCursor, k.spec.Name, r.last)
+		batch.Queue(queryCommitLater)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	return r, err
+}
+
+// nextRange answers the campaigns after first, so many or with so many events at most, but one in any case; nil: there are none.
+func (p *Projector) nextRange(ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64) (*campaignRange, error) {
+	rows, err := tx.Query(ctx, queryNextRange, p.cfg.ConsumerGroup, first, campaigns)
+	if err != nil {
+		return nil, err
+	}
+	r := &campaignRange{first: first}
+	var l lease.Lease
+	_, err = pgx.ForEachRow(rows, []any{&l.CampaignID, &l.Checkpoint}, func() error {
+		if events <= 0 {
+			return nil
+		}
+		events -= l.Checkpoint
+		if r.last = l.CampaignID; l.Checkpoint > 0 {
+			r.campaigns = append(r.campaigns, l)
+		}
+		return nil
+	})
+	if err != nil || r.last == "" {
+		return nil, err
+	}
+	return r, nil
+}
+
+// copyRange applies the events of a range's campaigns, but for those that have been filed already.
+func (p *Projector) copyRange(ctx context.Context, k *known, r campaignRange) error {
+	conn, err := p.cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("acquire a connection: %w", err)
+	}
+	t := p.within(conn.Conn(), nil, rangeEvents)
+	t.pool, t.timeout, t.inForce, t.disconnect = conn, p.longest, p.longest, disconnect(conn)
+	defer t.abort(ctx)
+	t.queue(queryBegin)
+	t.queueSettings()
+	t.queue(queryRegistryShared)
+	var copying bool
+	t.queue(queryCopying, k.name, k.spec.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
+	filed := map[string]bool{}
+	t.queue(queryRangeFiled, p.cfg.ConsumerGroup, k.name, r.first, r.last).Query(func(rows pgx.Rows) error {
+		var id string
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			filed[id] = true
+			return nil
+		})
+		return err
+	})
+	if err := t.flush(ctx); err != nil {
+		return t.blame(err)
+	}
+	if !copying {
+		return errNotCopying
+	}
+	campaigns := slices.DeleteFunc(r.campaigns, func(l lease.Lease) bool { return filed[l.CampaignID] })
+	if err := t.copyCampaigns(ctx, k, r, campaigns); err != nil {
+		return t.blame(err)
+	}
+	events := int64(0)
+	for _, c := range campaigns {
+		events += c.Checkpoint
+	}
+	t.at = origin{}
+	t.queue(queryRangeDone, k.name, r.first, r.last, len(campaigns), events)
+	t.queue(queryCommitLater)
+	t.queue(queryCommit)
+	if err := t.flush(ctx); err != nil {
+		return t.blame(err)
+	}
+	p.applied.Add(events)
+	p.metrics.group(int(events))
+	p.metrics.through.WithLabelValues(k.name).Add(float64(events))
+	return nil
+}
+
+// copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection that has nothing of them yet.
+func (t *transaction) copyCampaigns(ctx context.Context, k *known, r campaignRange, campaigns []lease.Lease) error {
+	t.use(k)
+	t.limitStatements(k.timeout(nil))
+	if call := k.call.Load(); call != nil {
+		ids, after, until := make([]string, len(campaigns)), make([]int64, len(campaigns)), make([]int64, len(campaigns))
+		for i, c := range campaigns {
+			ids[i], until[i] = c.CampaignID, c.Checkpoint
+		}
+		t.at = origin{projection: k.name}
+		t.queue(call.sql, ids, after, until)
+		return nil
+	}
+	// Whoever folds in memory need not look for what is not there, and writes each row once.
+	var fold folder
+	if f, ok := k.Projection.(foldable); ok {
+		fold = f.newFold()
+	}
+	pages := t.rangePages(k, r, campaigns)
+	for more := true; more; {
+		var err error
+		if more, err = pages.next(ctx); err != nil {
+			return err
+		}
+		if err := t.copyEvents(ctx, k, fold, !more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyEvents hands the projection the events just read.
+func (t *transaction) copyEvents(ctx context.Context, k *known, fold folder, last bool) error {
+	g := t.group(k, t.events)
+	if fold != nil {
+		return t.p.supervise(ctx, k, g, func(ctx context.Context) error {
+			if err := fold.add(g); err != nil {
+				return err
+			}
+			return fold.write(ctx, g, last)
+		})
+	}
+	if len(t.events) == 0 {
+		return nil
+	}
+	if err := t.p.load(ctx, k, g); err != nil {
+		return err
+	}
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	if err := t.p.apply(ctx, k, g); err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}
+
+// endCopy ends the copying once all ranges have been taken: those under way are waited for, and whoever comes later is too late.
+func (p *Projector) endCopy(ctx context.Context, k *known) error {
+	err := swapPatiently(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, queryEndCopy, k.name, k.spec.Version)
+		return err
+	})
+	if isLockTimeout(err) {
+		return nil // next time
+	}
+	return err
+}

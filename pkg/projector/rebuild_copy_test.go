@@ -1,0 +1,153 @@
+package projector
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// onceEach keeps a row for each event, and cannot apply one twice.
+func onceEach(version int) Projection {
+	h := NewHandlers(Spec{Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`})
+	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
+		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
+		return nil
+	})
+	return h
+}
+
+func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn has one range lost, as when its worker dies, and campaigns moved before, while and after they are copied.
+func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	worker := func(version int) *Projector {
+		p, err := New(Config{Pool: pool, Projections: []Projection{onceEach(version)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	one, two := worker(1), worker(2)
+	drain := func(p *Projector) {
+		if _, err := p.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 9 {
+		noteIn(t, pool, fmt.Sprint("c", i), 3)
+	}
+	drain(one)
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	noteIn(t, pool, "c5", 1)
+	drain(one) // is not copied
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.rebuilds SET copied_to = 'c2'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.copyRanges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := number(t, pool, `SELECT count(*) FROM tidemark_next_seen.seen`); n != 5*3 {
+		t.Errorf("%d rows are copied, want those of c3, c4, c6, c7, c8", n)
+	}
+	noteIn(t, pool, "c6", 1)
+	drain(one) // begins again
+	if n := number(t, pool, `SELECT count(*) FROM tidemark.projections WHERE state = 'copied'`); n != 1 {
+		t.Error("the copying has not ended")
+	}
+	if err := two.tend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := number(t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'seen~next'`); n != 3+2 {
+		t.Errorf("%d campaigns are filed, want c0, c1, c2, c5, c6", n)
+	}
+	noteIn(t, pool, "c7", 1)
+	drain(two)
+	if n := number(t, pool, `SELECT count(*) FROM tidemark.projections WHERE name = 'seen' AND version = 2`); n != 1 {
+		t.Error("it is not exchanged")
+	}
+	if n := number(t, pool, `SELECT count(*) FROM seen`); n != 9*3+3 {
+		t.Errorf("%d rows, want a row for each event", n)
+	}
+	if n := number(t, pool, `SELECT (SELECT count(*) FROM tidemark.rebuild_ranges) + (SELECT count(*) FROM tidemark.failure_log WHERE act = 'failed')`); n > 0 {
+		t.Error("ranges are left, or something has failed")
+	}
+}
+
+// TestFoldedDocumentsAreThoseThatWereAppliedOneByOne rebuilds documents that come, change and go, from pages that end anywhere, with and without a catalogue of events.
+func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
+	t.Parallel()
+	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "changed", Version: 1, Aliases: []string{"altered"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type change struct{ Key, Op string }
+	worker := func(pool *pgxpool.Pool, version int, catalogue *journal.Catalogue, bytes int64) *Projector {
+		p, err := New(Config{Pool: pool, Catalogue: catalogue, GroupBytes: bytes, Projections: []Projection{NewDocument(Document[[]int64]{
+			Name: "logs", Version: version, Types: []string{"changed"},
+			Key: func(e journal.Event) (string, error) {
+				c, err := journal.Decode[change](e)
+				return c.Key, err
+			},
+			Fold: func(log *[]int64, e journal.Event) error {
+				if c, err := journal.Decode[change](e); err != nil || c.Op == "delete" {
+					return cmp.Or(err, Delete)
+				}
+				*log = append(*log, e.Seq)
+				return nil
+			},
+		})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, of := range []*journal.Catalogue{nil, catalogue} {
+		pool := pgtest.New(t)
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+		for c := range 40 {
+			var events []journal.Event
+			for range 1 + random.IntN(60) {
+				e := journal.Event{Type: []string{"changed", "changed", "altered", "other"}[random.IntN(4)], Version: 1}
+				e.Payload = []byte(fmt.Sprintf(`{"Key": %q, "Op": %q}`, []string{"", "a", "b", "c", "d"}[random.IntN(5)], []string{"add", "add", "delete"}[random.IntN(3)]))
+				events = append(events, e)
+			}
+			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				_, err := journal.Append(t.Context(), tx, fmt.Sprint("c", c), journal.Any, events...)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := worker(pool, 1, of, 1<<20).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := worker(pool, 2, of, 700).Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, pool, `SELECT count(*) FROM (TABLE logs INTERSECT TABLE tidemark_previous_logs.logs) x`); n < 50 || n != number(t, pool, `SELECT count(*) FROM logs`) ||
+			n != number(t, pool, `SELECT count(*) FROM tidemark_previous_logs.logs`) {
+			t.Errorf("%d documents are the same", n)
+		}
+		if n := number(t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'failed'`); n > 0 {
+			t.Error("something has failed")
+		}
+	}
+}

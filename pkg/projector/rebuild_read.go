@@ -1,0 +1,80 @@
+package projector
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+const (
+	// pageEvents is how many events of a range are read at once, at most: as many as the memory allows for a group.
+	pageEvents = 5000
+
+	// firstPageEvents is how many are read before it is known how large they are.
+	firstPageEvents = 500
+)
+
+// rangePages reads a range's events page by page into its transaction.
+type rangePages struct {
+	t         *transaction
+	k         *known
+	read      journal.CampaignsRead
+	campaigns []lease.Lease // from the one on that was read last
+}
+
+func (t *transaction) rangePages(k *known, r campaignRange, campaigns []lease.Lease) *rangePages {
+	p := &rangePages{t: t, k: k, campaigns: campaigns}
+	// No campaign sorts between the first one's name and the first one.
+	p.read = journal.CampaignsRead{CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.p.cfg.GroupBytes}
+	if k.spec.Types != nil {
+		p.read.Types = []string{}
+		for _, eventType := range k.spec.Types {
+			p.read.Types = append(p.read.Types, t.p.cfg.Catalogue.Names(eventType)...)
+		}
+	}
+	return p
+}
+
+// endOfCampaign is behind all events of a campaign.
+const endOfCampaign = 1<<63 - 1
+
+// next reads the next page, as the projection wants it, and says whether there are more.
+func (p *rangePages) next(ctx context.Context) (more bool, err error) {
+	t := p.t
+	t.events = t.events[:0]
+	n, size := 0, int64(0)
+	var spoiled error
+	more, err = journal.ReadCampaigns(ctx, t.conn, p.read, func(e *journal.Event, bytes int) {
+		n++
+		size += int64(bytes)
+		p.read.CampaignID, p.read.Seq = e.CampaignID, e.Seq
+		for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
+			p.campaigns = p.campaigns[1:]
+		}
+		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint {
+			return
+		}
+		t.events = append(t.events, *e)
+		if t.p.cfg.Catalogue == nil {
+			return
+		}
+		current, err := t.p.cfg.Catalogue.Current(*e)
+		if t.events[len(t.events)-1] = current; err != nil && spoiled == nil && p.k.wants(&current) {
+			spoiled = p.k.origin(current).wrap(&undecodable{err})
+		}
+	})
+	if err != nil || spoiled != nil {
+		return false, cmp.Or(err, spoiled)
+	}
+	if t.p.cfg.Catalogue != nil {
+		t.events = slices.DeleteFunc(t.events, func(e journal.Event) bool { return !p.k.wants(&e) })
+	}
+	if n > 0 {
+		// As many as would be half of what is allowed, if they are like these.
+		p.read.Events = int(min(max(p.read.Bytes*int64(n)/(2*max(size, 1)), 1), pageEvents))
+	}
+	return more, nil
+}

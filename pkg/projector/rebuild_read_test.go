@@ -1,0 +1,116 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// poll reads how many moves each campaign has, again and again, until done. No count may be lower than it was, and no campaign missing that was there.
+func poll(ctx context.Context, pool *pgxpool.Pool, sql string, done *atomic.Bool, reads *atomic.Int64) error {
+	before := map[string]int64{}
+	for !done.Load() {
+		rows, err := pool.Query(ctx, sql)
+		if err != nil {
+			return err
+		}
+		now, campaign, count := map[string]int64{}, "", int64(0)
+		if _, err := pgx.ForEachRow(rows, []any{&campaign, &count}, func() error { now[campaign] = count; return nil }); err != nil {
+			return err
+		}
+		for campaign, n := range before {
+			if now[campaign] < n {
+				return fmt.Errorf("%s: campaign %s had %d moves, now %d", sql, campaign, n, now[campaign])
+			}
+		}
+		if len(now) == 0 {
+			return errors.New(sql + ": the table is empty")
+		}
+		before = now
+		reads.Add(1)
+	}
+	return nil
+}
+
+func TestReadersSeeNothingOfARebuild(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	first := workerOf(t, pool, nil, counters())
+	moveAll(t, pool, 1)
+	drain(t, first)
+	exec(t, pool, `CREATE VIEW seen AS SELECT campaign_id, (doc->>'count')::bigint AS moves FROM counters`)
+	exec(t, pool, `CREATE SCHEMA reports`)
+	exec(t, pool, `CREATE VIEW reports.seen AS SELECT s.campaign_id, s.moves FROM public.seen s JOIN public.counters c USING (campaign_id)`)
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var workers, clients errgroup.Group
+	for range 2 {
+		p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval, c.GroupEvents, c.Concurrency = 5*time.Millisecond, 20, 2 }, counters())
+		workers.Go(func() error { return p.Run(ctx) })
+	}
+	var done atomic.Bool
+	var reads atomic.Int64
+	for _, sql := range []string{
+		`SELECT campaign_id, (doc->>'count')::bigint FROM counters`, `SELECT campaign_id, moves FROM seen`, `SELECT campaign_id, moves FROM reports.seen`,
+	} {
+		clients.Go(func() error { defer done.Store(true); return poll(ctx, pool, sql, &done, &reads) })
+	}
+	clients.Go(func() error {
+		for i := 0; !done.Load(); i++ {
+			moveAll(t, pool, i)
+		}
+		return nil
+	})
+	clients.Go(func() error {
+		defer done.Store(true)
+		share := 1.0
+		for i := range 3 {
+			if _, err := projector.StartRebuild(ctx, pool, "counters", projector.RebuildOptions{MaxShare: &share}, deferred.Act{By: "ada"}); err != nil {
+				return err
+			}
+			within(t, "it is rebuilt", func() bool {
+				return done.Load() || query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'rebuilt'`) == i+1
+			})
+			if err := rollback(ctx, pool, "counters"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := clients.Wait(); err != nil {
+		t.Error(err)
+	}
+	within(t, "all is applied", func() bool {
+		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+	})
+	stop()
+	if err := workers.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d reads", reads.Load())
+	expectText(t, pool, "moves", "0", `SELECT count(*)::text FROM counters c WHERE (c.doc->>'count')::bigint <> (SELECT max(j.seq) FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id)`)
+}
+
+// rollback rolls back as soon as the tables are caught up and those who are in the way let go of them.
+func rollback(ctx context.Context, pool *pgxpool.Pool, name string) error {
+	for {
+		err := projector.Rollback(ctx, pool, name, projector.RollbackOptions{}, deferred.Act{By: "ada"})
+		var pgErr *pgconn.PgError
+		if busy := errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01"); !busy && !errors.Is(err, projector.ErrBehind) || ctx.Err() != nil {
+			return err
+		}
+	}
+}

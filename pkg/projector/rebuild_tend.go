@@ -1,0 +1,248 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+)
+
+// tendInterval is how often, at least, a worker looks what rebuilds need of it.
+const tendInterval = time.Second
+
+// tendRounds is how often it looks again at once after it has changed something.
+const tendRounds = 10
+
+// tended is a row of the registry with what concerns its rebuild.
+type tended struct {
+	registered
+	Declined int
+	Expired  bool     // the tables were kept for long enough
+	MaxShare *float64 // of the rebuild, if it is one's
+}
+
+// tendRebuilds does what rebuilds need besides catching up, until ctx ends.
+func (p *Projector) tendRebuilds(ctx context.Context) {
+	for failures := 0; pause(ctx, min(tendInterval, p.cfg.PollInterval)); {
+		err := p.tend(ctx)
+		if err == nil {
+			err = p.copyRanges(ctx)
+		}
+		if err == nil {
+			failures = 0
+			err = p.swapWhatIsReady(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			p.cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
+			pause(ctx, p.backoff(failures))
+			failures++
+		}
+	}
+}
+
+// tend looks at the registry: it begins and goes on with rebuilds of what this worker has, removes tables that were kept for long enough, and makes functions of SQL files.
+func (p *Projector) tend(ctx context.Context) error {
+	for changed, round := true, 0; changed && round < tendRounds; round++ {
+		changed = false
+		rows, err := p.readTended(ctx)
+		if err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for _, k := range p.projections {
+			if seen[k.spec.Name] {
+				continue
+			}
+			seen[k.spec.Name] = true
+			did, err := p.tendOne(ctx, k.spec.Name, rows)
+			if err != nil {
+				return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
+			}
+			changed = changed || did
+		}
+	}
+	for _, k := range p.seen.Load().projections {
+		if err := p.install(ctx, k); err != nil {
+			return fmt.Errorf("make a function of projection %s: %w", k.name, err)
+		}
+	}
+	return nil
+}
+
+// readTended reads the registry, and takes notice of it.
+func (p *Projector) readTended(ctx context.Context) (map[string]*tended, error) {
+	rows, err := p.cfg.Pool.Query(ctx, queryTended, p.cfg.ConsumerGroup)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[tended])
+	if err != nil {
+		return nil, err
+	}
+	byName, registry, most := map[string]*tended{}, make([]registered, len(all)), 1.0
+	for i, r := range all {
+		byName[r.Name], registry[i] = r, r.registered
+		if r.MaxShare != nil {
+			most = min(most, *r.MaxShare)
+		}
+	}
+	p.share.set(most)
+	p.view(registry)
+	return byName, nil
+}
+
+// tendOne says whether it has changed the registry.
+func (p *Projector) tendOne(ctx context.Context, name string, rows map[string]*tended) (changed bool, err error) {
+	live, building, kept := rows[name], rows[nextTables.of(name)], rows[previousTables.of(name)]
+	if live == nil || p.cfg.Mode == ModeShadowOnly {
+		return false, nil
+	}
+	if kept != nil && kept.Expired {
+		return true, p.expire(ctx, name)
+	}
+	newest := p.newest(name)
+	wanted := newest
+	switch {
+	case building != nil && building.State == stateRequested && building.Version > 0:
+		wanted = p.set(name, liveTables, building.Version)
+	case building != nil && building.State == stateRequested && building.Version == 0 && newest.spec.Version >= live.Version:
+	case building != nil && building.Version == withdrawn: // whoever aborts it may have died
+		return true, withdraw(ctx, p.cfg.Pool, name, nextTables, func(pgx.Tx, *lockedSet) error { return nil })
+	case !p.cfg.ManualRebuilds && newest.spec.Version > max(live.Version, live.Declined) && (building == nil || building.Version < newest.spec.Version):
+	default:
+		wanted = nil
+	}
+	if wanted != nil {
+		return true, p.beginRebuild(ctx, name, wanted.spec.Version)
+	}
+	if building != nil && (building.State == stateJoining || building.State == stateCopied) {
+		if k := p.set(name, nextTables, building.Version); k != nil {
+			return true, p.fileCampaigns(ctx, k)
+		}
+	}
+	return false, nil
+}
+
+// expire removes tables that were kept for long enough, or keeps them a while longer for those who still use them.
+func (p *Projector) expire(ctx context.Context, name string) error {
+	err := withdraw(ctx, p.cfg.Pool, name, previousTables, func(pgx.Tx, *lockedSet) error { return nil })
+	var guests *exchange.GuestsError
+	if !errors.As(err, &guests) {
+		return err
+	}
+	p.cfg.Logger.WarnContext(ctx, "tables that were replaced are kept longer", "projection", name, "error", err)
+	_, err = p.cfg.Pool.Exec(ctx, queryKeepLonger, previousTables.of(name))
+	return err
+}
+
+// beginRebuild makes the tables of a rebuild, unless somebody else was quicker. One of a lower version makes way.
+func (p *Projector) beginRebuild(ctx context.Context, name string, version int) error {
+	k, by := p.set(name, nextTables, version), deferred.Act{By: "worker " + p.keeper.Owner}
+	for {
+		var inTheWay bool
+		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
+				return err
+			}
+			rows, err := lockSets(ctx, tx, name)
+			if err != nil {
+				return err
+			}
+			live, building := rows[name], rows[k.name]
+			switch {
+			case live == nil || building == nil && version <= live.Version:
+				return nil // it has been removed, or rebuilt, meanwhile
+			case building == nil:
+				by.Reason = fmt.Sprintf("it has version %d, registered is %d", version, live.Version)
+				if err := deferred.Write(ctx, tx, "rebuild_began", p.cfg.ConsumerGroup, name, by); err != nil {
+					return err
+				}
+				if err := writeRebuild(ctx, tx, name, RebuildOptions{}, by); err != nil {
+					return err
+				}
+			case building.State == stateRequested && building.Version != withdrawn && (building.Version == 0 || building.Version == version):
+				if _, err := tx.Exec(ctx, queryForgetRow, k.name); err != nil {
+					return err
+				}
+			default:
+				inTheWay = building.Version < version
+				return nil
+			}
+			return p.makeTables(ctx, tx, k, live)
+		})
+		if err != nil || !inTheWay {
+			return err
+		}
+		if err := withdraw(ctx, p.cfg.Pool, name, nextTables, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
+			return err
+		}
+	}
+}
+
+// makeTables makes the tables, with what users have added to the live ones.
+func (p *Projector) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *lockedSet) error {
+	r, err := p.insert(ctx, tx, k)
+	if err != nil {
+		return err
+	}
+	added, err := addedTo(ctx, tx, live, &lockedSet{registered: *r})
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, queryMeasureRebuild, k.spec.Name, p.cfg.ConsumerGroup); err != nil {
+		return err
+	}
+	// What a range does twice is done from scratch the second time.
+	_, err = deferred.CountReplay(ctx, tx, deferred.ReplayRequest{Group: p.cfg.ConsumerGroup, Projection: k.name})
+	if err == nil {
+		_, err = tx.Exec(ctx, queryBeginCopy, k.name)
+	}
+	if err != nil && !errors.Is(err, deferred.ErrNotResettable) {
+		return err
+	}
+	if _, err := tx.Exec(ctx, querySearchPath, k.path); err != nil {
+		return err
+	}
+	for _, a := range added {
+		if _, err := tx.Exec(ctx, a.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("give the new tables %s, which was added to those that are read; drop it, or add it again afterwards: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// addedTo answers what users have added to the live tables and another set has not. It leaves the search_path of the live tables.
+func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.Addition, error) {
+	if _, err := tx.Exec(ctx, querySearchPath, liveTables.searchPath(live.Name, live.SchemaName)); err != nil {
+		return nil, err
+	}
+	return exchange.Added(ctx, tx, live.tables(), set.tables())
+}
+
+// swapWhatIsReady exchanges the tables of those rebuilds that are done.
+func (p *Projector) swapWhatIsReady(ctx context.Context) error {
+	for _, name := range p.seen.Load().rebuilding {
+		k := p.seen.Load().known(name)
+		if k == nil {
+			continue
+		}
+		err := p.swapIfReady(ctx, k.spec.Name, k)
+		if err == nil || errors.Is(err, errNotYet) {
+			continue
+		}
+		if IsInfrastructure(err) && !isLockTimeout(err) {
+			return err
+		}
+		p.cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.spec.Name, "error", err)
+		if _, err := p.cfg.Pool.Exec(ctx, queryRefuse, k.spec.Name, strings.ToValidUTF8(err.Error(), "�")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+)
+
+const (
+	// withdrawn is the version of a set of tables that is being removed: no worker has it.
+	withdrawn = -1
+
+	// dropPairs is how many pairs are deleted in one transaction.
+	dropPairs = 10_000
+)
+
+// errNothing: there is no such set of tables.
+var errNothing = errors.New("nothing to withdraw")
+
+// AbortRebuild ends a projection's rebuild and leaves nothing of it behind: tables, pairs, functions. Workers do not begin one of the same version or a lower one by themselves
+// again; [StartRebuild] does. It waits for the groups under way. Errors are [ErrNoRebuild], one that names the views and the like that somebody has made on the new tables, and those of the
+// database; after an error call it again.
+func AbortRebuild(ctx context.Context, db Beginner, name string, act deferred.Act) error {
+	err := withdraw(ctx, db, name, nextTables, func(tx pgx.Tx, set *lockedSet) error {
+		if set == nil {
+			return ErrNoRebuild
+		}
+		if set.Version == withdrawn {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, queryDecline, name, set.Version); err != nil {
+			return err
+		}
+		return deferred.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act)
+	})
+	if err != nil {
+		return fmt.Errorf("abort the rebuild of projection %q: %w", name, err)
+	}
+	return nil
+}
+
+// withdraw removes one of a projection's sets of tables that is not the live one, with its pairs. First it takes it from the workers, in a transaction together with what first does, which gets the row
+// or nil. From then on nobody follows it, and the rest can be done bit by bit, and again.
+func withdraw(ctx context.Context, db Beginner, name string, s tableSet, first func(pgx.Tx, *lockedSet) error) error {
+	var set *lockedSet
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
+			return err
+		}
+		rows, err := lockSets(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		set = rows[s.of(name)]
+		if set != nil && set.SchemaName != "" { // before anything is changed
+			if err := exchange.Droppable(ctx, tx, set.SchemaName); err != nil {
+				return err
+			}
+		}
+		if err := first(tx, set); err != nil {
+			return err
+		}
+		if set == nil {
+			return errNothing // and no commit
+		}
+		_, err = tx.Exec(ctx, queryWithdraw, set.Name, withdrawn)
+		return err
+	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for n := int64(dropPairs); n == dropPairs; {
+		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
+			n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, dropPairs)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		// Two that withdraw the same meet here.
+		rows, err := lockSets(ctx, tx, name)
+		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != withdrawn {
+			return err
+		}
+		if set.SchemaName != "" {
+			if err := exchange.Drop(ctx, tx, set.SchemaName); err != nil {
+				return err
+			}
+		}
+		if err := pauses.Forget(ctx, tx, pauses.Target{Group: set.ConsumerGroup, Projection: set.Name}); err != nil {
+			return err
+		}
+		if s == nextTables {
+			if err := forgetRebuild(ctx, tx, name); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, queryForgetRow, set.Name)
+		return err
+	})
+}
+
+// droppable says what keeps any of a projection's sets but the live one from being dropped.
+func droppable(ctx context.Context, tx pgx.Tx, name string) error {
+	rows, err := lockSets(ctx, tx, name)
+	if err != nil {
+		return err
+	}
+	for _, s := range []tableSet{nextTables, previousTables} {
+		if set := rows[s.of(name)]; set != nil && set.SchemaName != "" {
+			if err := exchange.Droppable(ctx, tx, set.SchemaName); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// forgetRebuild deletes what was kept of a rebuild that is over.
+func forgetRebuild(ctx context.Context, tx pgx.Tx, name string) error {
+	if _, err := tx.Exec(ctx, queryForgetRanges, nextTables.of(name)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, queryForgetRebuild, name)
+	return err
+}

@@ -1,0 +1,97 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+)
+
+// ErrUnknownProjection is returned by [Remove] for a projection that the registry does not know.
+var ErrUnknownProjection = errors.New("no such projection is registered")
+
+// queryRemove deletes one row by its primary key, under the registry's lock.
+const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1 RETURNING consumer_group, schema_name, table_names`
+
+// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
+type Beginner interface {
+	journal.Querier
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// look looks at something in a transaction that is rolled back: what begins it may write down who acts with the first that commits.
+func look(ctx context.Context, db Beginner, do func(pgx.Tx) error) error {
+	tx, err := db.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	return do(tx)
+}
+
+// Remove removes a projection from the registry, with its pairs and its pause and, if tables is set, its tables with all that is in them. What its group applies at the moment is
+// waited for; from then on workers that have the projection leave it alone. One that starts with it registers it again: take it out of the program first. A table that others
+// depend on is an error, and nothing is removed. The failure log keeps who removed it, and why, as 'removed'.
+//
+// A rebuild of it, and the tables that one has replaced, go first, with all that is in them. A name that only stands for these (NAME~next, NAME~previous) is unknown here.
+//
+// It holds the registry's lock while it deletes the pairs: workers wait, for seconds where there are a million of them.
+func Remove(ctx context.Context, db Beginner, name string, tables bool, act deferred.Act) error {
+	if err := look(ctx, db, func(tx pgx.Tx) error { return droppable(ctx, tx, name) }); err != nil {
+		return fmt.Errorf("remove projection %q: %w", name, err)
+	}
+	for _, s := range []tableSet{nextTables, previousTables} {
+		if err := withdraw(ctx, db, name, s, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
+			return fmt.Errorf("remove projection %q: %w", name, err)
+		}
+	}
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
+			return err
+		}
+		if _, s := split(name); s != liveTables {
+			return ErrUnknownProjection
+		}
+		var group, schema string
+		var names []string
+		err := tx.QueryRow(ctx, queryRemove, name).Scan(&group, &schema, &names)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrUnknownProjection
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := deferred.Forget(ctx, tx, group, name); err != nil {
+			return err
+		}
+		if err := pauses.Forget(ctx, tx, pauses.Target{Group: group, Projection: name}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, queryForgetSnapshots, name); err != nil {
+			return err
+		}
+		if err := deferred.Write(ctx, tx, "removed", group, name, act); err != nil {
+			return err
+		}
+		if !tables {
+			return nil
+		}
+		for _, table := range slices.Backward(names) {
+			full := pgx.Identifier{schema, table}.Sanitize()
+			if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+full); err != nil {
+				return fmt.Errorf("drop its table %s: %w", full, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove projection %q: %w", name, err)
+	}
+	return nil
+}

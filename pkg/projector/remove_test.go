@@ -1,0 +1,192 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+var ada = deferred.Act{By: "ada", Reason: "over"} //nolint:gochecknoglobals // a constant
+
+func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{ordered("kept"), ordered("gone")}, PollInterval: 10 * time.Millisecond, GroupEvents: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	for i := range 40 {
+		appendMoves(t, pool, "a", 1, 2)
+		appendMoves(t, pool, "b", 1, 2)
+		switch i {
+		case 10:
+			within(t, "it is registered", func() bool {
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.projections WHERE state = 'active'`) == 2
+			})
+			if err := setPause(ctx, pool, pause.Target{Group: "default", Projection: "gone"}, 0); err != nil {
+				t.Fatal(err)
+			}
+		case 20:
+			within(t, "it is behind", func() bool {
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'gone'`) == 2
+			})
+			if _, err := replay(ctx, pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}}); err != nil {
+				t.Fatal(err)
+			}
+		case 25:
+			if err := projector.Remove(ctx, pool, "gone", true, ada); err != nil {
+				t.Fatal(err)
+			}
+			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.pauses`); n > 0 {
+				t.Error("the pause is left")
+			}
+		}
+	}
+	within(t, "all is applied", func() bool {
+		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM kept WHERE number = seq`); n != 160 {
+		t.Errorf("the other projection has applied %d events", n)
+	}
+	if query[bool](t, pool, `SELECT to_regclass('gone') IS NOT NULL`) {
+		t.Error("its table is there again")
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act NOT IN ('paused', 'replayed', 'removed')`); n > 0 {
+		t.Errorf("the removal came out as %d failures", n)
+	}
+	if err := projector.Remove(t.Context(), pool, "gone", true, ada); !errors.Is(err, projector.ErrUnknownProjection) {
+		t.Errorf("removed again: %v", err)
+	}
+}
+
+func TestRemovingKeepsAllOfAProjectionWhoseTableOthersNeed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	drained(t, newProjector(t, pool, ordered("log")), 0)
+	if _, err := pool.Exec(t.Context(), `CREATE VIEW others AS SELECT * FROM log`); err != nil {
+		t.Fatal(err)
+	}
+	if err := projector.Remove(t.Context(), pool, "log", true, ada); err == nil {
+		t.Error("a table was dropped under a view")
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections`); n != 1 {
+		t.Error("the registry has forgotten it")
+	}
+	if err := projector.Remove(t.Context(), pool, "log", false, ada); err != nil {
+		t.Error(err)
+	}
+	if !query[bool](t, pool, `SELECT to_regclass('log') IS NOT NULL`) {
+		t.Error("its table was not to be dropped")
+	}
+}
+
+func TestAGroupIsUnregisteredOnceItsProjectionsAreGone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := newProjector(t, pool, ordered("log"))
+	appendMoves(t, pool, "a", 1)
+	drained(t, p, 1)
+	appendMoves(t, pool, "a", 1)
+	if err := setPause(t.Context(), pool, pause.Target{Group: "default"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := outbox.Unregister(t.Context(), pool, "default", "ada", "over"); !errors.Is(err, outbox.ErrInUse) {
+		t.Fatalf("with a projection: %v", err)
+	}
+	if err := projector.Remove(t.Context(), pool, "log", true, ada); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), `SELECT tidemark.append('b', '[{"type": "moved"}]')`); err != nil {
+		t.Fatal(err)
+	}
+	bounded, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := outbox.Unregister(bounded, pool, "default", "ada", "over"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while an append is open that knows the group: %v", err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := outbox.Unregister(t.Context(), pool, "default", "ada", "over"); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"consumer_groups", "outbox", "leases", "pauses"} {
+		if n := query[int](t, pool, "SELECT count(*) FROM tidemark."+table); n > 0 {
+			t.Errorf("%d rows of %s are left", n, table)
+		}
+	}
+	if err := outbox.Unregister(t.Context(), pool, "default", "ada", "over"); !errors.Is(err, outbox.ErrNotRegistered) {
+		t.Errorf("once more: %v", err)
+	}
+	if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', act, consumer_group, projection, 'by', actor, 'since', reason), ', ' ORDER BY id) FROM tidemark.failure_log
+		WHERE act = 'removed'`); s != "removed default log by ada since over, removed default by ada since over" {
+		t.Errorf("log: %s", s)
+	}
+	drained(t, newProjector(t, pool, ordered("log")), 3)
+}
+
+func TestBackfillAppliesWhatAProjectionHasNothingOf(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := newProjector(t, pool, kinds(t, "one")...)
+	for _, campaign := range []string{"a", "b", "c", "d"} {
+		appendMoves(t, pool, campaign, 1, 2)
+	}
+	drained(t, p, 8)
+	if _, err := pool.Exec(t.Context(), `DELETE FROM a_child_one WHERE campaign_id IN ('b', 'c'); DELETE FROM z_parent_one WHERE campaign_id = 'b';
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('d', 'handlers_one', 'default', 3, 'dead', 'infinity')`); err != nil {
+		t.Fatal(err)
+	}
+	backfill := func() (n int64) {
+		for cursor := ""; ; {
+			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				k, next, err := deferred.Backfill(t.Context(), tx, "default", "handlers_one", cursor, 3, ada)
+				n, cursor = n+k, next
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cursor == "" {
+				return n
+			}
+		}
+	}
+	if n, err := deferred.CountBackfill(t.Context(), pool, "default", "handlers_one"); err != nil || n != 1 {
+		t.Errorf("%d campaigns are counted, %v, want b alone", n, err)
+	}
+	if n := backfill(); n != 1 {
+		t.Errorf("%d campaigns are filed, want b alone", n)
+	}
+	if n := backfill(); n != 0 {
+		t.Errorf("%d campaigns are filed a second time", n)
+	}
+	drained(t, p, 2)
+	if s := query[string](t, pool, `SELECT string_agg(campaign_id || number, ' ' ORDER BY campaign_id, number) FROM a_child_one`); s != "a1 a2 b1 b2 d1 d2" {
+		t.Errorf("rows: %s", s)
+	}
+	if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', act, projection, campaign_id, actor), ', ') FROM tidemark.failure_log`); s != "backfilled handlers_one b ada" {
+		t.Errorf("log: %s", s)
+	}
+}

@@ -1,0 +1,53 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Resetter is implemented by projections whose rows are deleted in a way of their own when a campaign is replayed from scratch. For all others the rows of the
+// campaign, by the column campaign_id, are deleted from each table that the projection has created, the tables created last first.
+type Resetter interface {
+	// Reset deletes, through group, all that the projection keeps of the campaigns. Their events follow from the first one on, in the same transaction. group has no events.
+	Reset(ctx context.Context, group *Group, campaignIDs []string) error
+}
+
+func ownReset(k *known) bool {
+	_, own := k.Projection.(Resetter)
+	return own
+}
+
+// queryReset deletes a campaign's rows from one table. It goes by an index on campaign_id, if there is one.
+const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`
+
+// resetRows queues the deletion of what the projection keeps of those campaigns that it begins again.
+func (t *transaction) resetRows(ctx context.Context, k *known, units []*unit) error {
+	var ids []string
+	for _, u := range units {
+		if u.pair != nil && u.pair.Reset && u.pair.Projection == k.name && !u.outdated {
+			ids = append(ids, u.lease.CampaignID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if k.name == k.spec.Name { // what is replayed has been mended, or its events are other ones
+		t.at = origin{}
+		t.queue(queryForgetSnapshotOf, ids, k.name)
+	}
+	g := t.group(k, nil)
+	t.use(k)
+	return t.p.supervise(ctx, k, g, func(ctx context.Context) error {
+		if own, ok := k.Projection.(Resetter); ok {
+			return own.Reset(ctx, g, ids)
+		}
+		r := t.view.rows[k.name]
+		for _, table := range slices.Backward(r.TableNames) {
+			g.Queue(fmt.Sprintf(queryReset, pgx.Identifier{r.SchemaName, table}.Sanitize()), ids)
+		}
+		return nil
+	})
+}

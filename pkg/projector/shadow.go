@@ -1,0 +1,267 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// shadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them from workers while it is open, which is half a lease's life at most.
+const shadowCampaigns = 16
+
+// shadow walks round the queue and does what a worker would do, in transactions that it rolls back, the claim included. It keeps no leases, counts no attempt, and changes
+// no row but those by which it is known, should the process die, what it died of; what would have happened is counted in metrics and logged once a round. A sequence that a projection draws from moves all the same.
+type shadow struct {
+	p       *Projector
+	cursor  string
+	applied map[string]int    // events, by projection, in this round
+	failed  map[[2]string]int // by projection and class, in this round
+	cut     int               // campaigns that were not tried to their end, in this round
+	left    map[verdict]bool  // events left out because processes died of them
+}
+
+func newShadow(p *Projector) *shadow {
+	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}, left: map[verdict]bool{}}
+}
+
+// run goes round until ctx ends.
+func (s *shadow) run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		again, err := s.step(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			wait := s.p.backoff(failures)
+			failures++
+			s.p.cfg.Logger.WarnContext(ctx, "shadow group not tried", "error", err, "wait", wait)
+			pause(ctx, wait)
+		case !again:
+			failures = 0
+			s.report(ctx)
+			pause(ctx, s.p.cfg.PollInterval)
+		default:
+			failures = 0
+		}
+	}
+}
+
+// round goes round the queue once and answers how many events would have been applied.
+func (s *shadow) round(ctx context.Context) (n int, err error) {
+	for again := true; again; {
+		if again, err = s.step(ctx); err != nil {
+			return 0, err
+		}
+	}
+	for _, applied := range s.applied {
+		n += applied
+	}
+	s.report(ctx)
+	return n, nil
+}
+
+// step tries the campaigns that a claim finds, and says whether the round goes on. A round ends with the pairs whose retry is due.
+func (s *shadow) step(ctx context.Context) (again bool, err error) {
+	cursor := s.cursor
+	if cursor == "" {
+		if err := s.p.keeper.ForgetTrials(ctx, s.p.cfg.Pool); err != nil {
+			return false, err
+		}
+	}
+	err = s.try(ctx, func(t *transaction) (units []*unit, more bool, err error) {
+		claimed, err := s.p.keeper.Claim(ctx, t.conn, cursor, shadowCampaigns, 0)
+		for _, l := range claimed.Leases {
+			if l.CampaignID > cursor { // not again from the beginning
+				units = append(units, live(l))
+			}
+		}
+		// Nothing changes, so the queue has no end for a claim: the round is over where it would begin again.
+		again = claimed.Cursor > cursor
+		s.cursor = ""
+		if again {
+			s.cursor = claimed.Cursor
+		}
+		return units, false, err
+	})
+	if err != nil || again {
+		return again, err
+	}
+	// What one transaction has claimed it does not find again, so the next claim goes on where this one ends.
+	return false, s.try(ctx, func(t *transaction) (units []*unit, more bool, err error) {
+		claimed, err := s.p.keeper.ClaimDeferred(ctx, t.conn, s.p.behind(), shadowCampaigns)
+		if err != nil || len(claimed.Leases) == 0 {
+			return nil, false, err
+		}
+		ids, byID := make([]string, len(claimed.Leases)), map[string]lease.Lease{}
+		for i, l := range claimed.Leases {
+			ids[i], byID[l.CampaignID] = l.CampaignID, l
+		}
+		pairs, err := deferred.Due(ctx, t.conn, s.p.cfg.ConsumerGroup, ids, s.p.behind())
+		for _, d := range pairs {
+			units = append(units, catchUp(byID[d.CampaignID], d))
+		}
+		return units, true, err
+	})
+}
+
+// try opens a transaction, has campaigns claimed, applies their events group by group to the end, each on what those before it have left, and rolls back. After half a
+// lease's life it leaves it at that.
+func (s *shadow) try(ctx context.Context, claim func(*transaction) (units []*unit, more bool, err error)) error {
+	p := s.p
+	enough := time.Now().Add(p.cfg.LeaseTTL / 2)
+	bounded, cancel := context.WithTimeout(ctx, p.cfg.LeaseTTL)
+	defer cancel()
+	conn, err := p.cfg.Pool.Acquire(bounded)
+	if err != nil {
+		return fmt.Errorf("acquire a connection: %w", err)
+	}
+	t := p.within(conn.Conn(), nil, p.cfg.GroupEvents)
+	t.pool, t.timeout, t.inForce, t.disconnect = conn, p.longest, p.longest, disconnect(conn)
+	defer t.abort(ctx)
+	t.queue(queryBegin)
+	t.queueSettings()
+	t.queue(queryShadowPatience)
+	t.trying = true
+	if err := t.flush(bounded); err != nil {
+		return err
+	}
+	for more := true; more; {
+		var units []*unit
+		if units, more, err = claim(t); err != nil {
+			return err
+		}
+		more = more && len(units) > 0
+		if over, err := s.tryAll(bounded, t, units, enough); err != nil || over {
+			return err
+		}
+	}
+	return nil
+}
+
+// tryAll tries what has been claimed, and says whether there is no more time.
+func (s *shadow) tryAll(ctx context.Context, t *transaction, units []*unit, enough time.Time) (over bool, err error) {
+	trials, err := s.trials(ctx, units)
+	if err != nil {
+		return false, err
+	}
+	defer func() { s.survive(ctx, trials) }()
+	for ; len(trials) > 0; trials = trials[1:] {
+		one := trials[0]
+		s.watch(ctx, t, one)
+		for units := one.units; len(units) > 0; {
+			if over {
+				s.cut += len(units)
+				break
+			}
+			if units, err = s.tryGroup(ctx, t, units); err != nil {
+				return false, err
+			}
+			over = time.Now().After(enough)
+			one.ended = len(units) == 0
+		}
+		s.survive(ctx, trials[:1]) // before the next one, which may be deadly
+	}
+	return over, nil
+}
+
+// tryGroup applies as much of the units as a group holds, and answers those that have more to do.
+func (s *shadow) tryGroup(ctx context.Context, t *transaction, units []*unit) (rest []*unit, err error) {
+	t.units, t.events = units, t.events[:0]
+	if err := t.read(ctx, s.p.cfg.GroupEvents); err != nil {
+		return nil, err
+	}
+	for _, u := range t.units {
+		stopped := false
+		for _, k := range t.view.projections {
+			if !t.applies(k, u) {
+				continue
+			}
+			end, err := s.tryApart(ctx, t, k, u)
+			if err != nil {
+				return nil, err
+			}
+			if end && u.pair == nil { // from here on it would be behind
+				t.stop(u.lease.CampaignID, k)
+			}
+			stopped = end && u.pair != nil
+		}
+		u.settle()
+		if u.more && !stopped {
+			rest = append(rest, u)
+		}
+	}
+	return append(rest, units[len(t.units):]...), nil
+}
+
+// stop leaves the campaign out for the projection as if its pair were deferred.
+func (t *transaction) stop(campaignID string, k *known) {
+	if t.pairs[campaignID] == nil {
+		t.pairs[campaignID] = map[string]*deferred.Standing{}
+	}
+	t.pairs[campaignID][k.name] = &deferred.Standing{CampaignID: campaignID, Projection: k.name}
+}
+
+// tryApart applies a unit's events to one projection and counts what became of them. It says whether one of them stops it.
+func (s *shadow) tryApart(ctx context.Context, t *transaction, k *known, u *unit) (stopped bool, err error) {
+	before := len(t.failures)
+	err = t.applyApart(ctx, k, u)
+	var late *DeadlineError
+	if errors.As(err, &late) {
+		s.fail(k.name, string(late.FailureClass()), 1)
+	}
+	if err != nil {
+		return false, err
+	}
+	end := int64(0) // the event that stops it
+	for _, f := range t.failures[before:] {
+		s.fail(f.Projection, f.Class, 1)
+		if f.policy.Action != ActionSkip {
+			end = f.Seq
+		}
+	}
+	applied := 0
+	for i := range u.events {
+		if k.wants(&u.events[i]) && (end == 0 || u.events[i].Seq < end) {
+			applied++
+		}
+	}
+	s.applied[k.name] += applied
+	s.p.metrics.shadowApplied.WithLabelValues(k.name).Add(float64(applied))
+	return end > 0, nil
+}
+
+func (s *shadow) fail(projection, class string, n int) {
+	s.failed[[2]string{projection, class}] += n
+	s.p.metrics.shadowFailed.WithLabelValues(projection, class).Add(float64(n))
+}
+
+// report logs the round.
+func (s *shadow) report(ctx context.Context) {
+	for projection, n := range s.applied {
+		if n > 0 {
+			s.p.cfg.Logger.InfoContext(ctx, "shadow: would have been applied", "projection", projection, "events", n)
+		}
+	}
+	for at, n := range s.failed {
+		s.p.cfg.Logger.WarnContext(ctx, "shadow: would have failed", "projection", at[0], "class", at[1], "events", n)
+	}
+	if s.cut > 0 {
+		s.p.cfg.Logger.WarnContext(ctx, "shadow: not tried to the end, that takes longer than half a lease's life", "campaigns", s.cut)
+	}
+	clear(s.applied)
+	clear(s.failed)
+	s.cut = 0
+}
+
+// runMode is what Run does in the modes that apply nothing.
+func (p *Projector) runMode(ctx context.Context) error {
+	if p.cfg.Mode == ModeShadowOnly {
+		newShadow(p).run(ctx)
+		return nil
+	}
+	<-ctx.Done()
+	return nil
+}

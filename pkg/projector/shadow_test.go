@@ -1,0 +1,186 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// shadowed is a projection that fails on every third event of campaigns whose name ends in 3, and counts otherwise.
+func shadowed() Projection {
+	h := NewHandlers(Spec{Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`})
+	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
+		if e.CampaignID[len(e.CampaignID)-1] == '3' && e.Seq == 3 {
+			g.Queue(`SELECT 1/0`)
+		}
+		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
+		return nil
+	})
+	return h
+}
+
+// footprint is everything that a shadow must leave as it was.
+func footprint(t *testing.T, pool *pgxpool.Pool) (all []string) {
+	t.Helper()
+	for _, table := range []string{"tidemark.outbox", "tidemark.deferred", "tidemark.leases", "tidemark.failure_log", "tidemark.crashes", "tidemark.pauses", "tidemark.workers", "tidemark.projections", "seen"} {
+		rows, err := pool.Query(t.Context(), `SELECT '`+table+`' || ' ' || r::text || ' ' || r.xmin::text FROM `+table+` r ORDER BY 1`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, lines...)
+	}
+	return all
+}
+
+func noteIn(t *testing.T, pool *pgxpool.Pool, campaign string, n int) {
+	t.Helper()
+	events := make([]journal.Event, n)
+	for i := range events {
+		events[i].Type = "noted"
+	}
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	apply, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Some work is done, more pairs than a claim finds have failed and are due, and the rest waits.
+	const pairs = shadowCampaigns + 4
+	for i := range pairs {
+		noteIn(t, pool, fmt.Sprintf("old%02d3", i), 4)
+	}
+	noteIn(t, pool, "old4", 2)
+	if _, err := apply.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred SET status = 'failed', next_attempt_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	const campaigns = 40
+	for i := range campaigns {
+		noteIn(t, pool, fmt.Sprintf("c%02d", i), 4)
+	}
+	registry := prometheus.NewRegistry()
+	shadowing, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}, Mode: ModeShadowOnly, Registerer: registry, GroupEvents: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shadowing.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := footprint(t, pool)
+	s := newShadow(shadowing)
+	// More rounds than it takes attempts to kill a pair, twice over. Each does the same, so an hour of them does.
+	rounds := 0
+	for steps := 0; rounds < 20; steps++ {
+		if steps > 1000 {
+			t.Fatalf("%d rounds in %d steps", rounds, steps)
+		}
+		again, err := s.step(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !again {
+			rounds++
+		}
+	}
+	after := footprint(t, pool)
+	if len(before) != len(after) {
+		t.Fatalf("%d rows before, %d after", len(before), len(after))
+	}
+	for i := range before {
+		if before[i] != after[i] {
+			t.Errorf("was %s\nis  %s", before[i], after[i])
+		}
+	}
+	// Of 40 campaigns 4 end in 3 and fail on the third of four events; the deferred pairs fail once a round. A group holds less than a campaign.
+	if n := total(t, registry, "tidemark_shadow_events_total"); n != float64(rounds*(36*4+4*2)) {
+		t.Errorf("%v events would have been applied in %d rounds, want %d", n, rounds, rounds*(36*4+4*2))
+	}
+	if n := total(t, registry, "tidemark_shadow_failures_total"); n != float64(rounds*(4+pairs)) {
+		t.Errorf("%v failures in %d rounds, want %d", n, rounds, rounds*(4+pairs))
+	}
+}
+
+// total sums a counter over its labels.
+func total(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, m := range family.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	ctx, stop := context.WithCancel(t.Context())
+	shadowing, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}, Mode: ModeShadowOnly, PollInterval: 1e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- shadowing.Run(ctx) }()
+	apply, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}, Concurrency: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 10 {
+		for i := range 10 {
+			noteIn(t, pool, fmt.Sprintf("c%d_%d", i, round%2), 3)
+		}
+		if _, err := apply.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	// The server may still be rolling back for a client that has gone, and a drain passes by what is locked.
+	for locked := 1; locked > 0; {
+		const locks = `SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND relation = 'tidemark.leases'::regclass AND mode = 'RowExclusiveLock'`
+		if err := pool.QueryRow(t.Context(), locks).Scan(&locked); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := apply.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var applied, deferred int
+	if err := pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM seen), (SELECT count(*) FROM tidemark.deferred)`).Scan(&applied, &deferred); err != nil {
+		t.Fatal(err)
+	}
+	if applied != 300 || deferred != 0 {
+		t.Errorf("%d events are applied and %d pairs deferred, want 300 and 0", applied, deferred)
+	}
+}

@@ -1,0 +1,96 @@
+package projector
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// trial is campaigns that a shadow tries in one go, under a name that outlives the process: all that nobody has died of, or a single one that somebody has.
+type trial struct {
+	units []*unit
+	known lease.Trial
+	ended bool // all of it has been tried
+}
+
+// suspect says whether processes have died of it.
+func (t *trial) suspect() bool { return t.known.Crashes > 0 }
+
+// convicted says whether an event is left out: one process has died of the campaign, and two more when they had named the event.
+func (t *trial) convicted() bool { return t.known.Crashes >= deadly && t.known.Deaths >= deadlyMarked }
+
+func (t *trial) campaigns() (ids []string) {
+	for _, u := range t.units {
+		ids = append(ids, u.lease.CampaignID)
+	}
+	return slices.Compact(ids)
+}
+
+// trials names the campaigns of units, and parts those that processes have died of from the others.
+func (s *shadow) trials(ctx context.Context, units []*unit) ([]*trial, error) {
+	all := &trial{units: units}
+	if len(units) == 0 {
+		return nil, nil
+	}
+	known, err := s.p.keeper.Try(ctx, s.p.cfg.Pool, all.campaigns())
+	if err != nil || len(known) == 0 {
+		return []*trial{all}, err
+	}
+	trials := []*trial{{}}
+	for len(units) > 0 {
+		n, of := ofOneCampaign(units), trials[0]
+		if suspected, is := known[units[0].lease.CampaignID]; is {
+			of = &trial{known: suspected}
+			trials = append(trials, of)
+		}
+		of.units = append(of.units, units[:n]...)
+		units = units[n:]
+	}
+	return trials, nil
+}
+
+// watch has the transaction name each event of a campaign that processes have died of before it is tried, and leave out the one that they died of.
+func (s *shadow) watch(ctx context.Context, t *transaction, one *trial) {
+	t.mark, t.verdicts = nil, nil
+	if !one.suspect() {
+		return
+	}
+	t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
+		return s.p.keeper.TryEvent(ctx, s.p.cfg.Pool, u.lease.CampaignID, projection, seq)
+	}
+	if !one.convicted() {
+		return
+	}
+	at := verdict{one.known.Projection, one.units[0].lease.CampaignID, one.known.Seq}
+	t.verdicts = map[verdict]error{at: &CrashError{Crashes: one.known.Crashes, Alone: one.known.Deaths}}
+	if !s.left[at] {
+		s.left[at] = true
+		s.p.cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it", "projection", at.projection, "campaign", at.campaignID, "seq", at.seq, "crashes", one.known.Crashes)
+	}
+}
+
+// survive tells the living from the dead once trials are over, whatever came of them. What processes have died of stays known until it has been tried to the end.
+func (s *shadow) survive(ctx context.Context, trials []*trial) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	var tried, left []string
+	for _, one := range trials {
+		if one.suspect() && (!one.ended || one.convicted()) {
+			left = append(left, one.campaigns()...)
+		} else {
+			tried = append(tried, one.campaigns()...)
+		}
+	}
+	for _, done := range []struct {
+		ids  []string
+		note func(context.Context, lease.DB, []string) error
+	}{{tried, s.p.keeper.Tried}, {left, s.p.keeper.Leave}} {
+		if len(done.ids) == 0 {
+			continue
+		}
+		if err := done.note(bounded, s.p.cfg.Pool, done.ids); err != nil {
+			s.p.cfg.Logger.WarnContext(ctx, "shadow: what it survived is not written down", "error", err)
+		}
+	}
+}

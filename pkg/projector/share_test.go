@@ -1,0 +1,54 @@
+package projector
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+)
+
+// TestARebuildGetsItsShareOfTheTimeAndNoMore drives the budget with a clock of its own, for four goroutines a quarter of whose time is given away: one second each second.
+func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
+	t.Parallel()
+	rebuilt := &unit{pair: &deferred.Standing{Projection: nextTables.of("scores")}}
+	live := &unit{}
+	behind := &unit{pair: &deferred.Standing{Projection: "scores"}}
+	for name, c := range map[string]struct {
+		most  float64
+		units []*unit // of a group, nil: a range is copied
+		want  time.Duration
+	}{
+		"copying":                             {0.25, nil, 10 * time.Second},
+		"catching up":                         {0.25, []*unit{rebuilt}, 10 * time.Second},
+		"half of a group":                     {0.25, []*unit{rebuilt, live}, 20 * time.Second},
+		"a tenth":                             {0.1, nil, 4 * time.Second},
+		"live work, which is not charged":     {0.25, []*unit{live}, time.Minute},
+		"a retry of the tables that are read": {0.25, []*unit{behind}, time.Minute},
+		"all of the time":                     {1, nil, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &share{workers: 4, most: 1}
+			s.set(c.most)
+			const turn = 30 * time.Millisecond
+			var spent time.Duration
+			now := time.Unix(1, 0)
+			for end := now.Add(10 * time.Second); now.Before(end); {
+				if wait := s.wait(now); wait > 0 {
+					now = now.Add(wait)
+					continue
+				}
+				// Six such turns go on at a time.
+				if now = now.Add(turn / 6); c.units == nil {
+					s.charge(turn)
+				} else {
+					s.spend(c.units, turn)
+				}
+				spent += turn
+			}
+			if off := spent - c.want; off < -shareBurst-turn || off > 2*shareBurst+turn {
+				t.Errorf("%v of 40 s were spent, want about %v", spent, c.want)
+			}
+		})
+	}
+}

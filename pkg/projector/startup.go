@@ -1,0 +1,180 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
+const (
+	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean`
+
+	// queryColumns lists the columns of a schema's tables, those without columns too.
+	queryColumns = `SELECT c.relname, coalesce(a.attname, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`
+
+	// queryOwners reads a table of one row a projection.
+	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
+
+	querySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true), 'tidemark_check_' || pg_backend_pid()`
+)
+
+// Check looks for what would keep the projections from being applied as they are meant: a server that cannot be written to, handlers for events that
+// are never shown to projections or that are missing, tables that two projections claim, tables and columns of a registered projection that are gone, and mistakes in SQL
+// files. It reports all of them together, each with what to do, and changes nothing. [Projector.Register] begins with it. Other errors are the database's.
+func (p *Projector) Check(ctx context.Context) error {
+	faults := p.checkTypes()
+	var standby, readOnly bool
+	if err := p.cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly); err != nil {
+		return errors.Join(append(faults, fmt.Errorf("check the server: %w", err))...)
+	}
+	switch {
+	case standby:
+		return errors.Join(append(faults, errors.New("the server is a read-only standby: connect to the primary (several hosts in the URL and target_session_attrs=read-write find it)"))...)
+	case readOnly:
+		return errors.Join(append(faults, errors.New("transactions of this role or database are read-only (default_transaction_read_only): switch that off, or connect as another role"))...)
+	}
+	made, err := p.scratchTables(ctx)
+	if err != nil {
+		return errors.Join(append(faults, err)...)
+	}
+	claims, err := p.checkTables(ctx, made)
+	return errors.Join(append(append(faults, claims...), p.check(ctx), err)...)
+}
+
+// checkTypes compares what projections handle with what they declare and with the catalogue.
+func (p *Projector) checkTypes() (faults []error) {
+	for _, k := range p.projections {
+		types := k.spec.Types
+		if h, ok := k.Projection.(*Handlers); ok {
+			for _, t := range h.spec.Types {
+				if h.calls[t] == nil {
+					faults = append(faults, fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the type out of Spec.Types", k.spec.Name, t))
+				}
+			}
+			for _, t := range types {
+				if current := p.cfg.Catalogue.Names(t)[0]; current != t && h.calls[current] == nil {
+					faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so", k.spec.Name, t, current))
+				}
+			}
+		}
+		for _, t := range types {
+			if intent := p.cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
+				faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which is %s and never shown to projections: take the handler out, or change the intent in the catalogue",
+					k.spec.Name, t, intent))
+			}
+		}
+	}
+	return faults
+}
+
+// tableColumns is the columns of tables.
+type tableColumns map[string][]string
+
+// scratchTables creates each projection's tables in a schema of their own, which is rolled back, and answers them. Those whose DDL fails are left to registration and to
+// their own check, which say why.
+func (p *Projector) scratchTables(ctx context.Context) (made map[*known]tableColumns, err error) {
+	made = map[*known]tableColumns{}
+	for _, k := range p.projections {
+		if strings.TrimSpace(k.spec.Tables) == "" {
+			continue
+		}
+		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+			var schema string
+			if _, err := tx.Exec(ctx, createScratchSchema); err != nil {
+				return err
+			}
+			if err := tx.QueryRow(ctx, querySearchScratch, p.searchPath).Scan(nil, &schema); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, k.spec.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
+				if IsInfrastructure(err) {
+					return err
+				}
+				return errRollback
+			}
+			if made[k], err = readColumns(ctx, tx, schema); err != nil {
+				return err
+			}
+			return errRollback
+		})
+		if !errors.Is(err, errRollback) {
+			return nil, fmt.Errorf("check the tables of projection %s: %w", k.spec.Name, err)
+		}
+	}
+	return made, nil
+}
+
+// checkTables finds tables claimed twice, and tables and columns of registered projections that are gone.
+func (p *Projector) checkTables(ctx context.Context, made map[*known]tableColumns) (faults []error, err error) {
+	owner := map[string]string{} // by table
+	rows, err := p.cfg.Pool.Query(ctx, queryOwners, p.cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	registered := map[identity]bool{}
+	var name string
+	var version int
+	var tables []string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &version, &tables}, func() error {
+		registered[identity{name, version}] = true
+		for _, table := range tables {
+			owner[table] = name
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	there, err := readColumns(ctx, p.cfg.Pool, p.cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range p.projections {
+		own := k.spec.Name
+		for _, table := range slices.Sorted(maps.Keys(made[k])) {
+			if other, taken := owner[table]; taken && other != own {
+				faults = append(faults, fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own, p.cfg.Schema, table))
+				continue
+			}
+			owner[table] = own
+			if !registered[identity{own, k.spec.Version}] {
+				continue
+			}
+			live, exists := there[table]
+			if !exists {
+				faults = append(faults, fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version", p.cfg.Schema, table, own))
+				continue
+			}
+			for _, column := range made[k][table] {
+				if !slices.Contains(live, column) {
+					faults = append(faults, fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version, so that it is rebuilt",
+						p.cfg.Schema, table, own, column))
+				}
+			}
+		}
+	}
+	return faults, nil
+}
+
+func readColumns(ctx context.Context, db journal.Querier, schema string) (tableColumns, error) {
+	rows, err := db.Query(ctx, queryColumns, schema)
+	if err != nil {
+		return nil, err
+	}
+	tables := tableColumns{}
+	var table, column string
+	_, err = pgx.ForEachRow(rows, []any{&table, &column}, func() error {
+		tables[table] = append(tables[table], column)
+		return nil
+	})
+	return tables, err
+}

@@ -1,0 +1,117 @@
+package projector
+
+import (
+	"context"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// use queues that the statements that follow are about a projection's set of tables.
+func (t *transaction) use(k *known) {
+	t.useSchema(k.path)
+}
+
+func (t *transaction) useSchema(path string) {
+	if t.path != path {
+		t.path = path
+		t.at = origin{}
+		t.queue(querySearchPath, path)
+	}
+}
+
+// group makes a projection's group.
+func (t *transaction) group(k *known, events []journal.Event) *Group {
+	return &Group{Events: events, projection: k.name, comment: k.comment, pipeline: t.pipeline}
+}
+
+// applyAll hands every projection the events it wants of the units, as one group each.
+func (t *transaction) applyAll(ctx context.Context) (err error) {
+	defer func() { err = t.blame(err) }()
+	groups := make([]*Group, 0, len(t.view.projections))
+	for _, k := range t.view.projections {
+		if err := t.resetRows(ctx, k, t.units); err != nil {
+			return err
+		}
+		if t.calls[k] != "" {
+			continue
+		}
+		events, err := t.wanted(k, t.units)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			continue
+		}
+		g := t.group(k, events)
+		groups = append(groups, g)
+		t.use(k)
+		t.limitStatements(k.timeout(events))
+		if err := t.p.load(ctx, k, g); err != nil {
+			return err
+		}
+	}
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	for _, g := range groups {
+		k := t.view.known(g.projection)
+		t.use(k)
+		t.limitStatements(k.timeout(g.Events))
+		if err := t.p.apply(ctx, k, g); err != nil {
+			return err
+		}
+	}
+	for _, k := range t.view.projections {
+		if t.calls[k] != "" {
+			t.callFunction(k)
+		}
+	}
+	t.useSchema(t.p.searchPath)
+	return nil
+}
+
+// wanted returns the events of the units that a projection is to apply, in order.
+func (t *transaction) wanted(k *known, units []*unit) ([]journal.Event, error) {
+	n, total := 0, 0
+	for _, u := range units {
+		total += len(u.events)
+		if !t.applies(k, u) {
+			continue
+		}
+		for i := range u.events {
+			if !k.wants(&u.events[i]) {
+				continue
+			}
+			if err := u.spoiled[u.events[i].Seq]; err != nil {
+				return nil, k.origin(u.events[i]).wrap(err)
+			}
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return nil, nil
+	case n == len(t.events) && total == n:
+		return t.events, nil
+	}
+	wanted := make([]journal.Event, 0, n)
+	for _, u := range units {
+		if !t.applies(k, u) {
+			continue
+		}
+		for i := range u.events {
+			if k.wants(&u.events[i]) {
+				wanted = append(wanted, u.events[i])
+			}
+		}
+	}
+	return wanted, nil
+}
+
+// applies says whether the unit brings the projection forward.
+func (t *transaction) applies(k *known, u *unit) bool {
+	if u.pair != nil {
+		return u.pair.Projection == k.name && !u.outdated
+	}
+	return t.view.rows[k.name].moves() && t.pairs[u.lease.CampaignID][k.name] == nil
+}

@@ -1,0 +1,207 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+)
+
+// fence queues the fenced update of the units' leases: their new checkpoints, and whether they are given back. Units without more to do give their lease back; those
+// with more give it back if yield says so.
+func (t *transaction) fence(batch *pgx.Batch, yield func(*unit) bool) {
+	// One step a lease: several pairs of one campaign share it.
+	steps := make([]lease.Step, 0, len(t.units))
+	for i, u := range t.units {
+		release := !u.more || yield(u)
+		if i > 0 && t.units[i-1].lease.CampaignID == u.lease.CampaignID {
+			steps[len(steps)-1].Release = steps[len(steps)-1].Release && release
+			continue
+		}
+		steps = append(steps, u.step(release))
+	}
+	t.p.keeper.Advance(batch, steps)
+}
+
+// fenceFirst runs the fence before anything is written. Afterwards nobody can take over what the transaction holds until it ends.
+func (t *transaction) fenceFirst(ctx context.Context, yield func(*unit) bool) error {
+	t.at = origin{}
+	t.fence(t.batch, yield)
+	t.fenced = true
+	t.sync()
+	return t.blame(t.refused(lease.Error(t.flush(ctx))))
+}
+
+// refused counts what the fence has refused.
+func (t *transaction) refused(err error) error {
+	if errors.Is(err, lease.ErrLost) {
+		t.p.metrics.rejected.Inc()
+	}
+	return err
+}
+
+// finish writes what follows from the events of the units having been applied, and ends the transaction, in one round trip with whatever is queued. The fence, unless
+// it stands already, goes ahead of what is queued: who takes campaigns over (ApplyInline) locks their leases and then writes the projections' rows too, and the
+// two must wait for each other in one order. Only what [Group.Tx] has sent before comes before it.
+func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error {
+	t.at = origin{}
+	t.limitStatements(t.p.longest) // what follows is no projection's
+	t.writeFailures()
+	t.filePairs()
+	t.movePairs()
+	t.survived()
+	var done []string
+	var upTo []int64
+	for _, u := range t.units {
+		if u.pair == nil {
+			done, upTo = append(done, u.lease.CampaignID), append(upTo, u.last())
+		}
+	}
+	t.sync()
+	if len(done) > 0 {
+		outbox.Complete(t.batch, t.p.cfg.ConsumerGroup, done, upTo)
+	}
+	t.end()
+	t.sync()
+	if !t.fenced {
+		ahead := &pgx.Batch{}
+		t.fence(ahead, yield)
+		t.batch.QueuedQueries = slices.Insert(t.batch.QueuedQueries, 0, ahead.QueuedQueries...)
+		t.origins = slices.Insert(t.origins, 0, make([]origin, len(ahead.QueuedQueries))...)
+	}
+	if err := t.refused(lease.Error(t.flush(ctx))); err != nil {
+		t.p.notCommitted(ctx, err)
+		return t.blame(err)
+	}
+	if t.last == nil {
+		t.countThrough()
+	}
+	for _, u := range t.units {
+		u.settle()
+	}
+	return nil
+}
+
+// countThrough counts, for each projection, the events that it has gone through in what has just been committed: without those that were skipped, and up to the one that stopped it.
+func (t *transaction) countThrough() {
+	all := 0
+	for _, u := range t.units {
+		all += u.count()
+	}
+	for _, k := range t.view.projections {
+		n := 0
+		if len(t.pairs) == 0 && t.view.rows[k.name].moves() {
+			n = all
+		} else {
+			for _, u := range t.units {
+				if t.applies(k, u) {
+					n += u.count()
+				}
+			}
+		}
+		n -= t.stopped(k)
+		if n > 0 {
+			t.p.metrics.through.WithLabelValues(k.name).Add(float64(n))
+		}
+	}
+}
+
+// stopped is how many of the events a projection has not gone through, because it failed.
+func (t *transaction) stopped(k *known) (n int) {
+	for _, f := range t.failures {
+		if f.Projection != k.name {
+			continue
+		}
+		if f.policy.Action == ActionSkip {
+			n++
+			continue
+		}
+		for _, u := range t.units {
+			if u.lease.CampaignID == f.CampaignID && t.applies(k, u) {
+				n += int(u.last() - f.Seq + 1)
+			}
+		}
+	}
+	return n
+}
+
+// moves says whether the projection moves along with its group where a worker has it in this version.
+func (r *registered) moves() bool {
+	return r.State == stateActive && !r.Paused
+}
+
+func (t *transaction) end() {
+	if t.last != nil {
+		t.last()
+		return
+	}
+	t.queue(queryCommit)
+}
+
+// filePairs files the campaigns that move for every projection of the group that does not move with them: one that is joining or paused, and one
+// that this worker does not know in the version registered.
+func (t *transaction) filePairs() {
+	var filed []deferred.Standing
+	for i := range t.view.registry {
+		r := &t.view.registry[i]
+		if r.State == stateRequested || r.moves() && t.view.known(r.Name) != nil {
+			continue
+		}
+		for _, u := range t.units {
+			if u.pair != nil || u.count() == 0 || t.pairs[u.lease.CampaignID][r.Name] != nil {
+				continue
+			}
+			pair := deferred.Standing{CampaignID: u.lease.CampaignID, Projection: r.Name, NextSeq: u.place + 1}
+			if r.State != stateActive {
+				pair.NextSeq, pair.Reset = 1, r.State != stateJoining // what has been copied of it is done again
+			}
+			filed = append(filed, pair)
+		}
+	}
+	if len(filed) > 0 {
+		t.sync()
+		deferred.File(t.batch, t.p.cfg.ConsumerGroup, filed)
+	}
+}
+
+// movePairs moves the pairs of catch-up units, and removes those that have caught up.
+func (t *transaction) movePairs() {
+	var moved, caughtUp []deferred.Standing
+	for _, u := range t.units {
+		if u.pair == nil || u.outdated {
+			continue
+		}
+		if t.hasFailed(u) {
+			u.more = u.more && !t.p.yields(u) // one that has been given back has nothing to do until it is due
+			continue
+		}
+		now := deferred.Standing{CampaignID: u.lease.CampaignID, Projection: u.pair.Projection, NextSeq: u.last() + 1}
+		if u.more {
+			moved = append(moved, now)
+		} else {
+			caughtUp = append(caughtUp, now)
+		}
+	}
+	t.sync()
+	if len(moved) > 0 {
+		deferred.Move(t.batch, moved)
+	}
+	if len(caughtUp) > 0 {
+		deferred.Finish(t.batch, caughtUp)
+	}
+}
+
+// hasFailed says whether a catch-up unit's pair has failed and stays where it did.
+func (t *transaction) hasFailed(u *unit) bool {
+	for _, f := range t.failures {
+		if f.CampaignID == u.lease.CampaignID && f.Projection == u.pair.Projection && f.policy.Action != ActionSkip {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,241 @@
+package projector_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+const (
+	fleetReplicas  = 3
+	fleetCampaigns = 12
+	fleetVersions  = 21 // of one database: the journal grows, and each version applies all of it
+)
+
+// upgradesFor is how long the fleets are upgraded, at least: go test ./pkg/projector -run RollingUpgrade -v -timeout 90m -args -upgrades=60m
+func upgradesFor() time.Duration {
+	d, err := time.ParseDuration(flag.Lookup("upgrades").Value.String())
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+var _ = flag.Duration("upgrades", 3*time.Second, "how long fleets of workers go through rolling upgrades, at least")
+
+// TestARollingUpgradeAfterTheOther has fleets of workers replaced one by one by those of the next version, for as long as is asked for, while events arrive. Nothing is waited for as it would be
+// in earnest, minutes for each upgrade, so that many go into the time.
+func TestARollingUpgradeAfterTheOther(t *testing.T) {
+	t.Parallel()
+	tally := &upgradeTally{start: time.Now(), told: time.Now()}
+	for n := 1; n == 1 || time.Since(tally.start) < upgradesFor(); n++ {
+		// A database a fleet: it goes with the subtest.
+		t.Run(fmt.Sprint("fleet ", n), func(t *testing.T) {
+			(&fleet{pool: pgtest.New(t), tally: tally}).upgrade(t)
+		})
+		if t.Failed() {
+			break
+		}
+		tally.fleets++
+	}
+	tally.tell(t)
+}
+
+// upgradeTally counts what has been gone through.
+type upgradeTally struct {
+	start, told                              time.Time
+	fleets, upgrades, replaced               int
+	reverted, rolledBack, jumped, both       int
+	appended, verified, compared, difference int64
+}
+
+func (c *upgradeTally) tell(t *testing.T) {
+	t.Helper()
+	c.told = time.Now()
+	t.Logf("%s: %d fleets, %d upgrades, %d replicas replaced (%d upgrades reverted halfway, %d rolled back and forth, %d versions left out, %d with both versions in one worker), %d events appended, %d applied to verify %d campaigns, %d differences",
+		time.Since(c.start).Round(time.Second), c.fleets, c.upgrades, c.replaced, c.reverted, c.rolledBack, c.jumped, c.both, c.appended, c.compared, c.verified, c.difference)
+}
+
+// fleet is some replicas of a worker on one database.
+type fleet struct {
+	pool     *pgxpool.Pool
+	tally    *upgradeTally
+	replicas []*replica
+	ended    errgroup.Group
+}
+
+// replica is a worker with the versions that it has.
+type replica struct{ stop, gone func() }
+
+// start begins a replica that has these versions.
+func (f *fleet) start(t *testing.T, versions ...int) *replica {
+	t.Helper()
+	var all []projector.Projection
+	for _, v := range versions {
+		all = append(all, kindsOf(t, "k", v)...)
+	}
+	// A pool of its own, as a process has: an exchange needs several connections at once.
+	config := f.pool.Config()
+	config.MaxConns = 5
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval, c.GroupEvents, c.Concurrency = 5*time.Millisecond, 10, 2 }, all...)
+	ctx, stop := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	f.ended.Go(func() error {
+		defer close(gone)
+		defer pool.Close()
+		return p.Run(ctx)
+	})
+	return &replica{stop: stop, gone: func() { <-gone }}
+}
+
+// replace puts replicas of other versions in the place of some, one after the other, as a rolling upgrade does: the new one is there before the old one goes.
+func (f *fleet) replace(t *testing.T, first, last int, versions ...int) {
+	t.Helper()
+	for i := first; i < last; i++ {
+		older := f.replicas[i]
+		f.replicas[i] = f.start(t, versions...)
+		f.append(t, versions[0])
+		older.stop()
+		f.append(t, i)
+		older.gone()
+		f.tally.replaced++
+		f.progress(t)
+	}
+}
+
+// append appends to some campaigns.
+func (f *fleet) append(t *testing.T, by int) {
+	t.Helper()
+	for range 4 {
+		appendMoves(t, f.pool, fmt.Sprintf("c%02d", rand.IntN(fleetCampaigns)), by)
+		f.tally.appended++
+	}
+}
+
+func (f *fleet) progress(t *testing.T) {
+	t.Helper()
+	if time.Since(f.tally.told) > 5*time.Second {
+		f.tally.tell(t)
+	}
+}
+
+// shows waits until a version is the one that is read.
+func (f *fleet) shows(t *testing.T, version int) {
+	t.Helper()
+	within(t, fmt.Sprint("version ", version, " is live"), func() bool {
+		return query[int](t, f.pool, `SELECT count(*) FROM tidemark.projections WHERE name NOT LIKE '%~%' AND version = $1 AND state = 'active'`, version) == 3 &&
+			query[int](t, f.pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
+	})
+}
+
+// idle waits until all is applied that the fleet can apply.
+func (f *fleet) idle(t *testing.T, previousToo bool) {
+	t.Helper()
+	within(t, "all is applied", func() bool {
+		return query[bool](t, f.pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE $1 OR projection NOT LIKE '%~previous')`, previousToo)
+	})
+}
+
+// verify compares all rows with what the code of the version makes of the journal.
+func (f *fleet) verify(t *testing.T, version int) {
+	t.Helper()
+	p := workerOf(t, f.pool, func(c *projector.Config) { c.Concurrency = 1 }, kindsOf(t, "k", version)...)
+	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
+		report, err := p.Verify(t.Context(), projector.VerifyRequest{Projection: name, All: true, OnDifference: func(d projector.Difference) {
+			t.Errorf("version %d: %s row of %s in %s, %s: want %s, got %s (%v)", version, d.Kind, d.CampaignID, d.Table, d.Key, d.Want, d.Got, d.Err)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Skipped > 0 {
+			t.Errorf("version %d of %s is still being rebuilt in %d campaigns", version, name, report.Skipped)
+		}
+		f.tally.verified += report.Campaigns
+		f.tally.compared += report.Events
+		f.tally.difference += report.Differences()
+	}
+}
+
+// upgrade takes the fleet from version 1 to the last one, by each of the ways in which that happens.
+func (f *fleet) upgrade(t *testing.T) {
+	t.Helper()
+	for range fleetReplicas {
+		f.replicas = append(f.replicas, f.start(t, 1))
+	}
+	for i := range fleetCampaigns {
+		appendMoves(t, f.pool, fmt.Sprintf("c%02d", i), i, 1, 2)
+		f.tally.appended += 3
+	}
+	f.shows(t, 1)
+	version := 1
+	for way := 0; version < fleetVersions && (way < 5 || time.Since(f.tally.start) < upgradesFor()); way++ {
+		before := version
+		version++
+		switch way % 5 {
+		case 0: // straight on
+			f.replace(t, 0, fleetReplicas, version)
+		case 1: // one replica of the new version is enough of it: back, and on with the one after
+			f.replace(t, 0, 1, version)
+			f.replace(t, 0, 1, before)
+			f.tally.reverted++
+			version++
+			f.replace(t, 0, fleetReplicas, version)
+		case 2: // an old replica stays until the others are done, so that there is a way back; and forth again
+			f.replace(t, 0, fleetReplicas-1, version)
+			f.shows(t, version)
+			f.append(t, version)
+			for _, shown := range []int{before, version} {
+				if err := rollback(t.Context(), f.pool, "document_k"); err != nil {
+					t.Fatal(err)
+				}
+				expectText(t, f.pool, "version", fmt.Sprint(shown), `SELECT version::text FROM tidemark.projections WHERE name = 'document_k'`)
+				f.append(t, version)
+			}
+			f.tally.rolledBack++
+			f.replace(t, fleetReplicas-1, fleetReplicas, version)
+		case 3: // one is left out
+			version++
+			f.tally.jumped++
+			f.replace(t, 0, fleetReplicas, version)
+		case 4: // the new binary has both
+			f.replace(t, 0, fleetReplicas, version, before)
+			f.shows(t, version)
+			f.idle(t, true)
+			f.tally.both++
+		}
+		f.append(t, version)
+		f.shows(t, version)
+		f.idle(t, false)
+		f.verify(t, version)
+		f.tally.upgrades++
+		f.progress(t)
+	}
+	for _, r := range f.replicas {
+		r.stop()
+	}
+	if err := f.ended.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	// What verify has found is confirmed by another way: other projections of the same code, that were never rebuilt.
+	want := folded(t, f.pool, version)
+	if got := contents(t, f.pool, "public", "k"); got != want {
+		f.tally.difference++
+		t.Errorf("the tables hold\n%swant\n%s", got, want)
+	}
+	if n := query[int](t, f.pool, `SELECT count(*) FROM tidemark.failure_log WHERE act IN ('failed', 'dead')`); n > 0 {
+		t.Errorf("%d attempts have failed", n)
+	}
+}

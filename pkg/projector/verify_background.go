@@ -1,0 +1,68 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// watch verifies campaigns for as long as the projector runs, one after the other at [Config].VerifyRate and round and round, from one at random on. Of what it finds it tells
+// the log and a counter, and mends nothing.
+func (p *Projector) watch(ctx context.Context) {
+	tick := time.NewTicker(time.Minute / time.Duration(p.cfg.VerifyRate))
+	defer tick.Stop()
+	after, err := lease.Some(ctx, p.cfg.Pool, p.cfg.ConsumerGroup)
+	for failures := 0; ; {
+		if err != nil && ctx.Err() == nil {
+			p.cfg.Logger.WarnContext(ctx, "campaign not verified", "campaign", after, "error", err)
+			pause(ctx, p.backoff(failures))
+			failures++
+		} else {
+			failures = 0
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		after, err = p.watchNext(ctx, after)
+	}
+}
+
+// watchNext verifies the campaign that comes next, and answers it; "" at the end.
+func (p *Projector) watchNext(ctx context.Context, after string) (string, error) {
+	ids, err := journal.CampaignsAfter(ctx, p.cfg.Pool, after, 1)
+	if err != nil || len(ids) == 0 {
+		return "", err
+	}
+	for _, projection := range p.cfg.Projections {
+		if err := p.watchOne(ctx, projection.Spec().Name, ids[0]); err != nil {
+			return ids[0], err
+		}
+	}
+	return ids[0], nil
+}
+
+func (p *Projector) watchOne(ctx context.Context, name, campaignID string) error {
+	first := Difference{}
+	report, err := p.Verify(ctx, VerifyRequest{Projection: name, Campaigns: []string{campaignID}, Concurrency: 1, OnDifference: func(d Difference) {
+		if first.Kind == "" {
+			first = d
+		}
+	}})
+	switch {
+	case errors.Is(err, ErrNotVerifiable), errors.Is(err, ErrRegistered): // nothing to be done, or not yet
+		return nil
+	case err != nil:
+		return err
+	}
+	p.metrics.verified.WithLabelValues(name).Add(float64(report.Campaigns))
+	if n := report.Differences(); n > 0 {
+		p.metrics.mismatches.WithLabelValues(name).Add(float64(n))
+		p.cfg.Logger.ErrorContext(ctx, "rows are not as the journal says", "projection", name, "campaign", campaignID, "differences", n, "kind", first.Kind, "table", first.Table, "error", first.Err)
+	}
+	return nil
+}

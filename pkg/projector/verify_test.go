@@ -1,0 +1,291 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// verified verifies, and answers the differences as "kind table campaign columns".
+func verified(t *testing.T, p *projector.Projector, r projector.VerifyRequest) (projector.VerifyReport, []string) {
+	t.Helper()
+	var found []string
+	r.OnDifference = func(d projector.Difference) {
+		found = append(found, strings.TrimSpace(fmt.Sprint(d.Kind, " ", d.Table, " ", d.CampaignID, " ", strings.Join(d.Columns, ","))))
+	}
+	report, err := p.Verify(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(found)
+	return report, found
+}
+
+func TestVerifyFindsWhatWasChanged(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p, err := projector.New(projector.Config{Pool: pool, Projections: kinds(t, "x"), GroupEvents: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		appendMoves(t, pool, fmt.Sprintf("c%02d", i), 1, 2, 3, 4, 5, 7, 6, i, 1, 2)
+	}
+	drain(t, p)
+	appendMoves(t, pool, "c03", 1, 2) // not applied yet: that is no difference
+	for _, name := range []string{"document_x", "handlers_x", "file_x"} {
+		report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true})
+		if len(found) > 0 || report.Campaigns != 20 || report.Total != 20 || report.Events != 200 || report.Differences() != 0 || report.Tables[0].Rows < 20 {
+			t.Errorf("%s: %+v, %q", name, report, found)
+		}
+	}
+	tests := []struct {
+		name, projection string
+		change           string
+		want             []string
+	}{
+		{"a deleted row", "handlers_x", `DELETE FROM a_child_x WHERE campaign_id = 'c05' AND number = 3`, []string{"missing a_child_x c05"}},
+		{"an extra row", "file_x", `INSERT INTO file_x VALUES ('c99', 1)`, []string{"stray file_x c99"}},
+		{"an extra row of a campaign", "document_x", `INSERT INTO document_x VALUES ('c07', 'odd', '{}')`, []string{"extra document_x c07"}},
+		{"a changed column", "handlers_x", `UPDATE a_child_x SET seq = 77 WHERE campaign_id = 'c09' AND number = 2`, []string{"different a_child_x c09 seq"}},
+		{"a changed document", "document_x", `UPDATE document_x SET doc = doc || '{"sum": 0}' WHERE campaign_id = 'c10' AND key = '1'`, []string{"different document_x c10 doc"}},
+		{"a row of the wrong campaign", "handlers_x", `UPDATE a_child_x SET campaign_id = 'c12', number = 99 WHERE campaign_id = 'c11' AND number = 4`, []string{"extra a_child_x c12", "missing a_child_x c11"}},
+	}
+	for _, tt := range tests {
+		exec(t, pool, tt.change)
+		report, found := verified(t, p, projector.VerifyRequest{Projection: tt.projection, All: true})
+		for _, want := range tt.want {
+			if !slices.Contains(found, want) {
+				t.Errorf("%s: found %q, want %q among them", tt.name, found, tt.want)
+			}
+		}
+		if report.Differences() != int64(len(found)) {
+			t.Errorf("%s: %d differences are counted, %d were told", tt.name, report.Differences(), len(found))
+		}
+	}
+	// What a sample or a name leaves out is not found; what it takes in is.
+	if _, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Campaigns: []string{"c01", "c09"}}); !slices.Equal(found, []string{"different a_child_x c09 seq"}) {
+		t.Errorf("of two campaigns: %q", found)
+	}
+	if report, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Sample: 100}); report.Campaigns != 20 || len(found) != 4 || report.Differing != 4 {
+		t.Errorf("of a sample of all: %+v, %q", report, found)
+	}
+	if report, _ := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Sample: 6}); report.Campaigns != 6 {
+		t.Errorf("of a sample of 6: %+v", report)
+	}
+	if _, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Campaigns: []string{"c09"}, Ignore: []string{"a_child_x.seq"}}); len(found) > 0 {
+		t.Errorf("a column to ignore was compared: %q", found)
+	}
+	// A replay from scratch mends it.
+	if _, err := replay(t.Context(), pool, deferred.ReplayRequest{Group: "default", Projection: "handlers_x", Campaigns: []string{"c05", "c09", "c11", "c12"}}); err != nil {
+		t.Fatal(err)
+	}
+	if report, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", All: true}); report.Skipped != 4 || report.Campaigns != 16 || len(found) > 0 {
+		t.Errorf("campaigns on their way are no differences: %+v, %q", report, found)
+	}
+	drain(t, p)
+	if report, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", All: true}); report.Campaigns != 20 || len(found) > 0 {
+		t.Errorf("after the repair: %+v, %q", report, found)
+	}
+}
+
+func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := newProjector(t, pool, kinds(t, "x")...)
+	if err := p.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var others errgroup.Group
+	others.Go(func() error { return p.Run(ctx) })
+	others.Go(func() error {
+		for i := 0; ctx.Err() == nil; i++ {
+			payload := fmt.Appendf(nil, `{"by": %d}`, i%8)
+			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				_, err := journal.Append(ctx, tx, fmt.Sprintf("c%d", i%5), journal.Any, journal.Event{Type: "moved", Payload: payload})
+				return err
+			})
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		return nil
+	})
+	events := int64(0)
+	for round := 0; round < 4 || events < 100; round++ {
+		events = 0
+		for _, name := range []string{"document_x", "handlers_x", "file_x"} {
+			report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true, Concurrency: 1})
+			if len(found) > 0 || report.Failed > 0 {
+				t.Fatalf("%s: %+v, %q", name, report, found)
+			}
+			events += report.Events
+		}
+	}
+	stop()
+	if err := others.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
+		t.Errorf("verifying made %d failures", n)
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'tidemark_check%'`); n > 0 {
+		t.Errorf("%d schemas are left", n)
+	}
+}
+
+// fragile cannot apply the events that refuse says.
+func fragile(refuse func(journal.Event) bool) projector.Projection {
+	h := projector.NewHandlers(projector.Spec{
+		Name: "fragile", Version: 1, Tables: `CREATE TABLE fragile (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
+		OnFailure: projector.Policy{Action: projector.ActionDead},
+	})
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		if refuse(e) {
+			return errors.New("no")
+		}
+		g.Queue(`INSERT INTO fragile VALUES ($1, $2)`, e.CampaignID, e.Seq)
+		return nil
+	})
+	return h
+}
+
+func TestVerifyKnowsWhereAPairStands(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	third := func(e journal.Event) bool { return e.CampaignID == "a" && e.Seq == 3 }
+	broken, mended := newProjector(t, pool, fragile(third)), newProjector(t, pool, fragile(func(journal.Event) bool { return false }))
+	appendMoves(t, pool, "a", 1, 2, 3, 4)
+	appendMoves(t, pool, "b", 1, 2, 3, 4)
+	drain(t, broken)
+	all := projector.VerifyRequest{Projection: "fragile", All: true}
+	// It stands before event 3: rows of events 1 and 2 are as they should be, with either code.
+	for _, p := range []*projector.Projector{broken, mended} {
+		if report, found := verified(t, p, all); len(found) > 0 || report.Campaigns != 2 || report.Events != 6 {
+			t.Errorf("before the event that failed: %+v, %q", report, found)
+		}
+	}
+	// An operator skips it: so does verify, whether or not it can be applied by now.
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: "fragile", CampaignID: "a"}, 3, deferred.Act{By: "ada", Reason: "known"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drain(t, broken)
+	for _, p := range []*projector.Projector{broken, mended} {
+		if report, found := verified(t, p, all); len(found) > 0 || report.Campaigns != 2 {
+			t.Errorf("with an event that was skipped: %+v, %q", report, found)
+		}
+	}
+	// Code that could not have made the rows.
+	other := newProjector(t, pool, fragile(func(e journal.Event) bool { return e.CampaignID == "b" && e.Seq == 2 }))
+	if report, found := verified(t, other, all); report.Failed != 1 || !slices.Equal(found, []string{"failed  b"}) {
+		t.Errorf("with an event that cannot be applied: %+v, %q", report, found)
+	}
+}
+
+func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	t.Run("types_of_its_own_stay_apart", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		h := projector.NewHandlers(projector.Spec{Name: "moods", Version: 1, Tables: `
+			CREATE TYPE mood AS ENUM ('low', 'high');
+			CREATE UNLOGGED TABLE moods (id bigserial PRIMARY KEY, campaign_id text, mood mood NOT NULL, moods mood[])`})
+		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+			tx, err := g.Tx(ctx)
+			if err != nil {
+				return err
+			}
+			mood := map[bool]string{false: "low", true: "high"}[m.By > 2]
+			var back string
+			return tx.QueryRow(ctx, `INSERT INTO moods (campaign_id, mood) VALUES ($1, $2) RETURNING mood`, e.CampaignID, mood).Scan(&back)
+		})
+		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{h}, Concurrency: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			appendMoves(t, pool, "a", 1, 2, 3, i)
+			drain(t, p)
+			for range 2 {
+				if report, found := verified(t, p, projector.VerifyRequest{Projection: "moods", All: true}); len(found) > 0 || report.Tables[0].Rows != int64(4*i+4) {
+					t.Fatalf("%+v, %q", report, found)
+				}
+			}
+		}
+		exec(t, pool, `UPDATE moods SET mood = 'low' WHERE id = (SELECT max(id) FROM moods WHERE mood = 'high')`)
+		if report, _ := verified(t, p, projector.VerifyRequest{Projection: "moods", All: true}); report.Tables[0].Missing != 1 || report.Tables[0].Extra != 1 {
+			t.Errorf("without a key of its own: %+v", report)
+		}
+	})
+	t.Run("a_table_named_with_its_schema_is_not_written", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		h := projector.NewHandlers(projector.Spec{Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn (campaign_id text, seq bigint)`})
+		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+			g.Queue(`INSERT INTO public.stubborn VALUES ($1, $2)`, e.CampaignID, e.Seq)
+			return nil
+		})
+		p := newProjector(t, pool, h)
+		appendMoves(t, pool, "a", 1, 2, 3)
+		drain(t, p)
+		_, err := p.Verify(ctx, projector.VerifyRequest{Projection: "stubborn", All: true})
+		if !errors.Is(err, projector.ErrTouched) || !strings.Contains(err.Error(), "public.stubborn") {
+			t.Errorf("Verify = %v", err)
+		}
+		if n := query[int](t, pool, `SELECT count(*) FROM stubborn`); n != 3 {
+			t.Errorf("%d rows, want 3", n)
+		}
+	})
+	t.Run("rows_of_no_campaign_cannot_be_verified", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		h := projector.NewHandlers(projector.Spec{Name: "total", Version: 1, Tables: `CREATE TABLE total (n bigint)`})
+		projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ journal.Event, _ moved) error {
+			g.Queue(`INSERT INTO total VALUES (1)`)
+			return nil
+		})
+		p := newProjector(t, pool, h)
+		drain(t, p)
+		if _, err := p.Verify(ctx, projector.VerifyRequest{Projection: "total", All: true}); !errors.Is(err, projector.ErrNotVerifiable) {
+			t.Errorf("Verify = %v", err)
+		}
+		for _, r := range []projector.VerifyRequest{{Projection: "total"}, {Projection: "nobody", All: true}, {Projection: "total", All: true, Sample: 1}} {
+			if _, err := p.Verify(ctx, r); err == nil {
+				t.Errorf("%+v is taken", r)
+			}
+		}
+	})
+}
+
+// TestVerifyWritesTheRowsOfALongCampaignAnew has more events than rows are kept under.
+func TestVerifyWritesTheRowsOfALongCampaignAnew(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := newProjector(t, pool, kinds(t, "x")...)
+	const events = 4500
+	exec(t, pool, `SELECT tidemark.append('long', (SELECT jsonb_agg(jsonb_build_object('type', 'moved', 'payload', jsonb_build_object('by', n % 5))) FROM generate_series(1, 500) n), NULL, false) FROM generate_series(1, $1::int / 500)`, events)
+	drain(t, p)
+	for _, name := range []string{"document_x", "handlers_x", "file_x"} {
+		report, found := verified(t, p, projector.VerifyRequest{Projection: name, Campaigns: []string{"long"}})
+		if len(found) > 0 || report.Events != events {
+			t.Errorf("%s: %+v, %q", name, report, found)
+		}
+	}
+}

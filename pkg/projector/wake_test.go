@@ -1,0 +1,109 @@
+package projector_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+)
+
+// TestWhatOperatorsDoWakesWorkers has somebody wait as a worker does, and then an operator give workers something to do.
+func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
+	t.Parallel()
+	ada := deferred.Act{By: "ada", Reason: "mended"}
+	key := deferred.Key{Projection: "picky", CampaignID: "a"}
+	// On the way to where an act is of use: a pair that has failed, a pause, or a gap.
+	failed := func(ctx context.Context, tx pgx.Tx) error { return move(ctx, tx, "a", -1) }
+	paused := func(target pause.Target) func(context.Context, pgx.Tx) error {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			if err := pause.Set(ctx, tx, target, "ada", "to look", 0); err != nil {
+				return err
+			}
+			return move(ctx, tx, "a", 2)
+		}
+	}
+	resumed := func(target pause.Target) func(context.Context, pgx.Tx) error {
+		return func(ctx context.Context, tx pgx.Tx) error { return pause.Resume(ctx, tx, target, "ada", "seen") }
+	}
+	group, projection, campaign := pause.Target{Group: "default"}, pause.Target{Group: "default", Projection: "picky"}, pause.Target{Group: "default", CampaignID: "a"}
+	for name, c := range map[string]struct {
+		before, act func(context.Context, pgx.Tx) error
+	}{
+		"requeue": {failed, func(ctx context.Context, tx pgx.Tx) error { return deferred.Requeue(ctx, tx, key, ada) }},
+		"requeue all": {failed, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := deferred.RequeueAll(ctx, tx, deferred.Filter{Projection: "picky"}, ada)
+			return err
+		}},
+		"retry":   {failed, func(ctx context.Context, tx pgx.Tx) error { return deferred.Retry(ctx, tx, key, ada) }},
+		"resolve": {failed, func(ctx context.Context, tx pgx.Tx) error { return deferred.Resolve(ctx, tx, key, 2, ada) }},
+		"replay": {failed, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := deferred.Replay(ctx, tx, deferred.ReplayRequest{Group: "default", Projection: "picky", Campaigns: []string{"a"}}, ada)
+			return err
+		}},
+		"resume of the group":      {paused(group), resumed(group)},
+		"resume of the projection": {paused(projection), resumed(projection)},
+		"resume of the campaign":   {paused(campaign), resumed(campaign)},
+		"repair": {
+			func(ctx context.Context, tx pgx.Tx) error {
+				if err := move(ctx, tx, "a", 2); err != nil {
+					return err
+				}
+				_, err := tx.Exec(ctx, `DELETE FROM tidemark.outbox`)
+				return err
+			},
+			func(ctx context.Context, tx pgx.Tx) error {
+				return outbox.RepairGap(ctx, tx, outbox.Gap{Group: "default", CampaignID: "a", Checkpoint: 1}, "ada", "")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			p := workerOf(t, pool, nil, newPicky(nil).failWith(failNegative))
+			appendMoves(t, pool, "a", 1)
+			drain(t, p)
+			does(t, pool, c.before)
+			drain(t, p)
+			conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+			if _, err := conn.Exec(t.Context(), "LISTEN "+lease.Channel); err != nil {
+				t.Fatal(err)
+			}
+			if err := lease.Wait(t.Context(), pool, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			does(t, pool, c.act)
+			patient, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			if _, err := conn.WaitForNotification(patient); err != nil {
+				t.Errorf("nobody is woken: %v", err)
+			}
+		})
+	}
+}
+
+func does(t *testing.T, pool *pgxpool.Pool, act func(context.Context, pgx.Tx) error) {
+	t.Helper()
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return act(t.Context(), tx) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// move appends an event in a transaction of the caller's.
+func move(ctx context.Context, tx pgx.Tx, campaign string, by int) error {
+	_, err := journal.Append(ctx, tx, campaign, journal.Any, journal.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, by)})
+	return err
+}
