@@ -1,0 +1,54 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Config configures a [Sink].
+type Config struct {
+	Name            string        // default "pubsub"
+	Project         string        // required, its id
+	Topic           string        // required, its id; it must exist
+	Endpoint        string        // host:port, such as europe-west1-pubsub.googleapis.com:443; ordering is kept within a region. Default the global one
+	Emulator        string        // host:port of an emulator, which is spoken to without TLS and credentials
+	CredentialsFile string        // default: those of the environment
+	SendTimeout     time.Duration // how long the client goes on with a request, from 1s; default 20s. Keep it below the publisher's timeout
+	Encoder         publisher.Encoder
+}
+
+const (
+	defaultSendTimeout = 20 * time.Second
+	minSendTimeout     = time.Second
+)
+
+func (cfg *Config) fill() error {
+	if cfg.Name == "" {
+		cfg.Name = "pubsub"
+	}
+	if cfg.SendTimeout == 0 {
+		cfg.SendTimeout = defaultSendTimeout
+	}
+	errs := []error{cfg.Encoder.Check()}
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if cfg.Project == "" {
+		wrong("project is missing: write pubsub://project/topic")
+	}
+	switch {
+	case cfg.Topic == "":
+		wrong("topic is missing: write pubsub://project/topic")
+	case !regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._~+%-]{2,254}$`).MatchString(cfg.Topic):
+		wrong("topic is %q: an id begins with a letter and has 3 to 255 letters, digits and any of - . _ ~ + %%", cfg.Topic)
+	}
+	if cfg.Endpoint != "" && cfg.Emulator != "" {
+		wrong("endpoint is %q and emulator %q: name one of them", cfg.Endpoint, cfg.Emulator)
+	}
+	if cfg.SendTimeout < minSendTimeout {
+		wrong("send_timeout is %s: it must be at least %s", cfg.SendTimeout, minSendTimeout)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,41 @@
+package pubsub
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/pubsub/v2"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// client answers the client and its publisher, and makes them the first time: that looks for credentials.
+func (s *Sink) client(ctx context.Context) (*pubsub.Client, *pubsub.Publisher, error) {
+	s.connecting.Lock()
+	defer s.connecting.Unlock()
+	if s.connected != nil {
+		return s.connected, s.topic, nil
+	}
+	var options []option.ClientOption
+	switch {
+	case s.cfg.Emulator != "":
+		options = append(options, option.WithEndpoint(s.cfg.Emulator), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	case s.cfg.Endpoint != "":
+		options = append(options, option.WithEndpoint(s.cfg.Endpoint))
+	}
+	if s.cfg.CredentialsFile != "" {
+		options = append(options, option.WithAuthCredentialsFile(option.ServiceAccount, s.cfg.CredentialsFile))
+	}
+	client, err := pubsub.NewClient(context.WithoutCancel(ctx), s.cfg.Project, options...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open Pub/Sub: %w", err)
+	}
+	topic := client.Publisher(s.cfg.Topic)
+	topic.EnableMessageOrdering = true
+	topic.PublishSettings.DelayThreshold = batchDelay
+	topic.PublishSettings.Timeout = s.cfg.SendTimeout
+	s.connected, s.topic = client, topic
+	return client, topic, nil
+}

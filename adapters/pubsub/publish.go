@@ -1,0 +1,152 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"cloud.google.com/go/pubsub/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// lane is a campaign's events in a batch.
+type lane struct {
+	campaign string
+	indexes  []int
+	results  []*pubsub.PublishResult
+}
+
+func (s *Sink) publish(ctx context.Context, topic *pubsub.Publisher, events []publisher.Event) error {
+	var lanes []*lane
+	byCampaign := map[string]*lane{}
+	for i := range events {
+		l := byCampaign[events[i].CampaignID]
+		if l == nil {
+			l = &lane{campaign: events[i].CampaignID}
+			byCampaign[l.campaign] = l
+			lanes = append(lanes, l)
+		}
+		l.indexes = append(l.indexes, i)
+	}
+	for _, l := range lanes {
+		if err := s.await(ctx, topic, l.campaign); err != nil {
+			return err
+		}
+	}
+	for _, l := range lanes {
+		for _, i := range l.indexes {
+			l.results = append(l.results, topic.Publish(ctx, s.message(&events[i])))
+		}
+	}
+	var batch publisher.BatchError
+	var outage error
+	for _, l := range lanes {
+		failed, err := s.settle(ctx, topic, events, l)
+		batch.Failures = append(batch.Failures, failed...)
+		if outage == nil {
+			outage = err
+		}
+	}
+	if outage != nil {
+		return explain(outage, topic.String())
+	}
+	if batch.Failures == nil {
+		return nil
+	}
+	slices.SortFunc(batch.Failures, func(a, b publisher.Failure) int { return a.Index - b.Index })
+	return &batch
+}
+
+// await waits for what an earlier call has left behind of the campaign, and lets its key go on.
+func (s *Sink) await(ctx context.Context, topic *pubsub.Publisher, campaign string) error {
+	s.leftMu.Lock()
+	last := s.left[campaign]
+	s.leftMu.Unlock()
+	if last == nil {
+		return nil
+	}
+	select {
+	case <-last.Ready():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	topic.ResumePublish(campaign)
+	s.leftMu.Lock()
+	defer s.leftMu.Unlock()
+	delete(s.left, campaign)
+	return nil
+}
+
+// settle waits for a lane's results. Where the events are at fault it sends them again one by one, up to the first that is refused.
+func (s *Sink) settle(ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, l *lane) (failures []publisher.Failure, outage error) {
+	for n, r := range l.results {
+		_, err := r.Get(ctx)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			s.leftMu.Lock()
+			defer s.leftMu.Unlock()
+			s.left[l.campaign] = l.results[len(l.results)-1]
+			return nil, ctx.Err()
+		case !refused(err):
+			s.resume(ctx, topic, l)
+			return nil, err
+		default:
+			s.resume(ctx, topic, l)
+			return s.oneByOne(ctx, topic, events, l.campaign, l.indexes[n:])
+		}
+	}
+	return nil, nil
+}
+
+// resume lets the campaign's key go on once all that was given to the client has failed as well.
+func (s *Sink) resume(ctx context.Context, topic *pubsub.Publisher, l *lane) {
+	last := l.results[len(l.results)-1]
+	select {
+	case <-last.Ready():
+		topic.ResumePublish(l.campaign)
+	case <-ctx.Done():
+		s.leftMu.Lock()
+		defer s.leftMu.Unlock()
+		s.left[l.campaign] = last
+	}
+}
+
+func (s *Sink) oneByOne(ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, campaign string, indexes []int) (failures []publisher.Failure, outage error) {
+	for n, i := range indexes {
+		l := &lane{campaign: campaign, indexes: []int{i}, results: []*pubsub.PublishResult{topic.Publish(ctx, s.message(&events[i]))}}
+		_, err := l.results[0].Get(ctx)
+		if err == nil {
+			continue
+		}
+		s.resume(ctx, topic, l)
+		if ctx.Err() != nil || !refused(err) {
+			return nil, err
+		}
+		failures = append(failures, publisher.Failure{Index: i, Err: err, Permanent: true})
+		for _, rest := range indexes[n+1:] {
+			failures = append(failures, publisher.Failure{Index: rest, Err: publisher.ErrNotTried})
+		}
+		return failures, nil
+	}
+	return nil, nil
+}
+
+func (s *Sink) message(e *publisher.Event) *pubsub.Message {
+	encoded := s.cfg.Encoder.Encode(e)
+	attributes := make(map[string]string, len(encoded.Attributes)+1)
+	for _, a := range encoded.Attributes {
+		attributes[a.Name] = a.Value
+	}
+	attributes["content-type"] = encoded.ContentType
+	return &pubsub.Message{Data: encoded.Body, Attributes: attributes, OrderingKey: encoded.Key}
+}
+
+// refused tells whether what is in the request is at fault.
+func refused(err error) bool {
+	code := status.Code(err)
+	return errors.Is(err, pubsub.ErrOversizedMessage) || code == codes.InvalidArgument || code == codes.OutOfRange
+}

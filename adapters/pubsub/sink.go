@@ -1,0 +1,106 @@
+package pubsub
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// batchDelay is how long the client gathers a campaign's events. All of them are given to it at once.
+const batchDelay = time.Millisecond
+
+// Sink publishes events to a topic.
+type Sink struct {
+	cfg Config
+
+	connecting sync.Mutex
+	connected  *pubsub.Client
+	topic      *pubsub.Publisher
+
+	mu     sync.RWMutex // read-locked by calls, so that Close waits for them
+	closed bool
+
+	leftMu sync.Mutex
+	left   map[string]*pubsub.PublishResult // by campaign: the last that a Publish has left behind
+}
+
+// New checks the configuration. It connects to nothing.
+func New(cfg Config) (*Sink, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	return &Sink{cfg: cfg, left: map[string]*pubsub.PublishResult{}}, nil
+}
+
+// Name is the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Publish sends the events and waits until Pub/Sub has them.
+func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return publisher.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, topic, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	return s.publish(ctx, topic, events)
+}
+
+// Healthy asks for the topic. Who may publish to it need not be allowed to: that Pub/Sub says no is good enough.
+func (s *Sink) Healthy(ctx context.Context) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return publisher.ErrClosed
+	}
+	client, topic, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: topic.String()})
+	if status.Code(err) == codes.PermissionDenied {
+		return nil
+	}
+	return explain(err, topic.String())
+}
+
+// Close waits until what the client has been given is sent, or has failed after send_timeout, and closes it.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.connected == nil {
+		return nil
+	}
+	s.topic.Stop()
+	return s.connected.Close()
+}
+
+func explain(err error, topic string) error {
+	switch status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.NotFound:
+		return publisher.Outage(fmt.Errorf("%w: create the topic %s", err, topic))
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return publisher.Outage(fmt.Errorf("%w: give the role Pub/Sub Publisher on %s to whom the credentials are of", err, topic))
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package watermill
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// run is a batch that is being handed over. It shares no memory with the events.
+type run struct {
+	cfg      *Config
+	messages []outgoing
+	err      error // once it is done
+}
+
+type outgoing struct {
+	topic, campaign string
+	*message.Message
+}
+
+func (s *Sink) encode(ctx context.Context, events []publisher.Event) *run {
+	r := &run{cfg: &s.cfg, messages: make([]outgoing, len(events))}
+	for i := range events {
+		encoded := s.cfg.Encoder.Encode(&events[i])
+		m := message.NewMessageWithContext(ctx, events[i].ID.String(), encoded.Body)
+		m.Metadata.Set("campaign_id", encoded.Key)
+		m.Metadata.Set("content_type", encoded.ContentType)
+		for _, a := range encoded.Attributes {
+			m.Metadata.Set(a.Name, a.Value)
+		}
+		topic := s.cfg.Topic
+		if s.cfg.TopicOf != nil {
+			topic = s.cfg.TopicOf(&events[i])
+		}
+		r.messages[i] = outgoing{topic, events[i].CampaignID, m}
+	}
+	return r
+}
+
+// run hands the messages over, and stops where ctx ends.
+func (r *run) run(ctx context.Context) {
+	var batch publisher.BatchError
+	held := map[string]bool{}
+	fail := func(i int, err error, permanent bool) {
+		batch.Failures = append(batch.Failures, publisher.Failure{Index: i, Err: err, Permanent: permanent})
+	}
+	for i, m := range r.messages {
+		if held[m.campaign] {
+			fail(i, publisher.ErrNotTried, false)
+			continue
+		}
+		err := ctx.Err()
+		if err == nil {
+			err = r.cfg.Publisher.Publish(m.topic, m.Message)
+		}
+		if err == nil {
+			continue
+		}
+		if r.cfg.Refused != nil && ctx.Err() == nil {
+			if refused, permanent := r.cfg.Refused(err); refused {
+				held[m.campaign] = true
+				fail(i, err, permanent)
+				continue
+			}
+		}
+		if i == 0 {
+			r.err = err
+			return
+		}
+		// What came before is published, and need not be sent again.
+		fail(i, fmt.Errorf("%w: %w", publisher.ErrNotTried, err), false)
+		for rest := i + 1; rest < len(r.messages); rest++ {
+			fail(rest, publisher.ErrNotTried, false)
+		}
+		break
+	}
+	if batch.Failures != nil {
+		r.err = &batch
+	}
+}

@@ -1,0 +1,105 @@
+package nats_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
+)
+
+// broker is a server of the test's own, with a stream.
+type broker struct {
+	*server.Server
+	options server.Options
+}
+
+func start(t *testing.T, change func(*server.Options)) *broker {
+	t.Helper()
+	b := &broker{options: server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}}
+	if change != nil {
+		change(&b.options)
+	}
+	b.up(t)
+	b.options.Port = b.Addr().(*net.TCPAddr).Port
+	t.Cleanup(b.stopped)
+	return b
+}
+
+func (b *broker) up(t *testing.T) {
+	t.Helper()
+	options := b.options
+	s, err := server.NewServer(&options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server does not get ready")
+	}
+	b.Server = s
+}
+
+func (b *broker) stopped() {
+	b.Shutdown()
+	b.WaitForShutdown()
+}
+
+func (b *broker) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.options.Port)) }
+
+// stream makes a stream for a subject, and answers what reads it.
+func stream(t *testing.T, address string, config jetstream.StreamConfig, options ...nats.Option) func(context.Context) ([]publishertest.Received, error) {
+	t.Helper()
+	conn, err := nats.Connect(address, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.CreateStream(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
+		defer cancel()
+		_ = js.DeleteStream(ctx, config.Name)
+	})
+	var mu sync.Mutex
+	var next uint64 = 1
+	var received []publishertest.Received
+	return func(ctx context.Context) ([]publishertest.Received, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		info, err := s.Info(ctx)
+		if err != nil {
+			return received, nil // not there at the moment
+		}
+		for ; next <= info.State.LastSeq; next++ {
+			m, err := s.GetMsg(ctx, next)
+			if err != nil {
+				return received, nil
+			}
+			id := m.Header.Get("event_id") + m.Header.Get("ce-id")
+			received = append(received, publishertest.Received{EventID: uuid.MustParse(id), CampaignID: m.Header.Get("campaign_id") + m.Header.Get("ce-subject"), Body: m.Data})
+		}
+		return received, nil
+	}
+}
+
+// unique answers a name that no other test uses, on a server that others may use as well.
+func unique() string { return "tidemark-test-" + strings.ReplaceAll(uuid.NewString(), "-", "") }

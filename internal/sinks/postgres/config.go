@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Config configures a [Sink].
+type Config struct {
+	Name        string // default "postgres"
+	URL         string // required, postgres://user:password@host:5432/database
+	Table       string // default "published_events"; "schema.table" where it is not in the search path
+	NoCreate    bool   // the table is not created if it is missing
+	Connections int    // open at once, at most; default 4, up to 100
+	Encoder     publisher.Encoder
+}
+
+const (
+	defaultTable       = "published_events"
+	defaultConnections = 4
+	maxConnections     = 100
+	maxName            = 63 // bytes that Postgres keeps of a name
+)
+
+// fill fills in what is left open, and checks the rest.
+func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
+	if cfg.Name == "" {
+		cfg.Name = "postgres"
+	}
+	if cfg.Table == "" {
+		cfg.Table = defaultTable
+	}
+	if cfg.Connections == 0 {
+		cfg.Connections = defaultConnections
+	}
+	errs := []error{cfg.Encoder.Check()}
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	name := pgx.Identifier(strings.Split(cfg.Table, "."))
+	for _, part := range name {
+		if part == "" || len(part) > maxName || len(name) > 2 || strings.Contains(part, "\x00") {
+			wrong("table is %q: write table or schema.table, each of 1 to %d bytes", cfg.Table, maxName)
+			break
+		}
+	}
+	if cfg.Connections < 1 || cfg.Connections > maxConnections {
+		wrong("connections is %d: it must be from 1 to %d", cfg.Connections, maxConnections)
+	}
+	if cfg.URL == "" {
+		wrong("url is missing: write postgres://user:password@host:5432/database")
+	} else if pool, err = pgxpool.ParseConfig(cfg.URL); err != nil { // its errors hide the password
+		wrong("url: %w: write postgres://user:password@host:5432/database", err)
+	} else {
+		pool.MaxConns, pool.MinConns, pool.MinIdleConns = int32(cfg.Connections), 0, 0
+		if pool.ConnConfig.RuntimeParams["application_name"] == "" {
+			pool.ConnConfig.RuntimeParams["application_name"] = "tidemark " + cfg.Name
+		}
+	}
+	return pool, name.Sanitize(), errors.Join(errs...)
+}

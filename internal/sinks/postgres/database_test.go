@@ -1,0 +1,68 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/proxy"
+	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
+)
+
+// database is an empty database, behind a proxy that can be taken away.
+type database struct {
+	t     *testing.T
+	pool  *pgxpool.Pool // past the proxy
+	proxy *proxy.Proxy
+	url   string // through the proxy
+}
+
+func newDatabase(t *testing.T) *database {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), pgtest.Empty(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	p, address := proxy.ForPostgres(t, pool)
+	return &database{t: t, pool: pool, proxy: p, url: address}
+}
+
+func (d *database) start() {
+	d.t.Helper()
+	d.proxy.Open(d.t)
+}
+
+func (d *database) stop() (start func()) {
+	d.proxy.Stop()
+	return d.start
+}
+
+// stall lets nothing that the server says come through.
+func (d *database) stall() (resume func()) {
+	d.t.Helper()
+	d.proxy.Toxic(d.t, "timeout", "downstream", map[string]int{"timeout": 0})
+	return func() { d.proxy.Heal(d.t) }
+}
+
+func (d *database) exec(sql string) {
+	d.t.Helper()
+	if _, err := d.pool.Exec(d.t.Context(), sql); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// read answers what the table holds, in the order of arrival.
+func (d *database) read(ctx context.Context, table string) (received []publishertest.Received, err error) {
+	rows, err := d.pool.Query(ctx, "SELECT event_id, campaign_id, body::text FROM "+table+" ORDER BY arrival")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r publishertest.Received, err error) {
+		err = row.Scan(&r.EventID, &r.CampaignID, &r.Body)
+		return r, err
+	})
+}

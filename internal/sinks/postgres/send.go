@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// send inserts the events, and creates the table first if it is missing. Another sink may create it at the same moment, and only the insert tells whether it is there then.
+func (s *Sink) send(ctx context.Context, events []publisher.Event) error {
+	args := s.columns(events)
+	_, err := s.pool.Exec(ctx, s.insert, args...)
+	if !is(err, undefinedTable) || s.cfg.NoCreate {
+		return err
+	}
+	if _, err := s.pool.Exec(ctx, s.create); err != nil && !is(err, uniqueViolation, duplicateTable, duplicateObject) {
+		return err
+	}
+	_, err = s.pool.Exec(ctx, s.insert, args...)
+	return err
+}
+
+// columns answers the events as the insert's parameters.
+func (s *Sink) columns(events []publisher.Event) []any {
+	n := len(events)
+	ids, topics, types, campaigns := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)
+	seqs, positions, created := make([]int64, n), make([]int64, n), make([]time.Time, n)
+	attributes, bodies := make([]string, n), make([]string, n)
+	var attrs []publisher.Attribute
+	var text []byte
+	for i := range events {
+		e := &events[i]
+		ids[i], topics[i], types[i], campaigns[i] = e.ID, e.Topic, e.Type, e.CampaignID
+		seqs[i], positions[i], created[i] = e.Seq, e.Position, e.RecordedAt
+		attrs = s.cfg.Encoder.AppendAttributes(attrs[:0], e)
+		text = appendObject(text[:0], attrs)
+		attributes[i] = string(text)
+		text = s.cfg.Encoder.AppendBody(text[:0], e)
+		bodies[i] = string(text)
+	}
+	return []any{ids, topics, types, campaigns, seqs, positions, created, attributes, bodies}
+}
+
+// appendObject appends the attributes as a JSON object.
+func appendObject(b []byte, attrs []publisher.Attribute) []byte {
+	b = append(b, '{')
+	for i, a := range attrs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = publisher.AppendJSONString(b, a.Name)
+		b = append(b, ':')
+		b = publisher.AppendJSONString(b, a.Value)
+	}
+	return append(b, '}')
+}

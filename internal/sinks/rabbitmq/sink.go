@@ -1,0 +1,78 @@
+package rabbitmq
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Sink publishes events to an exchange.
+type Sink struct {
+	cfg        Config
+	connecting chan struct{} // who has put something into it may use link
+	link       *link
+	background sync.WaitGroup
+
+	mu     sync.RWMutex // read-locked by calls, so that Close waits for them
+	closed bool
+}
+
+// New checks the configuration. It connects to nothing.
+func New(cfg Config) (*Sink, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	return &Sink{cfg: cfg, connecting: make(chan struct{}, 1)}, nil
+}
+
+// Name is the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Publish publishes the events and waits until the broker has confirmed them.
+func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return publisher.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.publish(ctx, events)
+}
+
+// Healthy tells whether the broker takes events: it is there, has the exchange, and does not block the connection.
+func (s *Sink) Healthy(ctx context.Context) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return publisher.ErrClosed
+	}
+	c, err := s.session(ctx, true)
+	if err != nil {
+		return err
+	}
+	s.giveBack(c)
+	return nil
+}
+
+// closeTimeout is how long the broker may take to say goodbye.
+const closeTimeout = 2 * time.Second
+
+// Close waits for what is being published, and closes the connection.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.link != nil {
+		_ = s.link.CloseDeadline(time.Now().Add(closeTimeout)) // all is confirmed: what a goodbye comes to does not matter
+		_ = s.link.raw.Close()
+	}
+	s.background.Wait()
+	return nil
+}

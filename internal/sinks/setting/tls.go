@@ -1,0 +1,47 @@
+package setting
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// TLS says how a connection is secured.
+type TLS struct {
+	On         bool   // use TLS, also where nothing else here says so
+	CA         string // PEM file of the authorities to trust; default those of the system
+	Cert, Key  string // PEM files of the client's certificate and its key; both or neither
+	ServerName string // which the broker's certificate must name; default the host
+}
+
+// Config reads the files. It answers nil where nothing asks for TLS.
+func (s TLS) Config() (*tls.Config, error) {
+	if s == (TLS{}) {
+		return nil, nil
+	}
+	if (s.Cert == "") != (s.Key == "") {
+		return nil, fmt.Errorf("cert is %q and key %q: a client's certificate needs both files", s.Cert, s.Key)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.ServerName}
+	var errs []error
+	if s.CA != "" {
+		pem, err := os.ReadFile(s.CA)
+		config.RootCAs = x509.NewCertPool()
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("ca: %w: name a PEM file that this process may read", err))
+		case !config.RootCAs.AppendCertsFromPEM(pem):
+			errs = append(errs, fmt.Errorf("ca is %q, which holds no certificate: name a PEM file of the authorities to trust", s.CA))
+		}
+	}
+	if s.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cert is %q and key %q: %w: name PEM files of a certificate and of its key", s.Cert, s.Key, err))
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, errors.Join(errs...)
+}

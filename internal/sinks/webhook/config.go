@@ -1,0 +1,135 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/webhook"
+)
+
+// Config configures a [Sink].
+type Config struct {
+	Name          string            // default "webhook"
+	URL           string            // required: http or https. Name and password in it become an Authorization header
+	Secrets       []webhook.Secret  // each signs; required unless Unsigned
+	Unsigned      bool              // send without a signature
+	Headers       map[string]string // sent with each request
+	Concurrency   int               // requests at once; default 8
+	Timeout       time.Duration     // of a request as a whole; default 15 s
+	DialTimeout   time.Duration     // of a connection, and then of its TLS handshake; default 5 s each
+	HeaderTimeout time.Duration     // from the request's end to the answer's headers; default 10 s
+	RetryAfterMax time.Duration     // bounds what Retry-After may ask for; default 5 minutes
+	AllowNetworks []netip.Prefix    // that may be dialled although they are not public
+	Proxy         string            // a proxy's URL, or "environment" for what HTTPS_PROXY and the like say; default none. Its address is checked as others are
+	Encoder       publisher.Encoder
+}
+
+const (
+	defaultConcurrency   = 8
+	defaultTimeout       = 15 * time.Second
+	defaultDialTimeout   = 5 * time.Second
+	defaultHeaderTimeout = 10 * time.Second
+	defaultRetryAfterMax = 5 * time.Minute
+
+	proxyFromEnvironment = "environment"
+)
+
+// withDefaults fills in what is zero.
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "webhook"
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = defaultConcurrency
+	}
+	for value, fallback := range map[*time.Duration]time.Duration{
+		&c.Timeout: defaultTimeout, &c.DialTimeout: defaultDialTimeout, &c.HeaderTimeout: defaultHeaderTimeout, &c.RetryAfterMax: defaultRetryAfterMax,
+	} {
+		if *value == 0 {
+			*value = fallback
+		}
+	}
+	return c
+}
+
+// check answers the URL, and the proxy's if there is one, or all mistakes.
+func (c Config) check() (to, proxy *url.URL, err error) {
+	errs := []error{c.Encoder.Check()}
+	to, err = endpoint("url", c.URL)
+	errs = append(errs, err)
+	if to != nil && c.Proxy == "" {
+		if addr, err := netip.ParseAddr(to.Hostname()); err == nil { // one that is resolved is checked when it is dialled
+			errs = append(errs, guard{c.AllowNetworks}.check(addr))
+		}
+	}
+	if c.Proxy != "" && c.Proxy != proxyFromEnvironment {
+		proxy, err = endpoint("proxy", c.Proxy)
+		errs = append(errs, err)
+	}
+	switch {
+	case c.Unsigned && len(c.Secrets) > 0:
+		errs = append(errs, errors.New("unsigned is set, and there are secrets: leave out one of both"))
+	case !c.Unsigned && len(c.Secrets) == 0:
+		errs = append(errs, errors.New("there are no secrets to sign with: give secrets: [whsec_…], made e.g. with: echo whsec_$(openssl rand -base64 32); or say unsigned: true"))
+	}
+	for i, s := range c.Secrets {
+		if s.IsZero() {
+			errs = append(errs, fmt.Errorf("secret %d is empty", i+1))
+		}
+	}
+	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
+		errs = append(errs, fmt.Errorf("concurrency is %d, it must be 1 to %d", c.Concurrency, maxConcurrency))
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"timeout", c.Timeout}, {"dial_timeout", c.DialTimeout}, {"header_timeout", c.HeaderTimeout}, {"retry_after_max", c.RetryAfterMax}} {
+		if d.value < time.Millisecond {
+			errs = append(errs, fmt.Errorf("%s is %s, it must be at least 1ms", d.name, d.value))
+		}
+	}
+	for name, value := range c.Headers {
+		if why := unfit(name, value); why != "" {
+			errs = append(errs, fmt.Errorf("header %q %s", name, why))
+		}
+	}
+	return to, proxy, errors.Join(errs...)
+}
+
+const maxConcurrency = 1000
+
+// endpoint reads a URL. Its errors do not repeat it: it may hold a password or a token.
+func endpoint(what, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return nil, fmt.Errorf("%s is missing: give one such as https://example.com/events", what)
+	case err != nil:
+		return nil, fmt.Errorf("%s is no URL: give one such as https://example.com/events", what)
+	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
+		return nil, fmt.Errorf("%s begins with %q: give one such as https://example.com/events", what, u.Scheme+"://"+u.Host)
+	}
+	return u, nil
+}
+
+// unfit says why a header cannot be set, or nothing.
+func unfit(name, value string) string {
+	switch strings.ToLower(name) {
+	case webhook.HeaderID, webhook.HeaderTimestamp, webhook.HeaderSignature, "content-type", "content-length", "transfer-encoding", "connection", "host", "expect", "upgrade", "trailer", "te":
+		return "is the sink's own: leave it out"
+	}
+	token := func(r rune) bool { return r > '~' || r <= ' ' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }
+	if name == "" || strings.ContainsFunc(name, token) || http.CanonicalHeaderKey(name) == "" {
+		return "has a name that no header can have"
+	}
+	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		return "has a value with control characters"
+	}
+	return ""
+}

@@ -1,0 +1,110 @@
+package webhook
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Sink posts events to a URL.
+type Sink struct {
+	cfg       Config
+	to        *url.URL
+	transport *http.Transport
+	slots     chan struct{} // one for each request under way
+
+	mu     sync.Mutex
+	closed bool
+	active sync.WaitGroup // calls of Publish
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+const (
+	headerBytes = 64 << 10 // of an answer's headers
+	answerBytes = 64 << 10 // of an answer's body, which are read so that the connection can be used again
+	answerTime  = time.Second
+	idleTime    = time.Minute
+)
+
+// New checks the configuration. It does not connect.
+func New(cfg Config) (*Sink, error) {
+	cfg = cfg.withDefaults()
+	to, proxy, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: cfg.DialTimeout, KeepAlive: 30 * time.Second, Control: guard{cfg.AllowNetworks}.control}
+	transport := &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    cfg.DialTimeout,
+		ResponseHeaderTimeout:  cfg.HeaderTimeout,
+		MaxResponseHeaderBytes: headerBytes,
+		MaxConnsPerHost:        cfg.Concurrency,
+		MaxIdleConnsPerHost:    cfg.Concurrency,
+		IdleConnTimeout:        idleTime,
+		DisableCompression:     true, // nothing is to be gained from answers, and a small one cannot become a big one
+		Protocols:              new(http.Protocols),
+	}
+	transport.Protocols.SetHTTP1(true) // one request a connection at a time: an endpoint that stalls one stalls no other
+	switch {
+	case proxy != nil:
+		transport.Proxy = http.ProxyURL(proxy)
+	case cfg.Proxy == proxyFromEnvironment:
+		transport.Proxy = http.ProxyFromEnvironment
+	}
+	s := &Sink{cfg: cfg, to: to, transport: transport, slots: make(chan struct{}, cfg.Concurrency)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Name is the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Publish posts the events.
+func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+	if !s.enter() {
+		return publisher.ErrClosed
+	}
+	defer s.active.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(s.ctx, func() { cancel(publisher.ErrClosed) })
+	defer stop()
+	return newBatch(s, events).send(ctx)
+}
+
+// Close ends the requests under way and waits for them.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.active.Wait()
+	s.transport.CloseIdleConnections()
+	return nil
+}
+
+func (s *Sink) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.active.Add(1)
+	}
+	return !s.closed
+}
+
+// slot waits for one of the requests that may be under way at once.
+func (s *Sink) slot(ctx context.Context) (release func(), err error) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

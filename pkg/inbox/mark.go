@@ -1,0 +1,91 @@
+package inbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// DefaultTTL is how long a mark lasts: 720 hours.
+const DefaultTTL = 720 * time.Hour
+
+const (
+	consumerMost = 200 // bytes of a consumer's name
+	ttlLeast     = time.Second
+	ttlMost      = 100 * 365 * 24 * time.Hour
+)
+
+// Option changes how an event is marked.
+type Option func(*options)
+
+type options struct{ ttl time.Duration }
+
+// TTL lets the mark last so long, from one second on, instead of [DefaultTTL].
+func TTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
+
+// CheckAndMark tells whether the event comes to the consumer for the first time, and marks it in tx: the mark counts once tx is committed, and never was if it is rolled back. Have
+// the effects in the same transaction, and none if first is false. It waits for another transaction that is marking the same event. In a transaction that is repeatable read or
+// serializable it may fail with SQLSTATE 40001, as any write there: begin again.
+//
+// consumer is a name of up to 200 bytes; each consumer has its own marks.
+func CheckAndMark(ctx context.Context, tx pgx.Tx, consumer string, eventID uuid.UUID, opts ...Option) (first bool, err error) {
+	ttl, err := check(consumer, eventID, opts)
+	if err != nil {
+		return false, err
+	}
+	tag, err := tx.Exec(ctx, queryMark, consumer, eventID, ttl.Microseconds())
+	if err != nil {
+		return false, fmt.Errorf("mark event %s for consumer %q: %w", eventID, consumer, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// CheckAndMarkSQL is [CheckAndMark] for applications on database/sql.
+func CheckAndMarkSQL(ctx context.Context, tx *sql.Tx, consumer string, eventID uuid.UUID, opts ...Option) (first bool, err error) {
+	ttl, err := check(consumer, eventID, opts)
+	if err != nil {
+		return false, err
+	}
+	result, err := tx.ExecContext(ctx, queryMark, consumer, eventID, ttl.Microseconds())
+	if err != nil {
+		return false, fmt.Errorf("mark event %s for consumer %q: %w", eventID, consumer, err)
+	}
+	n, err := result.RowsAffected()
+	return n == 1, err
+}
+
+// CheckConsumer reports a name that no consumer can have: empty, longer than 200 bytes, not UTF-8, or with a zero byte.
+func CheckConsumer(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the consumer has no name: give one that stays the same, e.g. invoices")
+	case len(name) > consumerMost:
+		return fmt.Errorf("the consumer's name has %d bytes, it may have %d", len(name), consumerMost)
+	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+		return fmt.Errorf("the consumer's name %q is not UTF-8, or has a zero byte", name)
+	}
+	return nil
+}
+
+func check(consumer string, eventID uuid.UUID, opts []Option) (time.Duration, error) {
+	o := options{ttl: DefaultTTL}
+	for _, option := range opts {
+		option(&o)
+	}
+	if err := CheckConsumer(consumer); err != nil {
+		return 0, err
+	}
+	if eventID == uuid.Nil {
+		return 0, fmt.Errorf("the event for consumer %q has no id: marks are kept by it", consumer)
+	}
+	if o.ttl < ttlLeast || o.ttl > ttlMost {
+		return 0, fmt.Errorf("the TTL of marks is %s, it must be %s to %s", o.ttl, ttlLeast, ttlMost)
+	}
+	return o.ttl, nil
+}

@@ -1,0 +1,66 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Execer runs a statement: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Prune deletes up to limit marks that have expired, the oldest first, in one statement. It answers how many: fewer than limit once there are no more. Several may prune at once.
+func Prune(ctx context.Context, db Execer, limit int) (int64, error) {
+	if limit < 1 {
+		return 0, fmt.Errorf("prune the inbox: the limit is %d, it must be at least 1", limit)
+	}
+	tag, err := db.Exec(ctx, queryPrune, limit)
+	if err != nil {
+		return 0, fmt.Errorf("prune the inbox: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// Pruner prunes again and again. Any number of processes may run one.
+type Pruner struct {
+	DB       Execer        // required
+	Interval time.Duration // between looks; default a minute
+	Batch    int           // marks deleted by one statement; default 1000
+	Logger   *slog.Logger  // told of failures; default none
+}
+
+// Run prunes until ctx ends, and returns nil then. A statement that fails is logged and tried again at the next look. It returns an error only for settings that cannot work.
+func (p Pruner) Run(ctx context.Context) error {
+	if p.Interval == 0 {
+		p.Interval = time.Minute
+	}
+	if p.Batch == 0 {
+		p.Batch = 1000
+	}
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	if p.DB == nil || p.Interval < 0 || p.Batch < 0 {
+		return fmt.Errorf("prune the inbox: DB is required, Interval is %s and Batch %d, neither may be negative", p.Interval, p.Batch)
+	}
+	tick := time.NewTicker(p.Interval)
+	defer tick.Stop()
+	for {
+		for n := int64(p.Batch); n == int64(p.Batch) && ctx.Err() == nil; {
+			var err error
+			if n, err = Prune(ctx, p.DB, p.Batch); err != nil && ctx.Err() == nil {
+				p.Logger.WarnContext(ctx, "cannot prune the inbox", "error", err)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

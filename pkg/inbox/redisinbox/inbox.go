@@ -1,0 +1,154 @@
+package redisinbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidemark-go/tidemark/pkg/inbox"
+)
+
+// ErrInProgress is returned by [Inbox.Do] while another delivery of the event is being handled: do not acknowledge it, and let it come again.
+var ErrInProgress = errors.New("another delivery of the event is being handled")
+
+// Config configures an [Inbox].
+type Config struct {
+	Client redis.UniversalClient // required; who makes it closes it
+	TTL    time.Duration         // how long a mark lasts; default inbox.DefaultTTL
+	Turn   time.Duration         // how long a handler may take in Do before another delivery is handled beside it; default 5 minutes
+}
+
+// Inbox marks events. It is safe for concurrent use.
+type Inbox struct{ cfg Config }
+
+const (
+	defaultTurn = 5 * time.Minute
+	done        = "done" // the value of a mark that lasts; while a handler works it is a random one
+
+	// scriptFinish and scriptRelease touch a mark only while it is the caller's own.
+	scriptFinish  = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1 end return 0`
+	scriptRelease = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+)
+
+// New checks the configuration. It does not connect.
+func New(cfg Config) (*Inbox, error) {
+	if cfg.TTL == 0 {
+		cfg.TTL = inbox.DefaultTTL
+	}
+	if cfg.Turn == 0 {
+		cfg.Turn = defaultTurn
+	}
+	if cfg.Client == nil {
+		return nil, errors.New("the inbox needs a Client of Redis")
+	}
+	if cfg.TTL < time.Second || cfg.Turn < time.Millisecond || cfg.Turn > cfg.TTL {
+		return nil, fmt.Errorf("TTL is %s and Turn %s: a mark must last at least 1s, and a turn 1ms to the TTL", cfg.TTL, cfg.Turn)
+	}
+	return &Inbox{cfg}, nil
+}
+
+// CheckAndMark tells whether the event comes to the consumer for the first time, and marks it at once. Call [Inbox.Unmark] if it cannot be handled.
+func (i *Inbox) CheckAndMark(ctx context.Context, consumer string, eventID uuid.UUID) (first bool, err error) {
+	key, err := keyOf(consumer, eventID)
+	if err != nil {
+		return false, err
+	}
+	return i.mark(ctx, key, done, i.cfg.TTL)
+}
+
+// Unmark takes a mark away, so that the event counts as new.
+func (i *Inbox) Unmark(ctx context.Context, consumer string, eventID uuid.UUID) error {
+	key, err := keyOf(consumer, eventID)
+	if err != nil {
+		return err
+	}
+	if err := i.cfg.Client.Del(ctx, key).Err(); err != nil {
+		return fmt.Errorf("unmark %s: %w", key, err)
+	}
+	return nil
+}
+
+// Do calls handle if the event has not come to the consumer before, and marks it once that has succeeded. If handle fails or panics, the mark is taken away. It answers
+// whether handle was called, handle's error, or [ErrInProgress]. An error after handle was called means that the event will be handled again.
+func (i *Inbox) Do(ctx context.Context, consumer string, eventID uuid.UUID, handle func(context.Context) error) (handled bool, err error) {
+	key, err := keyOf(consumer, eventID)
+	if err != nil {
+		return false, err
+	}
+	turn := rand.Text()
+	first, err := i.mark(ctx, key, turn, i.cfg.Turn)
+	if err != nil {
+		return false, err
+	}
+	if !first {
+		return false, i.standing(ctx, key)
+	}
+	succeeded := false
+	defer func() {
+		if !succeeded {
+			err = errors.Join(err, i.release(ctx, key, turn))
+		}
+	}()
+	if err := handle(ctx); err != nil {
+		return true, err
+	}
+	succeeded = true
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	if err := i.cfg.Client.Eval(ctx, scriptFinish, []string{key}, turn, done, i.cfg.TTL.Milliseconds()).Err(); err != nil {
+		return true, fmt.Errorf("mark %s: %w", key, err)
+	}
+	return true, nil
+}
+
+func (i *Inbox) mark(ctx context.Context, key, value string, ttl time.Duration) (first bool, err error) {
+	err = i.cfg.Client.SetArgs(ctx, key, value, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("mark %s: %w", key, err)
+	}
+	return true, nil
+}
+
+// standing answers nil for an event that is done, else ErrInProgress: also if its mark has just gone.
+func (i *Inbox) standing(ctx context.Context, key string) error {
+	value, err := i.cfg.Client.Get(ctx, key).Result()
+	switch {
+	case err != nil && !errors.Is(err, redis.Nil):
+		return fmt.Errorf("look at %s: %w", key, err)
+	case value == done:
+		return nil
+	}
+	return ErrInProgress
+}
+
+func (i *Inbox) release(ctx context.Context, key, turn string) error {
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	if err := i.cfg.Client.Eval(ctx, scriptRelease, []string{key}, turn).Err(); err != nil {
+		return fmt.Errorf("unmark %s: %w", key, err)
+	}
+	return nil
+}
+
+// afterwards is a context for what has to be written although the caller's may have ended.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+}
+
+func keyOf(consumer string, eventID uuid.UUID) (string, error) {
+	if err := inbox.CheckConsumer(consumer); err != nil {
+		return "", err
+	}
+	if eventID == uuid.Nil {
+		return "", fmt.Errorf("the event for consumer %q has no id: marks are kept by it", consumer)
+	}
+	return "evt:processed:" + consumer + ":" + eventID.String(), nil
+}

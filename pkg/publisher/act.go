@@ -1,0 +1,176 @@
+package publisher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Act is who does something, and why. It is written to tidemark.operator_log in the transaction that does it.
+type Act struct {
+	By     string // required
+	Reason string
+}
+
+// Errors of acts.
+var (
+	// ErrNotFound: there is no such pair, or nothing parked that the filter names.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict: the pair is not in a state in which the act makes sense.
+	ErrConflict = errors.New("conflict")
+
+	errNobody = errors.New("who does it is missing: it is written to the log")
+)
+
+// DB begins transactions: a *pgxpool.Pool, a *pgx.Conn, or a pgx.Tx whose own part the act is to be.
+type DB interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+	journal.Querier
+}
+
+// Suspend pauses a pair for a time, or until it is resumed if d is 0. A batch under way is finished. It may be paused already: the new pause takes its place.
+// Errors: [ErrNotFound]; [ErrConflict] for a pair that has failed.
+func Suspend(ctx context.Context, db DB, key Key, d time.Duration, act Act) error {
+	return change(ctx, db, key, act, ActPaused, map[string]any{"for": d.String()}, func(ctx context.Context, tx pgx.Tx, status string) error {
+		if status == "FAILED" {
+			return fmt.Errorf("pause %s: it has failed: reset it first: %w", key, ErrConflict)
+		}
+		_, err := tx.Exec(ctx, queryPause, key.Topic, key.Publisher, act.By, act.Reason, d.Microseconds())
+		return err
+	})
+}
+
+// Resume ends a pause. Errors: [ErrNotFound]; [ErrConflict] for a pair that is not paused.
+func Resume(ctx context.Context, db DB, key Key, act Act) error {
+	return change(ctx, db, key, act, ActResumed, nil, func(ctx context.Context, tx pgx.Tx, status string) error {
+		if status != "PAUSED" {
+			return fmt.Errorf("resume %s: it is %s, not paused: %w", key, status, ErrConflict)
+		}
+		_, err := tx.Exec(ctx, queryResume, key.Topic, key.Publisher)
+		return err
+	})
+}
+
+// ResetTo says where a pair is to stand after a [Reset]. Its zero value is where it stands.
+type ResetTo struct {
+	Position *int64    // after this position
+	Time     time.Time // before the first event recorded at this time or later
+	DryRun   bool      // change nothing
+}
+
+// ResetResult is what a [Reset] did, or would do.
+type ResetResult struct {
+	From, To  int64
+	Sent      int64 // events of the journal between the two that are published again, before the topic's filter
+	Skipped   int64 // events of the journal between the two that are never published, before the topic's filter
+	Forgotten int64 // parked events that are met again and are forgotten
+}
+
+// Reset makes a pair active and forgets its errors; it may also take it back, so that events are published again, or ahead, so that events are left out.
+// What is under way is not written down any more, and is published again. Campaigns that are parked at an event up to the new position stay so.
+// Errors: [ErrNotFound]; an error for a position that the journal has not handed out.
+func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResult, error) {
+	var result ResetResult
+	target := to.Position
+	if target == nil && !to.Time.IsZero() {
+		position, err := journal.PositionAt(ctx, db, to.Time)
+		if err != nil {
+			return result, err
+		}
+		target = &position
+	}
+	detail := map[string]any{}
+	undo := errors.New("dry run")
+	err := change(ctx, db, key, act, ActReset, detail, func(ctx context.Context, tx pgx.Tx, _ string) error {
+		var last int64
+		if err := tx.QueryRow(ctx, queryPlace, key.Topic, key.Publisher).Scan(&result.From, &last); err != nil {
+			return err
+		}
+		if result.To = result.From; target != nil {
+			result.To = *target
+		}
+		if result.To < 0 || result.To > last {
+			return fmt.Errorf("reset %s to position %d: the journal has positions from 0 to %d", key, result.To, last)
+		}
+		if err := tx.QueryRow(ctx, queryBetween, min(result.From, result.To), max(result.From, result.To)).Scan(&result.Sent); err != nil {
+			return err
+		}
+		if result.To > result.From {
+			result.Sent, result.Skipped = 0, result.Sent
+		}
+		if result.To < result.From {
+			tag, err := tx.Exec(ctx, queryForgetParked, key.Topic, key.Publisher, result.To)
+			if err != nil {
+				return err
+			}
+			result.Forgotten = tag.RowsAffected()
+		}
+		if _, err := tx.Exec(ctx, queryReset, key.Topic, key.Publisher, result.To); err != nil {
+			return err
+		}
+		detail["from"], detail["to"], detail["forgotten"] = result.From, result.To, result.Forgotten
+		if to.DryRun {
+			return undo
+		}
+		return nil
+	})
+	if errors.Is(err, undo) {
+		err = nil
+	}
+	return result, err
+}
+
+// change does something to a pair's row, which it locks, and writes it to the log.
+func change(ctx context.Context, db DB, key Key, act Act, name string, detail map[string]any, do func(ctx context.Context, tx pgx.Tx, status string) error) error {
+	if act.By == "" {
+		return errNobody
+	}
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		var status string
+		err := tx.QueryRow(ctx, queryLock, key.Topic, key.Publisher).Scan(&status)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("publication %s: %w", key, ErrNotFound)
+		}
+		if err == nil {
+			err = do(ctx, tx, status)
+		}
+		if err == nil {
+			err = record(ctx, tx, act, name, key, "", 0, detail)
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, queryNotify)
+		}
+		return err
+	})
+}
+
+// record writes an act to the log.
+func record(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaign string, seq int64, detail map[string]any) error {
+	if detail == nil {
+		return WriteLog(ctx, tx, act, name, key, campaign, seq, nil)
+	}
+	return WriteLog(ctx, tx, act, name, key, campaign, seq, detail)
+}
+
+// WriteLog writes to tidemark.operator_log, in the transaction in which it happens, that somebody did something that is none of this package's own acts. What it was not about is empty; detail, if there
+// is one, becomes an object.
+func WriteLog(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any) error {
+	if act.By == "" {
+		return errNobody
+	}
+	var doc []byte
+	if detail != nil {
+		var err error
+		if doc, err = json.Marshal(detail); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, queryRecord, act.By, name, act.Reason, key.Topic, key.Publisher, campaignID, seq, doc)
+	return err
+}

@@ -1,0 +1,96 @@
+package publisher
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// settled lets all relays act on what is assigned until nothing changes: pairs move to who they are assigned to.
+func settled(t *rapid.T, relays map[string]map[Key]bool, seats []seat) map[Key]string {
+	assigned := assign(relays, seats)
+	for i := range seats {
+		seats[i].holder = assigned[seats[i].Key]
+	}
+	for key, owner := range assign(relays, seats) {
+		if assigned[key] != owner {
+			t.Fatalf("%s is to move again, from %s to %s", key, assigned[key], owner)
+		}
+	}
+	return assigned
+}
+
+func TestPairsAreSharedOutEvenlyAndStayWhereTheyCan(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 60).Draw(t, "pairs")
+		seats := make([]seat, n)
+		all := map[Key]bool{}
+		for i := range seats {
+			seats[i].Key = Key{fmt.Sprint(i), "p"}
+			all[seats[i].Key] = true
+		}
+		relays := map[string]map[Key]bool{}
+		for i := range rapid.IntRange(1, 6).Draw(t, "relays") {
+			relays[fmt.Sprint("r", i)] = all
+		}
+		before := settled(t, relays, seats)
+		even(t, relays, before, n)
+
+		relays["new"] = all
+		joined := settled(t, relays, seats)
+		even(t, relays, joined, n)
+		for key, owner := range joined {
+			if owner != before[key] && owner != "new" {
+				t.Fatalf("one joins, and %s moves from %s to %s", key, before[key], owner)
+			}
+		}
+		delete(relays, "r0")
+		for i := range seats {
+			if seats[i].holder == "r0" {
+				seats[i].holder = ""
+			}
+		}
+		left := settled(t, relays, seats)
+		even(t, relays, left, n)
+		for key, owner := range left {
+			if owner != joined[key] && joined[key] != "r0" {
+				t.Fatalf("one leaves, and %s moves from %s to %s", key, joined[key], owner)
+			}
+		}
+	})
+}
+
+func even(t *rapid.T, relays map[string]map[Key]bool, assigned map[Key]string, n int) {
+	load := map[string]int{}
+	for _, owner := range assigned {
+		load[owner]++
+	}
+	if len(assigned) != n {
+		t.Fatalf("%d of %d pairs are assigned", len(assigned), n)
+	}
+	for owner := range relays {
+		if load[owner] < n/len(relays) || load[owner] > (n+len(relays)-1)/len(relays) {
+			t.Fatalf("%s has %d of %d pairs: %v", owner, load[owner], n, load)
+		}
+	}
+}
+
+func TestAPairGoesOnlyToARelayThatKnowsIt(t *testing.T) {
+	t.Parallel()
+	a, b := Key{"a", "p"}, Key{"b", "p"}
+	relays := map[string]map[Key]bool{"old": {a: true}, "new": {a: true, b: true}}
+	assigned := assign(relays, []seat{{Key: a}, {Key: b}})
+	if assigned[b] != "new" || assigned[a] != "old" {
+		t.Errorf("got %v", assigned)
+	}
+	if assigned := assign(map[string]map[Key]bool{"old": {a: true}}, []seat{{Key: a}, {Key: b}}); assigned[b] != "" {
+		t.Errorf("got %v", assigned)
+	}
+	// One that died keeps what it has leased until that expires, and gets no more.
+	assigned = assign(map[string]map[Key]bool{"old": {a: true, b: true}}, []seat{{a, "dead"}, {Key: b}})
+	if assigned[a] != "dead" || assigned[b] != "old" {
+		t.Errorf("got %v", assigned)
+	}
+}

@@ -1,0 +1,252 @@
+package publisher
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Config configures a [Relay]. Pool, Topics and Publishers are required.
+type Config struct {
+	Pool       *pgxpool.Pool // at least Connections connections to spare, more are not used; stays open when the relay stops
+	Topics     []Topic
+	Publishers []Publisher
+
+	Catalogue  *journal.Catalogue // aliases and upcasters; default: events as they were appended
+	Logger     *slog.Logger       // default: discard
+	Registerer prometheus.Registerer
+
+	TracerProvider trace.TracerProvider // makes a span of each batch, with links to the traces whose context its events carry; default nil: no spans, at no cost
+
+	LeaseTTL     time.Duration // how long after a process's death its pairs wait; default 30s, at least 1s
+	PollInterval time.Duration // between looks at the journal when there was nothing, and up to half of it more; default 500ms
+	IdleAfter    int           // after so many empty polls the interval doubles; default 3
+	IdleMax      time.Duration // up to this; default 60s
+	NoListen     bool          // rely on polling alone
+
+	LogRetention time.Duration // how long rows of tidemark.operator_log are kept; default a year, at least 1s
+
+	PageEvents int   // events read at once; default 1000
+	CacheBytes int64 // of what was read and some pair may still want, about; default 64 MiB
+
+	ShutdownTimeout time.Duration // how long batches under way may take once Run is cancelled; default 10s
+}
+
+// Publisher is a sink with what is published to it, and how.
+type Publisher struct {
+	Name   string // required; part of the key under which its positions are kept
+	Sink   Sink   // required; the relay does not close it
+	Topics []string
+
+	Start       Start         // of a pair that is new; default StartBeginning
+	BatchSize   int           // events given to the sink at once, at most; default 100
+	Concurrency int           // batches under way at once, of different campaigns; default 4
+	Order       Order         // default OrderCampaign
+	Timeout     time.Duration // of a batch; default 30s
+
+	OnRefusal  Policy        // what becomes of an event that is refused by itself; default ParkCampaign
+	Attempts   int           // until it is given up; default 25
+	RetryBase  time.Duration // wait after an event's first refusal, doubled with each further one; default 500ms
+	RetryMax   time.Duration // longest such wait; default 1m
+	BackoffMax time.Duration // longest wait of a pair whose sink fails as a whole; default 10s
+}
+
+// Order is what a publisher keeps in order.
+type Order string
+
+// The orders.
+const (
+	OrderCampaign Order = "campaign" // each campaign's events; campaigns are sent side by side
+	OrderGlobal   Order = "global"   // all events, by position, one batch after the other
+)
+
+// Policy is what becomes of an event that the sink refuses by itself, while others get through.
+type Policy string
+
+// The policies. Under each, an event is tried again until its attempts are used up; its campaign waits meanwhile.
+const (
+	ParkCampaign Policy = "park_campaign" // its campaign goes on waiting until an operator decides
+	ParkEvent    Policy = "park_event"    // it is left out and its campaign goes on
+	Block        Policy = "block"         // the pair waits with it, and fails in the end
+)
+
+// Start is where a new pair starts. The zero value is the beginning of the journal.
+type Start struct {
+	kind     string
+	position int64
+	at       time.Time
+}
+
+// StartBeginning starts with the first event.
+func StartBeginning() Start { return Start{} }
+
+// StartEnd starts with what is appended from now on.
+func StartEnd() Start { return Start{kind: "end"} }
+
+// StartAfter starts with the first event after a position.
+func StartAfter(position int64) Start { return Start{kind: "position", position: position} }
+
+// StartAt starts with the first event that was recorded at t or later.
+func StartAt(t time.Time) Start { return Start{kind: "time", at: t} }
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	if c.Pool == nil {
+		errs = append(errs, errors.New("Pool is required"))
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	errs = append(errs,
+		positive("LeaseTTL", &c.LeaseTTL, 30*time.Second, time.Second),
+		positive("PollInterval", &c.PollInterval, 500*time.Millisecond, time.Millisecond),
+		positive("IdleAfter", &c.IdleAfter, 3, 1),
+		positive("IdleMax", &c.IdleMax, time.Minute, time.Millisecond),
+		positive("LogRetention", &c.LogRetention, 365*24*time.Hour, time.Second),
+		positive("PageEvents", &c.PageEvents, 1000, 1),
+		positive("CacheBytes", &c.CacheBytes, 64<<20, 1),
+		positive("ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second, time.Millisecond),
+	)
+	return c, errors.Join(errs...)
+}
+
+func (p Publisher) withDefaults() (Publisher, error) {
+	errs := []error{
+		positive("BatchSize", &p.BatchSize, 100, 1),
+		positive("Concurrency", &p.Concurrency, 4, 1),
+		positive("Timeout", &p.Timeout, 30*time.Second, time.Millisecond),
+		positive("Attempts", &p.Attempts, 25, 1),
+		positive("RetryBase", &p.RetryBase, 500*time.Millisecond, time.Millisecond),
+		positive("RetryMax", &p.RetryMax, time.Minute, time.Millisecond),
+		positive("BackoffMax", &p.BackoffMax, 10*time.Second, time.Millisecond),
+		oneOf("Order", &p.Order, OrderCampaign, OrderGlobal),
+		oneOf("OnRefusal", &p.OnRefusal, ParkCampaign, ParkEvent, Block),
+	}
+	if p.Sink == nil {
+		errs = append(errs, errors.New("Sink is required"))
+	}
+	if p.Order == OrderGlobal {
+		p.Concurrency = 1
+	}
+	return p, errors.Join(errs...)
+}
+
+// positive gives *v its default where it is zero, and refuses what is below least.
+func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
+	if *v == 0 {
+		*v = standard
+	}
+	if *v < least {
+		return fmt.Errorf("%s is %v, at least %v is needed", name, *v, least)
+	}
+	return nil
+}
+
+// oneOf gives *v the first of the choices where it is empty, and refuses what is none of them.
+func oneOf[T ~string](name string, v *T, choices ...T) error {
+	if *v == "" {
+		*v = choices[0]
+	}
+	for _, c := range choices {
+		if *v == c {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is %q, it may be one of %v", name, *v, choices)
+}
+
+// New checks the configuration and returns a relay. It does not touch the database or the sinks.
+func New(cfg Config) (*Relay, error) {
+	cfg, err := cfg.withDefaults()
+	routes, routesErr := routesOf(cfg)
+	if err := errors.Join(err, routesErr); err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	metrics, err := newMetrics(cfg.Registerer, slices.Collect(maps.Keys(routes)))
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return newRelay(cfg, routes, metrics, id.String(), host), nil
+}
+
+// Key names a pair.
+type Key struct{ Topic, Publisher string }
+
+func (k Key) String() string { return k.Topic + "/" + k.Publisher }
+
+// route is what the configuration says of a pair.
+type route struct {
+	Key
+	filter *Filter
+	to     Publisher
+	tracer *tracing.Tracer // nil: nobody follows traces
+}
+
+// routesOf answers all pairs, and all that is wrong with them.
+func routesOf(cfg Config) (map[Key]*route, error) {
+	var errs []error
+	topics := map[string]*Topic{}
+	for i := range cfg.Topics {
+		t := &cfg.Topics[i]
+		if t.Name == "" || topics[t.Name] != nil {
+			errs = append(errs, fmt.Errorf("topic %q: a topic needs a name that no other has", t.Name))
+		}
+		topics[t.Name] = t
+	}
+	routes, names := map[Key]*route{}, map[string]bool{}
+	for _, p := range cfg.Publishers {
+		if p.Name == "" || names[p.Name] {
+			errs = append(errs, fmt.Errorf("publisher %q: a publisher needs a name that no other has", p.Name))
+		}
+		names[p.Name] = true
+		p, err := p.withDefaults()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("publisher %q: %w", p.Name, err))
+		}
+		if len(p.Topics) == 0 {
+			errs = append(errs, fmt.Errorf("publisher %q has no topics: name those it publishes", p.Name))
+		}
+		for _, name := range p.Topics {
+			key := Key{name, p.Name}
+			switch {
+			case topics[name] == nil:
+				errs = append(errs, fmt.Errorf("publisher %q: there is no topic %q", p.Name, name))
+			case routes[key] != nil:
+				errs = append(errs, fmt.Errorf("publisher %q names topic %q twice", p.Name, name))
+			default:
+				routes[key] = &route{
+					Key: key, filter: &topics[name].Filter, to: p, tracer: tracing.New(cfg.TracerProvider, "publish "+key.String(), trace.SpanKindProducer,
+						attribute.String("tidemark.topic", key.Topic), attribute.String("tidemark.publisher", key.Publisher)),
+				}
+			}
+		}
+	}
+	if len(routes) == 0 && len(errs) == 0 {
+		errs = append(errs, errors.New("Topics and Publishers are required: there is nothing to publish"))
+	}
+	return routes, errors.Join(errs...)
+}

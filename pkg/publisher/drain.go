@@ -1,0 +1,269 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// parkedRow is a row of parked, as it was last seen. Every write names all of it, so that an operator's act in between wins.
+type parkedRow struct {
+	Key
+	campaign string
+	seq      int64
+	holds    bool
+	position int64
+	status   string
+	attempts int
+}
+
+func (row *parkedRow) where(more ...any) []any {
+	return append([]any{row.Topic, row.Publisher, row.campaign, row.seq, row.holds, row.status, row.attempts}, more...)
+}
+
+// returning is a campaign that is being brought back: published from a seq up to where the pair's rounds have left it out.
+type returning struct {
+	row   parkedRow
+	from  int64 // the next seq
+	last  int64 // position of the event before it
+	until int64
+
+	done      bool  // nothing is left up to until
+	event     Event // that did not get through; its Seq is 0 if the sink is not why it ended
+	err       error
+	refused   bool // the sink has named it
+	permanent bool
+	blamed    bool // it is certainly the event
+	down      bool // the sink says that the other side is not there
+	sent      int
+	ctx       context.Context
+}
+
+// maxDrains is how many campaigns are brought back at once.
+const maxDrains = 8
+
+// bringBack starts to bring a campaign back. seen is when the row was read.
+func (r *Relay) bringBack(row parkedRow, seen time.Time) {
+	p := r.pairs[row.Key]
+	if p == nil || p.leaving || r.drains >= maxDrains || p.draining[row.campaign] || !p.drained[row.campaign].Before(seen) || time.Now().Before(p.notBefore) {
+		return
+	}
+	delete(p.drained, row.campaign)
+	if row.holds {
+		if _, held := p.held[row.campaign]; !held {
+			if slices.ContainsFunc(p.pending, func(e Event) bool { return e.CampaignID == row.campaign }) {
+				return // is being sent: at the next look
+			}
+			p.held[row.campaign] = p.read // an operator has put it there
+		}
+	}
+	p.draining[row.campaign] = true
+	r.drains++
+	r.drain(p, &returning{row: row, from: row.seq, last: row.position})
+}
+
+// drain publishes what is left of the campaign as of now.
+func (r *Relay) drain(p *pair, c *returning) {
+	c.until, c.ctx = p.read, p.drains
+	ctx, trusted := p.drains, p.trusted
+	s := &sender{to: &p.to, trusted: func() bool { return time.Now().Before(trusted) }, tracer: p.tracer}
+	r.job(func() func() {
+		r.publishRest(ctx, p, s, c)
+		return func() { r.returned(p, c) }
+	})
+}
+
+// publishRest reads, sends and writes down batch after batch, until nothing is left, or something is in the way.
+func (r *Relay) publishRest(ctx context.Context, p *pair, s *sender, c *returning) {
+	for {
+		limit := p.to.BatchSize
+		if !c.row.holds {
+			limit = 1
+		}
+		var events []journal.Event
+		err := r.db.use(ctx, func(conn *pgxpool.Conn) (err error) {
+			events, err = journal.ReadRange(ctx, conn, c.row.campaign, c.from, c.until, limit)
+			return err
+		})
+		if err != nil {
+			c.err = err
+			return
+		}
+		faults := upcast(r.cfg.Catalogue, events)
+		var batch []Event
+		for i := range events {
+			if p.filter.Match(&events[i]) && (c.row.holds || events[i].Seq == c.row.seq) {
+				batch = append(batch, Event{Event: events[i], Topic: p.Topic, fault: faults[events[i].Position]})
+			}
+		}
+		if len(batch) > 0 && !r.sendRest(ctx, s, c, batch) {
+			return
+		}
+		if len(events) < limit || !c.row.holds {
+			c.done = true
+			return
+		}
+		c.from, c.last = events[len(events)-1].Seq+1, events[len(events)-1].Position
+		if err := r.fenced(ctx, p, func(tx pgx.Tx) error { return c.advance(ctx, tx) }); err != nil {
+			c.err = err
+			return
+		}
+	}
+}
+
+// sendRest sends a batch of the campaign; it answers whether all of it got through.
+func (r *Relay) sendRest(ctx context.Context, s *sender, c *returning, batch []Event) bool {
+	sent := make([]bool, len(batch))
+	refused, broken := s.batch(ctx, batch, sent)
+	for i := range batch {
+		if !sent[i] {
+			break
+		}
+		c.from, c.last = batch[i].Seq+1, batch[i].Position
+		c.sent++
+	}
+	if broken == nil && len(refused) == 0 && !sent[len(sent)-1] {
+		broken = errors.New("the sink has published nothing and named no event at fault")
+	}
+	next := slices.Index(sent, false)
+	if next < 0 {
+		return true
+	}
+	c.event, c.err = batch[next], broken
+	if len(refused) > 0 && refused[0].index == next {
+		c.err, c.refused, c.permanent = refused[0].err, true, refused[0].permanent
+	}
+	switch {
+	case c.ctx.Err() != nil || errors.Is(c.err, errUntrusted):
+		c.event = Event{}
+	case isPause(c.err):
+	case !c.refused && blamesNobody(c.err):
+		c.down = true
+	case c.permanent || c.refused && c.sent > 0:
+		c.blamed = true
+	default:
+		h := s.healthy(ctx)
+		c.blamed, c.down = h == healthy, h == unhealthy
+	}
+	return false
+}
+
+// advance writes the campaign's place.
+func (c *returning) advance(ctx context.Context, tx pgx.Tx) error {
+	tag, err := tx.Exec(ctx, queryDrained, c.row.where(c.from, c.last)...)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return errActed
+	}
+	c.row.seq, c.row.status, c.row.attempts, c.row.position = c.from, "draining", 0, c.last
+	return nil
+}
+
+// errActed ends the bringing back of a campaign that an operator has dealt with meanwhile.
+var errActed = errors.New("the campaign's place was changed meanwhile")
+
+// returned decides what becomes of the campaign.
+func (r *Relay) returned(p *pair, c *returning) {
+	now := time.Now()
+	if r.pairs[p.Key] != p {
+		r.drains--
+		return
+	}
+	if c.sent > 0 {
+		p.published += int64(c.sent)
+		p.lastSuccess = now
+		r.metrics.published.WithLabelValues(p.Topic, p.Publisher).Add(float64(c.sent))
+	}
+	// The sink is there: something got through, of this or of another campaign, and nothing has failed as a whole since, nor does it say that it is not.
+	alive := !c.down && p.failures == 0 && now.Sub(p.lastSuccess) < aliveFor
+	switch {
+	case c.done && c.row.holds && p.held[c.row.campaign] > c.until:
+		r.drain(p, &returning{row: c.row, from: c.from, last: c.last}) // more was left out meanwhile
+	case c.done:
+		if c.row.holds {
+			delete(p.held, c.row.campaign) // from the next round on
+		}
+		r.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, queryUnpark, c.row.where()...)
+			return err
+		})
+	case c.event.Seq > 0 && (c.blamed || alive && !isPause(c.err)):
+		r.refuseAgain(p, c)
+	case c.event.Seq > 0:
+		r.ended(p, c)
+		r.fail(p, c.err, now)
+	default: // the database, an operator, or the lease: at a later look
+		r.ended(p, c)
+		r.tickAt(now.Add(r.tickEvery))
+	}
+}
+
+// aliveFor is how long a sink counts as being there after something got through.
+const aliveFor = 10 * time.Second
+
+// refuseAgain counts an attempt at the event that the campaign stands before.
+func (r *Relay) refuseAgain(p *pair, c *returning) {
+	r.metrics.refused.WithLabelValues(p.Topic, p.Publisher).Inc()
+	attempts := 1
+	if c.event.Seq == c.row.seq && c.row.status == "retrying" {
+		attempts = c.row.attempts + 1
+	}
+	k := park{event: c.event, attempts: attempts, err: c.err, final: c.permanent || attempts >= p.to.Attempts}
+	delay := p.retryDelay(attempts)
+	r.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
+		if c.from != c.row.seq {
+			if err := c.advance(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if p.leavesOut(k) && c.row.holds {
+			if err := p.write(ctx, tx, k); err != nil {
+				return err
+			}
+			c.from, c.last = c.event.Seq+1, c.event.Position
+			return c.advance(ctx, tx)
+		}
+		status := "retrying"
+		if k.final {
+			status = "parked"
+		}
+		_, err := tx.Exec(ctx, queryPostpone, c.row.where(status, attempts, delay, shortened(k.err), c.event.ID.String(), c.event.Type, c.event.Position)...)
+		return err
+	})
+	r.tickAt(time.Now().Add(delay))
+}
+
+// conclude writes what became of a campaign, and ends its bringing back.
+func (r *Relay) conclude(p *pair, c *returning, write func(ctx context.Context, tx pgx.Tx) error) {
+	ctx := r.ctx
+	r.job(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/2)
+		defer cancel()
+		err := r.fenced(ctx, p, func(tx pgx.Tx) error { return write(ctx, tx) })
+		return func() {
+			if err != nil && !errors.Is(err, errActed) && !errors.Is(err, errLost) {
+				r.unwritten(err, "what became of a parked campaign")
+			}
+			r.ended(p, c)
+			r.look(p)
+		}
+	})
+}
+
+// ended lets the campaign be looked at again by looks that start from now on.
+func (r *Relay) ended(p *pair, c *returning) {
+	r.drains--
+	delete(p.draining, c.row.campaign)
+	p.drained[c.row.campaign] = time.Now()
+	if r.moreDue && r.drains <= maxDrains/2 {
+		r.tickAt(time.Now())
+	}
+}

@@ -1,0 +1,361 @@
+package publisher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/sinks/memory"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// campaigns answers n names.
+func campaigns(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("c%04d", i))
+	}
+	return names
+}
+
+// of answers what has arrived of a campaign, as seqs.
+func of(sink *memory.Sink, campaign string) (seqs []int64) {
+	for _, r := range sink.Received() {
+		if r.CampaignID == campaign {
+			seqs = append(seqs, r.Seq)
+		}
+	}
+	return seqs
+}
+
+// poison refuses one event of campaign c0500 until it is lifted.
+func poison(permanent bool) (sink *memory.Sink, lift func()) {
+	var lifted atomic.Bool
+	return &memory.Sink{Refuse: func(e publisher.Event) (error, bool) {
+		if e.CampaignID == "c0500" && e.Seq == 2 && !lifted.Load() {
+			return errRefused, permanent
+		}
+		return nil, false
+	}}, func() { lifted.Store(true) }
+}
+
+func TestAPoisonEventHoldsBackItsCampaignAlone(t *testing.T) {
+	t.Parallel()
+	for _, permanent := range []bool{true, false} {
+		t.Run(fmt.Sprintf("permanent %t", permanent), func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			sink, lift := poison(permanent)
+			appendTo(t, pool, 3, campaigns(1000)...)
+			start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) { p.Attempts = 3 }))
+			eventually(t, "all others have arrived", func() bool { return len(sink.Received()) == 2998 })
+			eventually(t, "it is parked", func() bool {
+				return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND holds AND campaign_id = 'c0500' AND seq = 2 AND error_message = 'refused'") == 1
+			})
+			want := 3
+			if permanent {
+				want = 1
+			}
+			if n := query[int](t, pool, "SELECT attempt_count FROM tidemark.parked"); n != want {
+				t.Errorf("it had %d attempts, want %d", n, want)
+			}
+			appendTo(t, pool, 2, "c0500", "c0501")
+			eventually(t, "the position is at the end", func() bool { return position(t, pool) == 3004 })
+			if got := fmt.Sprint(of(sink, "c0500")); got != "[1]" {
+				t.Errorf("of its campaign %s has arrived", got)
+			}
+			lift()
+			if _, err := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, publisher.Act{By: "anna"}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "its campaign has arrived", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 2 3 4 5]" })
+			eventually(t, "nothing is parked", func() bool { return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 0 })
+			appendTo(t, pool, 1, "c0500")
+			eventually(t, "the campaign goes on", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 2 3 4 5 6]" })
+		})
+	}
+}
+
+func TestAResolvedEventIsLeftOutAndItsCampaignGoesOn(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	sink, _ := poison(true)
+	appendTo(t, pool, 250, "c0500", "a") // more than a batch is behind it
+	stop := start(t, quick(pool, sink))
+	eventually(t, "it is parked", func() bool {
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 1
+	})
+	eventually(t, "the position is at the end", func() bool { return position(t, pool) == 500 })
+	stop() // it is also known to a relay that starts
+	start(t, quick(pool, sink))
+	appendTo(t, pool, 1, "c0500", "a")
+	eventually(t, "others go on", func() bool { return len(of(sink, "a")) == 251 })
+	if got := of(sink, "c0500"); len(got) != 1 {
+		t.Errorf("of its campaign %d has arrived", got)
+	}
+	if _, err := publisher.Resolve(t.Context(), pool, publisher.ParkedFilter{CampaignID: "c0500"}, publisher.Act{By: "anna", Reason: "not needed"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the rest has arrived", func() bool { return len(of(sink, "c0500")) == 250 })
+	for i, seq := range of(sink, "c0500") {
+		if want := int64(i + 1 + min(i, 1)); seq != want {
+			t.Fatalf("event %d came as number %d", seq, i)
+		}
+	}
+	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.operator_log WHERE act = 'parked_resolved' AND actor = 'anna' AND reason = 'not needed' AND seq = 2"); n != 1 {
+		t.Errorf("the act stands %d times in the log", n)
+	}
+}
+
+func TestParkEventLeavesOutOnlyTheEvent(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, permanent := range []bool{true, false} {
+		mustExec(t, pool, "TRUNCATE tidemark.parked, tidemark.publications")
+		sink, lift := poison(permanent)
+		if permanent {
+			appendTo(t, pool, 3, campaigns(1000)...)
+		}
+		stop := start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) { p.OnRefusal, p.Attempts = publisher.ParkEvent, 2 }))
+		eventually(t, "its campaign went on", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 3]" })
+		eventually(t, "it is parked and holds nobody", func() bool {
+			return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 1 && query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND NOT holds AND seq = 2") == 1
+		})
+		lift()
+		if _, err := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, publisher.Act{By: "anna"}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it has arrived", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 3 2]" })
+		eventually(t, "nothing is parked", func() bool { return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 0 })
+		stop()
+	}
+}
+
+func TestBlockStopsThePair(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	sink, lift := poison(false)
+	appendTo(t, pool, 3, "a", "c0500")
+	start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) {
+		p.OnRefusal, p.Attempts, p.BackoffMax = publisher.Block, 4, 10*time.Millisecond
+	}))
+	eventually(t, "the pair has failed", func() bool {
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE status = 'FAILED'") == 1
+	})
+	if got := position(t, pool); got != 4 {
+		t.Errorf("the position is %d, the event's is 5", got)
+	}
+	if got := query[string](t, pool, "SELECT last_error FROM tidemark.publications"); got == "" {
+		t.Error("nothing says why")
+	}
+	lift()
+	if _, err := publisher.Reset(t.Context(), pool, publisher.Key{Topic: "all", Publisher: "out"}, publisher.ResetTo{}, publisher.Act{By: "anna"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all has arrived", func() bool { return hasAll(sink.Received(), committed(t, pool)) })
+	inOrder(t, sink.Received())
+}
+
+func TestAnOutageParksNothingAndCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	for name, sinkOf := range map[string]func(down *atomic.Bool) publisher.Sink{
+		"a sink that says so": func(down *atomic.Bool) publisher.Sink {
+			return &memory.Sink{Down: func() error {
+				if down.Load() {
+					return memory.ErrDown
+				}
+				return nil
+			}}
+		},
+		"a sink that blames each event": func(down *atomic.Bool) publisher.Sink {
+			return unhealthyless{&memory.Sink{Refuse: func(publisher.Event) (error, bool) {
+				if down.Load() {
+					return memory.ErrDown, false
+				}
+				return nil, false
+			}}}
+		},
+		"a sink that cannot tell": func(down *atomic.Bool) publisher.Sink {
+			return unhealthyless{&memory.Sink{OnPublish: func(context.Context, []publisher.Event) error {
+				if down.Load() {
+					return memory.ErrDown
+				}
+				return nil
+			}}}
+		},
+		"a sink that is there and takes nothing": func(down *atomic.Bool) publisher.Sink {
+			return &memory.Sink{OnPublish: func(context.Context, []publisher.Event) error {
+				if down.Load() {
+					return publisher.Outage(memory.ErrDown)
+				}
+				return nil
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			var down atomic.Bool
+			sink := sinkOf(&down)
+			appendTo(t, pool, 50, "a", "b")
+			start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) {
+				p.Attempts, p.BackoffMax = 2, 5*time.Millisecond
+			}))
+			eventually(t, "it works", func() bool { return len(receivedOf(sink)) == 100 })
+			down.Store(true)
+			appendTo(t, pool, 50, "a", "b")
+			eventually(t, "it has failed often", func() bool { return query[int](t, pool, "SELECT error_count FROM tidemark.publications") > 20 })
+			if got := query[string](t, pool, "SELECT status || ' ' || last_error FROM tidemark.publications"); got != "ACTIVE "+memory.ErrDown.Error() {
+				t.Errorf("the pair is %s", got)
+			}
+			down.Store(false)
+			eventually(t, "all has arrived", func() bool { return hasAll(receivedOf(sink), committed(t, pool)) })
+			inOrder(t, receivedOf(sink))
+			if n := len(receivedOf(sink)); n != 200 {
+				t.Errorf("%d events have arrived, 200 were appended", n)
+			}
+			if n := query[int](t, pool, "SELECT count(*) FROM tidemark.parked"); n != 0 {
+				t.Errorf("%d events are parked", n)
+			}
+			eventually(t, "the pair has no error", func() bool { return query[int](t, pool, "SELECT error_count FROM tidemark.publications") == 0 })
+		})
+	}
+}
+
+// The other side goes down when nothing but the event that is tried again is left to be sent: its attempts are not used up by that.
+func TestAnEventThatIsTriedAgainLosesNoAttemptInAnOutage(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	sink, lift := poison(false)
+	var asked atomic.Int64
+	var down atomic.Bool
+	sink.Down = func() error {
+		if !down.Load() {
+			return nil
+		}
+		asked.Add(1)
+		return memory.ErrDown
+	}
+	appendTo(t, pool, 3, "a", "c0500")
+	start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) { p.Attempts = 10 }))
+	attempts := func() int { return query[int](t, pool, "SELECT coalesce(max(attempt_count), 0) FROM tidemark.parked") }
+	eventually(t, "it is tried again", func() bool { return attempts() > 0 })
+	down.Store(true)
+	before := attempts()
+	eventually(t, "the relay asks the other side", func() bool { return asked.Load() >= 20 || attempts() >= 10 })
+	if now := attempts(); now > before+1 { // one may have been under way
+		t.Errorf("it had %d attempts when the other side went down and %d a while later", before, now)
+	}
+	lift()
+	down.Store(false)
+	eventually(t, "all has arrived", func() bool { return hasAll(sink.Received(), committed(t, pool)) })
+}
+
+// unhealthyless hides that a sink can tell whether it is healthy.
+type unhealthyless struct{ publisher.Sink }
+
+func receivedOf(sink publisher.Sink) []memory.Received {
+	if u, ok := sink.(unhealthyless); ok {
+		sink = u.Sink
+	}
+	return sink.(*memory.Sink).Received()
+}
+
+// A sink that does nothing but return an error leaves it to the relay to find out which event it was.
+func TestTheEventAtFaultIsFoundWithoutTheSinksHelp(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	sink := &memory.Sink{OnPublish: func(_ context.Context, events []publisher.Event) error {
+		for _, e := range events {
+			if e.CampaignID == "c0005" && e.Seq == 2 {
+				return errors.New("something is wrong")
+			}
+		}
+		return nil
+	}}
+	appendTo(t, pool, 3, campaigns(10)...)
+	start(t, quick(pool, unhealthyless{sink}, func(_ *publisher.Config, p *publisher.Publisher) {
+		p.Attempts, p.BackoffMax = 3, 5*time.Millisecond
+	}))
+	eventually(t, "all others have arrived", func() bool { return len(sink.Received()) == 28 })
+	eventually(t, "it is parked", func() bool {
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND campaign_id = 'c0005' AND seq = 2 AND attempt_count = 3") == 1
+	})
+}
+
+func TestASinkThatWantsNoMorePausesThePair(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	sink := &memory.Sink{Down: func() error { return publisher.Pause(errors.New("gone")) }}
+	appendTo(t, pool, 3, "a")
+	start(t, quick(pool, sink))
+	eventually(t, "the pair is paused", func() bool {
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE status = 'PAUSED' AND reason = 'gone' AND expires_at = '-infinity'") == 1
+	})
+}
+
+func TestASinkThatPanicsHasFailed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var calls atomic.Int64
+	sink := &memory.Sink{OnPublish: func(context.Context, []publisher.Event) error {
+		if calls.Add(1) < 3 {
+			panic("no")
+		}
+		return nil
+	}}
+	appendTo(t, pool, 3, "a")
+	start(t, quick(pool, sink))
+	eventually(t, "all has arrived", func() bool { return len(sink.Received()) == 3 })
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// limited takes five events a call, wants to be left alone for a while after that, and counts who comes sooner.
+type limited struct {
+	*memory.Sink
+	tooSoon atomic.Int64
+	until   atomic.Int64
+}
+
+func (s *limited) Publish(ctx context.Context, events []publisher.Event) error {
+	if time.Now().UnixNano() < s.until.Load() {
+		s.tooSoon.Add(1)
+	}
+	taken := min(len(events), 5)
+	if err := s.Sink.Publish(ctx, events[:taken]); err != nil || taken == len(events) {
+		return err
+	}
+	batch := &publisher.BatchError{}
+	for i := taken; i < len(events); i++ {
+		batch.Failures = append(batch.Failures, publisher.Failure{Index: i, Err: fmt.Errorf("enough: %w", publisher.ErrNotTried)})
+	}
+	const rest = 150 * time.Millisecond
+	s.until.Store(time.Now().Add(rest).UnixNano())
+	return publisher.RetryAfter(batch, rest)
+}
+
+func TestASinkThatFailsHalfWayIsLeftAloneAndNothingItTookIsSentAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	sink := &limited{Sink: &memory.Sink{}}
+	appendTo(t, pool, 2, campaigns(12)...)
+	start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) { p.Attempts = 1 }))
+	eventually(t, "all has arrived", func() bool { return position(t, pool) == 24 })
+	seen := map[string]bool{}
+	for _, r := range sink.Received() {
+		if seen[r.ID.String()] {
+			t.Errorf("event %d of %s came twice", r.Seq, r.CampaignID)
+		}
+		seen[r.ID.String()] = true
+	}
+	if len(seen) != 24 || sink.tooSoon.Load() > 0 {
+		t.Errorf("%d of 24 events came, and it was not left alone %d times", len(seen), sink.tooSoon.Load())
+	}
+	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.parked"); n != 0 {
+		t.Errorf("%d events are parked", n)
+	}
+}

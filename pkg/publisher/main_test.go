@@ -1,0 +1,170 @@
+package publisher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/sinks/memory"
+	"github.com/tidemark-go/tidemark/internal/sqltest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("TIDEMARK_TEST_RELAY") != "" {
+		os.Exit(child())
+	}
+	pgtest.Main(m)
+}
+
+func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
+	t.Parallel()
+	sqltest.Prepare(t, pgtest.New(t), "")
+}
+
+// quick is a configuration whose waits suit tests: one topic with everything, one publisher to sink.
+func quick(pool *pgxpool.Pool, sink publisher.Sink, change ...func(*publisher.Config, *publisher.Publisher)) publisher.Config {
+	p := publisher.Publisher{
+		Name: "out", Sink: sink, Topics: []string{"all"}, RetryBase: 20 * time.Millisecond, RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Timeout: 5 * time.Second,
+	}
+	cfg := publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: time.Second, PollInterval: 20 * time.Millisecond, ShutdownTimeout: 5 * time.Second}
+	for _, c := range change {
+		c(&cfg, &p)
+	}
+	if cfg.Publishers == nil {
+		cfg.Publishers = []publisher.Publisher{p}
+	}
+	return cfg
+}
+
+// start runs a relay until the test ends or stop is called.
+func start(t *testing.T, cfg publisher.Config) (stop func()) {
+	t.Helper()
+	if testing.Verbose() && cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	}
+	relay, err := publisher.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- relay.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// appendTo appends n events to each campaign.
+func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		for _, c := range campaigns {
+			events := make([]journal.Event, n)
+			for i := range events {
+				events[i] = journal.Event{Type: "noted", Payload: fmt.Appendf(nil, `{"n": %d}`, i)}
+			}
+			if _, err := journal.Append(t.Context(), tx, c, journal.Any, events...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		if <-tick.C; time.Now().After(deadline) {
+			t.Fatalf("it did not come to be that %s", what)
+		}
+	}
+}
+
+// query answers one value.
+func query[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), sql, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+func mustExec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// committed answers the ids of all events, or those of some types, in order of position.
+func committed(t *testing.T, pool *pgxpool.Pool, types ...string) []uuid.UUID {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), "SELECT event_id FROM tidemark.journal WHERE $1::text[] IS NULL OR event_type = ANY ($1) ORDER BY position", types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// hasAll tells whether all ids have arrived.
+func hasAll(received []memory.Received, ids []uuid.UUID) bool {
+	arrived := map[uuid.UUID]bool{}
+	for _, r := range received {
+		arrived[r.ID] = true
+	}
+	return !slices.ContainsFunc(ids, func(id uuid.UUID) bool { return !arrived[id] })
+}
+
+// inOrder checks that each campaign's events came for the first time in their order, without a gap except for those in left.
+func inOrder(t *testing.T, received []memory.Received, left ...uuid.UUID) {
+	t.Helper()
+	last := map[string]int64{}
+	for _, r := range received {
+		if r.Seq > last[r.CampaignID]+1 && len(left) == 0 {
+			t.Errorf("event %d of campaign %s came after event %d", r.Seq, r.CampaignID, last[r.CampaignID])
+		}
+		last[r.CampaignID] = max(last[r.CampaignID], r.Seq)
+	}
+}
+
+// position is how far the pair has got.
+func position(t *testing.T, pool *pgxpool.Pool) int64 {
+	t.Helper()
+	return query[int64](t, pool, "SELECT coalesce(max(position), -1) FROM tidemark.publications WHERE publisher = 'out'")
+}
+
+var errRefused = errors.New("refused")

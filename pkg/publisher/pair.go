@@ -1,0 +1,100 @@
+package publisher
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"time"
+)
+
+// pair is a topic and a publisher that this process holds. Only the relay's loop touches it; what goroutines need of it they are given.
+type pair struct {
+	*route
+	generation int64
+	instance   string // of the journal that it was claimed in
+	claimed    time.Time
+	trusted    time.Time // until when the lease is certainly held
+	ctx        context.Context
+	cancel     context.CancelFunc
+	drains     context.Context // of campaigns that are brought back: ends when the pair is to be given back
+	stopDrains context.CancelFunc
+
+	read      int64            // events up to this position have been handed out, or left out
+	acked     int64            // events up to this position are published or parked
+	saved     int64            // acked as the database knows it
+	published int64            // events sent since it was saved
+	changed   time.Time        // since when acked is ahead of saved; zero: it is not
+	held      map[string]int64 // campaigns that wait, with the position of the last event left out
+	draining  map[string]bool  // campaigns that are being brought back, until that is written
+	drained   map[string]time.Time
+
+	pending []Event // of the round
+	parks   []park  // to be written before the round goes on
+	busy    bool    // a goroutine works on the round
+	leaving bool    // to be given back once it is not busy
+	halting *halting
+
+	failures    int      // of the sink as a whole, in a row
+	failing     *failing // to be written
+	reporting   bool     // how it fails is being written
+	notBefore   time.Time
+	lastSuccess time.Time
+	blocked     int64 // position of the event that blocks
+	blockedFor  int   // attempts at it
+
+	wanting  bool      // has nothing to send and waits for a page
+	since    time.Time // since when
+	polled   bool      // it has been given what there was
+	empty    int       // polls without an event, in a row
+	nextPoll time.Time
+}
+
+// take fills the round from a page, up to room events, and leaves out what the topic does not have and campaigns that are held.
+func (p *pair) take(page *page, room int) {
+	events := page.events
+	first := sort.Search(len(events), func(i int) bool { return events[i].Position > p.read })
+	for i := first; i < len(events); i++ {
+		if len(p.pending) >= room {
+			return
+		}
+		e := &events[i]
+		p.read = e.Position
+		if !p.filter.Match(e) {
+			continue
+		}
+		if _, held := p.held[e.CampaignID]; held {
+			p.held[e.CampaignID] = e.Position
+			continue
+		}
+		if n := len(p.pending); n == cap(p.pending) {
+			p.pending = slices.Grow(p.pending, min(max(3*n, 8), room-n, len(events)-i))
+		}
+		p.pending = append(p.pending, Event{Event: *e, Topic: p.Topic, fault: page.faults[e.Position]})
+	}
+	p.read = page.until
+}
+
+// settle moves acked as far as nothing is pending.
+func (p *pair) settle(now time.Time) {
+	to := p.read
+	if len(p.pending) > 0 {
+		to = p.pending[0].Position - 1
+	}
+	if to > p.acked {
+		p.acked = to
+		if p.changed.IsZero() {
+			p.changed = now
+		}
+	}
+}
+
+// backoff is the wait after so many failures in a row: doubled from 100 ms on up to limit, with up to a quarter more or less.
+func backoff(failures int, limit time.Duration, random float64) time.Duration {
+	d := min(100*time.Millisecond<<min(max(failures-1, 0), 20), limit)
+	return time.Duration(float64(d) * (0.75 + random/2))
+}
+
+// retryDelay is the wait before an event's next attempt.
+func (p *pair) retryDelay(attempts int) time.Duration {
+	return min(p.to.RetryBase<<min(max(attempts-1, 0), 20), p.to.RetryMax)
+}

@@ -1,0 +1,151 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// park is an event that was refused, and is to be written so.
+type park struct {
+	event    Event
+	attempts int
+	err      error
+	final    bool // no further attempt
+}
+
+// errLost ends a write for a pair that is another's.
+var errLost = errors.New("the pair was taken over")
+
+// writeParks writes down what was refused. Only then does the round go on without it: its position may not pass by what is nowhere.
+func (r *Relay) writeParks(p *pair) {
+	p.busy = true
+	parks, ctx := p.parks, r.ctx
+	r.job(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/2)
+		defer cancel()
+		err := r.fenced(ctx, p, func(tx pgx.Tx) error {
+			for _, k := range parks {
+				if err := p.write(ctx, tx, k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return func() { r.parked(p, parks, err) }
+	})
+}
+
+// fenced runs write in a transaction in which the pair is certainly ours.
+func (r *Relay) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
+	return r.db.use(ctx, func(conn *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			tag, err := tx.Exec(ctx, queryFence, p.Topic, p.Publisher, r.owner, p.generation, p.instance)
+			if err != nil {
+				return err
+			}
+			if tag.RowsAffected() == 0 {
+				return errLost
+			}
+			return write(tx)
+		})
+	})
+}
+
+// leavesOut tells whether the event is given up and its campaign goes on without it.
+func (p *pair) leavesOut(k park) bool { return k.final && p.to.OnRefusal == ParkEvent }
+
+func (p *pair) write(ctx context.Context, tx pgx.Tx, k park) error {
+	e := &k.event
+	if p.leavesOut(k) {
+		_, err := tx.Exec(ctx, queryLeaveOut, p.Topic, p.Publisher, e.CampaignID, e.Seq, e.Position, e.ID.String(), e.Type, k.attempts, shortened(k.err))
+		return err
+	}
+	status := "retrying"
+	if k.final {
+		status = "parked"
+	}
+	_, err := tx.Exec(ctx, queryPark, p.Topic, p.Publisher, e.CampaignID, e.Seq, e.Position, e.ID.String(), e.Type, status, k.attempts, p.retryDelay(k.attempts), shortened(k.err))
+	return err
+}
+
+// parked lets the round go on without what was written.
+func (r *Relay) parked(p *pair, parks []park, err error) {
+	p.busy = false
+	if r.pairs[p.Key] != p {
+		return
+	}
+	now := time.Now()
+	r.look(p)
+	if err != nil {
+		if errors.Is(err, errLost) {
+			r.drop(p)
+			return
+		}
+		r.unwritten(err, "what was refused")
+		p.notBefore = later(p.notBefore, now.Add(200*time.Millisecond))
+		return
+	}
+	p.parks = nil
+	gone := map[int64]bool{} // positions
+	for _, k := range parks {
+		gone[k.event.Position] = true
+		log := r.cfg.Logger.With("topic", p.Topic, "publisher", p.Publisher, "campaign", k.event.CampaignID, "seq", k.event.Seq, "event_id", k.event.ID,
+			"event_type", k.event.Type, "error", shortened(k.err))
+		if k.final {
+			log.ErrorContext(r.ctx, "an event is parked")
+		} else {
+			log.WarnContext(r.ctx, "an event was refused, its campaign waits")
+		}
+		if !p.leavesOut(k) {
+			p.held[k.event.CampaignID] = k.event.Position
+			r.tickAt(now.Add(p.retryDelay(k.attempts)))
+		}
+	}
+	p.keep(func(i int) bool {
+		e := &p.pending[i]
+		if gone[e.Position] {
+			return false
+		}
+		if last, held := p.held[e.CampaignID]; held {
+			p.held[e.CampaignID] = max(last, e.Position)
+			return false
+		}
+		return true
+	})
+	p.settle(now)
+}
+
+// tickAt has the next look be at t if it would be later.
+func (r *Relay) tickAt(t time.Time) {
+	if t = t.Add(time.Millisecond); t.Before(r.nextTick) {
+		r.nextTick = t
+	}
+}
+
+// maxError bounds an error that is written down.
+const maxError = 2000
+
+// shortened is the error's text as it is written down: valid, and no longer than maxError bytes.
+func shortened(err error) string {
+	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "?")
+	if len(text) <= maxError {
+		return text
+	}
+	text = text[:maxError]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}
+
+// describe says which event was refused, and how often.
+func describe(e *Event, attempts int, err error) string {
+	return fmt.Sprintf("event %d of campaign %s (%s, %s) was refused, attempt %d: %v", e.Seq, e.CampaignID, e.Type, e.ID, attempts, err)
+}

@@ -1,0 +1,139 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// ParkedFilter says which parked events are meant. Empty fields mean any.
+type ParkedFilter struct {
+	Topic, Publisher, CampaignID string
+	Seq                          int64
+	EventType                    string
+	Status                       string  // "parked", "retrying" or "draining"
+	MessagePattern               string  // of the error, a POSIX regular expression
+	After                        *Parked // only those after it, in the order of [ListParked]: the last one of the page before
+	Limit                        int     // default 100 for Parked, all for acts
+}
+
+// Parked is an event that was refused, or the place of a campaign behind one.
+type Parked struct {
+	Topic         string
+	Publisher     string
+	CampaignID    string
+	Seq           int64
+	Holds         bool   // its campaign waits
+	Position      int64  // the event's; for a campaign that is draining that of the event before
+	Status        string // "retrying", "parked", "draining"
+	Attempts      int
+	NextAttemptAt time.Time
+	EventID       *uuid.UUID
+	EventType     string
+	Message       string
+	FirstFailedAt *time.Time
+	LastFailedAt  *time.Time
+}
+
+func (f ParkedFilter) arguments(limit int) []any {
+	if f.Limit > 0 {
+		limit = f.Limit
+	}
+	args := []any{f.Topic, f.Publisher, f.CampaignID, f.Seq, f.EventType, f.Status, f.MessagePattern, limit}
+	if f.After == nil {
+		return append(args, pgtype.Timestamptz{}, "", "", "", int64(0))
+	}
+	since := pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
+	if at := f.After.FirstFailedAt; at != nil {
+		since = pgtype.Timestamptz{Time: *at, Valid: true}
+	}
+	return append(args, since, f.After.Topic, f.After.Publisher, f.After.CampaignID, f.After.Seq)
+}
+
+// ListParked lists what is parked, oldest first.
+func ListParked(ctx context.Context, db journal.Querier, f ParkedFilter) ([]Parked, error) {
+	rows, err := db.Query(ctx, queryListParked, f.arguments(100)...)
+	if err != nil {
+		return nil, fmt.Errorf("list parked events: %w", err)
+	}
+	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
+	if err != nil {
+		return nil, fmt.Errorf("list parked events: %w", err)
+	}
+	return parked, nil
+}
+
+// CountParked counts what Retry or Resolve would act on: refused events, and no campaign that is on its way already.
+func CountParked(ctx context.Context, db journal.Querier, f ParkedFilter) (n int64, err error) {
+	rows, err := db.Query(ctx, queryCountParked, f.arguments(1<<31-1)...)
+	if err == nil {
+		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count parked events: %w", err)
+	}
+	return n, nil
+}
+
+// Retry has parked events tried again at once, with all their attempts before them, and answers how many. Those that somebody else is changing at that
+// moment are left alone. [ErrNotFound] if there is none.
+func Retry(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
+	return actOnParked(ctx, db, f, act, ActRetried, queryRetry)
+}
+
+// Resolve leaves parked events out for good: a campaign that one holds goes on behind it. It answers how many; those that somebody else is changing at that
+// moment are left alone. [ErrNotFound] if there is none.
+func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
+	if act.Reason == "" {
+		return 0, errors.New("a reason is missing: what is resolved is never published, the log should say why")
+	}
+	return actOnParked(ctx, db, f, act, ActResolved, queryResolve, queryResolveFree)
+}
+
+func actOnParked(ctx context.Context, db DB, f ParkedFilter, act Act, name string, queries ...string) (n int64, err error) {
+	if act.By == "" {
+		return 0, errNobody
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, queryLockParked, f.arguments(1<<31-1)...)
+		if err != nil {
+			return err
+		}
+		type place struct {
+			Key
+			campaign string
+			seq      int64
+			holds    bool
+		}
+		places, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p place, err error) {
+			return p, row.Scan(&p.Topic, &p.Publisher, &p.campaign, &p.seq, &p.holds)
+		})
+		if err != nil {
+			return err
+		}
+		if len(places) == 0 {
+			return fmt.Errorf("no parked event is meant: %w", ErrNotFound)
+		}
+		n = int64(len(places))
+		batch := &pgx.Batch{}
+		for _, p := range places {
+			for _, q := range queries {
+				batch.Queue(q, p.Topic, p.Publisher, p.campaign, p.seq, p.holds)
+			}
+			batch.Queue(queryRecord, act.By, name, act.Reason, p.Topic, p.Publisher, p.campaign, p.seq, nil)
+		}
+		batch.Queue(queryNotify)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}

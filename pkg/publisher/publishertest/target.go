@@ -1,0 +1,166 @@
+package publishertest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Target is a sink and what it sends to.
+type Target struct {
+	Sink publisher.Sink
+
+	// Received returns all that has arrived so far, in the order of arrival, or for each campaign in order. Required.
+	Received func(ctx context.Context) ([]Received, error)
+
+	// Poison makes an event that the other side or the encoding refuses for good, e.g. by its size. nil: there is no such event.
+	Poison func(e *publisher.Event)
+
+	// Stall lets the other side accept connections and answer nothing until resume is called. nil: it cannot.
+	Stall func() (resume func())
+
+	// Stop takes the other side away until start is called. nil: it cannot.
+	Stop func() (start func())
+}
+
+// Received is an event that has arrived.
+type Received struct {
+	EventID    uuid.UUID
+	CampaignID string // empty if what arrived does not say; it is then looked up by its id
+	Body       []byte // nil: not compared
+}
+
+// Run runs the rules, each against a target of its own that open returns with nothing received yet. A target's Sink is closed by Run. encoder is
+// what the sink was told to encode with; bodies are compared with it.
+func Run(t *testing.T, encoder publisher.Encoder, open func(t *testing.T) Target) {
+	t.Helper()
+	for _, r := range rules() {
+		t.Run(r.name, func(t *testing.T) {
+			target := open(t)
+			if target.Sink == nil || target.Received == nil {
+				t.Fatal("a target needs a Sink and Received")
+			}
+			if target.Sink.Name() == "" {
+				t.Error("the sink has no name")
+			}
+			r.check(&kit{tester: t, Target: target, encoder: encoder, patience: patience, promptly: promptly, sent: map[uuid.UUID]publisher.Event{}})
+		})
+	}
+}
+
+// tester is what of a *testing.T the rules use.
+type tester interface {
+	Context() context.Context
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// kit is one target under test.
+type kit struct {
+	tester
+	Target
+	encoder            publisher.Encoder
+	patience, promptly time.Duration
+	sent               map[uuid.UUID]publisher.Event
+}
+
+const (
+	// patience is how long what was published may take to arrive.
+	patience = 20 * time.Second
+	// promptly is how soon Publish must return once its context has ended.
+	promptly = 3 * time.Second
+)
+
+// events makes the next events of campaigns, interleaved.
+func (k *kit) events(each, from int, campaigns ...string) (events []publisher.Event) {
+	for i := range each {
+		for c, campaign := range campaigns {
+			seq := int64(from + i)
+			e := publisher.Event{Topic: "orders", Event: journal.Event{
+				ID: uuid.Must(uuid.NewV7()), Type: "order_placed", Version: 2, Intent: journal.ProjectionAndReplay, Actor: "anna \"the quick\" ä",
+				AggregateType: "order", AggregateID: fmt.Sprint(seq), Tags: []string{"customer=7"},
+				Payload: fmt.Appendf(nil, `{"n": %d, "text": "zażółć \u0001"}`, seq), Metadata: []byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`),
+				OccurredAt: time.Date(2026, 2, 3, 4, 5, 6, 789000, time.UTC), RecordedAt: time.Date(2026, 2, 3, 4, 5, 7, 0, time.UTC),
+				CampaignID: campaign, Seq: seq, Position: seq*100 + int64(c),
+			}}
+			k.sent[e.ID] = e
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// publish must succeed.
+func (k *kit) publish(events []publisher.Event) {
+	k.Helper()
+	ctx, cancel := context.WithTimeout(k.Context(), k.patience)
+	defer cancel()
+	if err := k.Sink.Publish(ctx, events); err != nil {
+		k.Fatalf("publish %d events: %v", len(events), err)
+	}
+}
+
+// await waits until all events have arrived, and returns everything that has.
+func (k *kit) await(events []publisher.Event) []Received {
+	k.Helper()
+	ctx, cancel := context.WithTimeout(k.Context(), k.patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		received, err := k.Received(ctx)
+		if err != nil {
+			k.Fatalf("what has arrived: %v", err)
+		}
+		arrived := map[uuid.UUID]bool{}
+		for _, r := range received {
+			arrived[r.EventID] = true
+		}
+		missing := 0
+		for _, e := range events {
+			if !arrived[e.ID] {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return received
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			k.Fatalf("%d of %d events have not arrived", missing, len(events))
+		}
+	}
+}
+
+// inOrder checks that what was received was sent, that it says what was sent, and that each campaign's events came for the first time in their order.
+func (k *kit) inOrder(received []Received) {
+	k.Helper()
+	last, seen := map[string]int64{}, map[uuid.UUID]bool{}
+	for _, r := range received {
+		e, ok := k.sent[r.EventID]
+		switch {
+		case !ok:
+			k.Errorf("event %s arrived and was never sent", r.EventID)
+			continue
+		case r.CampaignID != "" && r.CampaignID != e.CampaignID:
+			k.Errorf("event %s of campaign %s arrived as one of %s", e.ID, e.CampaignID, r.CampaignID)
+		case r.Body != nil && string(r.Body) != string(k.encoder.AppendBody(nil, &e)):
+			k.Errorf("event %s arrived with the body\n%s, it was sent with\n%s", e.ID, r.Body, k.encoder.AppendBody(nil, &e))
+		case !seen[e.ID] && e.Seq <= last[e.CampaignID]:
+			k.Errorf("event %d of campaign %s arrived after event %d", e.Seq, e.CampaignID, last[e.CampaignID])
+		}
+		if !seen[e.ID] {
+			seen[e.ID], last[e.CampaignID] = true, e.Seq
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package publisher
+
+// What operators do and look at. All of it takes the lock of a pair's row, or of parked rows in the order of their key, for a moment; what moves a position raises the
+// generation, so that whoever publishes the pair writes nothing more.
+const (
+	queryLock = `SELECT status FROM tidemark.publications WHERE topic = $1 AND publisher = $2 FOR UPDATE`
+
+	queryPause = `UPDATE tidemark.publications SET status = 'PAUSED', actor = $3, reason = $4,
+			paused_until = CASE WHEN $5::bigint > 0 THEN clock_timestamp() + $5::bigint * interval '1 microsecond' ELSE 'infinity' END
+		WHERE topic = $1 AND publisher = $2`
+
+	queryResume = `UPDATE tidemark.publications SET status = 'ACTIVE', actor = NULL, reason = NULL, paused_until = 'infinity', next_attempt_at = '-infinity' WHERE topic = $1 AND publisher = $2`
+
+	queryPlace = `SELECT p.position, j.last_value FROM tidemark.publications p CROSS JOIN tidemark.journal_position j WHERE p.topic = $1 AND p.publisher = $2`
+
+	// queryBetween counts a range of the index on position.
+	queryBetween = `SELECT count(*) FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2`
+
+	queryForgetParked = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND position > $3`
+
+	queryReset = `UPDATE tidemark.publications SET position = $3, generation = generation + 1, status = 'ACTIVE', actor = NULL, reason = NULL, paused_until = 'infinity',
+			error_count = 0, last_error = NULL, last_error_at = NULL, next_attempt_at = '-infinity', expires_at = '-infinity'
+		WHERE topic = $1 AND publisher = $2`
+
+	queryRecord = `INSERT INTO tidemark.operator_log (actor, act, reason, topic, publisher, campaign_id, seq, detail)
+		VALUES ($1, $2, nullif($3, ''), nullif($4, ''), nullif($5, ''), nullif($6, ''), nullif($7, 0), $8)`
+
+	// queryList reads one row a pair, and for each a range of the index on position that $3 bounds, and its rows of parked.
+	queryList = `SELECT p.topic, p.publisher, CASE WHEN p.status = 'PAUSED' AND p.paused_until <= clock_timestamp() THEN 'ACTIVE' ELSE p.status END, p.position,
+			CASE WHEN j.last_value - p.position > $3::bigint THEN j.last_value - p.position
+				ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > p.position) END,
+			coalesce((SELECT clock_timestamp() - e.recorded_at FROM tidemark.journal e WHERE e.position > p.position ORDER BY e.position LIMIT 1), interval '0'),
+			p.error_count, coalesce(p.last_error, ''), p.last_error_at, CASE WHEN p.next_attempt_at > clock_timestamp() THEN p.next_attempt_at END,
+			k.parked, k.retrying, coalesce(p.reason, ''), coalesce(p.actor, ''), nullif(p.paused_until, 'infinity'), p.published_count, p.last_published_at,
+			CASE WHEN p.expires_at > clock_timestamp() THEN coalesce(r.host || '/' || r.pid, p.owner) ELSE '' END, p.generation, p.created_at
+		FROM tidemark.publications p CROSS JOIN tidemark.journal_position j LEFT JOIN tidemark.relays r ON r.owner = p.owner
+		CROSS JOIN LATERAL (
+			SELECT count(*) FILTER (WHERE status = 'parked') AS parked, count(*) FILTER (WHERE status <> 'parked') AS retrying
+			FROM (SELECT status FROM tidemark.parked WHERE topic = p.topic AND publisher = p.publisher LIMIT $3) q
+		) k
+		WHERE ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2) ORDER BY p.topic, p.publisher`
+
+	// queryLog walks the primary key backwards.
+	queryLog = `SELECT id, at, actor, act, coalesce(reason, ''), coalesce(topic, ''), coalesce(publisher, ''), coalesce(campaign_id, ''), coalesce(seq, 0), detail
+		FROM tidemark.operator_log
+		WHERE ($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR actor = $4)
+			AND (coalesce(cardinality($5::text[]), 0) = 0 OR act = ANY ($5)) AND ($6::bigint = 0 OR id < $6)
+		ORDER BY id DESC LIMIT $7`
+
+	// queryPruneLog walks the index on at from its old end and stops at the limit. It waits for nobody.
+	queryPruneLog = `DELETE FROM tidemark.operator_log WHERE id = ANY (ARRAY(
+		SELECT l.id FROM tidemark.operator_log l WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2 FOR UPDATE SKIP LOCKED))`
+
+	parkedFilter = `($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3) AND ($4::bigint = 0 OR seq = $4) AND ($5 = '' OR event_type = $5)
+		AND ($6 = '' OR status = $6) AND ($7 = '' OR error_message ~ $7)
+		AND ($9::timestamptz IS NULL OR (coalesce(first_failed_at, 'infinity'), topic, publisher, campaign_id, seq) > ($9, $10, $11, $12, $13::bigint))`
+
+	queryListParked = `SELECT topic, publisher, campaign_id, seq, holds, position, status, attempt_count, next_attempt_at, event_id, coalesce(event_type, ''), coalesce(error_message, ''),
+			first_failed_at, last_failed_at
+		FROM tidemark.parked WHERE ` + parkedFilter + ` ORDER BY coalesce(first_failed_at, 'infinity'), topic, publisher, campaign_id, seq LIMIT $8`
+
+	// queryCountParked reads what queryLockParked would lock.
+	queryCountParked = `SELECT count(*) FROM (SELECT FROM tidemark.parked WHERE status <> 'draining' AND ` + parkedFilter + ` LIMIT $8) k`
+
+	queryLockParked = `SELECT topic, publisher, campaign_id, seq, holds FROM tidemark.parked WHERE status <> 'draining' AND ` + parkedFilter + `
+		ORDER BY topic, publisher, campaign_id, seq, holds LIMIT $8 FOR UPDATE SKIP LOCKED`
+
+	queryRetry = `UPDATE tidemark.parked SET status = 'retrying', attempt_count = 0, next_attempt_at = clock_timestamp()
+		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5`
+
+	// queryResolve has the campaign go on behind the event.
+	queryResolve = `UPDATE tidemark.parked SET seq = seq + 1, status = 'draining', attempt_count = 0, next_attempt_at = clock_timestamp(), event_id = NULL, event_type = NULL,
+			error_message = NULL, first_failed_at = NULL, last_failed_at = NULL
+		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds AND $5`
+
+	// queryResolveFree deletes what holds nobody.
+	queryResolveFree = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND NOT holds AND NOT $5`
+)

@@ -1,0 +1,235 @@
+package publisher
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// reading is a read of the journal under way.
+type reading struct {
+	after    int64
+	journal  int           // of the relay's journals
+	floor    int64         // up to which the journal is known to be complete; not beyond after: ask
+	announce time.Duration // ask appends to notify for so long if there is nothing; 0: do not
+	soon     bool          // that was asked a moment ago: look again soon instead
+	wakes    int           // notifications before it started
+	small    bool          // events are so small that a page's bytes need not be watched by the server
+}
+
+// window is what a reading brought.
+type window struct {
+	page
+	floor, last int64
+}
+
+const (
+	maxReads      = 2                    // at once
+	announceEvery = 4 * time.Millisecond // bounds the rate of notifications
+	pageBytes     = 4 << 20              // of payload in one read, about
+	aheadMost     = 3                    // pages in memory from the one that a pair is in, while there is room
+	tailPair      = 100 * time.Microsecond
+	tailMost      = 20 * time.Millisecond
+)
+
+// startReads reads for the pairs that wait, those that have waited longest first. One read serves all whose positions are near.
+func (r *Relay) startReads(now time.Time) {
+	if !r.hungry || r.stopping || len(r.reads) >= maxReads {
+		return
+	}
+	r.hungry = false
+	var waiting, tail []*pair
+	ends := 0 // pairs at the end of the journal
+	for _, p := range r.pairs {
+		if p.read >= r.head {
+			ends++
+		}
+		switch {
+		case !p.wanting || p.busy || p.leaving:
+		case p.read < r.head:
+			waiting = append(waiting, p)
+		case now.Before(p.nextPoll):
+			r.at(p.nextPoll)
+		default:
+			tail = append(tail, p)
+		}
+	}
+	if next := r.lastTail.Add(tailPause(ends)); len(tail) > 0 && now.Before(next) {
+		r.at(next)
+	} else {
+		waiting = append(waiting, tail...)
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	slices.SortFunc(waiting, func(a, b *pair) int { return a.since.Compare(b.since) })
+	for _, p := range waiting {
+		if len(r.reads) >= maxReads {
+			r.hungry = true // once one of them is done
+			return
+		}
+		near := func(rd *reading) bool { return rd.after <= p.read && p.read-rd.after <= int64(r.cfg.PageEvents) }
+		if slices.ContainsFunc(r.reads, near) {
+			continue
+		}
+		// Those near it, but before it, are served by the same read.
+		after := p.read
+		for _, q := range waiting {
+			if q.read < after && p.read-q.read <= int64(r.cfg.PageEvents)/2 {
+				after = q.read
+			}
+		}
+		r.read(after, now)
+	}
+}
+
+// tailPause is the time between reads of the journal's end where so many pairs stand: each read that finds events wakes all of them.
+func tailPause(pairs int) time.Duration {
+	return min(time.Duration(max(pairs-1, 0))*tailPair, tailMost)
+}
+
+// prefetch reads pages behind the one that a pair is in, while the pair sends.
+func (r *Relay) prefetch(p *pair, now time.Time) {
+	ahead := 1
+	if r.cache.bytes < r.cache.limit/2 {
+		ahead = aheadMost
+	}
+	at := p.read
+	for range ahead {
+		in := r.cache.at(at)
+		if in == nil {
+			break
+		}
+		at = in.until
+	}
+	if at >= r.head || len(r.reads) >= maxReads || r.stopping || r.cache.at(at) != nil ||
+		slices.ContainsFunc(r.reads, func(rd *reading) bool { return rd.after <= at && at-rd.after <= int64(r.cfg.PageEvents) }) {
+		return
+	}
+	r.read(at, now)
+}
+
+// read starts a reading.
+func (r *Relay) read(after int64, now time.Time) {
+	rd := &reading{after: after, journal: r.journals, floor: r.head, wakes: r.wakes, small: r.small}
+	if after >= r.head {
+		r.lastTail = now
+		if r.listening.Load() {
+			if rd.soon = now.Sub(r.announced) < announceEvery; !rd.soon {
+				rd.announce, r.announced = 2*r.longestPoll()+time.Second, now
+			}
+		}
+	}
+	r.reads = append(r.reads, rd)
+	r.metrics.reads.Inc()
+	ctx := r.ctx
+	r.job(func() func() {
+		w, err := r.readWindow(ctx, rd)
+		return func() { r.arrived(rd, w, err, now) }
+	})
+}
+
+// longestPoll is the longest that a pair will wait before it polls again.
+func (r *Relay) longestPoll() (longest time.Duration) {
+	for _, p := range r.pairs {
+		longest = max(longest, min(r.cfg.PollInterval<<min(max(p.empty+1-r.cfg.IdleAfter, 0), 20), r.cfg.IdleMax)+r.cfg.PollInterval)
+	}
+	return longest
+}
+
+// readWindow reads what there is below the writer floor. Before it comes back with nothing it asks to be notified, and looks once more at what was appended before that was known.
+func (r *Relay) readWindow(ctx context.Context, rd *reading) (w *window, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL)
+	defer cancel()
+	err = r.db.use(ctx, func(conn *pgxpool.Conn) error {
+		w, err = r.readOnce(ctx, conn, rd.after, rd.floor, rd.small)
+		if err != nil || w.until > rd.after || rd.announce == 0 {
+			return err
+		}
+		if err = lease.Wait(ctx, conn, rd.announce); err == nil {
+			w, err = r.readOnce(ctx, conn, rd.after, 0, rd.small)
+		}
+		return err
+	})
+	return w, err
+}
+
+func (r *Relay) readOnce(ctx context.Context, conn *pgxpool.Conn, after, floor int64, small bool) (w *window, err error) {
+	w = &window{page: page{after: after, until: after}, floor: floor, last: floor}
+	if after >= floor {
+		if w.floor, w.last, err = journal.Progress(ctx, conn); err != nil || w.floor <= after {
+			return w, err
+		}
+	}
+	if w.events, w.until, err = journal.ReadWindow(ctx, conn, journal.Window{After: after, Floor: w.floor, Events: r.cfg.PageEvents, Bytes: pageBytes, Small: small}); err != nil {
+		return nil, err
+	}
+	w.faults = upcast(r.cfg.Catalogue, w.events)
+	return w, nil
+}
+
+// arrived gives what was read to the pairs that wait for it.
+func (r *Relay) arrived(rd *reading, w *window, err error, started time.Time) {
+	r.reads = slices.DeleteFunc(r.reads, func(other *reading) bool { return other == rd })
+	r.hungry = true
+	now := time.Now()
+	if err != nil {
+		r.small = false // it may have been more than there was time for
+		if r.ctx.Err() == nil {
+			wait := backoff(2, time.Second, 0.5)
+			r.cfg.Logger.WarnContext(r.ctx, "cannot read the journal", "after", rd.after, "error", err, "wait", wait)
+			for _, p := range r.pairs {
+				if p.wanting {
+					p.notBefore = later(p.notBefore, now.Add(wait))
+					p.wanting = false
+					r.look(p)
+				}
+			}
+		}
+		return
+	}
+	if rd.journal != r.journals {
+		return // another has taken its place
+	}
+	switch {
+	case w.until == w.after && w.floor < w.last:
+		r.inFlight++
+	default:
+		r.inFlight = 0
+	}
+	r.head = max(r.head, w.floor)
+	if n := len(w.events); n > 0 {
+		r.small = 4*w.payload()*int64(r.cfg.PageEvents) <= pageBytes*int64(n)
+	}
+	r.cache.add(&w.page)
+	nothing := w.until == w.after
+	for _, p := range r.pairs {
+		if p.busy && !nothing && w.after >= p.read {
+			r.prefetch(p, now)
+		}
+		if !p.wanting || p.busy || p.leaving || p.read < w.after || p.read > w.until {
+			continue
+		}
+		switch {
+		case nothing && rd.wakes != r.wakes: // what was notified may have come after it looked
+		case nothing && rd.soon:
+			p.nextPoll = later(p.nextPoll, now.Add(announceEvery))
+		default:
+			p.polled = !started.Add(r.cfg.PollInterval / 2).Before(p.nextPoll) // one look is for all that would look soon
+		}
+		r.look(p)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if cmp.Compare(a.UnixNano(), b.UnixNano()) < 0 || a.IsZero() {
+		return b
+	}
+	return a
+}

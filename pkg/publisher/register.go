@@ -1,0 +1,84 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// register adds rows for pairs that have none, each where its publisher says that it starts.
+func (r *Relay) register(ctx context.Context, conn *pgxpool.Conn) error {
+	rows, err := conn.Query(ctx, queryRegistered)
+	if err != nil {
+		return fmt.Errorf("register pairs: %w", err)
+	}
+	known := map[Key]bool{}
+	var key Key
+	if _, err := pgx.ForEachRow(rows, []any{&key.Topic, &key.Publisher}, func() error {
+		known[key] = true
+		return nil
+	}); err != nil {
+		return fmt.Errorf("register pairs: %w", err)
+	}
+	var missing []Key
+	var positions []int64
+	starts := map[Start]int64{}
+	for key, route := range r.routes {
+		if known[key] {
+			continue
+		}
+		start := route.to.Start
+		position, resolved := starts[start]
+		if !resolved {
+			if position, err = start.resolve(ctx, conn); err != nil {
+				return fmt.Errorf("register %s: %w", key, err)
+			}
+			starts[start] = position
+		}
+		missing, positions = append(missing, key), append(positions, position)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	topics, publishers := columns(missing)
+	if _, err := conn.Exec(ctx, queryRegister, topics, publishers, positions); err != nil {
+		return fmt.Errorf("register pairs: %w", err)
+	}
+	return nil
+}
+
+// resolve answers the position after which a new pair starts.
+func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
+	switch s.kind {
+	case "end":
+		return journal.Floor(ctx, db)
+	case "time":
+		return journal.PositionAt(ctx, db, s.at)
+	}
+	return s.position, nil
+}
+
+// forget takes this relay off the list.
+func (r *Relay) forget() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 5*time.Second)
+	defer cancel()
+	batch := &pgx.Batch{}
+	batch.Queue(queryForget, r.owner)
+	batch.Queue(queryNotify)
+	if err := r.db.send(ctx, batch); err != nil {
+		r.cfg.Logger.WarnContext(ctx, "cannot write that this process has stopped", "error", err)
+	}
+}
+
+func columns(keys []Key) (topics, publishers []string) {
+	topics, publishers = make([]string, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		topics[i], publishers[i] = k.Topic, k.Publisher
+	}
+	return topics, publishers
+}

@@ -1,0 +1,325 @@
+package publisher
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/pulse"
+)
+
+// Relay publishes the pairs that it holds. Several may run, in one process or in many; they share the pairs among them.
+//
+// One goroutine, the loop, owns all state. Whatever takes time (reading, sending, writing) is a job: a goroutine that is given what it needs, and posts what the loop
+// is to do with its result.
+type Relay struct {
+	cfg       Config
+	db        connections
+	routes    map[Key]*route
+	knows     []string // the keys of routes, topic and publisher in turn
+	metrics   *metrics
+	owner     string
+	host      string
+	tickEvery time.Duration
+	around    time.Duration // by when the loop has gone round: it looks at everything once a minute, and does nothing that takes time
+
+	pulse     pulse.Pulse
+	inbox     chan func()   // results of jobs
+	wake      chan struct{} // somebody appended
+	gone      chan struct{} // closed when the loop has ended
+	nudge     chan struct{} // pairs are free, or an operator has acted
+	listening atomic.Bool
+	working   int // jobs that have not posted yet
+
+	// The loop's.
+	ctx         context.Context // of jobs: lives on for a while when Run's ends
+	stopping    bool
+	pairs       map[Key]*pair
+	generations map[Key]int64 // of pairs, the last that was seen
+	ready       []*pair       // to be looked at
+	due         time.Time
+	cache       pages
+	instance    string // of the database, as it was last seen
+	journals    int    // that have taken the place of one another, perhaps
+	head        int64  // where the journal ended when it was last read to its end
+	reads       []*reading
+	hungry      bool      // a pair may wait for a read that could be started
+	small       bool      // the events read last were so small that a page's bytes need not be watched
+	wakes       int       // notifications so far
+	announced   time.Time // when appends were last asked to notify
+	lastTail    time.Time // when the journal's end was last read
+	inFlight    int       // reads in a row that found appends in flight and nothing else
+	saving      bool
+	lastSave    time.Time
+	lastMoved   int  // pairs whose position was written then
+	hurry       bool // a pair is to be given back
+	ticking     bool
+	nudged      bool // since the tick under way began
+	nextTick    time.Time
+	members     map[string]map[Key]bool // relays and what they know
+	registry    bool                    // all pairs have their row
+	drains      int
+	moreDue     bool // than the last look has taken up
+}
+
+func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string) *Relay {
+	r := &Relay{
+		cfg: cfg, db: newConnections(cfg.Pool), routes: routes, metrics: m, owner: owner, host: host,
+		tickEvery: min(time.Second, cfg.LeaseTTL/5), around: 3 * time.Minute,
+		inbox: make(chan func(), 64), wake: make(chan struct{}, 1), nudge: make(chan struct{}, 1), gone: make(chan struct{}),
+		pairs: map[Key]*pair{}, generations: map[Key]int64{}, members: map[string]map[Key]bool{},
+		cache: pages{limit: cfg.CacheBytes, full: cfg.PageEvents},
+	}
+	for key := range routes {
+		r.knows = append(r.knows, key.Topic, key.Publisher)
+	}
+	return r
+}
+
+// Run publishes until ctx is cancelled. It then lets batches under way finish, writes down how far they got, gives its pairs back and returns nil. Failures of the
+// database and of sinks are waited out.
+func (r *Relay) Run(ctx context.Context) error {
+	patient, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	r.ctx = patient
+	var others sync.WaitGroup
+	if !r.cfg.NoListen {
+		others.Go(func() { r.listen(ctx) })
+	}
+	others.Go(func() { r.pruneLog(ctx) })
+	r.loop(ctx, cut)
+	cut()
+	others.Wait()
+	return nil
+}
+
+// Stuck answers "relay" while Run's loop is not back by when it must be, whatever the database and the sinks do: the loop waits for neither. It is for liveness probes.
+func (r *Relay) Stuck() []string { return r.pulse.Stuck(time.Now()) }
+
+// cutTimeout is how long jobs that were cut off may take to notice.
+const cutTimeout = 5 * time.Second
+
+// loop waits for what comes next, and does it.
+func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
+	defer close(r.gone)
+	stop := ctx.Done()
+	var deadline <-chan time.Time // of the shutdown
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	turn := r.pulse.Loop("relay")
+	defer turn.Rest()
+	for {
+		turn.Within(r.around)
+		next := r.schedule(time.Now())
+		if r.stopping && len(r.pairs) == 0 && r.working == 0 {
+			r.forget()
+			return
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case f := <-r.inbox:
+			f()
+			r.drainInbox()
+		case <-timer.C:
+		case <-r.wake:
+			r.awake()
+		case <-r.nudge:
+			r.nextTick, r.nudged = time.Time{}, true
+		case <-stop:
+			stop = nil
+			r.stopping = true
+			t := time.NewTimer(r.cfg.ShutdownTimeout)
+			defer t.Stop()
+			deadline = t.C
+			for _, p := range r.pairs {
+				r.leave(p)
+			}
+		case <-deadline:
+			// What has not ended by now is cut off, and sent again by whoever takes over.
+			if cut(); len(r.pairs) == 0 {
+				r.cfg.Logger.ErrorContext(r.ctx, "the shutdown waits for nobody any more", "jobs", r.working)
+				return
+			}
+			deadline = time.After(cutTimeout)
+			for _, p := range r.pairs {
+				if p.busy {
+					r.cfg.Logger.WarnContext(r.ctx, "a batch was cut off by the shutdown", "topic", p.Topic, "publisher", p.Publisher)
+				}
+				r.drop(p)
+			}
+		}
+	}
+}
+
+// drainInbox does what else has been posted, so that one look at what is due follows many results.
+func (r *Relay) drainInbox() {
+	for {
+		select {
+		case f := <-r.inbox:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+// job runs work in a goroutine. What it answers is done by the loop.
+func (r *Relay) job(work func() (then func())) {
+	r.working++
+	go func() {
+		then := work()
+		select {
+		case r.inbox <- func() {
+			r.working--
+			then()
+		}:
+		case <-r.gone:
+		}
+	}()
+}
+
+// schedule starts all that can be started and answers when to look again.
+func (r *Relay) schedule(now time.Time) time.Time {
+	if !r.ticking && !now.Before(r.nextTick) && !r.stopping {
+		r.tick(now)
+	}
+	if !now.Before(r.due) {
+		r.due, r.hungry = now.Add(time.Minute), true
+		for _, p := range r.pairs {
+			r.look(p)
+		}
+	}
+	for len(r.ready) > 0 {
+		ready := r.ready
+		r.ready = nil
+		for _, p := range ready {
+			if r.pairs[p.Key] == p {
+				r.advance(p, now)
+			}
+		}
+	}
+	r.startReads(now)
+	r.save(now)
+	next := r.due
+	if !r.ticking && !r.stopping && r.nextTick.Before(next) {
+		next = r.nextTick
+	}
+	return next
+}
+
+// look has the loop look at a pair.
+func (r *Relay) look(p *pair) { r.ready = append(r.ready, p) }
+
+// at has the loop look again at t.
+func (r *Relay) at(t time.Time) {
+	if t.Before(r.due) {
+		r.due = t
+	}
+}
+
+// advance does the next thing for a pair.
+func (r *Relay) advance(p *pair, now time.Time) {
+	switch {
+	case p.busy || p.leaving: // a leaving pair is given back by save
+	case now.After(p.trusted):
+		// Nothing more is sent under a lease that may be another's. A save that gets through makes it ours again.
+		r.at(now.Add(r.tickEvery))
+	case now.Before(p.notBefore):
+		r.at(p.notBefore)
+	case len(p.parks) > 0:
+		r.writeParks(p)
+	case len(p.pending) > 0 && p.failures > 0:
+		r.sendRound(p)
+	default:
+		r.fill(p, now)
+	}
+}
+
+// fill gives a pair its next round, what is left of the last one and more from memory, or lets it wait for a page.
+func (r *Relay) fill(p *pair, now time.Time) {
+	room, before := r.room(p), p.read
+	for len(p.pending) < room {
+		page := r.cache.at(p.read)
+		if page == nil {
+			break
+		}
+		p.take(page, room)
+	}
+	p.settle(now)
+	if len(p.pending) > 0 {
+		p.wanting, p.polled, p.empty, p.nextPoll = false, false, 0, time.Time{}
+		r.sendRound(p)
+		r.prefetch(p, now)
+		return
+	}
+	if p.read >= r.head {
+		p.pending = nil // there may be many pairs that wait
+	}
+	r.hungry = true
+	if !p.wanting || p.read > before {
+		p.wanting, p.since = true, now
+	}
+	if p.polled && p.read >= r.head {
+		p.empty++
+		p.nextPoll = now.Add(r.pollDelay(p))
+	}
+	p.polled = false
+}
+
+// pollDelay is how long a pair that has found nothing waits before it looks again.
+func (r *Relay) pollDelay(p *pair) time.Duration {
+	interval := r.cfg.PollInterval
+	if r.inFlight > 0 { // what is being appended comes soon, and who commits it may not know that somebody waits
+		return min(5*time.Millisecond<<min(r.inFlight, 10), interval)
+	}
+	d := min(interval<<min(max(p.empty-r.cfg.IdleAfter, 0), 20), max(r.cfg.IdleMax, interval))
+	return d + time.Duration(rand.Int64N(int64(interval/2)+1))
+}
+
+// awake looks at the journal at once.
+func (r *Relay) awake() {
+	r.wakes++
+	r.hungry = true
+	for _, p := range r.pairs {
+		if p.wanting {
+			p.nextPoll, p.empty = time.Time{}, 0
+		}
+	}
+}
+
+// leave gives a pair back once it is not busy.
+func (r *Relay) leave(p *pair) {
+	p.leaving, r.hurry = true, true
+	p.stopDrains()
+}
+
+// drop forgets a pair that is not ours any more.
+func (r *Relay) drop(p *pair) {
+	p.cancel()
+	if r.pairs[p.Key] == p {
+		delete(r.pairs, p.Key)
+		r.metrics.held.Set(float64(len(r.pairs)))
+	}
+}
+
+// signal leaves a token that somebody will find; one is enough.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits; it returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,95 @@
+package publisher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestAnIdlePairPollsLessAndLess(t *testing.T) {
+	t.Parallel()
+	r := &Relay{cfg: Config{PollInterval: 500 * time.Millisecond, IdleAfter: 3, IdleMax: time.Minute}}
+	for empty, least := range map[int]time.Duration{
+		1: 500 * time.Millisecond, 3: 500 * time.Millisecond, 4: time.Second, 5: 2 * time.Second, 10: time.Minute, 1000: time.Minute,
+	} {
+		for range 100 {
+			if d := r.pollDelay(&pair{empty: empty}); d < least || d > least+250*time.Millisecond {
+				t.Fatalf("after %d empty polls it waits %s, want %s and up to 250ms more", empty, d, least)
+			}
+		}
+	}
+	r.inFlight = 1
+	if d := r.pollDelay(&pair{empty: 1000}); d > 20*time.Millisecond {
+		t.Errorf("while appends are in flight it waits %s", d)
+	}
+}
+
+func TestAWakeMakesPairsThatWaitLookAgain(t *testing.T) {
+	t.Parallel()
+	p := &pair{wanting: true, empty: 7, nextPoll: time.Now().Add(time.Hour)}
+	r := &Relay{pairs: map[Key]*pair{{}: p}}
+	r.awake()
+	if !r.hungry || p.empty != 0 || !p.nextPoll.IsZero() {
+		t.Errorf("after a wake, hungry: %v, empty polls: %d, next poll: %s", r.hungry, p.empty, p.nextPoll)
+	}
+}
+
+// However many pairs are idle, those that would look soon need no look of their own.
+func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	due, soon, later := &pair{wanting: true, nextPoll: now}, &pair{wanting: true, nextPoll: now.Add(200 * time.Millisecond)}, &pair{wanting: true, nextPoll: now.Add(time.Second)}
+	r := &Relay{cfg: Config{PollInterval: 500 * time.Millisecond}, pairs: map[Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}}
+	r.arrived(&reading{}, &window{}, nil, now)
+	if !due.polled || !soon.polled || later.polled {
+		t.Errorf("a look found nothing: it was one of the pair that was due: %v, of the one due in 200ms: %v, of the one due in a second: %v", due.polled, soon.polled, later.polled)
+	}
+}
+
+func TestBackoffDoublesUpToItsLimit(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[int]time.Duration{1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 5: 1600 * time.Millisecond, 8: 10 * time.Second, 100: 10 * time.Second} {
+		for _, random := range []float64{0, 0.5, 0.999} {
+			if got := backoff(failures, 10*time.Second, random); got < want*3/4 || got > want*5/4 {
+				t.Errorf("after %d failures: %s", failures, got)
+			}
+		}
+	}
+}
+
+func TestPagesAreFoundByPositionAndBounded(t *testing.T) {
+	t.Parallel()
+	c := pages{limit: 100 * (eventBytes + 2), full: 10}
+	for at := int64(0); at < 1000; at += 2 {
+		c.add(&page{after: at, until: at + 2, events: []journal.Event{{Position: at + 2, Payload: []byte("{}")}}})
+	}
+	if len(c.list) > 11 || c.bytes > c.limit {
+		t.Errorf("%d pages of %d bytes are kept", len(c.list), c.bytes)
+	}
+	if c.at(1000) != nil || c.at(0) != nil {
+		t.Error("there are pages for what was not read, or was dropped")
+	}
+	p := c.at(995)
+	if p == nil || p.after > 995 || p.until < 996 {
+		t.Errorf("position 995 is in %+v", p)
+	}
+	early := p.events[:1:1]
+	c.add(&page{after: 1000, until: 1001, events: []journal.Event{{Position: 1001}}})
+	if early[0].Position != p.events[0].Position {
+		t.Error("adding to a page has changed what its readers have")
+	}
+}
+
+func TestARelayPrunesTheLogOfOperatorsToItsEnd(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (at, actor, act) SELECT now() - n * interval '1 minute', 'anna', 'x' FROM generate_series(-10, 2500) n`); err != nil {
+		t.Fatal(err)
+	}
+	r := newRelay(Config{Pool: pool, LeaseTTL: time.Minute, LogRetention: time.Minute}, nil, nil, "", "")
+	if n, err := r.prune(t.Context()); n != 2500 || err != nil {
+		t.Errorf("%d records are gone, %v", n, err)
+	}
+}

@@ -1,0 +1,218 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Of events that are made up to try a sink.
+const (
+	TestEventType  = "tidemark.test"
+	TestCampaignID = "tidemark-test"
+)
+
+// TestEvent makes up an event to try a sink with. It says so in its type, campaign, tags, metadata and payload, its id is new each time, and its position is 0, which is
+// none that the journal has.
+func TestEvent(topic string, now time.Time) (Event, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return Event{}, err
+	}
+	return Event{Topic: topic, Event: journal.Event{
+		ID: id, CampaignID: TestCampaignID, Seq: 1, Type: TestEventType, Version: 1, Intent: journal.AuditOnly, Tags: []string{"test"},
+		Payload:  []byte(`{"test": true, "note": "made up by an operator to try this sink; it is in no journal"}`),
+		Metadata: []byte(`{"test": true}`), OccurredAt: now, RecordedAt: now,
+	}}, nil
+}
+
+// TestSend sends one event to a sink, in one attempt that may take the publisher's timeout, and writes to tidemark.operator_log what came of it.
+func TestSend(ctx context.Context, db DB, to Publisher, e Event, act Act) error {
+	if act.By == "" {
+		return errNobody
+	}
+	to, err := to.withDefaults()
+	if err != nil {
+		return err
+	}
+	sending, cancel := context.WithTimeout(ctx, to.Timeout)
+	defer cancel()
+	failure := callSink(sending, to.Sink, []Event{e})
+	if failure != nil {
+		failure = fmt.Errorf("sink %s: %w", to.Sink.Name(), failure)
+	}
+	detail := map[string]any{"event_id": e.ID, "event_type": e.Type, "error": nil}
+	if failure != nil {
+		detail["error"] = shortened(failure)
+	}
+	return errors.Join(failure, note(ctx, db, act, ActTestSent, Key{e.Topic, to.Name}, e.CampaignID, e.Seq, detail))
+}
+
+// ReplayRequest is a slice of a campaign, and where it is sent.
+type ReplayRequest struct {
+	Topic      Topic // only its events are sent
+	To         Publisher
+	CampaignID string
+	From       int64              // the first seq; at least 1
+	Until      int64              // the last seq; 0: what is committed when it starts
+	Catalogue  *journal.Catalogue // as in [Config]
+	Attempts   int                // how often the sink may fail before anything more is sent; default 10
+	DryRun     bool               // only count
+	Progress   func(seq, sent int64)
+}
+
+// Replayed is what a [Replay] did.
+type Replayed struct {
+	Sent    int64 // events, or how many would be
+	Through int64 // up to this seq all that is the topic's is sent; From - 1: nothing is
+}
+
+const replayAttempts = 10
+
+// Replay sends a slice of a campaign again, in order and with the ids it had, to any publisher's sink, whether or not it publishes the topic: to hand over to another consumer, or to
+// give one back what it has lost. What is sent has no part in positions, and goes beside what relays send. An event may arrive more than once. An event that the sink
+// refuses ends it, since nothing after it may be sent. A replay is written to tidemark.operator_log before its first event, and when it ends, however it ends.
+func Replay(ctx context.Context, db DB, r ReplayRequest, act Act) (Replayed, error) {
+	done := Replayed{Through: r.From - 1}
+	to, err := r.To.withDefaults()
+	switch {
+	case act.By == "":
+		err = errNobody
+	case r.CampaignID == "":
+		err = errors.New("replay: the campaign is missing")
+	case r.From < 1 || r.Until != 0 && r.Until < r.From:
+		err = fmt.Errorf("replay events %d to %d: seqs begin with 1, and the last is not before the first", r.From, r.Until)
+	}
+	if err != nil {
+		return done, err
+	}
+	if r.To = to; r.Attempts == 0 {
+		r.Attempts = replayAttempts
+	}
+	floor, err := journal.Floor(ctx, db)
+	if err != nil {
+		return done, err
+	}
+	if r.DryRun {
+		err = r.each(ctx, db, floor, &done, func([]Event) error { return nil })
+		return done, err
+	}
+	key, detail := Key{r.Topic.Name, to.Name}, map[string]any{"from": r.From, "until": r.Until}
+	if err := note(ctx, db, act, ActReplaying, key, r.CampaignID, r.From, detail); err != nil {
+		return done, err
+	}
+	failure := r.each(ctx, db, floor, &done, func(events []Event) error { return r.send(ctx, &done, events) })
+	detail["sent"], detail["through"], detail["error"] = done.Sent, done.Through, nil
+	if failure != nil {
+		detail["error"] = shortened(failure)
+	}
+	return done, errors.Join(failure, note(ctx, db, act, ActReplayed, key, r.CampaignID, r.From, detail))
+}
+
+// each reads the slice, and calls do with the events that are the topic's, batch after batch.
+func (r *ReplayRequest) each(ctx context.Context, db journal.Querier, floor int64, done *Replayed, do func([]Event) error) error {
+	for {
+		events, err := journal.ReadRange(ctx, db, r.CampaignID, done.Through+1, floor, r.To.BatchSize)
+		if err != nil {
+			return err
+		}
+		if beyond := slices.IndexFunc(events, func(e journal.Event) bool { return r.Until > 0 && e.Seq > r.Until }); beyond >= 0 {
+			events = events[:beyond]
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		faults := upcast(r.Catalogue, events)
+		var batch []Event
+		for i := range events {
+			if e := &events[i]; r.Topic.Match(e) {
+				batch = append(batch, Event{Event: *e, Topic: r.Topic.Name, fault: faults[e.Position]})
+			}
+		}
+		if len(batch) > 0 {
+			if err := do(batch); err != nil {
+				return err
+			}
+			done.Sent += int64(len(batch))
+		}
+		if done.Through = events[len(events)-1].Seq; r.Progress != nil {
+			r.Progress(done.Through, done.Sent)
+		}
+	}
+}
+
+// send sends a batch until all of it has arrived, or the sink will not have it. What has arrived of a batch that does not is added to done.
+func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event) error {
+	rest := batch
+	arrived := func(n int) {
+		rest = rest[n:]
+	}
+	fail := func(err error) error {
+		done.Sent += int64(len(batch) - len(rest))
+		done.Through = rest[0].Seq - 1
+		return fmt.Errorf("event %d of campaign %s (%s, %s) was not sent to %s: %w", rest[0].Seq, rest[0].CampaignID, rest[0].Type, rest[0].ID, r.To.Name, err)
+	}
+	for failures := 0; len(rest) > 0; {
+		sound := rest
+		if i := slices.IndexFunc(rest, func(e Event) bool { return e.fault != nil }); i >= 0 {
+			sound = rest[:i]
+		}
+		if len(sound) == 0 {
+			return fail(rest[0].fault)
+		}
+		sending, cancel := context.WithTimeout(ctx, r.To.Timeout)
+		err := callSink(sending, r.To.Sink, sound)
+		cancel()
+		if err == nil {
+			arrived(len(sound))
+			failures = 0
+			continue
+		}
+		wait, final := backoff(failures+1, r.To.BackoffMax, rand.Float64()), false
+		var refused *BatchError
+		var paused *pauseError
+		var after *retryAfterError
+		switch {
+		case errors.As(err, &refused) && len(refused.Failures) > 0:
+			first := slices.MinFunc(refused.Failures, func(a, b Failure) int { return a.Index - b.Index })
+			if first.Index > 0 {
+				failures = 0
+			}
+			arrived(min(max(first.Index, 0), len(sound)-1))
+			err, final = first.Err, first.Permanent
+		case errors.As(err, &paused):
+			final = true
+		case errors.As(err, &after):
+			wait = max(wait, min(after.after, retryAfterMax))
+		}
+		if failures++; final || failures >= r.Attempts {
+			return fail(err)
+		}
+		if !pause(ctx, wait) {
+			return fail(ctx.Err())
+		}
+	}
+	return nil
+}
+
+// noteTimeout is how long an act that was interrupted may still take to be written down.
+const noteTimeout = 5 * time.Second
+
+// note writes an act that is not done in the database to the log, also once ctx has ended.
+func note(ctx context.Context, db DB, act Act, name string, key Key, campaign string, seq int64, detail map[string]any) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return record(ctx, tx, act, name, key, campaign, seq, detail) })
+	if err != nil {
+		return fmt.Errorf("write %s to the log: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package publisher
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Topic is a named part of the journal.
+type Topic struct {
+	Name string // required
+	Filter
+}
+
+// Filter says which events a topic has: those that meet all of its conditions. Its zero value has all events. A tag is "key" or "key=value".
+type Filter struct {
+	EventTypes     []string         // one of these types
+	RequiredTags   []string         // all of these tags; "key" also stands for "key=" with any value
+	AnyOfTags      []string         // one of these tags, in the same way
+	ExactTags      []string         // all of these tags to the letter: "key" does not stand for "key=value"
+	CampaignPrefix string           // the campaign's id begins so
+	Intents        []journal.Intent // one of these intents
+}
+
+// Match tells whether the topic has the event.
+func (f *Filter) Match(e *journal.Event) bool {
+	return (len(f.EventTypes) == 0 || slices.Contains(f.EventTypes, e.Type)) &&
+		strings.HasPrefix(e.CampaignID, f.CampaignPrefix) &&
+		(len(f.Intents) == 0 || slices.Contains(f.Intents, e.Intent)) &&
+		!slices.ContainsFunc(f.RequiredTags, func(tag string) bool { return !tagged(e, tag) }) &&
+		(len(f.AnyOfTags) == 0 || slices.ContainsFunc(f.AnyOfTags, func(tag string) bool { return tagged(e, tag) })) &&
+		!slices.ContainsFunc(f.ExactTags, func(tag string) bool { return !slices.Contains(e.Tags, tag) })
+}
+
+// tagged tells whether the event has the tag, or the key with any value.
+func tagged(e *journal.Event, tag string) bool {
+	for _, t := range e.Tags {
+		if t == tag || len(t) > len(tag) && t[len(tag)] == '=' && t[:len(tag)] == tag {
+			return true
+		}
+	}
+	return false
+}

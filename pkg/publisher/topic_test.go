@@ -1,0 +1,39 @@
+package publisher_test
+
+import (
+	"testing"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+func TestATopicHasTheEventsThatMeetAllItsConditions(t *testing.T) {
+	t.Parallel()
+	e := &journal.Event{Type: "paid", CampaignID: "shop-7", Tags: []string{"eu", "customer=7", "channel=web"}, Intent: journal.AuditOnly}
+	for _, test := range []struct {
+		name   string
+		filter publisher.Filter
+		want   bool
+	}{
+		{"none", publisher.Filter{}, true},
+		{"type", publisher.Filter{EventTypes: []string{"placed", "paid"}}, true},
+		{"other type", publisher.Filter{EventTypes: []string{"placed"}}, false},
+		{"prefix", publisher.Filter{CampaignPrefix: "shop-"}, true},
+		{"other prefix", publisher.Filter{CampaignPrefix: "shop-8"}, false},
+		{"intent", publisher.Filter{Intents: []journal.Intent{journal.AuditOnly}}, true},
+		{"other intent", publisher.Filter{Intents: []journal.Intent{journal.ReplayOnly}}, false},
+		{"required, by key and by value", publisher.Filter{RequiredTags: []string{"eu", "customer", "channel=web"}}, true},
+		{"required, one missing", publisher.Filter{RequiredTags: []string{"eu", "us"}}, false},
+		{"required, another value", publisher.Filter{RequiredTags: []string{"customer=8"}}, false},
+		{"required, a part of a key", publisher.Filter{RequiredTags: []string{"custom"}}, false},
+		{"any of", publisher.Filter{AnyOfTags: []string{"us", "customer"}}, true},
+		{"any of, none there", publisher.Filter{AnyOfTags: []string{"us", "customer=8"}}, false},
+		{"exact", publisher.Filter{ExactTags: []string{"eu", "customer=7"}}, true},
+		{"exact, a key of a pair", publisher.Filter{ExactTags: []string{"customer"}}, false},
+		{"one of two conditions", publisher.Filter{EventTypes: []string{"paid"}, AnyOfTags: []string{"us"}}, false},
+	} {
+		if got := test.filter.Match(e); got != test.want {
+			t.Errorf("%s: got %t", test.name, got)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package webhook
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+const (
+	secretPrefix = "whsec_"
+	secretLeast  = 24 // bytes of a key, as the standard says
+	secretMost   = 64
+)
+
+// Secret is a key that both sides know. It does not show itself when it is printed or logged. The zero value is none: nothing can be signed or verified with it.
+type Secret struct{ key []byte }
+
+// NewSecret makes a secret of 32 random bytes.
+func NewSecret() Secret {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return Secret{key}
+}
+
+// ParseSecret reads a secret as it is handed out: whsec_ and base64 of 24 to 64 bytes. Its errors do not repeat the secret.
+func ParseSecret(text string) (Secret, error) {
+	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
+	if !ok {
+		return Secret{}, fmt.Errorf("the secret does not begin with %s: give it as it was handed out, or make one with: echo %s$(openssl rand -base64 32)", secretPrefix, secretPrefix)
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return Secret{}, fmt.Errorf("what follows %s in the secret is not base64, with its padding: was it cut off?", secretPrefix)
+	}
+	if len(key) < secretLeast || len(key) > secretMost {
+		return Secret{}, fmt.Errorf("the secret has %d bytes, it must have %d to %d: make one with: echo %s$(openssl rand -base64 32)", len(key), secretLeast, secretMost, secretPrefix)
+	}
+	return Secret{key}, nil
+}
+
+// Reveal returns the secret as it is handed out.
+func (s Secret) Reveal() string { return secretPrefix + base64.StdEncoding.EncodeToString(s.key) }
+
+// IsZero tells whether it is no secret.
+func (s Secret) IsZero() bool { return len(s.key) == 0 }
+
+// String shows that there is a secret, and not which.
+func (s Secret) String() string { return secretPrefix + "…" }
+
+// GoString is String, for %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue is String, for slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText is String: a secret that is written as JSON by accident is not told.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -1,0 +1,108 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultTolerance is how far a request's timestamp may be from the clock where none is said: 5 minutes.
+const DefaultTolerance = 5 * time.Minute
+
+// Errors of [Verify]. Answer all of them with 401 and no more: whoever made the request up learns nothing.
+var (
+	// ErrUnsigned: a header is missing, doubled, or not what the standard says.
+	ErrUnsigned = errors.New("not a signed webhook")
+	// ErrSignature: no signature is of any of the secrets. The body, the id or the timestamp was changed, or the secret is another.
+	ErrSignature = errors.New("no signature matches")
+	// ErrTimestamp: the request is older, or from further in the future, than the tolerance. It may be one that somebody has recorded.
+	ErrTimestamp = errors.New("the timestamp is too far from the clock")
+)
+
+const (
+	idMost        = 256 // bytes of a webhook-id
+	signatureMost = 32  // signatures that are looked at; more is no rotation
+)
+
+// Delivery is what the headers of a verified request say.
+type Delivery struct {
+	ID string    // of the event, the same for each attempt
+	At time.Time // of this attempt, to the second
+}
+
+// Verify tells whether a request with this header and body, which must be the bytes as they came, was signed with one of the secrets, not longer ago than tolerance
+// ([DefaultTolerance] if it is 0), nor further ahead. While a secret is being replaced give the old one and the new one. It takes the same time for each secret, whatever a
+// signature looks like. Its errors wrap [ErrUnsigned], [ErrSignature] or [ErrTimestamp].
+func Verify(header http.Header, body []byte, tolerance time.Duration, secrets ...Secret) (Delivery, error) {
+	return verify(header, body, tolerance, time.Now(), secrets)
+}
+
+func verify(header http.Header, body []byte, tolerance time.Duration, now time.Time, secrets []Secret) (Delivery, error) {
+	if tolerance < 0 {
+		return Delivery{}, fmt.Errorf("verify: the tolerance is %s, it cannot be negative: 0 stands for %s", tolerance, DefaultTolerance)
+	}
+	if tolerance == 0 {
+		tolerance = DefaultTolerance
+	}
+	if len(secrets) == 0 {
+		return Delivery{}, errors.New("verify: there is no secret: give at least one")
+	}
+	for i, s := range secrets {
+		if s.IsZero() { // anybody could sign with it
+			return Delivery{}, fmt.Errorf("verify: secret %d is empty: read it with ParseSecret", i)
+		}
+	}
+	var values [3]string
+	for i, name := range []string{HeaderID, HeaderTimestamp, HeaderSignature} {
+		all := header.Values(name)
+		if len(all) != 1 || all[0] == "" {
+			return Delivery{}, fmt.Errorf("%w: it has %d headers %s, it must have one", ErrUnsigned, len(all), name)
+		}
+		values[i] = all[0]
+	}
+	id, timestamp, signatures := values[0], values[1], values[2]
+	// The dots part what is signed. With one in the id, a signature would also be that of another id, timestamp and body.
+	if len(id) > idMost || strings.ContainsRune(id, '.') {
+		return Delivery{}, fmt.Errorf("%w: %s has a dot or more than %d bytes", ErrUnsigned, HeaderID, idMost)
+	}
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
+	if err != nil || seconds < 0 || strconv.FormatInt(seconds, 10) != timestamp {
+		return Delivery{}, fmt.Errorf("%w: %s is not a number of seconds", ErrUnsigned, HeaderTimestamp)
+	}
+	if !signedBy(secrets, signatures, id, timestamp, body) {
+		return Delivery{}, ErrSignature
+	}
+	at := time.Unix(seconds, 0)
+	if off := now.Sub(at); off > tolerance || off < -tolerance { // after the signature: only then is it the sender's
+		return Delivery{}, fmt.Errorf("%w: it is off by %s, %s are tolerated", ErrTimestamp, off.Truncate(time.Second), tolerance)
+	}
+	return Delivery{ID: id, At: at}, nil
+}
+
+// signedBy compares each signature with that of each secret, in constant time. Signatures of other versions are left out.
+func signedBy(secrets []Secret, signatures, id, timestamp string, body []byte) (signed bool) {
+	var given [][]byte
+	for text := range strings.FieldsSeq(signatures) {
+		encoded, ok := strings.CutPrefix(text, version)
+		if !ok {
+			continue
+		}
+		if sum, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(given) < signatureMost {
+			given = append(given, sum)
+		}
+	}
+	for _, s := range secrets {
+		want := s.sum(id, timestamp, body)
+		for _, got := range given {
+			if hmac.Equal(got, want) {
+				signed = true
+			}
+		}
+	}
+	return signed
+}
