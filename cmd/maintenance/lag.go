@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -24,35 +26,91 @@ type behindJSON struct {
 	Events     int64   `json:"events"`
 	Campaigns  int64   `json:"campaigns"`
 	Seconds    float64 `json:"seconds"`
+	Estimated  bool    `json:"estimated"` // there is too much to count
 }
 
+// minInterval keeps a watch from being a load of its own.
+const minInterval = 100 * time.Millisecond
+
 func newLag(env *cli.Env) *cobra.Command {
-	var asJSON bool
+	var (
+		asJSON, watch bool
+		interval      time.Duration
+	)
 	command := &cobra.Command{
 		Use:   "lag",
 		Short: "Show how far groups and their projections are behind the journal",
-		Args:  cli.NoArgs,
+		Long: `Show how far each consumer group and each of its projections is behind the journal: events that are appended and not applied, the campaigns they
+belong to, and how old the oldest is. Where there are more than some thousand, figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C: in place on a terminal; elsewhere as lines that begin with the time, or as one JSON document a line.`,
+		Example: `  maintenance lag
+  maintenance lag --watch --interval 1s
+  maintenance lag --json | jq '.lags[] | select(.seconds > 60)'`,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if interval < minInterval {
+				return cli.Usagef("--interval %s: at least %s", interval, minInterval)
+			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				lags, err := outbox.Lag(ctx, pool)
-				if err != nil {
-					return err
+				switch {
+				case watch:
+					return watchLag(ctx, env, pool, interval, asJSON)
+				default:
+					return showLag(ctx, env, pool, asJSON)
 				}
-				if asJSON {
-					return env.PrintJSON(lagDocument(lags))
-				}
-				return printLag(env, lags)
 			})
 		},
 	}
-	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	flags := command.Flags()
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	flags.BoolVar(&watch, "watch", false, "go on until Ctrl-C")
+	flags.DurationVar(&interval, "interval", 2*time.Second, "how long to wait between looks, with --watch")
 	return command
+}
+
+func readLag(ctx context.Context, pool *pgxpool.Pool) (lags []outbox.Behind, err error) {
+	err = compilingNothing(ctx, pool, func(tx pgx.Tx) (err error) { lags, err = outbox.Lag(ctx, tx); return err })
+	return lags, err
+}
+
+func showLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, asJSON bool) error {
+	lags, err := readLag(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return env.PrintJSON(lagDocument(lags))
+	}
+	if len(lags) == 0 {
+		env.Note("No consumer group yet: the first worker registers one.")
+		return nil
+	}
+	return env.PrintTable(lagColumns(), lagRows(lags))
+}
+
+func watchLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, interval time.Duration, asJSON bool) error {
+	return env.Watch(ctx, interval, func(ctx context.Context, frame *cli.Env) error {
+		lags, err := readLag(ctx, pool)
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return frame.PrintJSONLine(lagDocument(lags))
+		case frame.Terminal:
+			return frame.PrintTable(lagColumns(), lagRows(lags))
+		}
+		now := cli.Text(time.Now().UTC().Format(time.RFC3339))
+		rows := lagRows(lags)
+		for i, row := range rows {
+			rows[i] = append([]cli.Cell{now}, row...)
+		}
+		return frame.PrintLines(rows)
+	})
 }
 
 func lagDocument(lags []outbox.Behind) lagJSON {
 	document := lagJSON{Version: lagVersion, Lags: []behindJSON{}}
 	for _, b := range lags {
-		behind := behindJSON{Group: b.Group, Events: b.Events, Campaigns: b.Campaigns, Seconds: b.Age.Seconds()}
+		behind := behindJSON{Group: b.Group, Events: b.Events, Campaigns: b.Campaigns, Seconds: b.Age.Seconds(), Estimated: b.Estimated}
 		if b.Projection != "" {
 			behind.Projection = &b.Projection
 		}
@@ -61,11 +119,9 @@ func lagDocument(lags []outbox.Behind) lagJSON {
 	return document
 }
 
-func printLag(env *cli.Env, lags []outbox.Behind) error {
-	if len(lags) == 0 {
-		env.Note("No consumer group yet: the first worker registers one.")
-		return nil
-	}
+func lagColumns() []string { return []string{"GROUP", "PROJECTION", "EVENTS", "CAMPAIGNS", "AGE"} }
+
+func lagRows(lags []outbox.Behind) [][]cli.Cell {
 	var rows [][]cli.Cell
 	for _, b := range lags {
 		projection := cli.Text(b.Projection)
@@ -76,7 +132,7 @@ func printLag(env *cli.Env, lags []outbox.Behind) error {
 		if b.Events > 0 {
 			age = cli.Cell{Text: cli.Age(b.Age), Right: true}
 		}
-		rows = append(rows, []cli.Cell{cli.Text(b.Group), projection, cli.Number(b.Events, cli.Plain), cli.Number(b.Campaigns, cli.Plain), age})
+		rows = append(rows, []cli.Cell{cli.Text(b.Group), projection, about(b.Events, b.Estimated, cli.Plain), about(b.Campaigns, b.Estimated, cli.Plain), age})
 	}
-	return env.PrintTable([]string{"GROUP", "PROJECTION", "EVENTS", "CAMPAIGNS", "AGE"}, rows)
+	return rows
 }

@@ -1,12 +1,18 @@
-// Maintenance is the operator's tool: it shows what remains to be done, and carries events in and out.
+// Maintenance is the operator's tool: it shows how it stands with a database, lets operators act on it, and carries events in and out.
 //
-//	maintenance outbox report           what remains to be done, by status
-//	maintenance outbox list             the entries themselves
-//	maintenance lag                     how far groups and projections are behind
-//	maintenance events import FILE|-    append events from lines of JSON
-//	maintenance events export           write events as lines of JSON
+//	maintenance outbox      what remains to be done, by status
+//	maintenance deferred    projections that are behind in a campaign: see them, requeue, retry, resolve
+//	maintenance campaign    one campaign: show, replay, pause
+//	maintenance projection  projections: list, backfill, pause, remove
+//	maintenance group       consumer groups: list, pause, remove
+//	maintenance gaps        campaigns that nothing would bring to their heads
+//	maintenance lag         how far groups and projections are behind
+//	maintenance publisher   what is published: see, pause, move, try, replay; what is parked
+//	maintenance events      events as lines of JSON: import, export
+//	maintenance audit       what operators did, and why
+//	maintenance token       who may use the pages and the API of workers: create, list, revoke
 //
-// It works on the database in TIDEMARK_DATABASE_URL; without that, on the checkout's private server.
+// Each command is in docs/maintenance.md. It works on the database in TIDEMARK_DATABASE_URL; without that, on the checkout's private server.
 package main
 
 import (
@@ -24,6 +30,16 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	env := cli.Standard(devpg.URL)
-	return cli.Run(ctx, newRoot(env), env, os.Args[1:])
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return perform(ctx, cli.Standard(devpg.URL), os.Args[1:])
+}
+
+// perform runs one command line, in whichever form it is written.
+func perform(ctx context.Context, env *cli.Env, args []string) int {
+	root := newRoot(env)
+	args, err := fromFlagForm(args)
+	if err != nil {
+		return cli.Fail(ctx, root, env, err)
+	}
+	return cli.Run(ctx, root, env, args)
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
-	behind, fresh := database(t, "behind.sql"), pgtest.URL(t)
+	behind, broken, paused, live, fresh := database(t, "behind.sql"), database(t, "deferred.sql"), database(t, "deferred.sql", "paused.sql"), database(t, "deferred.sql", "live.sql"), pgtest.URL(t)
 	tests := []struct {
 		golden, url string
 		terminal    bool
@@ -47,11 +47,49 @@ func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		{"list-json-empty", fresh, false, "outbox list --json"},
 		{"list-limit", behind, true, "outbox list --limit 1 --status pending"},
 		{"list-campaign", behind, true, "outbox list --campaign oak"},
+		{"report-entries-terminal", behind, true, "outbox report --status failed"},
+		{"report-entries-json", behind, false, "outbox report --status failed --limit 1 --json"},
+		{"report-entries-json-empty", fresh, false, "outbox report --limit 1 --json"},
 		{"lag-terminal", behind, true, "lag"},
 		{"lag-pipe", behind, false, "lag"},
 		{"lag-json", behind, false, "lag --json"},
 		{"lag-json-empty", fresh, false, "lag --json"},
+		{"status-terminal", live, true, "status"},
+		{"status-pipe", behind, false, "status"},
+		{"status-empty", fresh, true, "status"},
 		{"help", fresh, true, "--help"},
+		{"deferred-list-terminal", broken, true, "deferred list"},
+		{"deferred-list-pipe", broken, false, "deferred list --status dead"},
+		{"deferred-list-json", broken, false, "deferred list --json"},
+		{"deferred-list-json-empty", fresh, false, "deferred list --json"},
+		{"deferred-show-terminal", broken, true, "deferred show --projection scores --campaign oak"},
+		{"deferred-show-stack", broken, false, "deferred show --projection invites --campaign ash%09"},
+		{"deferred-show-rebuilding", broken, true, "deferred show --projection sessions --campaign elm"},
+		{"deferred-show-json", broken, false, "deferred show --projection scores --campaign oak --json"},
+		{"deferred-stats-terminal", broken, true, "deferred stats"},
+		{"deferred-stats-pipe", broken, false, "deferred stats --projection scores"},
+		{"deferred-stats-json", broken, false, "deferred stats --json"},
+		{"deferred-stats-json-empty", fresh, false, "deferred stats --json"},
+		{"deferred-log-terminal", broken, true, "deferred log"},
+		{"deferred-log-pipe", broken, false, "deferred log --campaign oak --act retried"},
+		{"deferred-log-json", broken, false, "deferred log --json"},
+		{"deferred-log-json-empty", fresh, false, "deferred log --json"},
+		{"report-paused", paused, true, "outbox report"},
+		{"group-list-terminal", broken, true, "group list"},
+		{"group-list-paused", paused, true, "group list"},
+		{"group-list-pipe", paused, false, "group list"},
+		{"group-list-json", paused, false, "group list --json"},
+		{"group-list-json-empty", fresh, false, "group list --json"},
+		{"projection-list-terminal", paused, true, "projection list"},
+		{"projection-list-pipe", broken, false, "projection list"},
+		{"projection-list-json", paused, false, "projection list --json"},
+		{"projection-list-json-empty", fresh, false, "projection list --json"},
+		{"campaign-show-terminal", broken, true, "campaign show oak"},
+		{"campaign-show-paused", paused, true, "campaign show elm"},
+		{"campaign-show-pipe", broken, false, "campaign show ash%09"},
+		{"campaign-show-json", paused, false, "campaign show elm --json"},
+		{"gaps-detect-json", paused, false, "gaps detect --json"},
+		{"gaps-detect-json-empty", fresh, false, "gaps detect --json"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.golden, func(t *testing.T) {
@@ -71,7 +109,9 @@ func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 func TestACommandSaysWhenThereIsNothingToShow(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	for _, args := range []string{"outbox report", "outbox list", "lag"} {
+	for _, args := range []string{
+		"outbox report", "outbox list", "lag", "deferred list", "deferred stats", "deferred log", "group list", "projection list", "gaps detect",
+	} {
 		got := execute(t, url, true, args)
 		if got.code != cli.ExitOK || got.out != "" || got.err == "" {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q: want a word on stderr alone", args, got.code, got.out, got.err)
@@ -93,7 +133,7 @@ func TestExitCodesTellTheCauses(t *testing.T) {
 		{"no verb", nowhere, "outbox", cli.ExitUsage, "outbox what? There are list, report"},
 		{"an unknown flag", nowhere, "lag --yaml", cli.ExitUsage, "unknown flag: --yaml"},
 		{"an argument too many", nowhere, "lag now", cli.ExitUsage, `unexpected "now"`},
-		{"an unknown status", nowhere, "outbox list --status late", cli.ExitUsage, `--status "late": use one of pending, processing, failed, dead, rebuilding`},
+		{"an unknown status", nowhere, "outbox list --status late", cli.ExitUsage, `--status "late": use one of pending, processing, paused, failed, dead, rebuilding`},
 		{"a limit of nothing", nowhere, "outbox list --limit 0", cli.ExitUsage, "--limit 0: at least 1"},
 		{"a bad URL", "postgres://%zz", "lag", cli.ExitUsage, "TIDEMARK_DATABASE_URL"},
 		{"no database", nowhere, "lag", cli.ExitUnavailable, "database unavailable"},
@@ -135,8 +175,17 @@ func execute(t *testing.T, url string, terminal bool, args string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := environment(url, terminal, &out, &errs)
-	code := cli.Run(t.Context(), newRoot(env), env, strings.Fields(args))
+	code := perform(t.Context(), env, fields(args))
 	return result{code, out.String(), errs.String()}
+}
+
+// fields splits a command line at its blanks; a blank inside an argument is written as %20, a tab as %09.
+func fields(line string) []string {
+	words := strings.Fields(line)
+	for i, word := range words {
+		words[i] = strings.NewReplacer("%20", " ", "%09", "\t").Replace(word)
+	}
+	return words
 }
 
 func environment(url string, terminal bool, out, errs *bytes.Buffer) *cli.Env {
@@ -148,23 +197,31 @@ func environment(url string, terminal bool, out, errs *bytes.Buffer) *cli.Env {
 	}
 }
 
-// database answers a database with what a file of testdata puts there.
-func database(t *testing.T, file string) string {
+// database answers a database with what files of testdata put there.
+func database(t *testing.T, files ...string) string {
 	t.Helper()
-	sql, err := os.ReadFile(filepath.Join("testdata", file))
-	if err != nil {
-		t.Fatal(err)
-	}
 	url := pgtest.URL(t)
+	fill(t, url, files...)
+	return url
+}
+
+// fill runs files of testdata.
+func fill(t *testing.T, url string, files ...string) {
+	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	if _, err := conn.Exec(t.Context(), string(sql)); err != nil {
-		t.Fatal(err)
+	for _, file := range files {
+		sql, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), string(sql)); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
 	}
-	return url
 }
 
 // timeless replaces what depends on the time of the run, down to a quarter of an hour.

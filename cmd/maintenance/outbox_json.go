@@ -15,6 +15,7 @@ const (
 type reportJSON struct {
 	Version int         `json:"version"`
 	Groups  []groupJSON `json:"groups"`
+	Entries []entryJSON `json:"entries,omitzero"` // absent unless they were asked for
 }
 
 type groupJSON struct {
@@ -24,7 +25,10 @@ type groupJSON struct {
 	Failed           int64      `json:"failed"`
 	Dead             int64      `json:"dead"`
 	Rebuilding       int64      `json:"rebuilding"`
-	Oldest           *entryJSON `json:"oldest"` // null: none a worker could take
+	Paused           int64      `json:"paused"`
+	Estimated        bool       `json:"estimated"` // there is too much to count
+	Pauses           int64      `json:"pauses"`    // of the group, its projections, campaigns
+	Oldest           *entryJSON `json:"oldest"`    // null: none a worker could take
 	OldestAgeSeconds float64    `json:"oldest_age_seconds"`
 }
 
@@ -46,11 +50,12 @@ type entryJSON struct {
 	Error         *string    `json:"error"`
 }
 
-func reportDocument(groups []outbox.GroupReport) reportJSON {
+func reportDocument(r report) reportJSON {
 	document := reportJSON{Version: reportVersion, Groups: []groupJSON{}}
-	for _, g := range groups {
+	for _, g := range r.groups {
 		group := groupJSON{
-			Group: g.Group, Pending: g.Pending, Processing: g.Processing, Failed: g.Failed, Dead: g.Dead, Rebuilding: g.Rebuilding,
+			Group: g.Group, Pending: g.Pending, Processing: g.Processing, Paused: g.Paused, Failed: g.Failed, Dead: g.Dead, Rebuilding: g.Rebuilding, Pauses: r.pauses[g.Group],
+			Estimated: g.Estimated,
 		}
 		if g.Oldest != nil {
 			entry := entryDocument(*g.Oldest)
@@ -59,15 +64,18 @@ func reportDocument(groups []outbox.GroupReport) reportJSON {
 		}
 		document.Groups = append(document.Groups, group)
 	}
+	if r.withEntries {
+		document.Entries = entryDocuments(r.entries)
+	}
 	return document
 }
 
-func listDocument(entries []outbox.Entry) listJSON {
-	document := listJSON{Version: listVersion, Entries: []entryJSON{}}
+func entryDocuments(entries []outbox.Entry) []entryJSON {
+	documents := []entryJSON{}
 	for _, e := range entries {
-		document.Entries = append(document.Entries, entryDocument(e))
+		documents = append(documents, entryDocument(e))
 	}
-	return document
+	return documents
 }
 
 func entryDocument(e outbox.Entry) entryJSON {

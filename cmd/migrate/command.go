@@ -40,17 +40,21 @@ func newCommand() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&opts.databaseURL, "database-url", "", "the database (default TIDEMARK_DATABASE_URL, else the private Postgres)")
 	flags.BoolVarP(&opts.verbose, "verbose", "v", false, "say what the private Postgres does (default false)")
-	root.AddCommand(newUp(&opts), newDown(&opts), newStatus(&opts), newSQL())
+	root.AddCommand(newUp(&opts), newDown(&opts), newStatus(&opts), newWait(&opts), newSQL())
 	return root
 }
 
 func newUp(opts *options) *cobra.Command {
 	var to int64
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Apply the migrations that are pending",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dryRun {
+				return opts.database(cmd, func(ctx context.Context, url string) error { return planUp(ctx, cmd.OutOrStdout(), url, to) })
+			}
 			return opts.change(cmd, func(ctx context.Context, url string) error {
 				if to == 0 {
 					return migrations.Up(ctx, url)
@@ -60,11 +64,13 @@ func newUp(opts *options) *cobra.Command {
 		},
 	}
 	cmd.Flags().Int64Var(&to, "to", 0, "the version to stop at (default 0: the newest)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL that would be run, and change nothing (default false)")
 	return cmd
 }
 
 func newDown(opts *options) *cobra.Command {
 	var to int64
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "down --to VERSION",
 		Short: "Undo the migrations above a version; 0 undoes all and destroys the journal",
@@ -73,10 +79,14 @@ func newDown(opts *options) *cobra.Command {
 			if to < 0 {
 				return fmt.Errorf("--to is %d, want a version or 0", to)
 			}
+			if dryRun {
+				return opts.database(cmd, func(ctx context.Context, url string) error { return planDown(ctx, cmd.OutOrStdout(), url, to) })
+			}
 			return opts.change(cmd, func(ctx context.Context, url string) error { return migrations.Down(ctx, url, to) })
 		},
 	}
 	cmd.Flags().Int64Var(&to, "to", 0, "the version to go back to (required)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be undone, and change nothing (default false)")
 	if err := cmd.MarkFlagRequired("to"); err != nil {
 		panic(err) // the flag is defined in the line above
 	}

@@ -1,4 +1,4 @@
-// Command worker keeps the read models of a folder of SQL files up to date. Run as many of it as you like.
+// Command worker keeps the read models of a folder of SQL files up to date, and publishes events to sinks. Run as many of it as you like.
 package main
 
 import (
@@ -8,5 +8,5 @@ import (
 )
 
 func main() {
-	os.Exit(app.Main(app.Options{Name: "worker", Short: "Keep read models up to date with the journal"}))
+	os.Exit(app.Main(app.Options{Name: "worker", Short: "Keep read models up to date with the journal, and publish it"}))
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -9,10 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // Options is what a worker has besides its settings.
@@ -21,6 +24,7 @@ type Options struct {
 	Short       string // what it does, in a line
 	Projections []projector.Projection
 	Catalogue   *journal.Catalogue // nil: the file that the settings name
+	Sinks       []publisher.Kind   // besides those that there are
 }
 
 // NewCommand returns the command that runs a worker until it is told to stop.
@@ -28,11 +32,13 @@ func NewCommand(opts Options) *cobra.Command {
 	cmd := &cobra.Command{Use: opts.Name, Short: opts.Short, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(newHealthcheck())
+	addVerification(cmd, opts)
 	settings, set := config.NewWorker(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Finish(); err != nil {
 			return err
 		}
+		settings.Shown = set.List()
 		logger := NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel)
 		if settings.DatabaseURL == "" {
 			url, closeServer, err := devpg.URL(cmd.Context(), logger)
@@ -61,6 +67,10 @@ func Main(opts Options) int {
 	cmd := NewCommand(opts)
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		cmd.PrintErrln(opts.Name+":", err)
+		var coded *cli.ExitError
+		if errors.As(err, &coded) {
+			return coded.Code
+		}
 		return 1
 	}
 	return 0

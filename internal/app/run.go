@@ -12,58 +12,100 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // Run runs a worker until ctx is cancelled.
 func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog.Logger) error {
-	projections, catalogue, err := load(settings, opts)
-	if err != nil {
-		return err
-	}
+	mode, modeErr := settings.Outbox.Mode()
+	projections, catalogue, err := load(settings, opts, mode.Mode)
+	routes, routesErr := loadRoutes(settings, opts, logger)
+	faults := []error{modeErr, err, routesErr, settings.Check()}
 	pool, err := connect(ctx, settings)
 	if err != nil {
-		return err
+		return errors.Join(append(faults, err)...)
 	}
 	defer pool.Close()
-	if err := migrations.Check(ctx, pool); err != nil {
-		return err
+	versionErr := migrations.Check(ctx, pool)
+	var version *migrations.VersionError
+	if errors.As(versionErr, &version) && version.Newer() {
+		logger.WarnContext(ctx, "the schema is newer than this program: migrations run beside the programs of one release before", "schema", version.Database, "program", version.Program)
+		versionErr = nil
+	}
+	if versionErr != nil || errors.Join(faults...) != nil {
+		return errors.Join(append(faults, versionErr, checkStart(ctx, pool, settings, projections, catalogue, versionErr == nil))...)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: projections, ConsumerGroup: settings.ConsumerGroup, Schema: settings.Schema, Catalogue: catalogue, Logger: logger, Registerer: registry,
-		PollInterval: settings.PollInterval, ClaimCampaigns: settings.ClaimCampaigns, GroupEvents: settings.GroupEvents, LeaseTTL: settings.LeaseTTL,
-		Concurrency: settings.Concurrency, NoListen: !settings.Listen, ShutdownTimeout: settings.ShutdownTimeout,
-	})
-	if err != nil {
-		return err
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	if settings.HTTPAddr != "off" {
-		if err := serve(ctx, g, settings.HTTPAddr, registry, pool, logger); err != nil {
+	var traces trace.TracerProvider
+	if settings.Traces {
+		provider, stop, err := startTraces(ctx, logger)
+		if err != nil {
 			return err
 		}
+		defer stop()
+		traces = provider
 	}
+	probes := probes{pool: pool}
+	var p *projector.Projector
+	if len(projections) > 0 || mode.Mode == projector.ModeEnqueueOnly {
+		cfg := projectorConfig(settings)
+		cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Logger, cfg.Registerer, cfg.Mode, cfg.TracerProvider = pool, projections, catalogue, logger, registry, mode.Mode, traces
+		p, err = projector.New(cfg)
+		if err != nil {
+			return err
+		}
+		probes.stuck = append(probes.stuck, p.Stuck)
+	}
+	g, ctx := errgroup.WithContext(ctx)
 	names := make([]string, len(projections))
 	for i, p := range projections {
 		names[i] = p.Spec().Name
 	}
-	logger.InfoContext(ctx, "worker starts", "consumer_group", settings.ConsumerGroup, "projections", names, "pid", os.Getpid())
-	g.Go(func() error {
-		if err := p.Run(ctx); err != nil {
+	if err := startAdmin(ctx, g, settings, admin.Config{Projector: p, Projections: names}, projections, catalogue, routes, logger); err != nil {
+		return err
+	}
+	if err := startOperations(ctx, g, admin.RunnerConfig{Pool: pool, Logger: logger, Projector: p, Projections: names, Catalogue: catalogue}, settings, routes); err != nil {
+		return err
+	}
+	if mode.Warning != "" {
+		logger.WarnContext(ctx, mode.Warning, "mode", mode.Mode)
+	}
+	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From, "consumer_group", settings.ConsumerGroup, "projections", names, "pid", os.Getpid())
+	if routes != nil {
+		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, registry, traces, logger)
+		if err != nil {
 			return err
 		}
-		if ctx.Err() == nil {
-			return errors.New("the projector ended by itself")
+		probes.stuck = append(probes.stuck, relay.Stuck)
+	}
+	if settings.HTTPAddr != "off" {
+		if err := collect(ctx, g, pool, settings, mode.Mode, registry, logger); err != nil {
+			return err
 		}
-		return ctx.Err()
-	})
+		if err := serve(ctx, g, settings.HTTPAddr, registry, probes, logger); err != nil {
+			return err
+		}
+	}
+	if p != nil {
+		g.Go(func() error {
+			if err := p.Run(ctx); err != nil {
+				return err
+			}
+			if ctx.Err() == nil {
+				return errors.New("the projector ended by itself")
+			}
+			return ctx.Err()
+		})
+	}
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -71,8 +113,35 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	return nil
 }
 
+// projectorConfig is what the settings say of the projector.
+func projectorConfig(s config.Worker) projector.Config {
+	rate := s.GapRate
+	if rate == 0 {
+		rate = -1 // there, 0 is the default
+	}
+	return projector.Config{
+		ConsumerGroup: s.ConsumerGroup, Schema: s.Schema, PollInterval: s.PollInterval, ClaimCampaigns: s.ClaimCampaigns, GroupEvents: s.GroupEvents, LeaseTTL: s.LeaseTTL,
+		Concurrency: s.Concurrency, ApplyTimeout: s.ApplyTimeout, NoListen: !s.Listen, ShutdownTimeout: s.ShutdownTimeout,
+		OnFailure:           projector.Policy{Attempts: s.RetryAttempts, Base: s.RetryBase, Max: s.RetryMax},
+		FailureLogRetention: s.LogRetention, GapRate: rate, VerifyRate: s.VerifyRate, SnapshotEvery: int64(s.SnapshotEvery), SnapshotKeep: s.SnapshotKeep, Proof: s.Proof,
+	}
+}
+
+// checkStart looks for the projections' faults where something else keeps the worker from starting, so that all are reported together. Without the schema there is nothing
+// to compare them with.
+func checkStart(ctx context.Context, pool *pgxpool.Pool, settings config.Worker, projections []projector.Projection, catalogue *journal.Catalogue, schema bool) error {
+	if !schema || len(projections) == 0 {
+		return nil
+	}
+	p, err := projector.New(projector.Config{Pool: pool, Projections: projections, ConsumerGroup: settings.ConsumerGroup, Schema: settings.Schema, Catalogue: catalogue})
+	if err != nil {
+		return err
+	}
+	return p.Check(ctx)
+}
+
 // load reads the folder of projections and the catalogue.
-func load(settings config.Worker, opts Options) ([]projector.Projection, *journal.Catalogue, error) {
+func load(settings config.Worker, opts Options, mode projector.Mode) ([]projector.Projection, *journal.Catalogue, error) {
 	projections, catalogue := opts.Projections, opts.Catalogue
 	var errs []error
 	if settings.ProjectionsDir != "" {
@@ -88,8 +157,8 @@ func load(settings config.Worker, opts Options) ([]projector.Projection, *journa
 			errs = append(errs, err)
 		}
 	}
-	if len(projections) == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New("there is nothing to project: name a folder of SQL files with --projections-dir or TIDEMARK_PROJECTIONS_DIR"))
+	if len(projections) == 0 && len(errs) == 0 && !publishes(settings) && mode != projector.ModeEnqueueOnly {
+		errs = append(errs, errors.New("there is nothing to project or to publish: name a folder of SQL files with --projections-dir or TIDEMARK_PROJECTIONS_DIR, or what to publish with TIDEMARK_PUBLISHERS"))
 	}
 	return projections, catalogue, errors.Join(errs...)
 }
@@ -100,7 +169,19 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Concurrency, 1000))+3) // claim, renew, beat
+	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Concurrency, 1000))+5) // claim, renew, beat, operations
+	if settings.HTTPAddr != "off" {
+		cfg.MaxConns++ // the database's figures
+	}
+	if settings.VerifyRate > 0 {
+		cfg.MaxConns++
+	}
+	if settings.SnapshotEvery > 0 {
+		cfg.MaxConns += 2
+	}
+	if publishes(settings) {
+		cfg.MaxConns += publisher.Connections
+	}
 	cfg.PingTimeout = 5 * time.Second
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {

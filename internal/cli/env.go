@@ -21,6 +21,7 @@ type Env struct {
 	Out io.Writer // data
 	Err io.Writer // messages, progress
 
+	InTerminal  bool // In is a terminal: there is somebody to ask
 	Terminal    bool // Out is a terminal
 	ErrTerminal bool // Err is a terminal
 	Color       bool // Out may be coloured
@@ -37,7 +38,8 @@ func Standard(database func(context.Context, *slog.Logger) (string, func() error
 	plain := os.Getenv("NO_COLOR") != ""
 	env := &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Terminal:    term.IsTerminal(int(os.Stdout.Fd())), //nolint:gosec // a file descriptor is a small number
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),  //nolint:gosec // a file descriptor is a small number
+		Terminal:    term.IsTerminal(int(os.Stdout.Fd())), //nolint:gosec // as above
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())), //nolint:gosec // as above
 		Database:    database,
 	}
@@ -79,7 +81,7 @@ func ping(ctx context.Context, pool *pgxpool.Pool) error {
 
 // explain says what to do about a database that was never migrated.
 func explain(err error) error {
-	const undefinedTable, undefinedFunction, undefinedSchema = "42P01", "42883", "3F000"
+	const undefinedTable, undefinedFunction, undefinedSchema, lockNotAvailable = "42P01", "42883", "3F000", "55P03"
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
 		return err
@@ -87,6 +89,8 @@ func explain(err error) error {
 	switch pgErr.Code {
 	case undefinedTable, undefinedFunction, undefinedSchema:
 		return fmt.Errorf("%w (is the schema up to date? go run ./cmd/migrate up)", err)
+	case lockNotAvailable:
+		return Exitf(ExitConflict, "%w: somebody else is at work on it, a worker in the middle of a group most likely; it was not waited for any longer and nothing was changed: run it again in a moment", err)
 	default:
 		return err
 	}

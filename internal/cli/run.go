@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Run executes the command that args name below root and answers the exit code. Errors are written to env.Err.
+// Run executes the command that args name below root and answers the exit code. Errors are written to env.Err, with what to type next.
 func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int {
 	root.SetArgs(args)
 	root.SetIn(env.In)
@@ -22,12 +22,42 @@ func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int 
 	if err == nil {
 		return ExitOK
 	}
-	env.Note("%s: %v", root.Name(), err)
-	var usage *UsageError
-	if errors.As(err, &usage) {
-		env.Note("try: %s --help", command.CommandPath())
+	return Fail(ctx, command, env, err)
+}
+
+// Fail writes err to env.Err, with what to type next, and answers the exit code.
+func Fail(ctx context.Context, command *cobra.Command, env *Env, err error) int {
+	env.Note("%s: %s", command.Root().Name(), message(ctx, err))
+	if next := next(command, err); next != "" {
+		env.Note("try: %s", next)
 	}
 	return ExitCode(err)
+}
+
+// message answers what err says, for a person. Whoever presses Ctrl-C knows why, and where it struck is of no interest.
+func message(ctx context.Context, err error) string {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return err.Error()
+}
+
+// next answers what to type after err; empty: the error says it all.
+func next(command *cobra.Command, err error) string {
+	var (
+		hinted *HintedError
+		usage  *UsageError
+	)
+	switch {
+	case errors.As(err, &hinted):
+		return hinted.Next
+	case errors.As(err, &usage):
+		return command.CommandPath() + " --help"
+	case ExitCode(err) == ExitUnavailable:
+		return `psql "$TIDEMARK_DATABASE_URL" -c 'SELECT 1'`
+	default:
+		return ""
+	}
 }
 
 // Noun makes a command that only groups others, such as "outbox" in "outbox report".

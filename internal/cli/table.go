@@ -63,6 +63,12 @@ func (e *Env) PrintTable(columns []string, rows [][]Cell) error {
 	return err
 }
 
+// PrintLines writes rows as tab-separated lines without a header: for what goes on, such as a watch.
+func (e *Env) PrintLines(rows [][]Cell) error {
+	_, err := io.WriteString(e.Out, tabbed(rows))
+	return err
+}
+
 func tabbed(rows [][]Cell) string {
 	var table strings.Builder
 	for _, row := range rows {

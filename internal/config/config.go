@@ -16,11 +16,14 @@ import (
 type Set struct {
 	flags *pflag.FlagSet
 	env   map[string]string // variable by flag
+	from  map[string]string // by variable: "flag" or "environment"; what is not there has its default
 	errs  []error
 }
 
 // NewSet adds settings to flags.
-func NewSet(flags *pflag.FlagSet) *Set { return &Set{flags: flags, env: map[string]string{}} }
+func NewSet(flags *pflag.FlagSet) *Set {
+	return &Set{flags: flags, env: map[string]string{}, from: map[string]string{}}
+}
 
 // String adds a text setting. An empty environment variable counts as not set.
 func (s *Set) String(target *string, flag, env, standard, usage string) {
@@ -135,9 +138,13 @@ func (s *Set) Finish() error {
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		env, ok := s.env[f.Name]
 		text := os.Getenv(env)
+		if ok && f.Changed {
+			s.from[env] = "flag"
+		}
 		if !ok || f.Changed || text == "" {
 			return
 		}
+		s.from[env] = "environment"
 		before := len(s.errs)
 		_ = f.Value.Set(text) // keeps its mistake
 		if len(s.errs) > before {

@@ -54,3 +54,14 @@ func TestWorkerReportsAllMistakesByTheNameThatTheyWereMadeUnder(t *testing.T) {
 		}
 	}
 }
+
+func TestALongestWaitBelowTheFirstIsRefused(t *testing.T) {
+	t.Setenv("TIDEMARK_RETRY_MAX", "2s")
+	worker, err := parse(t, "--retry-base", "1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Check(); err == nil || !strings.Contains(err.Error(), "TIDEMARK_RETRY_MAX is 2s and TIDEMARK_RETRY_BASE is 1m0s") {
+		t.Errorf("got %v", err)
+	}
+}

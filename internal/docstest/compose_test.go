@@ -4,42 +4,38 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/goccy/go-yaml"
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// service is what these tests read of a service in docker-compose.yml.
-type service struct {
-	Image         string
-	Build         string
-	Entrypoint    []string
-	Environment   map[string]string
-	ContainerName string `yaml:"container_name"`
-	Ports         []string
-	Healthcheck   map[string]any
-	Restart       string
-	DependsOn     map[string]struct{ Condition string } `yaml:"depends_on"`
-}
-
-func composeServices(t *testing.T) map[string]service {
+// composeServices are those of docker-compose.yml, of all profiles, as compose itself reads the file: against its schema, with variables filled in and references followed.
+func composeServices(t *testing.T) types.Services {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, "docker-compose.yml"))
+	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
+		WorkingDir: root, ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(root, "docker-compose.yml")}},
+	}, loader.WithProfiles([]string{"*"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct{ Services map[string]service }
-	if err := yaml.UnmarshalWithOptions(content, &file, yaml.AllowDuplicateMapKey()); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"postgres", "migrate", "worker"} {
-		if _, ok := file.Services[name]; !ok {
+	for _, name := range []string{"postgres", "migrate", "worker", "load", "maintenance", "prometheus", "grafana"} {
+		if _, ok := project.Services[name]; !ok {
 			t.Fatalf("docker-compose.yml has no service %s", name)
 		}
 	}
-	return file.Services
+	return project.Services
 }
+
+// timeouts of the worker and of publishers, as their packages have them.
+const (
+	applyTimeout   = 20 * time.Second // config.Worker.ApplyTimeout
+	publishTimeout = 30 * time.Second // publisher.Publisher.Timeout
+	cutOff         = 10 * time.Second // what is cut off and given back after the shutdown timeout, at most
+)
 
 func TestCompose(t *testing.T) {
 	t.Parallel()
@@ -58,21 +54,85 @@ func TestCompose(t *testing.T) {
 			t.Errorf("container name %q and ports %v can be had once only", worker.ContainerName, worker.Ports)
 		}
 	})
+	t.Run("opens ports to this machine alone", func(t *testing.T) {
+		t.Parallel()
+		for name, s := range composeServices(t) {
+			for _, p := range s.Ports {
+				if p.HostIP != "127.0.0.1" {
+					t.Errorf("service %s publishes port %s on %q", name, p.Published, p.HostIP)
+				}
+			}
+		}
+	})
 	t.Run("migrates once Postgres is healthy, and starts workers after that", func(t *testing.T) {
 		t.Parallel()
 		services := composeServices(t)
-		if got := services["migrate"].DependsOn["postgres"].Condition; got != "service_healthy" {
-			t.Errorf("migrate starts when Postgres is %q", got)
-		}
-		if got := services["worker"].DependsOn["migrate"].Condition; got != "service_completed_successfully" {
-			t.Errorf("the worker starts when migrate is %q", got)
+		for _, want := range []struct{ service, on, condition string }{
+			{"migrate", "postgres", types.ServiceConditionHealthy},
+			{"worker", "migrate", types.ServiceConditionCompletedSuccessfully},
+			{"load", "migrate", types.ServiceConditionCompletedSuccessfully},
+			{"maintenance", "migrate", types.ServiceConditionCompletedSuccessfully},
+			{"grafana", "prometheus", types.ServiceConditionHealthy},
+		} {
+			if got := services[want.service].DependsOn[want.on].Condition; got != want.condition {
+				t.Errorf("%s waits for %s to be %q, want %q", want.service, want.on, got, want.condition)
+			}
 		}
 	})
-	t.Run("watches the health of what stays up", func(t *testing.T) {
+	t.Run("watches the health of what stays up, and of nothing else", func(t *testing.T) {
 		t.Parallel()
 		for name, s := range composeServices(t) {
-			if s.Restart != "no" && len(s.Healthcheck) == 0 {
-				t.Errorf("service %s has no healthcheck", name)
+			once := s.Restart == types.RestartPolicyNo
+			if watched := s.HealthCheck != nil && !s.HealthCheck.Disable; watched == once {
+				t.Errorf("service %s: restart %q, health is watched: %t", name, s.Restart, watched)
+			}
+		}
+	})
+	t.Run("gives programs nothing that they do not need", func(t *testing.T) {
+		t.Parallel()
+		for name, s := range composeServices(t) {
+			if name == "postgres" {
+				continue // its entrypoint changes owner and user
+			}
+			if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") || !s.ReadOnly && name != "grafana" || s.Privileged {
+				t.Errorf("service %s: drops %v, security %v, read-only root %t", name, s.CapDrop, s.SecurityOpt, s.ReadOnly)
+			}
+		}
+	})
+	t.Run("mounts what there is", func(t *testing.T) {
+		t.Parallel()
+		for name, s := range composeServices(t) {
+			for _, v := range s.Volumes {
+				if v.Type != types.VolumeTypeBind {
+					continue
+				}
+				if _, err := os.Stat(v.Source); err != nil || !v.ReadOnly {
+					t.Errorf("service %s mounts %s, read-only %t: %v", name, v.Source, v.ReadOnly, err)
+				}
+			}
+		}
+	})
+	t.Run("lets workers finish before it kills them", func(t *testing.T) {
+		t.Parallel()
+		worker := composeServices(t)["worker"]
+		value := worker.Environment["TIDEMARK_SHUTDOWN_TIMEOUT"]
+		if value == nil || worker.StopGracePeriod == nil {
+			t.Fatal("the worker has no shutdown timeout or no grace period")
+		}
+		shutdown, err := time.ParseDuration(*value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shutdown <= max(applyTimeout, publishTimeout) || time.Duration(*worker.StopGracePeriod) < shutdown+cutOff {
+			t.Errorf("the shutdown timeout is %v, the grace period %v", shutdown, time.Duration(*worker.StopGracePeriod))
+		}
+	})
+	t.Run("sets variables that workers read", func(t *testing.T) {
+		t.Parallel()
+		known := workerDefaults(t)
+		for name := range composeServices(t)["worker"].Environment {
+			if _, ok := known[name]; !ok {
+				t.Errorf("no worker reads %s", name)
 			}
 		}
 	})
@@ -88,12 +148,16 @@ func TestDockerfile(t *testing.T) {
 	t.Run("holds every program that docker-compose.yml starts", func(t *testing.T) {
 		t.Parallel()
 		for name, s := range composeServices(t) {
-			if s.Build == "" || len(s.Entrypoint) == 0 {
+			if s.Build == nil {
 				continue
 			}
-			built := regexp.MustCompile(`(?m)^RUN .*go build.* (\./\S+` + s.Entrypoint[0] + `)\b`).FindStringSubmatch(dockerfile)
+			program := "/worker"
+			if len(s.Entrypoint) > 0 {
+				program = s.Entrypoint[0]
+			}
+			built := regexp.MustCompile(`(?m)^RUN .*go build.* (\./\S+` + program + `)\b`).FindStringSubmatch(dockerfile)
 			if built == nil {
-				t.Errorf("service %s starts %s, which the Dockerfile does not build", name, s.Entrypoint[0])
+				t.Errorf("service %s starts %s, which the Dockerfile does not build", name, program)
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(root, built[1], "main.go")); err != nil {
@@ -101,10 +165,24 @@ func TestDockerfile(t *testing.T) {
 			}
 		}
 	})
-	t.Run("ends in an image without a shell and without root", func(t *testing.T) {
+	t.Run("builds from nothing that .dockerignore keeps out", func(t *testing.T) {
+		t.Parallel()
+		ignore, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What the programs are compiled from: all else is kept out.
+		for _, folder := range []string{"cmd", "internal", "migrations", "pkg", "examples", "go.mod", "go.sum"} {
+			if !slices.Contains(strings.Fields(string(ignore)), "!"+folder) {
+				t.Errorf(".dockerignore keeps %s out", folder)
+			}
+		}
+	})
+	t.Run("ends in an image without a shell and without root, that knows of its health", func(t *testing.T) {
 		t.Parallel()
 		last := dockerfile[strings.LastIndex(dockerfile, "FROM "):]
-		if !strings.HasPrefix(last, "FROM scratch\n") || !regexp.MustCompile(`(?m)^USER [1-9][0-9]*:[1-9][0-9]*$`).MatchString(last) {
+		if !strings.HasPrefix(last, "FROM scratch\n") || !regexp.MustCompile(`(?m)^USER [1-9][0-9]*:[1-9][0-9]*$`).MatchString(last) ||
+			!regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD \["/worker", "healthcheck"\]$`).MatchString(last) {
 			t.Errorf("the last stage is\n%s", last)
 		}
 	})

@@ -17,6 +17,9 @@ type ExportConfig struct {
 	CampaignID string                             // only this campaign's events
 	Types      []string                           // only events of these types, by the names they were appended under
 	After      int64                              // only events past this position
+	Limit      int64                              // at most so many lines; 0: all
+	Look       int64                              // at most so many events looked at; 0: all
+	Edit       func(*journal.Event)               // called before an event is written; may be nil
 	Progress   func(position int64, events int64) // called now and then with the position reached and the lines written; may be nil
 }
 
@@ -24,6 +27,7 @@ type ExportConfig struct {
 type Exported struct {
 	Events   int64
 	Position int64 // where the next export may start from, see [ExportConfig.After]
+	More     bool  // Limit or Look has ended it
 }
 
 // progressEvents is how often an export tells its progress.
@@ -42,7 +46,7 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 	encoder := json.NewEncoder(buffered)
 	encoder.SetEscapeHTML(false)
 	done := Exported{Position: cfg.After}
-	seen := 0
+	seen, looked := 0, int64(0)
 	for e, err := range events(ctx, db, cfg) {
 		if err != nil {
 			return done, err
@@ -50,11 +54,21 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 		if e.Position > floor {
 			break
 		}
-		if e.Position > cfg.After && (len(cfg.Types) == 0 || slices.Contains(cfg.Types, e.Type)) {
-			if err := format(encoder, e); err != nil {
-				return done, fmt.Errorf("write event %d of campaign %q: %w", e.Seq, e.CampaignID, err)
+		if e.Position > cfg.After {
+			if done.More = cfg.Limit > 0 && done.Events == cfg.Limit || cfg.Look > 0 && looked == cfg.Look; done.More {
+				break
 			}
-			done.Events++
+			looked++
+			done.Position = e.Position
+			if len(cfg.Types) == 0 || slices.Contains(cfg.Types, e.Type) {
+				if cfg.Edit != nil {
+					cfg.Edit(&e)
+				}
+				if err := format(encoder, e); err != nil {
+					return done, fmt.Errorf("write event %d of campaign %q: %w", e.Seq, e.CampaignID, err)
+				}
+				done.Events++
+			}
 		}
 		if seen++; seen%progressEvents == 0 {
 			cfg.Progress(e.Position, done.Events)
@@ -63,7 +77,9 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 	if err := buffered.Flush(); err != nil {
 		return done, fmt.Errorf("write events: %w", err)
 	}
-	done.Position = max(floor, cfg.After)
+	if !done.More {
+		done.Position = max(floor, cfg.After)
+	}
 	return done, nil
 }
 

@@ -12,7 +12,9 @@ import (
 // Main runs a package's tests, keeps the server for all of them, and fails the run when a goroutine outlives it:
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
-func Main(m *testing.M) {
+//
+// The options say which goroutines of others may stay.
+func Main(m *testing.M, options ...goleak.Option) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	_, closeServer, err := shared(ctx)
 	cancel()
@@ -20,11 +22,11 @@ func Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
 		if err := closeServer(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = max(code, 1)
 		}
 		os.Exit(code)
-	}))
+	}))...)
 }

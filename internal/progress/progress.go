@@ -47,7 +47,10 @@ func newMeter(out io.Writer, unit string, total int64, terminal bool, now func()
 	return &Meter{out: out, terminal: terminal, unit: unit, total: total, now: now, started: started, written: started}
 }
 
-// Set says how many units are done and how many events came of them, counted from the start of the run.
+// Unknown is for runs that do not count events: then none are shown.
+const Unknown = -1
+
+// Set says how many units are done and how many events came of them, or [Unknown], counted from the start of the run.
 func (m *Meter) Set(done, events int64) {
 	m.done, m.events = done, events
 	interval := plainInterval
@@ -100,9 +103,13 @@ func (m *Meter) line() string {
 	} else {
 		fmt.Fprintf(&out, "%s %s", thousands(m.done), m.unit)
 	}
-	fmt.Fprintf(&out, ", %s events", thousands(m.events))
+	rate := m.done
+	if m.events != Unknown {
+		rate = m.events
+		fmt.Fprintf(&out, ", %s events", thousands(m.events))
+	}
 	if seconds := elapsed.Seconds(); seconds > 0 {
-		fmt.Fprintf(&out, ", %s/s", thousands(int64(float64(m.events)/seconds)))
+		fmt.Fprintf(&out, ", %s/s", thousands(int64(float64(rate)/seconds)))
 	}
 	if m.done > 0 && m.done < m.total {
 		left := time.Duration(float64(elapsed) / float64(m.done) * float64(m.total-m.done))

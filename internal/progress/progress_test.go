@@ -44,3 +44,15 @@ func TestMeter(t *testing.T) {
 		}
 	})
 }
+
+func TestAMeterWithoutEventsShowsUnits(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	now := time.Unix(0, 0)
+	m := newMeter(&out, "pairs", 4000, false, func() time.Time { return now })
+	now = now.Add(10 * time.Second)
+	m.Set(1000, Unknown)
+	if want := "1,000 of 4,000 pairs (25 %), 100/s, 30s left\n"; out.String() != want {
+		t.Errorf("wrote %q, want %q", out.String(), want)
+	}
+}

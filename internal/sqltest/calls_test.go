@@ -4,12 +4,14 @@ import (
 	"crypto/md5"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
@@ -39,10 +41,12 @@ func calls(t *testing.T) map[string]call {
 		return leases
 	}
 	one := slices.Repeat([]int64{perCampaign}, group)
-	projector := constants(t, "../../pkg/projector")
+	statements, projecting := constants(t, "../../pkg/deferred"), constants(t, "../../pkg/projector")
+	publishing := constants(t, "../../pkg/publisher")
+	topics := slices.Repeat([]string{"t"}, group)
 	return map[string]call{
 		"claim": func(t *testing.T, tx pgx.Tx, _ int) error {
-			claimed, err := free.Claim(t.Context(), tx, "", group)
+			claimed, err := free.Claim(t.Context(), tx, "", group, 0)
 			return enough(err, len(claimed.Leases), group)
 		},
 		"claim deferred": func(t *testing.T, tx pgx.Tx, _ int) error {
@@ -73,12 +77,61 @@ func calls(t *testing.T) map[string]call {
 		"read a group": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
 			journal.ReadGroup(batch, journal.GroupRead{CampaignIDs: campaigns(group, all), After: make([]int64, group), Until: one, Events: 500, Bytes: 1 << 30},
-				func(int, journal.Event, int) { n++ })
+				func(int, *journal.Event, int) { n++ })
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
+		},
+		"read a group of small events": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch, n := &pgx.Batch{}, 0
+			journal.ReadGroup(batch, journal.GroupRead{CampaignIDs: campaigns(group, all), After: make([]int64, group), Until: one, Events: 500, Bytes: 1 << 30, Small: true},
+				func(int, *journal.Event, int) { n++ })
+			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
+		},
+		"count a group": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch, n := &pgx.Batch{}, 0
+			journal.CountGroup(batch, journal.GroupRead{CampaignIDs: campaigns(group, all), After: make([]int64, group), Until: one, Events: 500},
+				func(_, events int) { n += events })
+			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
+		},
+		"apply an SQL file": func(t *testing.T, tx pgx.Tx, all int) error {
+			var function string
+			if err := tx.QueryRow(t.Context(), "SELECT proname FROM pg_proc WHERE proname LIKE 'tidemark_notes_%'").Scan(&function); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(t.Context(), projecting["querySettings"], "public", "30000", 5000, 2500); err != nil {
+				return err
+			}
+			call := strings.Replace(projecting["queryCallFunction"], "%s", function, 1)
+			if _, err := tx.Exec(t.Context(), call, campaigns(group, all), make([]int64, group), one); err != nil {
+				return err
+			}
+			var n int
+			err := tx.QueryRow(t.Context(), "SELECT coalesce(sum(n), 0) FROM notes").Scan(&n)
+			return enough(err, n, group*perCampaign)
 		},
 		"append": func(t *testing.T, tx pgx.Tx, all int) error {
 			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)), journal.Event{Type: "noted"})
 			return enough(err, len(places), 1)
+		},
+		"append tagged": func(t *testing.T, tx pgx.Tx, all int) error {
+			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)), journal.Event{Type: "noted", Tags: []string{"all", "new"}})
+			return enough(err, len(places), 1)
+		},
+		"append on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
+			query := journal.Tagged([]string{"all"}, "lost").Or(journal.Tagged([]string{"all", "campaign=" + long}, "found"), journal.Tagged([]string{"campaign=" + campaigns(1, all)[0]}))
+			places, err := journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: long, Type: "noted", Tags: []string{"all"}}},
+				journal.Condition{FailIfMatch: query, After: int64((perCampaign + 1) * all)})
+			return enough(err, len(places), 1)
+		},
+		"read a query": func(t *testing.T, tx pgx.Tx, all int) error {
+			events, err := journal.Read(t.Context(), tx, journal.Tagged([]string{"all", "campaign=" + campaigns(1, all)[0]}, "noted"), 0, 100)
+			return enough(err, len(events), perCampaign)
+		},
+		"gaps": func(t *testing.T, tx pgx.Tx, _ int) error {
+			gaps, _, err := outbox.Gaps(t.Context(), tx, "nothing filed", "", group)
+			return enough(err, len(gaps), group)
+		},
+		"fence": func(t *testing.T, tx pgx.Tx, all int) error {
+			return lease.Fence(t.Context(), tx, "held", campaigns(group, all))
 		},
 		"append with ids": func(t *testing.T, tx pgx.Tx, _ int) error {
 			events := make([]journal.Event, 20)
@@ -118,6 +171,30 @@ func calls(t *testing.T) map[string]call {
 			page, err := journal.ReadPage(t.Context(), tx, int64(all*perCampaign/2), 1<<40, 100)
 			return enough(err, len(page), 100)
 		},
+		"read a window of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
+			page, _, err := journal.ReadWindow(t.Context(), tx, journal.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})
+			return enough(err, len(page), 100)
+		},
+		"read the tail of a campaign": func(t *testing.T, tx pgx.Tx, all int) error {
+			page, err := journal.ReadRange(t.Context(), tx, long, int64(all-49), 1<<40, 100)
+			return enough(err, len(page), 50)
+		},
+		"claim publications": func(t *testing.T, tx pgx.Tx, all int) error {
+			tag, err := tx.Exec(t.Context(), publishing["queryClaim"], "w", topics, campaigns(group, all), time.Minute)
+			return enough(err, int(tag.RowsAffected()), group)
+		},
+		"move publications": func(t *testing.T, tx pgx.Tx, all int) error {
+			zeros, instance := make([]int64, group), ""
+			if err := tx.QueryRow(t.Context(), publishing["queryInstance"]).Scan(&instance); err != nil {
+				return err
+			}
+			tag, err := tx.Exec(t.Context(), publishing["queryMove"], "", topics, campaigns(group, all), zeros, one, zeros, make([]bool, group), time.Minute, instance)
+			return enough(err, int(tag.RowsAffected()), group)
+		},
+		"what is parked and due": func(t *testing.T, tx pgx.Tx, _ int) error {
+			tag, err := tx.Exec(t.Context(), publishing["queryDue"], []string{"t"}, []string{"p"}, 16)
+			return enough(err, int(tag.RowsAffected()), 16)
+		},
 		"get": func(t *testing.T, tx pgx.Tx, all int) error {
 			_, err := journal.Get(t.Context(), tx, long, int64(all-3))
 			return err
@@ -131,14 +208,41 @@ func calls(t *testing.T) map[string]call {
 			return err
 		},
 		"deferred pairs": func(t *testing.T, tx pgx.Tx, all int) error {
-			tag, err := tx.Exec(t.Context(), projector["queryPairs"], campaigns(group, all), "g")
+			tag, err := tx.Exec(t.Context(), statements["queryStandings"], campaigns(group, all), "g")
 			return enough(err, int(tag.RowsAffected()), group)
 		},
 		"due pairs": func(t *testing.T, tx pgx.Tx, all int) error {
-			tag, err := tx.Exec(t.Context(), projector["queryDuePairs"], campaigns(group, all), "g", []string{"p"})
+			tag, err := tx.Exec(t.Context(), statements["queryDue"], campaigns(group, all), "g", []string{"p"})
 			return enough(err, int(tag.RowsAffected()), group)
 		},
+		"move pairs": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			batch.Queue("SET LOCAL enable_seqscan = off") // as in the projector's transaction
+			deferred.Move(batch, standings(campaigns(group, all)))
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"finish pairs": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			batch.Queue("SET LOCAL enable_seqscan = off") // as in the projector's transaction
+			deferred.Finish(batch, standings(campaigns(group, all)))
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"defer a pair": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch, n := &pgx.Batch{}, 0
+			failure := deferred.Failure{Group: "g", Projection: "p", CampaignID: campaigns(group, all)[1], Seq: 1, Class: "transient", Code: "error"}
+			deferred.Defer(batch, failure, deferred.Schedule{Attempts: 8, Waits: []time.Duration{time.Second}}, func(deferred.Outcome) { n++ })
+			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 1)
+		},
 	}
+}
+
+// standings are the pairs of campaigns, each after its first event.
+func standings(ids []string) []deferred.Standing {
+	pairs := make([]deferred.Standing, len(ids))
+	for i, id := range ids {
+		pairs[i] = deferred.Standing{CampaignID: id, Projection: "p", NextSeq: 2}
+	}
+	return pairs
 }
 
 // enough makes sure that a call did the work whose cost is measured.

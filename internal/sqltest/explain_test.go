@@ -47,7 +47,7 @@ func (c cost) faults() (faults []string) {
 			switch {
 			case n.Type == "Hash Join":
 				faults = append(faults, n.Type)
-			case n.Type == "Seq Scan" && slices.Contains([]string{"journal", "outbox", "leases", "deferred"}, n.Relation):
+			case n.Type == "Seq Scan" && slices.Contains([]string{"journal", "event_tags", "outbox", "leases", "deferred", "publications", "parked"}, n.Relation):
 				faults = append(faults, fmt.Sprintf("%s on %s of %.0f rows", n.Type, n.Relation, n.Rows*n.Loops))
 			}
 		}

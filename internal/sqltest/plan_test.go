@@ -3,12 +3,15 @@ package sqltest
 import (
 	"fmt"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -27,16 +30,50 @@ const fill = `
 	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
 	SELECT 'c' || lpad(c::text, 6, '0'), s, nextval('tidemark.journal_position'), md5(c || ' ' || s)::uuid, 'noted', 1, 'projection_and_replay', '{"a": 1}', 20, now(), now()
 	FROM (SELECT c, s FROM generate_series(1, 10) AS s, generate_series(1, %[1]d) AS c UNION ALL SELECT 0, s FROM generate_series(1, %[1]d) AS s) AS e;
+	INSERT INTO tidemark.event_tags SELECT tag, event_type, position FROM tidemark.journal CROSS JOIN LATERAL (VALUES ('all'), ('campaign=' || campaign_id)) AS t (tag);
 	INSERT INTO tidemark.outbox SELECT 'g', campaign_id, seq, event_type, recorded_at FROM tidemark.journal;
 	INSERT INTO tidemark.leases SELECT 'g', campaign_id, 'w', 1, '-infinity', 0 FROM tidemark.journal WHERE seq = 1;
 	INSERT INTO tidemark.leases SELECT 'held', campaign_id, 'w', 1, now() + interval '1 hour', 0 FROM tidemark.journal WHERE seq = 1;
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
-	SELECT campaign_id, 'p', 'g', 1, 'failed', 1, now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;`
+	SELECT campaign_id, 'p', 'g', 1, 'failed', 1, now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;
+	INSERT INTO tidemark.publications (topic, publisher, position) SELECT 't', campaign_id, 0 FROM tidemark.journal WHERE seq = 1;
+	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, next_attempt_at)
+	SELECT 't', 'p', campaign_id, 1, true, 1, 'retrying', now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;`
+
+// notes is a projection in an SQL file.
+const notes = `-- projection: notes
+-- version: 1
+CREATE TABLE notes (campaign_id text COLLATE "C" PRIMARY KEY, n bigint NOT NULL);
+-- on: noted
+INSERT INTO notes AS n (campaign_id, n) VALUES (event.campaign_id, (event.payload->>'a')::int) ON CONFLICT (campaign_id) DO UPDATE SET n = n.n + excluded.n;
+`
+
+// register makes the function of the projection, in a database without events.
+func register(t *testing.T, url string) string {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	file, err := projector.LoadFile(fstest.MapFS{"notes.sql": {Data: []byte(notes)}}, "notes.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{file}})
+	if err == nil {
+		err = p.Register(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
 
 // filled answers a session on a database with so many campaigns, vacuumed and analyzed.
 func filled(t *testing.T, all int) *session {
 	t.Helper()
-	s := open(t, pgtest.URL(t))
+	s := open(t, register(t, pgtest.URL(t)))
 	for _, statement := range []string{fmt.Sprintf(fill, all), "VACUUM ANALYZE"} {
 		if _, err := s.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -48,8 +85,8 @@ func filled(t *testing.T, all int) *session {
 // grown answers a session whose plans are of a time when its database was empty, and that knows no statistics.
 func grown(t *testing.T, hot map[string]call, all int) *session {
 	t.Helper()
-	s := open(t, pgtest.URL(t))
-	for _, table := range []string{"journal", "outbox", "leases", "deferred"} {
+	s := open(t, register(t, pgtest.URL(t)))
+	for _, table := range []string{"journal", "event_tags", "outbox", "leases", "deferred", "publications", "parked"} {
 		if _, err := s.Exec(t.Context(), "ALTER TABLE tidemark."+table+" SET (autovacuum_enabled = false)"); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +130,8 @@ func TestHotStatementsCostTheSameHoweverMuchThereIs(t *testing.T) {
 			if faults := c.faults(); len(faults) > 0 && state != "small" { // where a scan of one page is right
 				t.Errorf("%s, %s: %v", name, state, faults)
 			}
-			if c.Blocks > 2*base.Blocks {
+			// An index that has grown by a level costs each probe a block more, and there is at most a probe for each row.
+			if c.Blocks > 2*base.Blocks+int(base.Rows) {
 				t.Errorf("%s, %s: %d blocks, where there is little %d", name, state, c.Blocks, base.Blocks)
 			}
 			if c.Rows > 2*base.Rows {
@@ -116,7 +154,7 @@ func TestClaimsGoOnBeyondWhatIsDone(t *testing.T) {
 	k := lease.Keeper{Group: "g", Owner: "w", TTL: time.Minute}
 	claim := func(cursor string) (c cost, next string) {
 		c = s.explain(t, func(tx pgx.Tx) error {
-			claimed, err := k.Claim(t.Context(), tx, cursor, group)
+			claimed, err := k.Claim(t.Context(), tx, cursor, group, 0)
 			next = claimed.Cursor
 			return enough(err, len(claimed.Leases), group)
 		})

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+)
+
+// defaultGroup is the consumer group of a worker that is told nothing else.
+const defaultGroup = "default"
+
+// groupsVersion changes when a field goes or changes its meaning.
+const groupsVersion = 1
+
+type groupsJSON struct {
+	Version int               `json:"version"`
+	Groups  []groupStatusJSON `json:"groups"`
+	Pauses  []pauseJSON       `json:"pauses"` // of all groups, their projections and campaigns
+}
+
+type groupStatusJSON struct {
+	Group        string    `json:"group"`
+	State        string    `json:"state"`
+	RegisteredAt time.Time `json:"registered_at"`
+	Workers      int       `json:"workers"`
+	Paused       bool      `json:"paused"`
+}
+
+func newGroup(env *cli.Env) *cobra.Command {
+	p := pausable{
+		noun: "group", example: "default", names: groupNames,
+		what: "Its workers claim nothing; what they are applying at the moment still finishes. Appends are not concerned.",
+		target: func(_ context.Context, _ *pgxpool.Pool, name string) (pause.Target, error) {
+			return pause.Target{Group: name}, nil
+		},
+	}
+	return cli.Noun("group", "See, stop, resume and remove consumer groups", newGroupList(env), newPause(env, p), newResume(env, p), newGroupRemove(env))
+}
+
+func newGroupList(env *cli.Env) *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "list",
+		Short:   "List consumer groups with their workers, and everything that is paused",
+		Example: `  maintenance group list`,
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				groups, err := outbox.Groups(ctx, pool)
+				if err != nil {
+					return err
+				}
+				workers, err := lease.Workers(ctx, pool)
+				if err != nil {
+					return err
+				}
+				pauses, err := pause.List(ctx, pool, "")
+				if err != nil {
+					return err
+				}
+				document := groupsDocument(groups, workers, pauses)
+				if asJSON {
+					return env.PrintJSON(document)
+				}
+				return printGroups(env, document, pauses)
+			})
+		},
+	}
+	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return command
+}
+
+func groupsDocument(groups []outbox.Group, workers []lease.Worker, pauses []pause.Pause) groupsJSON {
+	document := groupsJSON{Version: groupsVersion, Groups: []groupStatusJSON{}, Pauses: pauseDocuments(pauses)}
+	for _, g := range groups {
+		status := groupStatusJSON{Group: g.Name, State: g.State, RegisteredAt: g.RegisteredAt.UTC()}
+		for _, w := range workers {
+			if w.ConsumerGroup == g.Name {
+				status.Workers++
+			}
+		}
+		for _, p := range pauses {
+			status.Paused = status.Paused || p.Target == (pause.Target{Group: g.Name})
+		}
+		document.Groups = append(document.Groups, status)
+	}
+	return document
+}
+
+func printGroups(env *cli.Env, document groupsJSON, pauses []pause.Pause) error {
+	if len(document.Groups) == 0 {
+		env.Note("No consumer group yet: the first worker registers one.")
+		return nil
+	}
+	var rows [][]cli.Cell
+	for _, g := range document.Groups {
+		paused := pauseCell(pauses, func(t pause.Target) bool { return t == pause.Target{Group: g.Group} })
+		rows = append(rows, []cli.Cell{cli.Text(g.Group), cli.Text(g.State), cli.Number(int64(g.Workers), cli.Plain), when(g.RegisteredAt), paused})
+	}
+	page := &cli.Page{Env: env}
+	page.Table([]string{"GROUP", "STATE", "WORKERS", "REGISTERED", "PAUSED"}, rows)
+	if len(pauses) > 0 {
+		page.Heading("Paused")
+		page.Table(pauseColumns(), pauseRows(pauses))
+	}
+	return page.Err()
+}
+
+func pauseColumns() []string {
+	return []string{"GROUP", "PROJECTION", "CAMPAIGN", "SINCE", "UNTIL", "BY", "REASON"}
+}
+
+func pauseRows(pauses []pause.Pause) [][]cli.Cell {
+	var rows [][]cli.Cell
+	for _, p := range pauses {
+		rows = append(rows, []cli.Cell{
+			cli.Text(p.Group), cli.Text(p.Projection), cli.Text(p.CampaignID), when(p.PausedAt), when(p.ExpiresAt), cli.Text(p.By), cli.Text(p.Reason),
+		})
+	}
+	return rows
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// rollbackJSON says what came back.
+type rollbackJSON struct {
+	Version     int    `json:"version"`
+	Act         string `json:"act"` // rolled_back
+	Projection  string `json:"projection"`
+	FromVersion int    `json:"from_version"`
+	ToVersion   int    `json:"to_version"`
+}
+
+func newProjectionRollback(env *cli.Env) *cobra.Command {
+	var (
+		act         cli.Act
+		allowBehind int64
+		keep        time.Duration
+		asJSON      bool
+	)
+	command := &cobra.Command{
+		Use:   "rollback NAME",
+		Short: "Put the tables that a rebuild has replaced in their place again",
+		Long: `Put the tables that a rebuild has replaced in their place again. Workers that have their version went on applying events to them, so that they are as they would be if they had never been replaced;
+where no such worker ran they are behind, which is refused unless it is allowed. The tables that make way are kept in turn: a second rollback undoes the first.`,
+		Example: `  maintenance projection rollback scores --reason 'version 3 is wrong'`,
+		Args:    oneName("projection"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				before, err := registered(ctx, pool, args[0])
+				if err != nil {
+					return err
+				}
+				o := projector.RollbackOptions{AllowBehind: allowBehind, Keep: keep}
+				if _, err := admin.On(pool).Rollback(ctx, by(act), args[0], o); err != nil {
+					return rebuildError(err)
+				}
+				after, err := registered(ctx, pool, args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(rollbackJSON{Version: rebuildVersion, Act: "rolled_back", Projection: args[0], FromVersion: before.Version, ToVersion: after.Version})
+				}
+				env.Note("Projection %s shows version %d again, instead of %d; to undo it: maintenance projection rollback %[1]s", cli.Quote(args[0]), after.Version, before.Version)
+				return nil
+			})
+		},
+	}
+	command.ValidArgsFunction = env.CompleteOne(projectionNames)
+	flags := command.Flags()
+	act.BindOne(flags)
+	flags.Int64Var(&allowBehind, "allow-behind", 0, "go back although the tables are behind in so many campaigns; -1: in any number")
+	cli.BindDuration(flags, &keep, "keep", "how long the tables that make way are kept, such as 90m, 24h or 7d (default 24h)")
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	return command
+}

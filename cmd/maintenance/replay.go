@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+const (
+	// replayVersion changes when a field goes or changes its meaning.
+	replayVersion = 1
+
+	// replayAsks is how many pairs are replayed without asking.
+	replayAsks = 100
+
+	// replayChunk is how many campaigns are counted in one statement.
+	replayChunk = 1000
+)
+
+// replayJSON says what a replay filed or, with dry_run, would file.
+type replayJSON struct {
+	Version int    `json:"version"`
+	Act     string `json:"act"`
+	DryRun  bool   `json:"dry_run"`
+	Pairs   int64  `json:"pairs"`
+	Waited  bool   `json:"waited"` // true: nothing is on its way any more
+	Dead    int64  `json:"dead"`   // pairs that died on the way, if it was waited for
+}
+
+// replay has projections apply events of campaigns again. No campaigns are all.
+type replay struct {
+	request deferred.ReplayRequest
+	act     cli.Act
+	asJSON  bool
+	wait    bool
+
+	missing bool // only campaigns of which the projection has nothing
+}
+
+func (r replay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
+	n, err := r.count(ctx, pool)
+	if err != nil {
+		return replayError(err)
+	}
+	verb, did := "replay", "replayed"
+	if r.missing {
+		verb, did = "backfill", "backfilled"
+	}
+	document := replayJSON{Version: replayVersion, Act: did, DryRun: r.act.DryRun, Pairs: n}
+	if r.act.DryRun {
+		if r.asJSON {
+			return env.PrintJSON(document)
+		}
+		env.Note("%s would be %s; nothing was changed.", pairs(n), did)
+		return nil
+	}
+	if n > replayAsks {
+		if err := env.Confirm(ctx, cli.Confirmation{What: verb + " " + pairs(n), Type: fmt.Sprint(n), Yes: r.act.Yes}); err != nil {
+			return err
+		}
+	}
+	if document.Pairs, err = r.file(ctx, env, pool, n); err != nil {
+		if ctx.Err() != nil {
+			return cli.Exitf(cli.ExitPartial, "interrupted: %s are filed and will be replayed; the same command files all of them again", pairs(document.Pairs))
+		}
+		return replayError(err)
+	}
+	if document.Pairs > 0 {
+		r.warn(ctx, env, pool)
+	}
+	if r.wait {
+		if document.Dead, err = r.await(ctx, env, pool, document.Pairs); err != nil {
+			return err
+		}
+		document.Waited = true
+	}
+	return r.tell(env, document)
+}
+
+func (r replay) tell(env *cli.Env, document replayJSON) error {
+	switch {
+	case r.asJSON:
+		if err := env.PrintJSON(document); err != nil {
+			return err
+		}
+	case document.Pairs == 0:
+		env.Note("There is nothing to be %s.", document.Act)
+	case r.wait:
+		env.Note("%s %s.", pairs(document.Pairs-document.Dead), document.Act)
+	default:
+		env.Note("%s filed; workers apply them from now on: maintenance lag --watch shows how far they are.", pairs(document.Pairs))
+	}
+	if document.Dead > 0 {
+		err := cli.Exitf(cli.ExitPartial, "%s died on the way", pairs(document.Dead))
+		return cli.Hint(err, "maintenance deferred list --status dead --group %s%s", cli.Quote(r.request.Group), r.projectionFlag())
+	}
+	return nil
+}
+
+func (r replay) projectionFlag() string {
+	if r.request.Projection == "" {
+		return ""
+	}
+	return " --projection " + cli.Quote(r.request.Projection)
+}
+
+func (r replay) count(ctx context.Context, pool *pgxpool.Pool) (n int64, err error) {
+	if r.missing {
+		return deferred.CountBackfill(ctx, pool, r.request.Group, r.request.Projection)
+	}
+	if len(r.request.Campaigns) == 0 {
+		return deferred.CountReplay(ctx, pool, r.request)
+	}
+	for some := range slices.Chunk(r.request.Campaigns, replayChunk) {
+		request := r.request
+		request.Campaigns = some
+		more, err := deferred.CountReplay(ctx, pool, request)
+		if err != nil {
+			return n, err
+		}
+		n += more
+	}
+	return n, nil
+}
+
+// file files the pairs, each chunk of campaigns in a transaction of its own.
+func (r replay) file(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, expected int64) (int64, error) {
+	var filed func(int64)
+	if len(r.request.Campaigns) == 0 {
+		meter := progress.New(env.Err, "pairs filed", expected)
+		filed = func(n int64) { meter.Set(n, progress.Unknown) }
+	}
+	if r.missing {
+		return admin.On(pool).Backfill(ctx, by(r.act), r.request.Group, r.request.Projection, filed)
+	}
+	return admin.On(pool).Replay(ctx, by(r.act), r.request, filed)
+}
+
+// warn says so if nobody is there to do the work.
+func (r replay) warn(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) {
+	workers, err := lease.Workers(ctx, pool)
+	for _, w := range workers {
+		if w.ConsumerGroup == r.request.Group {
+			return
+		}
+	}
+	if err == nil {
+		env.Note("No worker of consumer group %q is running: it goes on when one is started.", r.request.Group)
+	}
+}
+
+func replayError(err error) error {
+	switch {
+	case errors.Is(err, deferred.ErrUnknown):
+		return cli.Hint(err, "maintenance projection list")
+	case errors.Is(err, deferred.ErrNotResettable):
+		return cli.Hint(err, "maintenance campaign replay --help")
+	default:
+		return err
+	}
+}

@@ -1,0 +1,133 @@
+-- Roles for Tidemark: who may do what in one database. Run it as a superuser, or as whoever owns the database and may create roles, before the first migration and again after each:
+--
+--   psql "$URL" -v ON_ERROR_STOP=1 -f deploy/sql/roles.sql
+--
+-- It may be run any number of times: it makes what is missing and sets what it names to what is written here. The roles cannot log in; make logins that are members of them:
+--
+--   CREATE ROLE app_worker LOGIN PASSWORD '…' IN ROLE tidemark_worker;
+--   ALTER ROLE app_worker SET role = 'tidemark_worker';      -- so that all workers own their tables together
+--
+--   tidemark_owner      owns the schema tidemark; migrations run as it
+--   tidemark_appender   appends events, by the functions alone; reads nothing
+--   tidemark_worker     applies: reads the journal, keeps queue, leases and read models; owns the read models; appends nothing
+--   tidemark_publisher  publishes: reads the journal, keeps positions and what is parked
+--   tidemark_reader     reads the read models, and nothing of the schema tidemark: neither payloads nor errors, which may quote them
+--   tidemark_operator   acts through `maintenance`: what a worker and a publisher may, and the statistics of others' sessions
+--
+-- Two settings of the session change names, for several installations on one server: tidemark.role_prefix (default tidemark), and tidemark.read_models, the schema of the
+-- read models (default public).
+--
+-- append, append_all and append_if become SECURITY DEFINER functions here: they run as the owner, whoever calls them, so that nobody who appends needs to write tables. A migration that
+-- replaces them keeps that (docs/operations/upgrades.md).
+
+BEGIN;
+SET LOCAL lock_timeout = '5s';
+-- One at a time: roles belong to the whole server.
+SELECT pg_advisory_xact_lock(hashtextextended('tidemark roles.sql', 0));
+
+DO $roles$
+DECLARE
+    prefix CONSTANT text := coalesce(nullif(current_setting('tidemark.role_prefix', true), ''), 'tidemark');
+    models CONSTANT text := coalesce(nullif(current_setting('tidemark.read_models', true), ''), 'public');
+    owner CONSTANT text := prefix || '_owner';
+    appender CONSTANT text := prefix || '_appender';
+    worker CONSTANT text := prefix || '_worker';
+    publisher CONSTANT text := prefix || '_publisher';
+    reader CONSTANT text := prefix || '_reader';
+    operator CONSTANT text := prefix || '_operator';
+    name text;
+    object record;
+BEGIN
+    FOREACH name IN ARRAY ARRAY[owner, appender, worker, publisher, reader, operator] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
+        END IF;
+        EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), name);
+    END LOOP;
+    EXECUTE format('GRANT %I, %I TO %I', worker, publisher, operator);
+
+    -- The owner makes the schema tidemark; goose's table with the versions is where the search path leads, in public as a rule. Workers make the schemas in which they check projections, rebuild and verify.
+    EXECUTE format('GRANT CREATE ON DATABASE %I TO %I, %I', current_database(), owner, worker);
+    EXECUTE format('GRANT USAGE, CREATE ON SCHEMA public TO %I', owner);
+    EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', models);
+    EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', models, worker);
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I, %I', models, reader, operator);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', worker, models, reader);
+    FOR object IN
+        SELECT c.oid::regclass AS name FROM pg_class c
+        WHERE c.relnamespace = models::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND pg_get_userbyid(c.relowner) = worker
+    LOOP
+        EXECUTE format('GRANT SELECT ON %s TO %I', object.name, reader);
+    END LOOP;
+
+    -- What migrations make from now on.
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC', owner);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT USAGE ON SCHEMAS TO %I, %I, %I', owner, appender, worker, publisher);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %I', owner, worker);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, USAGE, UPDATE ON SEQUENCES TO %I', owner, worker);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT EXECUTE ON FUNCTIONS TO %I, %I', owner, worker, publisher);
+
+    IF to_regnamespace('tidemark') IS NULL THEN
+        RAISE NOTICE 'there is no schema tidemark yet: migrate as a member of %, and run this again', owner;
+        RETURN;
+    END IF;
+
+    -- The schema and all that is in it belong to the owner.
+    IF (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidemark') <> owner THEN
+        EXECUTE format('ALTER SCHEMA tidemark OWNER TO %I', owner);
+    END IF;
+    FOR object IN
+        SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name
+        FROM pg_class c
+        WHERE (c.relnamespace = 'tidemark'::regnamespace OR c.oid = to_regclass('goose_db_version')) AND c.relkind IN ('r', 'p', 'S', 'v', 'm') AND pg_get_userbyid(c.relowner) <> owner
+            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')) -- goes with its table
+        UNION ALL
+        SELECT 'TYPE', t.oid::regtype::text FROM pg_type t
+        WHERE t.typnamespace = 'tidemark'::regnamespace AND t.typtype IN ('e', 'd') AND pg_get_userbyid(t.typowner) <> owner
+        UNION ALL
+        SELECT CASE p.prokind WHEN 'a' THEN 'AGGREGATE' ELSE 'ROUTINE' END, p.oid::regprocedure::text FROM pg_proc p
+        WHERE p.pronamespace = 'tidemark'::regnamespace AND pg_get_userbyid(p.proowner) <> owner
+    LOOP
+        EXECUTE format('ALTER %s %s OWNER TO %I', object.kind, object.name, owner);
+    END LOOP;
+    REVOKE ALL ON SCHEMA tidemark FROM PUBLIC;
+    REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA tidemark FROM PUBLIC;
+    EXECUTE format('GRANT USAGE ON SCHEMA tidemark TO %I, %I, %I, %I', appender, worker, publisher, operator);
+    EXECUTE format('REVOKE ALL ON goose_db_version FROM %I', worker);
+    EXECUTE format('GRANT SELECT ON goose_db_version TO %I, %I', worker, publisher);
+
+    -- Worker: everything but to append, and to change what was appended.
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark TO %I', worker);
+    EXECUTE format('GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA tidemark TO %I', worker); -- a new consumer group takes a position of the journal as a mark
+    EXECUTE format('REVOKE UPDATE ON SEQUENCE tidemark.journal_position FROM %I', worker);
+    EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.journal, tidemark.event_tags FROM %I', worker);
+    EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', worker);
+
+    -- Publisher: the journal, its own tables, and the log of what operators did to them, which it prunes.
+    EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.waiting TO %I', publisher);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.publications, tidemark.relays, tidemark.parked TO %I', publisher);
+    EXECUTE format('GRANT SELECT, DELETE ON tidemark.operator_log TO %I', publisher);
+    EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', publisher);
+    EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', publisher);
+
+    -- Appender: the three functions, which run as the owner, for him and nobody else.
+    FOR object IN
+        SELECT p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'tidemark'::regnamespace AND p.proname IN ('append', 'append_all', 'append_if')
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', object.name);
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', object.name);
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I, %I', object.name, worker, publisher);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', object.name, appender);
+    END LOOP;
+
+    -- Operator: whose transaction is long, what autovacuum does. Only some may grant that.
+    BEGIN
+        EXECUTE format('GRANT pg_read_all_stats TO %I', operator);
+    EXCEPTION WHEN insufficient_privilege THEN
+        RAISE NOTICE '% may not see the sessions of others: grant it pg_read_all_stats as a superuser', operator;
+    END;
+END
+$roles$;
+
+COMMIT;

@@ -1,0 +1,184 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Errors of all acts.
+var (
+	ErrForbidden = errors.New("the role is too low")                                                               // for the act
+	ErrKeyReused = errors.New("the idempotency key was used for another request: use a new one for each request")  // by the same person
+	ErrInvalid   = errors.New("the request makes no sense")                                                        // its message says why
+	ErrDeclined  = errors.New("the confirmation does not say what it should")                                      // its message says what
+	ErrChanged   = errors.New("what the act is about has changed meanwhile: look at it again")                     // of a count that was confirmed
+	ErrNotFound  = errors.New("there is no such thing")                                                            // its message says what
+	ErrNotHere   = errors.New("this worker does not have the configuration or the code for it: ask one that does") // publishers and projections that are code
+)
+
+const (
+	reasonBytes = 4 << 10
+	keyBytes    = 255
+
+	// actTimeout is how long one statement of an act may take, whatever the pool's own limit, unless the configuration says otherwise.
+	actTimeout = 20 * time.Second
+
+	// lockPatience is how long an act waits for whoever holds what it needs, a worker in the middle of a group for one. Others wait behind it.
+	lockPatience = 10 * time.Second
+)
+
+// Request is what every act is told.
+type Request struct {
+	Who    auth.Identity
+	Reason string // up to 4 KiB; required by acts that leave something out for good
+	Key    string // idempotency key, up to 255 bytes; "": none
+}
+
+// Outcome is what became of an act.
+type Outcome struct {
+	Act      string          `json:"act"`
+	Repeated bool            `json:"repeated"` // the key had been used for the same request: this is what came of it then
+	Detail   json.RawMessage `json:"detail"`   // an object that depends on the act
+}
+
+// Config is what acts need.
+type Config struct {
+	Pool *pgxpool.Pool // required
+
+	// Timeout is how long one statement of an act may take; default 20s, below 0: as the pool has it.
+	Timeout time.Duration
+
+	// Publishers are those that this process can send with; nil: none.
+	Publishers []publisher.Publisher
+	Topics     []publisher.Topic
+
+	// Projector has the code of these projections; nil: no travels in time.
+	Projector   *projector.Projector
+	Projections []string
+}
+
+// Acts does what operators ask for.
+type Acts struct {
+	cfg     Config
+	travels chan struct{} // has one token: travels in time use the worker's connections
+}
+
+// New checks the configuration.
+func New(cfg Config) (*Acts, error) {
+	if cfg.Pool == nil {
+		return nil, errors.New("admin: Pool is missing")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = actTimeout
+	}
+	return &Acts{cfg: cfg, travels: make(chan struct{}, 1)}, nil
+}
+
+// On answers acts for whoever has the database itself: statements take as long as they take, but for waits for locks, and there is neither a sink nor code of projections.
+func On(pool *pgxpool.Pool) *Acts {
+	return &Acts{cfg: Config{Pool: pool, Timeout: -1}, travels: make(chan struct{}, 1)}
+}
+
+// By is a request of whoever has the database itself, who may do everything.
+func By(name, reason string) Request {
+	return Request{Who: auth.Identity{Name: name, Role: auth.Admin, Via: "database"}, Reason: reason}
+}
+
+// subject is what an act is about, for the log.
+type subject struct {
+	Key        publisher.Key
+	CampaignID string
+	Seq        int64
+}
+
+// act is one call.
+type act struct {
+	Request
+	kind    Kind
+	about   subject
+	request any  // what was asked for, besides the reason: part of what a key stands for, and of the log
+	reason  bool // it is required
+	logs    bool // whoever does it writes it to tidemark.operator_log
+}
+
+// do does an act in one transaction.
+func (a *Acts) do(ctx context.Context, t act, do func(ctx context.Context, tx pgx.Tx) (detail any, err error)) (*Outcome, error) {
+	r, err := a.begin(t)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := r.Begin(ctx)
+	if err != nil {
+		return r.answer(nil, err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	detail, err := do(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.note(detail); err != nil {
+		return nil, err
+	}
+	return r.answer(nil, tx.Commit(ctx))
+}
+
+// doWith does an act that begins its transactions itself. What is written about it commits with the first of them.
+func (a *Acts) doWith(ctx context.Context, t act, do func(ctx context.Context, r *recorder) (detail any, err error)) (*Outcome, error) {
+	r, err := a.begin(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.look(ctx); err != nil {
+		return r.answer(nil, err)
+	}
+	return r.answer(do(ctx, r))
+}
+
+// begin looks at whether somebody may do it, and whether it makes sense.
+func (a *Acts) begin(t act) (*recorder, error) {
+	if t.Who.Role < t.kind.Role() {
+		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", t.kind, t.kind.Role(), t.Who.Name, t.Who.Role, ErrForbidden)
+	}
+	var errs []error
+	if t.Who.Name == "" {
+		errs = append(errs, errors.New("who is missing: it is written to the log"))
+	}
+	if t.reason && strings.TrimSpace(t.Reason) == "" {
+		errs = append(errs, errors.New("reason is missing: whoever reads the log will ask why"))
+	}
+	for name, field := range map[string]struct {
+		value string
+		limit int
+	}{"reason": {t.Reason, reasonBytes}, "idempotency key": {t.Key, keyBytes}} {
+		if len(field.value) > field.limit {
+			errs = append(errs, fmt.Errorf("%s has %d bytes, the limit is %d: shorten it", name, len(field.value), field.limit))
+		}
+		if !utf8.ValidString(field.value) || strings.ContainsRune(field.value, 0) {
+			errs = append(errs, fmt.Errorf("%s %q: use UTF-8 without NUL", name, field.value))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	asked, err := json.Marshal(t.request)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.kind, err)
+	}
+	// The reason is part of it: the log would miss one.
+	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(t.kind), asked, []byte(t.Reason)}, []byte{0}))
+	return &recorder{pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked, sum: sum[:]}, nil
+}

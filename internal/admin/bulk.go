@@ -1,0 +1,272 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// MostItems is how many items one operation takes: more are the next one's.
+const MostItems = 1_000_000
+
+const (
+	freezePage = 5000
+	sampleSize = 10
+)
+
+// PairFilter chooses deferred pairs that have failed or are dead; what is empty is left open.
+type PairFilter struct {
+	Group       string   `json:"group,omitempty"`
+	Projection  string   `json:"projection,omitempty"`
+	CampaignID  string   `json:"campaign_id,omitempty"`
+	EventType   string   `json:"event_type,omitempty"`
+	Class       string   `json:"class,omitempty"`
+	Code        string   `json:"code,omitempty"`
+	Fingerprint string   `json:"fingerprint,omitempty"`
+	Message     string   `json:"message,omitempty"` // a regular expression
+	Status      []string `json:"status,omitempty"`
+	OlderThan   string   `json:"older_than,omitempty"` // a Go duration
+	NewerThan   string   `json:"newer_than,omitempty"`
+}
+
+// Filter answers what pkg/deferred takes.
+func (f PairFilter) Filter() (deferred.Filter, error) {
+	out := deferred.Filter{
+		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class, Code: f.Code, Fingerprint: f.Fingerprint, MessagePattern: f.Message,
+	}
+	for _, s := range f.Status {
+		out.Status = append(out.Status, deferred.Status(s))
+	}
+	var errs []error
+	for name, d := range map[string]struct {
+		text string
+		into *time.Duration
+	}{"older_than": {f.OlderThan, &out.OlderThan}, "newer_than": {f.NewerThan, &out.NewerThan}} {
+		if d.text == "" {
+			continue
+		}
+		var err error
+		if *d.into, err = time.ParseDuration(d.text); err != nil || *d.into < 0 {
+			errs = append(errs, fmt.Errorf("%w: %s %q: write it like 90s, 15m or 2h", ErrInvalid, name, d.text))
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// ParkedFilter chooses parked events; what is empty is left open.
+type ParkedFilter struct {
+	Topic      string `json:"topic,omitempty"`
+	Publisher  string `json:"publisher,omitempty"`
+	CampaignID string `json:"campaign_id,omitempty"`
+	EventType  string `json:"event_type,omitempty"`
+	Status     string `json:"status,omitempty"`
+	Message    string `json:"message,omitempty"` // a regular expression
+}
+
+func (f ParkedFilter) filter() publisher.ParkedFilter {
+	return publisher.ParkedFilter{Topic: f.Topic, Publisher: f.Publisher, CampaignID: f.CampaignID, EventType: f.EventType, Status: f.Status, MessagePattern: f.Message}
+}
+
+// Bulk is an act on all that a filter chooses.
+type Bulk struct {
+	Kind   OperationKind `json:"kind"`             // OpRequeue or OpResolve with Pairs, OpRetryParked or OpResolveParked with Parked
+	Pairs  *PairFilter   `json:"pairs,omitempty"`  //
+	Parked *ParkedFilter `json:"parked,omitempty"` //
+}
+
+// Preview is what a bulk act would be about.
+type Preview struct {
+	Bulk
+	Count   int64  `json:"count"`
+	More    bool   `json:"more"`    // there are more than MostItems
+	Sample  []Item `json:"sample"`  // the first ones
+	Confirm string `json:"confirm"` // what is to be typed
+}
+
+func (b Bulk) check() error {
+	switch b.Kind {
+	case OpRequeue, OpResolve:
+		if b.Pairs != nil && b.Parked == nil {
+			_, err := b.Pairs.Filter()
+			return err
+		}
+		return fmt.Errorf("%w: %s is about deferred pairs: fill in pairs, and not parked", ErrInvalid, b.Kind)
+	case OpRetryParked, OpResolveParked:
+		if b.Parked != nil && b.Pairs == nil {
+			return nil
+		}
+		return fmt.Errorf("%w: %s is about parked events: fill in parked, and not pairs", ErrInvalid, b.Kind)
+	}
+	return fmt.Errorf("%w: kind %q: use requeue, resolve, retry_parked or resolve_parked", ErrInvalid, b.Kind)
+}
+
+// confirm is what is to be typed for so many.
+func (b Bulk) confirm(n int64) string {
+	return fmt.Sprintf("%s %d", strings.ReplaceAll(string(b.Kind), "_", " "), n)
+}
+
+// PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing. Errors: [ErrInvalid], [deferred.ErrPattern].
+func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	p := &Preview{Bulk: b, Sample: []Item{}}
+	var err error
+	if b.Pairs != nil {
+		p.Count, p.Sample, err = previewPairs(ctx, a.cfg.Pool, *b.Pairs)
+	} else {
+		p.Count, p.Sample, err = previewParked(ctx, a.cfg.Pool, *b.Parked)
+	}
+	if p.More = p.Count > MostItems; p.More {
+		p.Count = MostItems
+	}
+	p.Confirm = b.confirm(p.Count)
+	return p, err
+}
+
+func previewPairs(ctx context.Context, db journal.Querier, of PairFilter) (int64, []Item, error) {
+	f, err := of.Filter()
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(f.Status) == 0 {
+		f.Status = []deferred.Status{deferred.Failed, deferred.Dead}
+	}
+	f.Limit = sampleSize
+	list, err := deferred.List(ctx, db, f)
+	if err != nil {
+		return 0, nil, err
+	}
+	sample := []Item{}
+	for _, p := range list {
+		sample = append(sample, Item{CampaignID: p.CampaignID, Subject: p.Projection, Seq: p.NextSeq})
+	}
+	f.Limit = MostItems + 1
+	n, err := deferred.Count(ctx, db, f)
+	return n, sample, err
+}
+
+func previewParked(ctx context.Context, db journal.Querier, of ParkedFilter) (int64, []Item, error) {
+	f := of.filter()
+	f.Limit = sampleSize
+	list, err := publisher.ListParked(ctx, db, f)
+	if err != nil {
+		return 0, nil, err
+	}
+	sample := []Item{}
+	for _, p := range list {
+		if p.Status != "draining" {
+			sample = append(sample, parkedItem(p))
+		}
+	}
+	f.Limit = MostItems + 1
+	n, err := publisher.CountParked(ctx, db, f)
+	return n, sample, err
+}
+
+func parkedItem(p publisher.Parked) Item {
+	return Item{CampaignID: p.CampaignID, Subject: p.Topic + "/" + p.Publisher, Seq: p.Seq}
+}
+
+// StartBulk freezes what a bulk act is about and has workers do it. typed is what [Preview].Confirm asked for. [ErrDeclined] says that something else was typed, [ErrChanged] that the number is
+// another one by now, [ErrNotFound] that there is nothing. Resolving needs a reason. The outcome's detail is the [Operation].
+func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (*Outcome, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	resolves := b.Kind == OpResolve || b.Kind == OpResolveParked
+	if resolves && r.Who.Role < ActResolve.Role() {
+		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", b.Kind, ActResolve.Role(), r.Who.Name, r.Who.Role, ErrForbidden)
+	}
+	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: b, reason: resolves}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		id, err := insertOperation(ctx, tx, b.Kind, b, r)
+		if err != nil {
+			return nil, err
+		}
+		var n int64
+		if b.Pairs != nil {
+			n, err = freezePairs(ctx, tx, id, *b.Pairs)
+		} else {
+			n, err = freezeParked(ctx, tx, id, *b.Parked)
+		}
+		verb, _, _ := strings.Cut(b.confirm(0), " 0")
+		switch {
+		case err != nil:
+			return nil, err
+		case !strings.HasPrefix(typed, verb+" "):
+			return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, typed, b.confirm(n))
+		case typed != b.confirm(n):
+			return nil, fmt.Errorf("%w: it is about %d by now, and %q was typed", ErrChanged, n, typed)
+		case n == 0:
+			return nil, fmt.Errorf("%w that the filter chooses", ErrNotFound)
+		}
+		if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
+			return nil, err
+		}
+		return readOperation(ctx, tx, id)
+	})
+}
+
+// freezePairs writes the pairs that a filter chooses into the operation's items.
+func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter) (n int64, err error) {
+	f, err := of.Filter()
+	if err != nil {
+		return 0, err
+	}
+	for n < MostItems {
+		f.Limit = int(min(freezePage, MostItems-n))
+		places, err := deferred.Choose(ctx, tx, f)
+		if err != nil {
+			return 0, err
+		}
+		items := make([][]any, len(places))
+		for i, p := range places {
+			n++
+			items[i] = []any{id, n, p.CampaignID, p.Projection, p.NextSeq}
+		}
+		if err := copyItems(ctx, tx, items); err != nil || len(places) < f.Limit {
+			return n, err
+		}
+		f.After = &places[len(places)-1]
+	}
+	return n, nil
+}
+
+func freezeParked(ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter) (int64, error) {
+	f := of.filter()
+	f.Limit = MostItems
+	list, err := publisher.ListParked(ctx, tx, f)
+	if err != nil {
+		return 0, err
+	}
+	var items [][]any
+	for _, p := range list {
+		if p.Status != "draining" {
+			items = append(items, []any{id, int64(len(items) + 1), p.CampaignID, p.Topic + "/" + p.Publisher, p.Seq})
+		}
+	}
+	return int64(len(items)), copyItems(ctx, tx, items)
+}
+
+func copyItems(ctx context.Context, tx pgx.Tx, items [][]any) error {
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"tidemark", "operation_items"}, []string{"operation_id", "ord", "campaign_id", "subject", "seq"}, pgx.CopyFromRows(items))
+	return err
+}
+
+func insertOperation(ctx context.Context, tx pgx.Tx, kind OperationKind, request any, r Request) (id int64, err error) {
+	doc, err := json.Marshal(request)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, queryInsertOperation, kind, doc, r.Who.Name, r.Reason).Scan(&id)
+	return id, err
+}

@@ -1,0 +1,151 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+)
+
+func runner(t *testing.T, pool *pgxpool.Pool, change func(*admin.RunnerConfig)) *admin.Runner {
+	t.Helper()
+	cfg := admin.RunnerConfig{Pool: pool, Owner: "runner", Batch: 40}
+	if change != nil {
+		change(&cfg)
+	}
+	r, err := admin.NewRunner(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func operation(t *testing.T, o *admin.Outcome, err error) (op admin.Operation) {
+	t.Helper()
+	if err == nil {
+		err = json.Unmarshal(o.Detail, &op)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
+func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
+	t.Parallel()
+	pool, acts := database(t, 101)
+	bulk := admin.Bulk{Kind: admin.OpResolve, Pairs: &admin.PairFilter{Fingerprint: "f"}}
+	preview, err := acts.PreviewBulk(t.Context(), bulk)
+	if err != nil || preview.Count != 101 || len(preview.Sample) != 10 || preview.Confirm != "resolve 101" {
+		t.Fatalf("preview %+v, %v", preview, err)
+	}
+	if _, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "yes"); !errors.Is(err, admin.ErrDeclined) {
+		t.Errorf("typed yes: %v", err)
+	}
+	if _, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "resolve 100"); !errors.Is(err, admin.ErrChanged) {
+		t.Errorf("typed another number: %v", err)
+	}
+	if _, err := acts.StartBulk(t.Context(), as(auth.Operator), bulk, "resolve 101"); !errors.Is(err, admin.ErrForbidden) {
+		t.Errorf("an operator resolves: %v", err)
+	}
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`); n != 0 {
+		t.Fatalf("%d operations are left of what was declined", n)
+	}
+	outcome, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "resolve 101")
+	op := operation(t, outcome, err)
+	// What fails afterwards is no part of it; what has moved on meanwhile is left alone.
+	exec(t, pool, `SELECT tidemark.append('late', '[{"type": "noted"}]');
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, fingerprint, first_failed_at) VALUES ('late', 'p', 'g', 1, 'dead', 'infinity', 'f', now());
+		UPDATE tidemark.deferred SET next_seq = 2 WHERE campaign_id = 'c050'`)
+	r := runner(t, pool, nil)
+	for n := 0; ; n++ {
+		worked, err := r.Step(t.Context())
+		if err != nil || n > 10 {
+			t.Fatalf("after %d batches: %v", n, err)
+		}
+		if !worked {
+			break
+		}
+		if left := scan[int](t, pool, `SELECT count(*) FROM tidemark.operation_items WHERE outcome IS NULL`); n == 0 && left != 61 {
+			t.Errorf("after the first batch %d items are left, want 61", left)
+		}
+	}
+	got, err := acts.Operation(t.Context(), op.ID)
+	if err != nil || got.State != "done" || got.Total != 101 || got.Done != 100 || got.Skipped != 1 {
+		t.Fatalf("in the end it is %+v, %v", got, err)
+	}
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'resolved' AND actor = 'ada' AND reason LIKE 'a test (operation %)'`); n != 100 {
+		t.Errorf("%d pairs are in the log as resolved", n)
+	}
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'`); n != 2 {
+		t.Errorf("%d pairs are dead, want the late one and the one that moved", n)
+	}
+	items, err := acts.Items(t.Context(), op.ID, 48, 3)
+	if err != nil || len(items) != 3 || items[1].CampaignID != "c050" || items[1].Outcome != "skipped" || items[2].Outcome != "done" {
+		t.Errorf("items %+v, %v", items, err)
+	}
+}
+
+func TestABulkActCanBeAborted(t *testing.T) {
+	t.Parallel()
+	pool, acts := database(t, 50)
+	outcome, err := acts.StartBulk(t.Context(), as(auth.Operator), admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}}, "requeue 50")
+	op := operation(t, outcome, err)
+	r := runner(t, pool, nil)
+	if worked, err := r.Step(t.Context()); !worked || err != nil {
+		t.Fatal(worked, err)
+	}
+	if _, err := acts.Abort(t.Context(), as(auth.Operator), op.ID); err != nil {
+		t.Fatal(err)
+	}
+	if worked, err := r.Step(t.Context()); worked || err != nil {
+		t.Errorf("after it was aborted: %t, %v", worked, err)
+	}
+	got, err := acts.Operation(t.Context(), op.ID)
+	if err != nil || got.State != "aborted" || got.Done != 40 || got.EndedBy != "ada" {
+		t.Errorf("aborted it is %+v, %v", got, err)
+	}
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'failed'`); n != 40 {
+		t.Errorf("%d pairs were requeued", n)
+	}
+	if _, err := acts.Abort(t.Context(), as(auth.Operator), op.ID); !errors.Is(err, admin.ErrChanged) {
+		t.Errorf("aborted again: %v", err)
+	}
+}
+
+func TestOperationsOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	pool, acts := database(t, 3)
+	exec(t, pool, `DELETE FROM tidemark.deferred; DELETE FROM tidemark.outbox; UPDATE tidemark.leases SET checkpoint = 0 WHERE campaign_id = 'c002'`)
+	var ids []int64
+	add := func(o *admin.Outcome, err error) { ids = append(ids, operation(t, o, err).ID) }
+	add(acts.StartRepair(t.Context(), as(auth.Operator), admin.GapRepair{Group: "g"}))
+	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p"}))
+	add(acts.StartBulk(t.Context(), as(auth.Admin), admin.Bulk{Kind: admin.OpResolveParked, Parked: &admin.ParkedFilter{Publisher: "s"}}, "resolve parked 1"))
+	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p", From: 1}))
+	exec(t, pool, `UPDATE tidemark.operations SET request = '{"group": "nowhere", "projection": "p"}' WHERE id = (SELECT max(id) FROM tidemark.operations)`)
+	r := runner(t, pool, nil)
+	for worked := true; worked; {
+		var err error
+		if worked, err = r.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, id := range ids {
+		o, err := acts.Operation(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %d", o.Kind, o.State, o.Done))
+	}
+	if want := "repair_gaps done 1, replay done 2, resolve_parked done 1, replay failed 0"; strings.Join(got, ", ") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, ", "), want)
+	}
+}

@@ -1,0 +1,57 @@
+package admin
+
+import "github.com/tidemark-go/tidemark/internal/web/auth"
+
+// Kind is an act that there is, as tidemark.operator_log names it.
+type Kind string
+
+// The acts.
+const (
+	ActRequeue         Kind = "deferred_requeued"
+	ActRetry           Kind = "deferred_retried"
+	ActResolve         Kind = "deferred_resolved"
+	ActPause           Kind = "paused"
+	ActResume          Kind = "resumed"
+	ActReplay          Kind = "campaign_replayed"
+	ActRepairGaps      Kind = "gaps_repaired"
+	ActStartRebuild    Kind = "rebuild_started"
+	ActPauseRebuild    Kind = "rebuild_paused"
+	ActResumeRebuild   Kind = "rebuild_resumed"
+	ActAbortRebuild    Kind = "rebuild_aborted"
+	ActSwapRebuild     Kind = "rebuild_swap_requested"
+	ActRollback        Kind = "projection_rolled_back"
+	ActPausePublisher  Kind = "publication_paused"
+	ActResumePublisher Kind = "publication_resumed"
+	ActResetPublisher  Kind = "publication_reset"
+	ActTestSend        Kind = "test_sent"
+	ActRetryParked     Kind = "parked_retried"
+	ActResolveParked   Kind = "parked_resolved"
+	ActDrain           Kind = "worker_drained"
+	ActUndrain         Kind = "worker_undrained"
+	ActRepublish       Kind = "replay_started"
+	ActBackfill        Kind = "projection_backfilled"
+	ActRemove          Kind = "projection_removed"
+	ActRemoveGroup     Kind = "group_removed"
+	ActCreateToken     Kind = "token_created"
+	ActRevokeToken     Kind = "token_revoked"
+	ActStartOperation  Kind = "operation_started"
+	ActAbortOperation  Kind = "operation_aborted"
+)
+
+// Kinds answers all acts.
+func Kinds() []Kind {
+	return []Kind{
+		ActRequeue, ActRetry, ActResolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild, ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
+		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActTestSend, ActRetryParked, ActResolveParked, ActDrain, ActUndrain, ActRepublish, ActBackfill, ActRemove, ActRemoveGroup,
+		ActCreateToken, ActRevokeToken, ActStartOperation, ActAbortOperation,
+	}
+}
+
+// Role is what the act needs. Operators do what loses nothing and can be undone; what leaves events out for good, moves positions, or changes what is read is the admins'.
+func (k Kind) Role() auth.Role {
+	switch k {
+	case ActResolve, ActResolveParked, ActResetPublisher, ActAbortRebuild, ActSwapRebuild, ActRollback, ActDrain, ActUndrain, ActRemove, ActRemoveGroup, ActCreateToken, ActRevokeToken:
+		return auth.Admin
+	}
+	return auth.Operator
+}

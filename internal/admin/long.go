@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// GroupReplay replays all campaigns of a group.
+type GroupReplay struct {
+	Group      string `json:"group"`
+	Projection string `json:"projection,omitempty"` // "": all of the group
+	From       int64  `json:"from,omitempty"`       // the first event to apply again; 0: from scratch
+}
+
+// GapRepair repairs all gaps of a group.
+type GapRepair struct {
+	Group string `json:"group"`
+}
+
+// Verification compares rows of a projection with the journal.
+type Verification struct {
+	Projection string   `json:"projection"`
+	Campaigns  []string `json:"campaigns,omitempty"` // these
+	Sample     int      `json:"sample,omitempty"`    // or so many at random; neither: all
+	Ignore     []string `json:"ignore,omitempty"`    // columns that may differ
+}
+
+// Republication sends a slice of a campaign to a publisher again.
+type Republication struct {
+	Topic      string `json:"topic"`
+	Publisher  string `json:"publisher"`
+	CampaignID string `json:"campaign_id"`
+	From       int64  `json:"from"`            // the first seq
+	Until      int64  `json:"until,omitempty"` // the last one; 0: what is there when it starts
+}
+
+// StartReplay has workers replay all campaigns of a group. Errors are those of [deferred.CountReplay]. The outcome's detail is the [Operation].
+func (a *Acts) StartReplay(ctx context.Context, r Request, g GroupReplay) (*Outcome, error) {
+	if g.Group == "" || g.From < 0 {
+		return nil, fmt.Errorf("%w: name the group, and a seq of 1 or more, or 0 for from scratch", ErrInvalid)
+	}
+	return a.start(ctx, r, OpReplay, g, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		return deferred.CountReplay(ctx, tx, deferred.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From})
+	})
+}
+
+// ProjectionBackfill has a projection apply the campaigns that it has nothing of.
+type ProjectionBackfill struct {
+	Group      string `json:"group"`
+	Projection string `json:"projection"`
+}
+
+// StartBackfill has workers look for the campaigns that a projection has nothing of, and file them. The outcome's detail is the [Operation]. Errors are those of [deferred.CountBackfill].
+func (a *Acts) StartBackfill(ctx context.Context, r Request, projection string) (*Outcome, error) {
+	all, err := projector.Projections(ctx, a.cfg.Pool)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(p projector.Registered) bool { return p.Name == projection })
+	if i < 0 {
+		return nil, fmt.Errorf("backfill projection %q: %w", projection, projector.ErrUnknownProjection)
+	}
+	return a.start(ctx, r, OpBackfill, ProjectionBackfill{all[i].Group, projection}, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		return deferred.CountBackfill(ctx, tx, all[i].Group, projection)
+	})
+}
+
+// StartRepair has workers look for gaps of a group in all of the journal, and repair them. The outcome's detail is the [Operation].
+func (a *Acts) StartRepair(ctx context.Context, r Request, g GapRepair) (*Outcome, error) {
+	if g.Group == "" {
+		return nil, fmt.Errorf("%w: name the group", ErrInvalid)
+	}
+	return a.start(ctx, r, OpRepairGaps, g, nil)
+}
+
+// StartVerify has a worker that has the projection's code verify it. The outcome's detail is the [Operation].
+func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Outcome, error) {
+	if v.Projection == "" || v.Sample < 0 || len(v.Campaigns) > 0 && v.Sample > 0 || len(v.Campaigns) > 5000 {
+		return nil, fmt.Errorf("%w: name the projection, and up to 5000 campaigns, or the size of a sample, or neither for all", ErrInvalid)
+	}
+	return a.start(ctx, r, OpVerify, v, nil)
+}
+
+// StartRepublication has a worker that has the publisher send a slice of a campaign again. The outcome's detail is the [Operation].
+func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republication) (*Outcome, error) {
+	if p.Topic == "" || p.Publisher == "" || p.CampaignID == "" || p.From < 1 || p.Until != 0 && p.Until < p.From {
+		return nil, fmt.Errorf("%w: name the topic, the publisher and the campaign, and seqs: from is 1 or more, until not less, or 0 for the last one", ErrInvalid)
+	}
+	return a.start(ctx, r, OpRepublish, p, nil)
+}
+
+func (a *Acts) start(ctx context.Context, r Request, kind OperationKind, request any, total func(context.Context, pgx.Tx) (int64, error)) (*Outcome, error) {
+	asked := struct {
+		Kind    OperationKind `json:"kind"`
+		Request any           `json:"request"`
+	}{kind, request}
+	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: asked}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		id, err := insertOperation(ctx, tx, kind, request, r)
+		if err != nil {
+			return nil, err
+		}
+		if total != nil {
+			n, err := total(ctx, tx)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
+				return nil, err
+			}
+		}
+		return readOperation(ctx, tx, id)
+	})
+}

@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// OperationKind is what workers do in an operation.
+type OperationKind string
+
+// The kinds of operations.
+const (
+	OpRequeue       OperationKind = "requeue"        // deferred pairs
+	OpResolve       OperationKind = "resolve"        // deferred pairs
+	OpRetryParked   OperationKind = "retry_parked"   // parked events
+	OpResolveParked OperationKind = "resolve_parked" // parked events
+	OpReplay        OperationKind = "replay"         // all campaigns of a group
+	OpRepairGaps    OperationKind = "repair_gaps"    // of a group
+	OpBackfill      OperationKind = "backfill"       // campaigns that a projection has nothing of
+	OpVerify        OperationKind = "verify"         // a projection
+	OpRepublish     OperationKind = "republish"      // a slice of a campaign to a publisher
+)
+
+// Operation is something that workers do bit by bit.
+type Operation struct {
+	ID        int64           `json:"id"`
+	Kind      OperationKind   `json:"kind"`
+	Request   json.RawMessage `json:"request"` // what was asked for
+	By        string          `json:"by"`
+	Reason    string          `json:"reason"`
+	State     string          `json:"state"`   // "running", "done", "aborted" or "failed"
+	Total     int64           `json:"total"`   // items; 0: not known yet
+	Done      int64           `json:"done"`    //
+	Skipped   int64           `json:"skipped"` // they had changed by then, or somebody was writing them
+	Failed    int64           `json:"failed"`
+	Progress  json.RawMessage `json:"progress"` // depends on the kind; null: nothing yet
+	Error     string          `json:"error"`    // why it has failed
+	CreatedAt time.Time       `json:"created_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
+	EndedAt   *time.Time      `json:"ended_at"`
+	EndedBy   string          `json:"ended_by"` // who aborted it
+}
+
+// Item is one of the things that an operation is about.
+type Item struct {
+	Ord        int64  `json:"ord"` // its place, from 1
+	CampaignID string `json:"campaign_id"`
+	Subject    string `json:"subject"` // a projection; or a topic and a publisher, with a slash between them
+	Seq        int64  `json:"seq"`
+	Outcome    string `json:"outcome"` // "done", "skipped" or "failed"; "": not yet
+	Detail     string `json:"detail"`
+}
+
+// OperationFilter chooses operations; what is empty is left open.
+type OperationFilter struct {
+	State  string
+	Kind   OperationKind
+	Before int64 // only those with a smaller id: that of the last one of the page before
+	Limit  int   // default 50
+}
+
+// Operations lists operations, newest first.
+func (a *Acts) Operations(ctx context.Context, f OperationFilter) ([]Operation, error) {
+	if f.Limit == 0 {
+		f.Limit = 50
+	}
+	rows, err := a.cfg.Pool.Query(ctx, queryOperations, f.State, f.Kind, f.Before, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list operations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Operation])
+	if err != nil {
+		return nil, fmt.Errorf("list operations: %w", err)
+	}
+	return list, nil
+}
+
+// Operation answers one, or [ErrNotFound].
+func (a *Acts) Operation(ctx context.Context, id int64) (*Operation, error) {
+	return readOperation(ctx, a.cfg.Pool, id)
+}
+
+func readOperation(ctx context.Context, db journal.Querier, id int64) (*Operation, error) {
+	rows, err := db.Query(ctx, queryOperation, id)
+	if err != nil {
+		return nil, fmt.Errorf("operation %d: %w", id, err)
+	}
+	o, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByPos[Operation])
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("operation %d: %w", id, err)
+	}
+	return o, nil
+}
+
+// Items lists what an operation is about, in order, after a place (0: from the first), up to limit (0: 100).
+func (a *Acts) Items(ctx context.Context, id, after int64, limit int) ([]Item, error) {
+	if limit == 0 {
+		limit = 100
+	}
+	rows, err := a.cfg.Pool.Query(ctx, queryItems, id, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("items of operation %d: %w", id, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Item])
+	if err != nil {
+		return nil, fmt.Errorf("items of operation %d: %w", id, err)
+	}
+	return list, nil
+}
+
+// Abort ends an operation after the batch that is under way; what was done stays done. Errors: [ErrNotFound], [ErrChanged] for one that has ended.
+func (a *Acts) Abort(ctx context.Context, r Request, id int64) (*Outcome, error) {
+	asked := map[string]int64{"id": id}
+	return a.do(ctx, act{Request: r, kind: ActAbortOperation, request: asked}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		tag, err := tx.Exec(ctx, queryAbort, id, r.Who.Name)
+		if err != nil {
+			return nil, err
+		}
+		o, err := readOperation(ctx, tx, id)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = fmt.Errorf("operation %d is %s: %w", id, o.State, ErrChanged)
+		}
+		return o, err
+	})
+}

@@ -1,0 +1,210 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// publicationRequest is what is asked of a pair of a topic and a publisher.
+type publicationRequest struct {
+	Topic     string     `json:"topic"`
+	Publisher string     `json:"publisher"`
+	For       string     `json:"for,omitempty"`
+	Position  *int64     `json:"position,omitempty"`
+	Time      *time.Time `json:"time,omitempty"`
+}
+
+// Reset is where a pair goes, or would go.
+type Reset struct {
+	From      int64 `json:"from"`
+	To        int64 `json:"to"`
+	Sent      int64 `json:"sent"`      // events of the journal that are published again
+	Skipped   int64 `json:"skipped"`   // events of the journal that are never published
+	Forgotten int64 `json:"forgotten"` // parked events that are met again
+}
+
+// PausePublisher stops a pair for d, or until it is resumed if d is 0. Errors are those of [publisher.Suspend].
+func (a *Acts) PausePublisher(ctx context.Context, r Request, key publisher.Key, d time.Duration) (*Outcome, error) {
+	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
+	if d < 0 {
+		return nil, fmt.Errorf("%w: for %v: give a time that lies ahead, or none for a pause that lasts until it is resumed", ErrInvalid, d)
+	} else if d > 0 {
+		asked.For = d.String()
+	}
+	return a.do(ctx, act{Request: r, kind: ActPausePublisher, request: asked, logs: true}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		return asked, publisher.Suspend(ctx, tx, key, d, r.publisher())
+	})
+}
+
+// PausePublishers stops pairs as [Acts.PausePublisher] does, all or none.
+func (a *Acts) PausePublishers(ctx context.Context, r Request, keys []publisher.Key, d time.Duration) error {
+	return a.onPublications(ctx, r, ActPausePublisher, keys, func(tx pgx.Tx, key publisher.Key) error { return publisher.Suspend(ctx, tx, key, d, r.publisher()) })
+}
+
+// ResumePublishers ends the pauses of pairs, all or none.
+func (a *Acts) ResumePublishers(ctx context.Context, r Request, keys []publisher.Key) error {
+	return a.onPublications(ctx, r, ActResumePublisher, keys, func(tx pgx.Tx, key publisher.Key) error { return publisher.Resume(ctx, tx, key, r.publisher()) })
+}
+
+// ResetPublishers moves pairs, all or none: check may refuse what that would be.
+func (a *Acts) ResetPublishers(ctx context.Context, r Request, keys []publisher.Key, to publisher.ResetTo, check func([]Reset) error) (done []Reset, err error) {
+	to.DryRun = false
+	_, err = a.do(ctx, act{Request: r, kind: ActResetPublisher, logs: true}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		for _, key := range keys {
+			result, err := publisher.Reset(ctx, tx, key, to, r.publisher())
+			if err != nil {
+				return nil, err
+			}
+			done = append(done, Reset(result))
+		}
+		return nil, check(done)
+	})
+	return done, err
+}
+
+// onPublications does an act on pairs in one transaction. pkg/publisher logs each.
+func (a *Acts) onPublications(ctx context.Context, r Request, kind Kind, keys []publisher.Key, do func(pgx.Tx, publisher.Key) error) error {
+	_, err := a.do(ctx, act{Request: r, kind: kind, logs: true}, func(_ context.Context, tx pgx.Tx) (any, error) {
+		for _, key := range keys {
+			if err := do(tx, key); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// ResumePublisher ends a pause. Errors are those of [publisher.Resume].
+func (a *Acts) ResumePublisher(ctx context.Context, r Request, key publisher.Key) (*Outcome, error) {
+	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
+	return a.do(ctx, act{Request: r, kind: ActResumePublisher, request: asked, logs: true}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		return asked, publisher.Resume(ctx, tx, key, r.publisher())
+	})
+}
+
+// ResetPublisher moves a pair, and forgets its errors. Errors are those of [publisher.Reset].
+func (a *Acts) ResetPublisher(ctx context.Context, r Request, key publisher.Key, to publisher.ResetTo) (*Outcome, error) {
+	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher, Position: to.Position}
+	if !to.Time.IsZero() {
+		asked.Time = &to.Time
+	}
+	to.DryRun = false
+	return a.do(ctx, act{Request: r, kind: ActResetPublisher, request: asked, logs: true}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		result, err := publisher.Reset(ctx, tx, key, to, r.publisher())
+		return Reset(result), err
+	})
+}
+
+// PreviewReset answers what a reset would do, and does nothing. Errors are those of [publisher.Reset].
+func (a *Acts) PreviewReset(ctx context.Context, r Request, key publisher.Key, to publisher.ResetTo) (Reset, error) {
+	to.DryRun = true
+	result, err := publisher.Reset(ctx, a.cfg.Pool, key, to, r.publisher())
+	return Reset(result), err
+}
+
+// TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this worker does not have, and those of the sink.
+func (a *Acts) TestSend(ctx context.Context, r Request, key publisher.Key) (*Outcome, error) {
+	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
+	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true}, func(ctx context.Context, db *recorder) (any, error) {
+		to, err := a.sink(key.Publisher)
+		if err != nil {
+			return nil, err
+		}
+		event, err := publisher.TestEvent(key.Topic, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		sent := map[string]string{"event_id": event.ID.String()}
+		if err := db.note(sent); err != nil { // before it is written down, for a key that comes again
+			return nil, err
+		}
+		return sent, publisher.TestSend(ctx, db, to, event, r.publisher())
+	})
+}
+
+// SendTo sends an event to a sink that the caller has. Errors are those of [publisher.TestSend].
+func (a *Acts) SendTo(ctx context.Context, r Request, to publisher.Publisher, event publisher.Event) error {
+	_, err := a.doWith(ctx, act{Request: r, kind: ActTestSend, logs: true}, func(ctx context.Context, db *recorder) (any, error) {
+		return nil, publisher.TestSend(ctx, db, to, event, r.publisher())
+	})
+	return err
+}
+
+// Republish sends a slice of a campaign again to a sink that the caller has. Errors are those of [publisher.Replay].
+func (a *Acts) Republish(ctx context.Context, r Request, slice publisher.ReplayRequest) (done publisher.Replayed, err error) {
+	_, err = a.doWith(ctx, act{Request: r, kind: ActRepublish, logs: true}, func(ctx context.Context, db *recorder) (any, error) {
+		done, err = publisher.Replay(ctx, db, slice, r.publisher())
+		return nil, err
+	})
+	return done, err
+}
+
+func (a *Acts) sink(name string) (publisher.Publisher, error) {
+	for _, p := range a.cfg.Publishers {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return publisher.Publisher{}, fmt.Errorf("publisher %q: %w", name, ErrNotHere)
+}
+
+// parkedRequest is which parked event an act is about.
+type parkedRequest struct {
+	Topic      string `json:"topic"`
+	Publisher  string `json:"publisher"`
+	CampaignID string `json:"campaign_id"`
+	Seq        int64  `json:"seq"`
+}
+
+// RetryParked has a parked event tried again at once. Errors are those of [publisher.Retry].
+func (a *Acts) RetryParked(ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64) (*Outcome, error) {
+	return a.onParked(ctx, r, ActRetryParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publisher.Retry)
+}
+
+// ResolveParked leaves a parked event out, for good; it needs a reason. Errors are those of [publisher.Resolve].
+func (a *Acts) ResolveParked(ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64) (*Outcome, error) {
+	return a.onParked(ctx, r, ActResolveParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publisher.Resolve)
+}
+
+// RetryAllParked has the parked events that a filter chooses tried again, in one transaction, and answers how many they are. Errors are those of [publisher.Retry].
+func (a *Acts) RetryAllParked(ctx context.Context, r Request, f publisher.ParkedFilter) (int64, error) {
+	return a.onAllParked(ctx, act{Request: r, kind: ActRetryParked, logs: true}, f, publisher.Retry)
+}
+
+// ResolveAllParked leaves the parked events out that a filter chooses, for good, in one transaction, and answers how many they are; it needs a reason. Errors are those of [publisher.Resolve].
+func (a *Acts) ResolveAllParked(ctx context.Context, r Request, f publisher.ParkedFilter) (int64, error) {
+	return a.onAllParked(ctx, act{Request: r, kind: ActResolveParked, reason: true, logs: true}, f, publisher.Resolve)
+}
+
+func (a *Acts) onAllParked(ctx context.Context, t act, f publisher.ParkedFilter,
+	do func(context.Context, publisher.DB, publisher.ParkedFilter, publisher.Act) (int64, error),
+) (n int64, err error) {
+	_, err = a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		n, err = do(ctx, tx, f, t.publisher())
+		return nil, err
+	})
+	return n, err
+}
+
+func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedRequest,
+	do func(context.Context, publisher.DB, publisher.ParkedFilter, publisher.Act) (int64, error),
+) (*Outcome, error) {
+	if asked.Topic == "" || asked.Publisher == "" || asked.CampaignID == "" || asked.Seq < 1 {
+		return nil, fmt.Errorf("%w: name the topic, the publisher, the campaign and the seq of the event", ErrInvalid)
+	}
+	f := publisher.ParkedFilter{Topic: asked.Topic, Publisher: asked.Publisher, CampaignID: asked.CampaignID, Seq: asked.Seq}
+	t := act{Request: r, kind: kind, request: asked, reason: kind == ActResolveParked, logs: true}
+	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		n, err := do(ctx, tx, f, r.publisher())
+		return countResult{n}, err
+	})
+}
+
+// publisher is who and why, for pkg/publisher.
+func (r Request) publisher() publisher.Act { return publisher.Act{By: r.Who.Name, Reason: r.Reason} }

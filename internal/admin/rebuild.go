@@ -1,0 +1,86 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// rebuildRequest is what is asked of a rebuild.
+type rebuildRequest struct {
+	Projection  string   `json:"projection"`
+	Version     *int     `json:"version,omitempty"`
+	MaxShare    *float64 `json:"max_share,omitempty"`
+	AllowFailed *int64   `json:"allow_failed,omitempty"`
+	Keep        string   `json:"keep,omitempty"`
+	Verify      *int     `json:"verify,omitempty"`
+	Ignore      []string `json:"ignore,omitempty"`
+	AllowBehind int64    `json:"allow_behind,omitempty"`
+}
+
+func asked(name string, o projector.RebuildOptions) rebuildRequest {
+	r := rebuildRequest{Projection: name, Version: o.Version, MaxShare: o.MaxShare, AllowFailed: o.AllowFailed, Verify: o.Verify, Ignore: o.Ignore}
+	if o.Keep != nil {
+		r.Keep = o.Keep.String()
+	}
+	return r
+}
+
+type begunResult struct {
+	Begun bool `json:"begun"` // false: it had begun, and has new options
+}
+
+// StartRebuild begins a rebuild of a projection, or changes the options of the one that has begun. Errors are those of [projector.StartRebuild].
+func (a *Acts) StartRebuild(ctx context.Context, r Request, name string, o projector.RebuildOptions) (*Outcome, error) {
+	return a.rebuild(ctx, r, ActStartRebuild, name, o)
+}
+
+// SwapRebuild has the exchange of a rebuild that is under way tried again, with other options if some are given: how many campaigns may be failed, how many are verified. Errors are
+// those of [projector.StartRebuild], and [projector.ErrNoRebuild].
+func (a *Acts) SwapRebuild(ctx context.Context, r Request, name string, o projector.RebuildOptions) (*Outcome, error) {
+	return a.rebuild(ctx, r, ActSwapRebuild, name, o)
+}
+
+func (a *Acts) rebuild(ctx context.Context, r Request, kind Kind, name string, o projector.RebuildOptions) (*Outcome, error) {
+	return a.do(ctx, act{Request: r, kind: kind, request: asked(name, o)}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		begun, err := projector.StartRebuild(ctx, tx, name, o, r.deferred())
+		if err == nil && begun && kind == ActSwapRebuild {
+			err = fmt.Errorf("swap projection %q: %w", name, projector.ErrNoRebuild)
+		}
+		return begunResult{begun}, err
+	})
+}
+
+// PauseRebuild has a rebuild wait, for d or until it is resumed if d is 0. Errors are those of [pause.Set].
+func (a *Acts) PauseRebuild(ctx context.Context, r Request, group, name string, d time.Duration) (*Outcome, error) {
+	return a.pause(ctx, r, ActPauseRebuild, pause.Target{Group: group, Projection: projector.RebuildName(name)}, d)
+}
+
+// ResumeRebuild has it go on. Errors are those of [pause.Resume].
+func (a *Acts) ResumeRebuild(ctx context.Context, r Request, group, name string) (*Outcome, error) {
+	return a.pause(ctx, r, ActResumeRebuild, pause.Target{Group: group, Projection: projector.RebuildName(name)}, 0)
+}
+
+// AbortRebuild ends a rebuild and leaves nothing of it. Errors are those of [projector.AbortRebuild].
+func (a *Acts) AbortRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
+	t := act{Request: r, kind: ActAbortRebuild, request: rebuildRequest{Projection: name}}
+	return a.doWith(ctx, t, func(ctx context.Context, db *recorder) (any, error) {
+		return nil, projector.AbortRebuild(ctx, db, name, r.deferred())
+	})
+}
+
+// Rollback puts the tables that a rebuild has replaced in their place again. Errors are those of [projector.Rollback].
+func (a *Acts) Rollback(ctx context.Context, r Request, name string, o projector.RollbackOptions) (*Outcome, error) {
+	request := rebuildRequest{Projection: name, AllowBehind: o.AllowBehind}
+	if o.Keep != 0 {
+		request.Keep = o.Keep.String()
+	}
+	return a.doWith(ctx, act{Request: r, kind: ActRollback, request: request}, func(ctx context.Context, db *recorder) (any, error) {
+		return nil, projector.Rollback(ctx, db, name, o, r.deferred())
+	})
+}

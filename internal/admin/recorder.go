@@ -1,0 +1,185 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// recorder begins the transactions of an act, and writes who did it into the first one that commits, with its idempotency key. It does for the functions of other packages that take
+// a pool: projector.Beginner, publisher.DB.
+type recorder struct {
+	pool    *pgxpool.Pool
+	timeout time.Duration // of a statement; below 0: the pool's own
+	act     act
+	asked   json.RawMessage
+	sum     []byte
+
+	detail   json.RawMessage // for the log and the answer
+	recorded bool
+	repeated *Outcome
+}
+
+// errRepeated ends an act that has been done before.
+var errRepeated = errors.New("done before")
+
+// note keeps what came of it.
+func (r *recorder) note(detail any) error {
+	if detail == nil {
+		return nil
+	}
+	var err error
+	if r.detail, err = json.Marshal(detail); err != nil {
+		return fmt.Errorf("%s: %w", r.act.kind, err)
+	}
+	return nil
+}
+
+// answer says what became of the act.
+func (r *recorder) answer(detail any, err error) (*Outcome, error) {
+	if errors.Is(err, errRepeated) && r.repeated != nil {
+		return r.repeated, nil
+	}
+	if err == nil {
+		err = r.note(detail)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Outcome{Act: string(r.act.kind), Detail: r.detail}, nil
+}
+
+// Query and its like read outside the act's transactions.
+func (r *recorder) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return r.pool.Query(ctx, sql, args...)
+}
+
+// QueryRow reads one row.
+func (r *recorder) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return r.pool.QueryRow(ctx, sql, args...)
+}
+
+// Exec runs a statement in a transaction of its own, which is one of the act's if it changes anything.
+func (r *recorder) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+	err = pgx.BeginFunc(ctx, r, func(tx pgx.Tx) error {
+		if tag, err = tx.Exec(ctx, sql, args...); err == nil && tag.RowsAffected() == 0 {
+			err = errNothing
+		}
+		return err
+	})
+	if errors.Is(err, errNothing) {
+		err = nil
+	}
+	return tag, err
+}
+
+// Begin begins a transaction. Until one has committed, each takes the key first: whoever comes with it a second time waits for the first.
+func (r *recorder) Begin(ctx context.Context) (pgx.Tx, error) {
+	tx, err := r.pool.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.timeout > 0 {
+		_, err = tx.Exec(ctx, querySetTimeout, strconv.FormatInt(r.timeout.Milliseconds(), 10))
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, querySetPatience, lockPatience.Milliseconds())
+	}
+	if err == nil && !r.recorded {
+		err = r.take(ctx, tx)
+	}
+	if err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return &recordedTx{Tx: tx, recorder: r}, nil
+}
+
+// take takes the key, or finds what came of it.
+func (r *recorder) take(ctx context.Context, tx pgx.Tx) error {
+	if r.act.Key == "" {
+		return nil
+	}
+	tag, err := tx.Exec(ctx, queryTakeKey, r.act.Who.Name, r.act.Key, r.act.kind, r.sum)
+	if err != nil || tag.RowsAffected() == 1 {
+		return err
+	}
+	return r.find(ctx, tx)
+}
+
+// look ends an act whose key has been used, before anything is done outside the database.
+func (r *recorder) look(ctx context.Context) error {
+	if r.act.Key == "" {
+		return nil
+	}
+	if err := r.find(ctx, r.pool); !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	return nil
+}
+
+// rower reads one row: a pool or a transaction.
+type rower interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// find answers errRepeated, ErrKeyReused, or pgx.ErrNoRows for a key that nobody has used.
+func (r *recorder) find(ctx context.Context, db rower) error {
+	var sum []byte
+	o := &Outcome{Act: string(r.act.kind), Repeated: true}
+	if err := db.QueryRow(ctx, queryKey, r.act.Who.Name, r.act.Key).Scan(&sum, &o.Detail); err != nil {
+		return err
+	}
+	if !bytes.Equal(sum, r.sum) {
+		return fmt.Errorf("idempotency key %q: %w", r.act.Key, ErrKeyReused)
+	}
+	r.repeated = o
+	return errRepeated
+}
+
+// record writes who did it, and under which key.
+func (r *recorder) record(ctx context.Context, tx pgx.Tx) error {
+	if !r.act.logs {
+		detail := map[string]json.RawMessage{"request": r.asked}
+		if r.detail != nil {
+			detail["result"] = r.detail
+		}
+		if err := publisher.WriteLog(ctx, tx, publisher.Act{By: r.act.Who.Name, Reason: r.act.Reason}, string(r.act.kind), r.act.about.Key, r.act.about.CampaignID, r.act.about.Seq, detail); err != nil {
+			return err
+		}
+	}
+	if r.act.Key == "" {
+		return nil
+	}
+	_, err := tx.Exec(ctx, queryKeepResult, r.act.Who.Name, r.act.Key, r.detail)
+	return err
+}
+
+// recordedTx is a transaction of an act.
+type recordedTx struct {
+	pgx.Tx
+	recorder *recorder
+}
+
+// Commit commits what was done together with who did it.
+func (t *recordedTx) Commit(ctx context.Context) error {
+	if !t.recorder.recorded {
+		if err := t.recorder.record(ctx, t.Tx); err != nil {
+			_ = t.Rollback(context.WithoutCancel(ctx))
+			return err
+		}
+	}
+	err := t.Tx.Commit(ctx)
+	t.recorder.recorded = t.recorder.recorded || err == nil
+	return err
+}

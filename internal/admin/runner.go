@@ -1,0 +1,228 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// RunnerConfig is what a worker has for operations.
+type RunnerConfig struct {
+	Pool     *pgxpool.Pool // required: one connection at a time, two while it verifies or publishes
+	Owner    string        // required: of leases, unlike any other process's
+	Logger   *slog.Logger  // default: discard
+	Interval time.Duration // between looks while there is nothing to do, and up to half of it more; default 2s
+	Batch    int           // items done in one transaction; default 200
+
+	Projector   *projector.Projector // nil: other workers verify
+	Projections []string             // that it has the code of
+
+	Publishers []publisher.Publisher
+	Topics     []publisher.Topic
+	Catalogue  *journal.Catalogue
+
+	LogRetention time.Duration // for which rows of tidemark.operator_log are kept; 0: a relay beside it prunes them
+}
+
+// Runner does what operations are about. Any number of them may run.
+type Runner struct {
+	cfg     RunnerConfig
+	prunes  time.Time // when it looks for what is old
+	waiting time.Duration
+}
+
+const (
+	operationLease = 30 * time.Second
+	pruneEach      = 10 * time.Minute
+	pruneRows      = 10_000           // records of acts at a time: what is left waits for the next
+	longestWait    = 30 * time.Second // after errors
+)
+
+// NewRunner checks the configuration.
+func NewRunner(cfg RunnerConfig) (*Runner, error) {
+	if cfg.Pool == nil || cfg.Owner == "" {
+		return nil, errors.New("admin: a runner needs Pool and Owner")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = 2 * time.Second
+	}
+	if cfg.Batch == 0 {
+		cfg.Batch = 200
+	}
+	return &Runner{cfg: cfg}, nil
+}
+
+// Run works until ctx is cancelled. What fails is waited out.
+func (r *Runner) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		worked, err := r.Step(ctx)
+		wait := time.Duration(0)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			r.waiting = min(max(r.cfg.Interval, 2*r.waiting), longestWait)
+			wait = r.waiting
+			r.cfg.Logger.WarnContext(ctx, "an operation waits", "error", err, "wait", wait)
+		case !worked:
+			r.waiting = 0
+			wait = r.cfg.Interval + rand.N(r.cfg.Interval/2)
+		}
+		if wait > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+		}
+	}
+	return nil
+}
+
+// Step does one batch, or one operation that is no matter of batches, and says whether there was any.
+func (r *Runner) Step(ctx context.Context) (bool, error) {
+	if now := time.Now(); now.After(r.prunes) {
+		r.prunes = now.Add(pruneEach)
+		if err := r.prune(ctx); err != nil {
+			return false, fmt.Errorf("prune what is kept of acts: %w", err)
+		}
+	}
+	worked, err := r.batch(ctx)
+	if worked || err != nil {
+		return worked, err
+	}
+	return r.long(ctx)
+}
+
+func (r *Runner) prune(ctx context.Context) error {
+	for _, sql := range []string{queryPruneKeys, queryPruneOperations} {
+		if _, err := r.cfg.Pool.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	if r.cfg.LogRetention == 0 {
+		return nil
+	}
+	_, err := publisher.PruneLog(ctx, r.cfg.Pool, r.cfg.LogRetention, pruneRows)
+	return err
+}
+
+// errPermanent is what will not work the next time either.
+type errPermanent struct{ error }
+
+func (e errPermanent) Unwrap() error { return e.error }
+
+// batch does some items of the operation that has waited longest.
+func (r *Runner) batch(ctx context.Context) (bool, error) {
+	var o Operation
+	err := pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) (err error) {
+		rows, err := tx.Query(ctx, queryTakeOperation, []OperationKind{OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps, OpBackfill})
+		if err != nil {
+			return err
+		}
+		if o, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Operation]); err != nil {
+			return err
+		}
+		done, err := r.part(ctx, tx, o)
+		if err != nil || !done {
+			return err
+		}
+		_, err = tx.Exec(ctx, queryFinish, o.ID, "done", "")
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return false, nil
+	case err != nil && o.ID != 0:
+		return true, r.fault(ctx, o, err)
+	}
+	return err == nil, err
+}
+
+// fault ends an operation that cannot be done, and answers an error that may pass.
+func (r *Runner) fault(ctx context.Context, o Operation, err error) error {
+	if ctx.Err() != nil || passing(err) {
+		return fmt.Errorf("operation %d, %s: %w", o.ID, o.Kind, err)
+	}
+	r.cfg.Logger.WarnContext(ctx, "an operation has failed", "operation", o.ID, "kind", o.Kind, "error", err)
+	_, err = r.cfg.Pool.Exec(ctx, queryFinish, o.ID, "failed", err.Error())
+	return err
+}
+
+// passing says whether an error is one that may not come again: the database's, but for those that say that what it was told makes no sense.
+func passing(err error) bool {
+	var permanent errPermanent
+	var server *pgconn.PgError
+	switch {
+	case errors.As(err, &permanent):
+		return false
+	case errors.As(err, &server):
+		return projector.Classify(err) != projector.ClassPermanent
+	}
+	return projector.IsInfrastructure(err)
+}
+
+// part does a part of an operation and says whether that was the last one.
+func (r *Runner) part(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
+	switch o.Kind {
+	case OpReplay:
+		return r.replaySome(ctx, tx, o)
+	case OpRepairGaps:
+		return r.repairSome(ctx, tx, o)
+	case OpBackfill:
+		return r.backfillSome(ctx, tx, o)
+	}
+	rows, err := tx.Query(ctx, queryLeft, o.ID, r.cfg.Batch)
+	if err != nil {
+		return false, err
+	}
+	items, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Item])
+	if err != nil || len(items) == 0 {
+		return true, err
+	}
+	if o.Kind == OpRetryParked || o.Kind == OpResolveParked {
+		err = r.onParked(ctx, tx, o, items)
+	} else {
+		err = r.onPairs(ctx, tx, o, items)
+	}
+	if err != nil {
+		return false, err
+	}
+	return len(items) < r.cfg.Batch, r.tally(ctx, tx, o, items)
+}
+
+// tally writes down what became of items.
+func (r *Runner) tally(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
+	var ords []int64
+	var outcomes, details []string
+	count := map[string]int64{}
+	for _, i := range items {
+		ords, outcomes, details = append(ords, i.Ord), append(outcomes, i.Outcome), append(details, i.Detail)
+		count[i.Outcome]++
+	}
+	if _, err := tx.Exec(ctx, queryOutcomes, o.ID, ords, outcomes, details); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, queryCount, o.ID, count["done"], count["skipped"], count["failed"], nil)
+	return err
+}
+
+// read reads what an operation was asked for.
+func read[T any](o Operation) (request T, err error) {
+	if err = json.Unmarshal(o.Request, &request); err != nil {
+		err = errPermanent{fmt.Errorf("read the request: %w", err)}
+	}
+	return request, err
+}

@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+const (
+	moved  = "it had moved on, or somebody was writing it"
+	walked = 1000 // campaigns looked at in one transaction
+)
+
+// signed says in logs of other packages which operation did it.
+func (o Operation) signed() string {
+	return strings.TrimSpace(fmt.Sprintf("%s (operation %d)", o.Reason, o.ID))
+}
+
+func (r *Runner) onPairs(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
+	places := make([]deferred.Place, len(items))
+	for i, item := range items {
+		places[i] = deferred.Place{NextSeq: item.Seq, Key: deferred.Key{Projection: item.Subject, CampaignID: item.CampaignID}}
+	}
+	do := deferred.RequeueThese
+	if o.Kind == OpResolve {
+		do = deferred.ResolveThese
+	}
+	keys, err := do(ctx, tx, places, deferred.Act{By: o.By, Reason: o.signed()})
+	if err != nil {
+		return err
+	}
+	done := map[deferred.Key]bool{}
+	for _, k := range keys {
+		done[k] = true
+	}
+	for i, p := range places {
+		items[i].mark(done[p.Key])
+	}
+	return nil
+}
+
+func (r *Runner) onParked(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
+	do := publisher.RetryThese
+	if o.Kind == OpResolveParked {
+		do = publisher.ResolveThese
+	}
+	events := make([]publisher.ParkedKey, len(items))
+	for i, item := range items {
+		topic, name, _ := strings.Cut(item.Subject, "/")
+		events[i] = publisher.ParkedKey{Key: publisher.Key{Topic: topic, Publisher: name}, CampaignID: item.CampaignID, Seq: item.Seq}
+	}
+	done, err := do(ctx, tx, events, publisher.Act{By: o.By, Reason: o.signed()})
+	if err != nil {
+		return err
+	}
+	for i, e := range events {
+		items[i].mark(done[e])
+	}
+	return nil
+}
+
+func (i *Item) mark(done bool) {
+	i.Outcome = "done"
+	if !done {
+		i.Outcome, i.Detail = "skipped", moved
+	}
+}
+
+// cursor is how far something has come that walks all campaigns.
+type cursor struct {
+	After    string `json:"after"`
+	Looked   int64  `json:"campaigns,omitempty"` // looked at
+	Repaired int64  `json:"repaired,omitempty"`
+}
+
+func (o Operation) cursor() (c cursor, err error) {
+	if o.Progress != nil {
+		err = json.Unmarshal(o.Progress, &c)
+	}
+	return c, err
+}
+
+func (r *Runner) replaySome(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
+	g, err := read[GroupReplay](o)
+	if err != nil {
+		return false, err
+	}
+	c, err := o.cursor()
+	if err != nil {
+		return false, err
+	}
+	n, next, err := deferred.ReplayAll(ctx, tx, deferred.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From}, c.After, walked, deferred.Act{By: o.By, Reason: o.signed()})
+	if err != nil {
+		return false, err
+	}
+	c.After = next
+	return next == "", r.advance(ctx, tx, o, n, c)
+}
+
+func (r *Runner) backfillSome(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
+	b, err := read[ProjectionBackfill](o)
+	if err != nil {
+		return false, err
+	}
+	c, err := o.cursor()
+	if err != nil {
+		return false, err
+	}
+	n, next, err := deferred.Backfill(ctx, tx, b.Group, b.Projection, c.After, walked, deferred.Act{By: o.By, Reason: o.signed()})
+	if err != nil {
+		return false, err
+	}
+	c.After = next
+	return next == "", r.advance(ctx, tx, o, n, c)
+}
+
+func (r *Runner) repairSome(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
+	g, err := read[GapRepair](o)
+	if err != nil {
+		return false, err
+	}
+	c, err := o.cursor()
+	if err != nil {
+		return false, err
+	}
+	gaps, next, err := outbox.Gaps(ctx, tx, g.Group, c.After, walked)
+	if err != nil {
+		return false, err
+	}
+	for _, gap := range gaps {
+		if err := outbox.RepairGap(ctx, tx, gap, o.By, o.signed()); err != nil {
+			return false, err
+		}
+	}
+	c.After, c.Repaired = next, c.Repaired+int64(len(gaps))
+	return next == "", r.advance(ctx, tx, o, int64(len(gaps)), c)
+}
+
+func (r *Runner) advance(ctx context.Context, tx pgx.Tx, o Operation, n int64, c cursor) error {
+	doc, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, queryCount, o.ID, n, 0, 0, doc)
+	return err
+}

@@ -1,0 +1,203 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// differing is how many campaigns that differ are kept of a verification.
+const differing = 1000
+
+// errEnded is the cause of a context whose operation was aborted, or taken over.
+var errEnded = errors.New("the operation was ended, or is another worker's by now")
+
+// long does an operation whose work is done in no transaction of ours, under a lease.
+func (r *Runner) long(ctx context.Context) (bool, error) {
+	for kind, here := range map[OperationKind][]string{OpVerify: r.projections(), OpRepublish: r.publishers()} {
+		if len(here) == 0 {
+			continue
+		}
+		var id int64
+		err := r.cfg.Pool.QueryRow(ctx, queryLeaseOperation, []OperationKind{kind}, r.cfg.Owner, operationLease, here).Scan(&id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("look for operations: %w", err)
+		}
+		o, err := readOperation(ctx, r.cfg.Pool, id)
+		if err != nil {
+			return false, err
+		}
+		return true, r.underLease(ctx, *o)
+	}
+	return false, nil
+}
+
+func (r *Runner) projections() []string {
+	if r.cfg.Projector == nil {
+		return nil
+	}
+	return r.cfg.Projections
+}
+
+func (r *Runner) publishers() (names []string) {
+	for _, p := range r.cfg.Publishers {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// underLease does the operation, and renews the lease meanwhile.
+func (r *Runner) underLease(ctx context.Context, o Operation) error {
+	working, end := context.WithCancelCause(ctx)
+	p := &progress{total: o.Total}
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		tick := time.NewTicker(operationLease / 15)
+		defer tick.Stop()
+		for {
+			select {
+			case <-working.Done():
+				return
+			case <-tick.C:
+				if err := r.keep(working, o.ID, p); errors.Is(err, errEnded) {
+					end(err)
+				}
+			}
+		}
+	}()
+	var err error
+	if o.Kind == OpVerify {
+		err = r.verify(working, o, p)
+	} else {
+		err = r.republish(working, o, p)
+	}
+	ended := errors.Is(context.Cause(working), errEnded)
+	end(nil)
+	<-renewed
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if kept := r.keep(bounded, o.ID, p); ended || errors.Is(kept, errEnded) {
+		return nil
+	}
+	switch {
+	case ctx.Err() != nil: // another worker goes on
+		_, _ = r.cfg.Pool.Exec(bounded, queryFreeOperation, o.ID, r.cfg.Owner)
+		return nil
+	case err != nil:
+		return r.fault(ctx, o, err)
+	}
+	_, err = r.cfg.Pool.Exec(ctx, queryFinish, o.ID, "done", "")
+	return err
+}
+
+// progress is how far it has come, written down with each renewal.
+type progress struct {
+	mu                           sync.Mutex
+	doc                          []byte
+	total, done, skipped, failed int64
+}
+
+func (p *progress) set(doc any, total, done, skipped, failed int64) {
+	text, err := json.Marshal(doc)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.doc = text
+	}
+	p.total, p.done, p.skipped, p.failed = total, done, skipped, failed
+}
+
+func (r *Runner) keep(ctx context.Context, id int64, p *progress) error {
+	p.mu.Lock()
+	doc, total, done, skipped, failed := p.doc, p.total, p.done, p.skipped, p.failed
+	p.mu.Unlock()
+	tag, err := r.cfg.Pool.Exec(ctx, queryKeepOperation, id, r.cfg.Owner, operationLease, doc, total, done, skipped, failed)
+	if err == nil && tag.RowsAffected() == 0 {
+		return errEnded
+	}
+	return err
+}
+
+func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
+	v, err := read[Verification](o)
+	if err != nil {
+		return err
+	}
+	var differ []string
+	report, err := r.cfg.Projector.Verify(ctx, projector.VerifyRequest{
+		Projection: v.Projection, Campaigns: v.Campaigns, Sample: v.Sample, All: len(v.Campaigns) == 0 && v.Sample == 0, Ignore: v.Ignore, Concurrency: 1,
+		OnCampaign: func(id string) {
+			if len(differ) < differing {
+				differ = append(differ, id)
+			}
+		},
+		OnProgress: func(now projector.VerifyReport) { p.set(now, now.Total, now.Campaigns, now.Skipped, now.Differing) },
+	})
+	if err != nil {
+		return err
+	}
+	p.set(report, report.Total, report.Campaigns, report.Skipped, report.Differing)
+	for i, id := range differ {
+		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), id, v.Projection, 0, "its rows differ from what the journal says"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sent is how far a slice of a campaign has been sent.
+type sent struct {
+	Through int64 `json:"through"` // up to this seq
+	Sent    int64 `json:"sent"`    // events
+}
+
+func (r *Runner) republish(ctx context.Context, o Operation, p *progress) error {
+	q, err := read[Republication](o)
+	if err != nil {
+		return err
+	}
+	before := sent{Through: q.From - 1}
+	if o.Progress != nil {
+		if err := json.Unmarshal(o.Progress, &before); err != nil {
+			return errPermanent{err}
+		}
+	}
+	replay := publisher.ReplayRequest{CampaignID: q.CampaignID, From: before.Through + 1, Until: q.Until, Catalogue: r.cfg.Catalogue}
+	for _, t := range r.cfg.Topics {
+		if t.Name == q.Topic {
+			replay.Topic = t
+		}
+	}
+	for _, to := range r.cfg.Publishers {
+		if to.Name == q.Publisher {
+			replay.To = to
+		}
+	}
+	if replay.Topic.Name == "" {
+		return errPermanent{fmt.Errorf("topic %q: %w", q.Topic, ErrNotHere)}
+	}
+	if q.Until != 0 && replay.From > q.Until {
+		return nil
+	}
+	replay.Progress = func(seq, n int64) { p.set(sent{seq, before.Sent + n}, 0, before.Sent+n, 0, 0) }
+	result, err := publisher.Replay(ctx, r.cfg.Pool, replay, publisher.Act{By: o.By, Reason: o.signed()})
+	if result.Through >= replay.From {
+		p.set(sent{result.Through, before.Sent + result.Sent}, 0, before.Sent+result.Sent, 0, 0)
+	}
+	if err != nil && ctx.Err() == nil {
+		return errPermanent{err}
+	}
+	return err
+}

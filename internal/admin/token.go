@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+)
+
+// NewToken is a token that was made. Neither the log nor what is kept of an idempotency key has the token itself.
+type NewToken struct {
+	Name    string `json:"name"`
+	Role    string `json:"role"`
+	Expires string `json:"expires,omitempty"` // a Go duration
+	Token   string `json:"token,omitempty"`   // "" in the answer to a request that is repeated: revoke it, and make another
+}
+
+// CreateToken makes a token, which expires after d; 0: never. The outcome's detail is the [NewToken]. Errors: [ErrInvalid], and those of [auth.Create].
+func (a *Acts) CreateToken(ctx context.Context, r Request, name string, role auth.Role, d time.Duration) (*Outcome, error) {
+	made := NewToken{Name: name, Role: role.String()}
+	if d != 0 {
+		made.Expires = d.String()
+	}
+	var token string
+	o, err := a.do(ctx, act{Request: r, kind: ActCreateToken, request: made}, func(ctx context.Context, tx pgx.Tx) (_ any, err error) {
+		token, err = auth.Create(ctx, tx, name, role, d, r.Who.Name)
+		return made, err
+	})
+	if err != nil || o.Repeated {
+		return o, err
+	}
+	made.Token = token
+	if o.Detail, err = json.Marshal(made); err != nil {
+		return nil, fmt.Errorf("%s: %w", ActCreateToken, err)
+	}
+	return o, nil
+}
+
+// RevokeToken ends a token, and the sessions begun with it, at once. Errors are those of [auth.Revoke].
+func (a *Acts) RevokeToken(ctx context.Context, r Request, name string) (*Outcome, error) {
+	asked := map[string]string{"name": name}
+	return a.do(ctx, act{Request: r, kind: ActRevokeToken, request: asked}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		return asked, auth.Revoke(ctx, tx, name, r.Who.Name)
+	})
+}

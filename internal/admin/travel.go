@@ -1,0 +1,50 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// AsOf answers the rows that a projection had of a campaign after event seq (0: before the first). It applies the campaign's events on one of the worker's connections, one such call at a time.
+// Errors: [ErrNotHere], and those of [projector.Projector.AsOf].
+func (a *Acts) AsOf(ctx context.Context, projection, campaignID string, seq int64) (state projector.State, err error) {
+	err = a.travel(ctx, projection, func() error {
+		state, err = a.cfg.Projector.AsOf(ctx, projection, campaignID, seq)
+		return err
+	})
+	return state, err
+}
+
+// Diff answers which rows events after from up to to changed. Errors are those of [Acts.AsOf].
+func (a *Acts) Diff(ctx context.Context, projection, campaignID string, from, to int64) (changes []projector.Change, err error) {
+	err = a.travel(ctx, projection, func() error {
+		changes, err = a.cfg.Projector.Diff(ctx, projection, campaignID, from, to)
+		return err
+	})
+	return changes, err
+}
+
+// Why answers which events wrote a row. Errors are those of [Acts.AsOf], and of [projector.Projector.Why].
+func (a *Acts) Why(ctx context.Context, r projector.WhyRequest) (why projector.Why, err error) {
+	err = a.travel(ctx, r.Projection, func() error {
+		why, err = a.cfg.Projector.Why(ctx, r)
+		return err
+	})
+	return why, err
+}
+
+func (a *Acts) travel(ctx context.Context, projection string, do func() error) error {
+	if a.cfg.Projector == nil || !slices.Contains(a.cfg.Projections, projection) {
+		return fmt.Errorf("projection %q: %w", projection, ErrNotHere)
+	}
+	select {
+	case a.travels <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("projection %q: wait for another look at the past: %w", projection, ctx.Err())
+	}
+	defer func() { <-a.travels }()
+	return do()
+}

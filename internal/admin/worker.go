@@ -1,0 +1,31 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// DrainWorker tells a worker to finish what it has and claim no more campaigns, until [Acts.UndrainWorker] or its end. What it publishes goes on. Errors: [ErrNotFound].
+func (a *Acts) DrainWorker(ctx context.Context, r Request, owner string) (*Outcome, error) {
+	return a.drain(ctx, r, ActDrain, owner, func(tx pgx.Tx) (bool, error) { return lease.Drain(ctx, tx, owner, r.Who.Name) })
+}
+
+// UndrainWorker has a worker that was drained claim again. Errors: [ErrNotFound].
+func (a *Acts) UndrainWorker(ctx context.Context, r Request, owner string) (*Outcome, error) {
+	return a.drain(ctx, r, ActUndrain, owner, func(tx pgx.Tx) (bool, error) { return lease.Undrain(ctx, tx, owner) })
+}
+
+func (a *Acts) drain(ctx context.Context, r Request, kind Kind, owner string, do func(pgx.Tx) (bool, error)) (*Outcome, error) {
+	asked := map[string]string{"owner": owner}
+	return a.do(ctx, act{Request: r, kind: kind, request: asked}, func(_ context.Context, tx pgx.Tx) (any, error) {
+		found, err := do(tx)
+		if err == nil && !found {
+			err = fmt.Errorf("worker %q: %w", owner, ErrNotFound)
+		}
+		return asked, err
+	})
+}

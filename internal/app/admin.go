@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/publishing"
+	"github.com/tidemark-go/tidemark/internal/web"
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/internal/web/pages"
+	"github.com/tidemark-go/tidemark/internal/web/payload"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// startAdmin serves the pages and the API for operators until ctx ends, if the settings name an address.
+func startAdmin(ctx context.Context, g *errgroup.Group, settings config.Worker, acts admin.Config, projections []projector.Projection, catalogue *journal.Catalogue, routes *publishing.Routes,
+	logger *slog.Logger,
+) error {
+	s := settings.Admin
+	if s.Addr == "off" {
+		return nil
+	}
+	cfg, err := adminConfig(s)
+	if err != nil {
+		return err
+	}
+	url := s.DatabaseURL
+	if url == "" {
+		url = settings.DatabaseURL
+	}
+	cfg.Logger, cfg.Projections, cfg.Catalogue = logger, projections, catalogue
+	for _, s := range settings.Shown {
+		cfg.Settings = append(cfg.Settings, pages.Setting(s))
+	}
+	if cfg.Pool, err = web.NewPool(ctx, url, s.Connections, s.StatementTimeout); err != nil {
+		return err
+	}
+	acts.Pool = cfg.Pool
+	if routes != nil {
+		acts.Publishers, acts.Topics = routes.Publishers, routes.Topics
+	}
+	if cfg.Acts, err = admin.New(acts); err != nil {
+		cfg.Pool.Close()
+		return err
+	}
+	server, err := web.New(ctx, cfg)
+	if err != nil {
+		cfg.Pool.Close()
+		return err
+	}
+	logger.InfoContext(ctx, "admin listener", "address", server.Addr().String(), "tls", cfg.TLS != nil)
+	g.Go(func() error {
+		defer cfg.Pool.Close()
+		return server.Run(ctx)
+	})
+	return nil
+}
+
+// startOperations has the worker do its part of what operators have started, until ctx ends.
+func startOperations(ctx context.Context, g *errgroup.Group, cfg admin.RunnerConfig, settings config.Worker, routes *publishing.Routes) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	cfg.Owner = fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString())
+	if routes != nil {
+		cfg.Publishers, cfg.Topics = routes.Publishers, routes.Topics
+	} else {
+		cfg.LogRetention = settings.ActsRetention
+	}
+	runner, err := admin.NewRunner(cfg)
+	if err != nil {
+		return err
+	}
+	g.Go(func() error { return runner.Run(ctx) })
+	return nil
+}
+
+// adminConfig is what the settings say of the admin listener, or all that is wrong with them.
+func adminConfig(s config.Admin) (web.Config, error) {
+	var errs []error
+	cfg := web.Config{Addr: s.Addr, Auth: auth.Config{UserHeader: s.UserHeader, RoleHeader: s.RoleHeader}}
+	if s.Anonymous != "none" {
+		role, err := auth.ParseRole(s.Anonymous)
+		cfg.Auth.Anonymous, errs = role, append(errs, err)
+	}
+	for text := range strings.SplitSeq(s.Proxies, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_PROXIES: %q is no network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address", text))
+		}
+		cfg.Auth.Proxies = append(cfg.Auth.Proxies, network)
+	}
+	var err error
+	if cfg.Payloads.Least, err = auth.ParseRole(s.Payloads); err != nil {
+		errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_PAYLOADS: %w", err))
+	}
+	if cfg.Payloads.Redact, err = payload.ParsePaths(s.Redact); err != nil {
+		errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_REDACT: %w", err))
+	}
+	if s.TLSCert != "" || s.TLSKey != "" {
+		pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_TLS_CERT %q and TIDEMARK_ADMIN_TLS_KEY %q: %w", s.TLSCert, s.TLSKey, err))
+		}
+		cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	}
+	return cfg, errors.Join(errs...)
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Page writes several things below each other for a person. The first error is kept and ends it.
+type Page struct {
+	Env *Env
+
+	begun bool
+	err   error
+}
+
+// Fact is a line of a page: a name and its value.
+type Fact struct {
+	Name, Value string
+	Tone        Tone
+}
+
+// Err answers what went wrong, if anything did.
+func (p *Page) Err() error { return p.err }
+
+// Heading begins a part of the page.
+func (p *Page) Heading(title string) {
+	if p.begun {
+		p.print("\n")
+	}
+	p.print(p.toned(title, Strong) + "\n")
+}
+
+// Facts writes names and values, one a line, those without a value left out.
+func (p *Page) Facts(facts ...Fact) {
+	width := 0
+	for _, f := range facts {
+		if f.Value != "" {
+			width = max(width, utf8.RuneCountInString(f.Name))
+		}
+	}
+	for _, f := range facts {
+		if f.Value != "" {
+			p.print(fmt.Sprintf("%-*s%s%s\n", width, f.Name, columnGap, p.toned(visible(f.Value), f.Tone)))
+		}
+	}
+}
+
+// Text writes lines as they are, but for characters that would move the cursor.
+func (p *Page) Text(text string) {
+	for line := range strings.Lines(text) {
+		p.print(visible(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")) + "\n")
+	}
+}
+
+// Table writes a table.
+func (p *Page) Table(columns []string, rows [][]Cell) {
+	if p.err == nil {
+		p.begun = true
+		p.err = p.Env.PrintTable(columns, rows)
+	}
+}
+
+func (p *Page) toned(text string, tone Tone) string {
+	if !p.Env.Color || tone == Plain {
+		return text
+	}
+	return string(tone) + text + toneEnd
+}
+
+func (p *Page) print(text string) {
+	if p.err == nil {
+		p.begun = true
+		_, p.err = io.WriteString(p.Env.Out, text)
+	}
+}

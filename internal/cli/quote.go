@@ -1,0 +1,17 @@
+package cli
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Quote writes a word as a shell reads it, for command lines that somebody may copy.
+func Quote(word string) string {
+	if regexp.MustCompile(`^[\w@%+=:,./-]+$`).MatchString(word) {
+		return word
+	}
+	if visible(word) != word { // as bash, zsh and ksh read it
+		return "$'" + strings.ReplaceAll(visible(strings.ReplaceAll(word, `\`, `\\`)), "'", `\'`) + "'"
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

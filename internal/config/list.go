@@ -1,0 +1,36 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Setting is a setting as it may be shown: without passwords.
+type Setting struct{ Name, Value, Usage string }
+
+// List answers all settings by the names of their variables, in the order in which they were added. Of URLs it shows neither user nor password nor parameters. Call it after Finish.
+func (s *Set) List() (list []Setting) {
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		name, ok := s.env[f.Name]
+		if !ok {
+			return
+		}
+		text := f.Value.String()
+		if strings.HasSuffix(name, "_URL") && text != "" {
+			text = place(text)
+		}
+		list = append(list, Setting{Name: name, Value: text, Usage: strings.TrimSuffix(f.Usage, " ["+name+"]")})
+	})
+	return list
+}
+
+// place is where a URL leads, without what must not be seen.
+func place(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" { // also a connection string of the form "host=… password=…"
+		return "(set, and not shown)"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}

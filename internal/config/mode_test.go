@@ -1,0 +1,72 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+const (
+	outboxEnv = "TIDEMARK_PROJECTION_APPLY_OUTBOX_ENABLED"
+	workerEnv = "TIDEMARK_PROJECTION_APPLY_OUTBOX_WORKER_ENABLED"
+	shadowEnv = "TIDEMARK_PROJECTION_APPLY_OUTBOX_SHADOW_WORKER_ENABLED"
+)
+
+func TestTheSwitchesResolveToOneMode(t *testing.T) {
+	for _, row := range []struct {
+		outbox, worker, shadow string // "": not set
+		mode                   projector.Mode
+		warning                string
+		refused                []string
+	}{
+		{"false", "false", "false", projector.ModeInlineApplyOnly, "", nil},
+		{"true", "true", "false", projector.ModeOutboxApplyOnly, "", nil},
+		{"true", "false", "true", projector.ModeShadowOnly, "", nil},
+		{"true", "false", "false", projector.ModeEnqueueOnly, "", nil},
+		{"true", "true", "true", projector.ModeOutboxApplyOnly, "takes precedence", nil},
+		{"false", "true", "false", "", "", []string{workerEnv + " is true and " + outboxEnv + " is false"}},
+		{"false", "false", "true", "", "", []string{shadowEnv + " is true and " + outboxEnv + " is false"}},
+		{"false", "true", "true", "", "", []string{workerEnv + " is true", shadowEnv + " is true"}},
+		{"", "", "", projector.ModeOutboxApplyOnly, "", nil},
+		{"false", "", "", projector.ModeInlineApplyOnly, "", nil},
+		{"", "", "true", projector.ModeShadowOnly, "", nil},
+		{"1", "0", "f", projector.ModeEnqueueOnly, "", nil},
+	} {
+		t.Run("outbox "+row.outbox+" worker "+row.worker+" shadow "+row.shadow, func(t *testing.T) {
+			t.Setenv(outboxEnv, row.outbox)
+			t.Setenv(workerEnv, row.worker)
+			t.Setenv(shadowEnv, row.shadow)
+			settings, err := parse(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := settings.Outbox.Mode()
+			if len(row.refused) > 0 {
+				for _, want := range row.refused {
+					if err == nil || !strings.Contains(err.Error(), want) {
+						t.Errorf("%q is missing in %v", want, err)
+					}
+				}
+				return
+			}
+			if err != nil || m.Mode != row.mode || (m.Warning == "") != (row.warning == "") || !strings.Contains(m.Warning, row.warning) {
+				t.Errorf("got %+v, %v, want %s", m, err, row.mode)
+			}
+		})
+	}
+}
+
+func TestAModeSaysWhereItCameFrom(t *testing.T) {
+	t.Setenv(outboxEnv, "true")
+	t.Setenv(workerEnv, "true")
+	settings, err := parse(t, "--outbox-worker=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := settings.Outbox.Mode()
+	want := outboxEnv + "=true (environment), " + workerEnv + "=false (flag), " + shadowEnv + "=false (default)"
+	if err != nil || m.Mode != projector.ModeEnqueueOnly || m.From != want {
+		t.Errorf("got %+v, %v, want %s", m, err, want)
+	}
+}

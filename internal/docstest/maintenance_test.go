@@ -1,0 +1,86 @@
+package docstest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const (
+	maintenancePage = "docs/maintenance.md"
+
+	// maintenanceReference begins the part of the page that is what the program says of itself.
+	maintenanceReference = "## All commands\n"
+)
+
+// TestMaintenance compares the page's reference with what the tool says of itself: every command with all of its flags, none that is not there. UPDATE_GOLDEN=1 writes it.
+func TestMaintenance(t *testing.T) {
+	t.Parallel()
+	program := build(t, "./cmd/maintenance")
+	var want strings.Builder
+	want.WriteString(maintenanceReference)
+	n := writeHelp(t, &want, program)
+	if n < 20 {
+		t.Fatalf("found %d commands, there are more:\n%s", n, want.String())
+	}
+	path := filepath.Join(root, maintenancePage)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prose, got, found := strings.Cut(string(content), maintenanceReference)
+	if !found {
+		t.Fatalf("%s has no %q", maintenancePage, maintenanceReference)
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(prose+want.String()), 0o644); err != nil { //nolint:gosec // a page that everybody reads
+			t.Fatal(err)
+		}
+		return
+	}
+	if got = maintenanceReference + got; got != want.String() {
+		t.Errorf("%s: the reference is not what the commands say (UPDATE_GOLDEN=1 writes it): %s", maintenancePage, difference(got, want.String()))
+	}
+}
+
+// writeHelp writes the help of a command and of all below it, and answers how many they are.
+func writeHelp(t *testing.T, page *strings.Builder, program string, words ...string) (n int) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program, append(words, "--help")...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v --help: %v\n%s", words, err, out)
+	}
+	help := string(out)
+	below := regexp.MustCompile(`(?m)^  (\S+) +\S`).FindAllStringSubmatch(between(help, "Available Commands:\n", "\n\n"), -1)
+	if len(below) == 0 || len(words) == 0 {
+		page.WriteString("\n### `" + strings.Join(append([]string{"maintenance"}, words...), " ") + "`\n\n```text\n" + strings.TrimSpace(help) + "\n```\n")
+		n = 1
+	}
+	for _, m := range below {
+		if m[1] != "help" && m[1] != "completion" {
+			n += writeHelp(t, page, program, append(words[:len(words):len(words)], m[1])...)
+		}
+	}
+	return n
+}
+
+// between answers what stands between two texts, empty if the first is not there.
+func between(s, begin, end string) string {
+	_, s, _ = strings.Cut(s, begin)
+	s, _, _ = strings.Cut(s, end)
+	return s
+}
+
+// difference answers the first lines that differ.
+func difference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return "got\n" + g[i] + "\nwant\n" + w[i]
+		}
+	}
+	return "one of them ends early"
+}

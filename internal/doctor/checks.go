@@ -1,0 +1,221 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+)
+
+const (
+	checkSchema = "schema"
+
+	oldestVersion   = 150000          // of Postgres
+	longTransaction = 5 * time.Minute // keeps autovacuum from the hot tables
+	longAppend      = time.Minute     // keeps readers of the whole journal waiting
+)
+
+// checks are all checks but those that need no query, in their order. The first says whether there is a connection.
+func checks() []check {
+	return []check{
+		{"connection", connection},
+		{"recovery", recovery},
+		{checkSchema, schema},
+		{"groups", groups},
+		{"projections", projections},
+		{"transactions", transactions},
+		{"durability", durability},
+		{"idle-transactions", idleTransactions},
+		{"vacuum", vacuum},
+		{"autovacuum", autovacuum},
+		{"wraparound", wraparound},
+		{"privileges", privileges},
+		{"writer-floor", writerFloor},
+		{"sequence", sequence},
+		{"leases", leases},
+		{"gaps", gaps},
+		{"listen", listen},
+		{"connections", connections},
+	}
+}
+
+func connection(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var version, name string
+	var number int
+	if err := tx.QueryRow(ctx, queryServer).Scan(&version, &number, &name); err != nil {
+		return Finding{}, err
+	}
+	return verdict(number >= oldestVersion, Warn, "Postgres "+version, "Tidemark is tested with Postgres 15 and newer: upgrade the server"), nil
+}
+
+func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var standby, readOnly bool
+	if err := tx.QueryRow(ctx, queryRecovery).Scan(&standby, &readOnly); err != nil {
+		return Finding{}, err
+	}
+	if standby {
+		return Finding{Status: Fail, Detail: "the server is a read-only standby", Remedy: "connect to the primary: several hosts in the URL and target_session_attrs=read-write find it"}, nil
+	}
+	return verdict(!readOnly, Fail, fmt.Sprintf("a primary, default_transaction_read_only is %t", readOnly), "switch default_transaction_read_only off for this role and database"), nil
+}
+
+func schema(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	if err := migrations.Check(ctx, tx); err != nil {
+		return Finding{}, err
+	}
+	return Finding{Status: OK, Detail: "at the version of this program"}, nil
+}
+
+func groups(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	rows, err := tx.Query(ctx, queryGroups)
+	if err != nil {
+		return Finding{}, err
+	}
+	var list []string
+	filing := false
+	var name, state string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &state}, func() error {
+		list = append(list, name+" "+state)
+		filing = filing || state == "filing"
+		return nil
+	}); err != nil {
+		return Finding{}, err
+	}
+	if len(list) == 0 {
+		return Finding{Status: Warn, Detail: "none is registered: appends enqueue for nobody", Remedy: "start a worker, or call Register"}, nil
+	}
+	return verdict(!filing, Warn, strings.Join(list, ", "), "a group that stays 'filing' was interrupted: start its worker, it goes on where it was"), nil
+}
+
+func projections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var registered, paused, failed, dead int
+	if err := tx.QueryRow(ctx, queryProjections).Scan(&registered, &paused, &failed, &dead); err != nil {
+		return Finding{}, err
+	}
+	detail := fmt.Sprintf("%d registered, %d paused; pairs: %d failed, %d dead", registered, paused, failed, dead)
+	return verdict(paused == 0 && dead == 0, Warn, detail, "see `maintenance deferred stats` and `maintenance projection list`; mend the cause, then requeue or resume"), nil
+}
+
+func transactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	age, pid, err := oldest(ctx, tx, queryOldest)
+	return verdict(age < longTransaction, Warn, fmt.Sprintf("the oldest is open for %s%s", age, of(pid)),
+		"end it (pg_terminate_backend) or set idle_in_transaction_session_timeout: while it is open, dead rows of the hot tables stay"), err
+}
+
+func durability(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var fsync, pages bool
+	var commit string
+	if err := tx.QueryRow(ctx, queryDurability).Scan(&fsync, &pages, &commit); err != nil {
+		return Finding{}, err
+	}
+	detail := fmt.Sprintf("fsync %t, full_page_writes %t, synchronous_commit %s", fsync, pages, commit)
+	if !fsync || !pages {
+		return Finding{Status: Fail, Detail: detail, Remedy: "turn fsync and full_page_writes on: a crash of the machine may ruin the database"}, nil
+	}
+	return verdict(commit != "off", Warn, detail, "with synchronous_commit off a crash loses the last commits: turn it on, or accept that"), nil
+}
+
+func vacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var dead int64
+	var table string
+	var bloated, on bool
+	if err := tx.QueryRow(ctx, queryVacuum).Scan(&dead, &table, &bloated, &on); err != nil {
+		return Finding{}, err
+	}
+	if !on {
+		return Finding{Status: Fail, Detail: "autovacuum is off", Remedy: "turn autovacuum on: the outbox and the leases live by it"}, nil
+	}
+	return verdict(!bloated, Warn, fmt.Sprintf("at most %d dead rows (%s)", dead, table), "look for a long transaction or a replication slot that keeps them, or VACUUM tidemark."+table), nil
+}
+
+func writerFloor(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	age, pid, err := oldest(ctx, tx, queryFloor)
+	return verdict(age < longAppend, Warn, fmt.Sprintf("the oldest append is open for %s%s", age, of(pid)),
+		"commit soon after appending: readers of the whole journal wait for the oldest append"), err
+}
+
+func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var cache int64
+	if err := tx.QueryRow(ctx, querySequence).Scan(&cache); err != nil {
+		return Finding{}, err
+	}
+	return verdict(cache == 1, Fail, fmt.Sprintf("tidemark.journal_position has CACHE %d", cache), "ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil
+}
+
+func leases(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var n int
+	var seconds float64
+	if err := tx.QueryRow(ctx, queryExpired).Scan(&n, &seconds); err != nil {
+		return Finding{}, err
+	}
+	return verdict(n == 0, Warn, fmt.Sprintf("%d have expired and were not taken over, the oldest %s ago", n, duration(seconds)), "start a worker of their group; a worker died holding them"), nil
+}
+
+func gaps(ctx context.Context, tx pgx.Tx, opts Options) (Finding, error) {
+	rows, err := tx.Query(ctx, queryGroups)
+	if err != nil {
+		return Finding{}, err
+	}
+	found := 0
+	type group struct{ Name, State string }
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[group])
+	if err != nil {
+		return Finding{}, err
+	}
+	for _, g := range all {
+		some, _, err := outbox.Gaps(ctx, tx, g.Name, "", opts.Gaps)
+		if err != nil {
+			return Finding{}, err
+		}
+		found += len(some)
+	}
+	return verdict(found == 0, Warn, fmt.Sprintf("%d among the first %d campaigns of each group", found, opts.Gaps), "`maintenance gaps repair` files them; so does a worker when it starts"), nil
+}
+
+func listen(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var waiting bool
+	var workers int
+	if err := tx.QueryRow(ctx, queryListening).Scan(&waiting, &workers); err != nil {
+		return Finding{}, err
+	}
+	if workers == 0 {
+		return Finding{Status: Warn, Detail: "no worker was seen in the last 10 seconds", Remedy: "start one, unless appends apply inline"}, nil
+	}
+	detail := fmt.Sprintf("%d workers; one waits for NOTIFY, or has just done so", workers)
+	if !waiting {
+		detail = fmt.Sprintf("%d workers, none of which waits for NOTIFY now: they are busy, or poll (TIDEMARK_LISTEN=false, or PgBouncer in transaction mode)", workers)
+	}
+	return Finding{Status: OK, Detail: detail}, nil
+}
+
+func connections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var limit, others, workers int
+	if err := tx.QueryRow(ctx, queryConnections).Scan(&limit, &others, &workers); err != nil {
+		return Finding{}, err
+	}
+	wanted := others + workers*perWorker
+	detail := fmt.Sprintf("%d of %d are open to others; %d workers may open %d", others, limit, workers, workers*perWorker)
+	return verdict(wanted*10 < limit*9, Warn, detail, "raise max_connections, lower the pools, or put PgBouncer between: see docs/operations/sizing.md"), nil
+}
+
+func oldest(ctx context.Context, tx pgx.Tx, query string) (age time.Duration, pid int, err error) {
+	var seconds float64
+	err = tx.QueryRow(ctx, query).Scan(&seconds, &pid)
+	return duration(seconds), pid, err
+}
+
+func duration(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
+}
+
+func of(pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", pid)
+}

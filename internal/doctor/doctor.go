@@ -1,0 +1,129 @@
+// Package doctor looks at a database and says what is wrong with it as a home for Tidemark, and what to do. It changes nothing, and each query is bounded in time.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Status is how a check went.
+type Status string
+
+// The statuses.
+const (
+	OK   Status = "ok"
+	Warn Status = "warn" // works, and may not for long
+	Fail Status = "fail" // does not work
+)
+
+// Finding is the outcome of one check. Detail says what was found, Remedy what to do; it is empty where there is nothing to do.
+type Finding struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy"`
+}
+
+// Options says what the caller knows.
+type Options struct {
+	Mode     string        // that its settings resolve to; empty: unknown
+	ModeFrom string        // where it came from
+	Timeout  time.Duration // of each query; default 2s
+	Gaps     int           // campaigns of each group that are looked at for gaps; default 1000
+}
+
+// check is one look at the database. It returns what it found, or that it could not look.
+type check struct {
+	name string
+	look func(context.Context, pgx.Tx, Options) (Finding, error)
+}
+
+// Run runs all checks, each in a read-only transaction of its own, and answers their findings in a fixed order. A check that cannot look, because it takes too long or
+// lacks a privilege, is a finding. The error says that there is no connection, or that ctx has ended; the findings so far come with it.
+func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, error) {
+	if opts.Timeout == 0 {
+		opts.Timeout = 2 * time.Second
+	}
+	if opts.Gaps == 0 {
+		opts.Gaps = 1000
+	}
+	findings := []Finding{mode(opts)}
+	all := checks()
+	for i, c := range all {
+		f, err := run(ctx, pool, c, opts)
+		if ctx.Err() != nil {
+			return findings, ctx.Err()
+		}
+		if err != nil {
+			if i == 0 {
+				return findings, fmt.Errorf("doctor: %w", err)
+			}
+			f = Finding{Status: Warn, Detail: fmt.Sprintf("could not look: %v", err), Remedy: "look again when the server is less busy, or as a role that may read the schema tidemark and pg_stat_activity"}
+			if c.name == checkSchema {
+				f = Finding{Status: Fail, Detail: err.Error(), Remedy: "run `migrate up`, or use the program of the schema's version"}
+			}
+		}
+		f.Check = c.name
+		findings = append(findings, f)
+		if i == 0 {
+			findings = append(findings, pooler(ctx, pool, opts.Timeout)) // what follows may fail for that
+		}
+		if c.name == checkSchema && f.Status == Fail {
+			return findings, nil // the rest reads its tables
+		}
+	}
+	return append(findings, poolSize(pool)), nil
+}
+
+func run(ctx context.Context, pool *pgxpool.Pool, c check, opts Options) (f Finding, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*opts.Timeout)
+	defer cancel()
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, queryTimeout, fmt.Sprintf("%dms", opts.Timeout.Milliseconds())); err != nil {
+			return err
+		}
+		var err error
+		f, err = c.look(ctx, tx, opts)
+		return err
+	})
+	return f, err
+}
+
+func mode(opts Options) Finding {
+	f := Finding{Check: "mode", Status: OK, Detail: opts.Mode + ": " + opts.ModeFrom}
+	if opts.Mode == "" {
+		f.Status, f.Detail, f.Remedy = Warn, "the switches do not resolve to a mode: "+opts.ModeFrom, "see docs/modes.md for the switches that go together"
+	}
+	return f
+}
+
+func poolSize(pool *pgxpool.Pool) Finding {
+	f := Finding{Check: "pool", Status: OK, Detail: fmt.Sprintf("up to %d connections", pool.Config().MaxConns)}
+	if pool.Config().MaxConns < 4 {
+		f.Status, f.Remedy = Warn, "a worker needs its concurrency and three more: raise pool_max_conns in the URL"
+	}
+	return f
+}
+
+// verdict is ok where good holds, and otherwise bad with the remedy.
+func verdict(good bool, bad Status, detail, remedy string) Finding {
+	if good {
+		return Finding{Status: OK, Detail: detail}
+	}
+	return Finding{Status: bad, Detail: detail, Remedy: remedy}
+}
+
+// Worst is the worst status of the findings.
+func Worst(findings []Finding) Status {
+	worst := OK
+	for _, f := range findings {
+		if f.Status == Fail || f.Status == Warn && worst == OK {
+			worst = f.Status
+		}
+	}
+	return worst
+}

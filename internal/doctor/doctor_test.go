@@ -1,0 +1,146 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/sqltest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
+	t.Parallel()
+	sqltest.Prepare(t, pgtest.New(t), "")
+}
+
+func byCheck(t *testing.T, findings []doctor.Finding) map[string]doctor.Finding {
+	t.Helper()
+	all := map[string]doctor.Finding{}
+	for _, f := range findings {
+		if (f.Status == doctor.OK) != (f.Remedy == "") {
+			t.Errorf("%s is %s with the remedy %q", f.Check, f.Status, f.Remedy)
+		}
+		if _, twice := all[f.Check]; twice || f.Detail == "" {
+			t.Errorf("%+v: twice %t", f, twice)
+		}
+		all[f.Check] = f
+	}
+	return all
+}
+
+func TestAHealthyDatabaseIsFoundSo(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if err := outbox.Register(t.Context(), pool, "default"); err != nil {
+		t.Fatal(err)
+	}
+	findings, err := doctor.Run(t.Context(), pool, doctor.Options{Mode: "outbox_apply_only", ModeFrom: "defaults"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What depends on the server that tests run on, and on workers that they have not, is left out.
+	for name, f := range byCheck(t, findings) {
+		switch name {
+		case "durability", "idle-transactions", "vacuum", "wraparound", "transactions", "connections", "listen":
+		default:
+			if f.Status != doctor.OK {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if len(findings) != 21 {
+		t.Errorf("%d findings", len(findings))
+	}
+}
+
+func TestEachTroubleIsFound(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := journal.Append(t.Context(), tx, "forgotten", journal.Any, journal.Event{Type: "noted"})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `
+		INSERT INTO tidemark.consumer_groups (name, state) VALUES ('g', 'filing');
+		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('g', 'c', 'dead', 1, now() - interval '1 h', 0);
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('c', 'p', 'g', 1, 'dead');
+		ALTER SEQUENCE tidemark.journal_position CACHE 20;
+		ALTER TABLE tidemark.leases SET (fillfactor = 90); ALTER TABLE tidemark.outbox SET (autovacuum_enabled = false); ALTER FUNCTION tidemark.append_all SECURITY DEFINER;`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	findings, err := doctor.Run(t.Context(), pool, doctor.Options{ModeFrom: "nonsense"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := byCheck(t, findings)
+	for name, want := range map[string]struct {
+		status doctor.Status
+		detail string
+	}{
+		"mode":        {doctor.Warn, "nonsense"},
+		"groups":      {doctor.Warn, "g filing"},
+		"projections": {doctor.Warn, "1 dead"},
+		"leases":      {doctor.Warn, "1 have expired"},
+		"sequence":    {doctor.Fail, "CACHE 20"},
+		"gaps":        {doctor.Warn, "1 among"},
+		"listen":      {doctor.Warn, "no worker"},
+		"autovacuum":  {doctor.Warn, "leases has fillfactor=90, not fillfactor=50; outbox has autovacuum_enabled=false"},
+		"privileges":  {doctor.Warn, "SECURITY DEFINER of tidemark.append, which others have, SECURITY DEFINER of tidemark.append_if"},
+		"pooler":      {doctor.OK, "none"},
+	} {
+		if f := all[name]; f.Status != want.status || !strings.Contains(f.Detail, want.detail) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	if worst := doctor.Worst(findings); worst != doctor.Fail {
+		t.Errorf("the worst is %s", worst)
+	}
+}
+
+func TestADatabaseWithoutTheSchemaIsFoundSo(t *testing.T) {
+	t.Parallel()
+	conn := pgtest.Empty(t)
+	pool := open(t, conn)
+	findings, err := doctor.Run(t.Context(), pool, doctor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := findings[len(findings)-1]
+	if last.Check != "schema" || last.Status != doctor.Fail || !strings.Contains(last.Remedy, "migrate up") {
+		t.Errorf("%+v", last)
+	}
+}
+
+func open(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestWhatTheServersSettingsSayIsFound(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[string]doctor.Status{"0": doctor.Warn, "60s": doctor.OK} {
+		url := pgtest.URL(t)
+		findings, err := doctor.Run(t.Context(), open(t, url+"&idle_in_transaction_session_timeout="+limit), doctor.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := byCheck(t, findings)["idle-transactions"]; f.Status != want {
+			t.Errorf("with %s: %+v", limit, f)
+		}
+	}
+}

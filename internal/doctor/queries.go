@@ -1,0 +1,70 @@
+package doctor
+
+// Each takes no lock and is bounded by statement_timeout.
+const (
+	queryTimeout  = `SELECT set_config('statement_timeout', $1, true)`
+	queryServer   = `SELECT current_setting('server_version'), current_setting('server_version_num')::integer, current_setting('application_name')`
+	queryRecovery = `SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean`
+	queryGroups   = `SELECT name, state FROM tidemark.consumer_groups ORDER BY name`
+
+	queryProjections = `SELECT (SELECT count(*) FROM tidemark.projections), (SELECT count(*) FROM tidemark.pauses WHERE scope = 'projection' AND expires_at > clock_timestamp()),
+		(SELECT count(*) FROM tidemark.deferred WHERE status = 'failed'), (SELECT count(*) FROM tidemark.deferred WHERE status = 'dead')`
+
+	queryOldest = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8, coalesce((array_agg(pid ORDER BY xact_start))[1], 0)
+		FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'`
+
+	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean, current_setting('synchronous_commit')`
+
+	queryVacuum = `SELECT coalesce(max(n_dead_tup), 0)::bigint, coalesce((array_agg(relname::text ORDER BY n_dead_tup DESC))[1], ''),
+		bool_or(n_dead_tup > 100000 AND n_dead_tup > n_live_tup), current_setting('autovacuum')::boolean
+		FROM pg_stat_user_tables WHERE schemaname = 'tidemark' AND relname IN ('outbox', 'leases', 'deferred', 'workers')`
+
+	queryFloor = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - a.xact_start)), 0)::float8, coalesce((array_agg(a.pid ORDER BY a.xact_start))[1], 0)
+		FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+		WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32001
+			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+	querySequence = `SELECT cache_size FROM pg_sequences WHERE schemaname = 'tidemark' AND sequencename = 'journal_position'`
+
+	queryExpired = `SELECT count(*), coalesce(extract(epoch FROM max(clock_timestamp() - expires_at)), 0)::float8 FROM (
+			SELECT expires_at FROM tidemark.leases WHERE expires_at > '-infinity' AND expires_at < clock_timestamp() - interval '10 s' LIMIT 10000) l`
+
+	// queryConnections leaves out what only a superuser may use.
+	queryConnections = `SELECT current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer,
+		(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'tidemark-worker')::integer,
+		(SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
+
+	queryIdle = `SELECT current_setting('idle_in_transaction_session_timeout')`
+
+	// queryStorage answers the options of hot tables that are not as the migrations set them.
+	queryStorage = `SELECT format('%s has %s, not %s', w.name, coalesce((SELECT o FROM unnest(c.reloptions) AS o WHERE starts_with(o, split_part(w.option, '=', 1) || '=')), 'no ' || split_part(w.option, '=', 1)), w.option)
+		FROM (VALUES ('outbox', 'autovacuum_vacuum_scale_factor=0.02'), ('outbox', 'autovacuum_vacuum_cost_delay=0'),
+				('leases', 'fillfactor=50'), ('leases', 'autovacuum_vacuum_scale_factor=0.05'), ('leases', 'autovacuum_vacuum_cost_delay=0'),
+				('workers', 'fillfactor=50'), ('publications', 'fillfactor=25'), ('publications', 'autovacuum_vacuum_cost_delay=0'), ('inbox', 'autovacuum_vacuum_cost_delay=0')) AS w (name, option)
+		JOIN pg_class c ON c.relnamespace = 'tidemark'::regnamespace AND c.relname = w.name
+		WHERE NOT w.option = ANY (coalesce(c.reloptions, '{}'))
+		UNION ALL
+		SELECT format('%s has autovacuum_enabled=false', c.relname) FROM pg_class c
+		WHERE c.relnamespace = 'tidemark'::regnamespace AND 'autovacuum_enabled=false' = ANY (c.reloptions)
+		ORDER BY 1`
+
+	queryWraparound = `SELECT max(age(datfrozenxid))::bigint, max(mxid_age(datminmxid))::bigint FROM pg_database WHERE datallowconn`
+
+	// queryPrivileges answers what a worker needs and this role has not. The functions that append are not for workers; whether they still are what roles.sql made of them is asked of all three.
+	queryPrivileges = `SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')
+		UNION ALL
+		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS p (privilege)
+		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p') AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags')) AND NOT has_table_privilege(c.oid, p.privilege)
+		UNION ALL
+		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f
+		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname NOT IN ('append', 'append_all', 'append_if') AND NOT has_function_privilege(f.oid, 'EXECUTE')
+		UNION ALL
+		SELECT format('SECURITY DEFINER of tidemark.%s, which others have', f.proname) FROM pg_proc f
+		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname IN ('append', 'append_all', 'append_if') AND NOT f.prosecdef
+			AND EXISTS (SELECT FROM pg_proc o WHERE o.pronamespace = f.pronamespace AND o.proname IN ('append', 'append_all', 'append_if') AND o.prosecdef)
+		ORDER BY 1 LIMIT 20`
+
+	queryBackend = `SELECT pg_backend_pid()`
+
+	queryListening = `SELECT (SELECT last_value FROM tidemark.waiting) > 0, (SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
+)

@@ -1,0 +1,144 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	wraparoundWarns = 500_000_000   // of 2,147,483,648 transactions
+	wraparoundFails = 1_500_000_000 // Postgres refuses writes at some 2,144,000,000
+
+	// perWorker is the connections that a worker with default settings opens at most: four that apply, and to claim, renew, record and listen.
+	perWorker = 8
+)
+
+// autovacuum compares how the hot tables are kept with how the migrations have them.
+func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	wrong, err := texts(ctx, tx, queryStorage)
+	if err != nil {
+		return Finding{}, err
+	}
+	detail := "hot tables are kept as the migrations have it"
+	if len(wrong) > 0 {
+		detail = "not as the migrations have it: " + strings.Join(wrong, "; ")
+	}
+	return verdict(len(wrong) == 0, Warn, detail, "ALTER TABLE … SET what is named: see docs/operations/autovacuum.md for why"), nil
+}
+
+// idleTransactions looks for a limit on transactions that somebody has forgotten.
+func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var limit string
+	if err := tx.QueryRow(ctx, queryIdle).Scan(&limit); err != nil {
+		return Finding{}, err
+	}
+	return verdict(limit != "0", Warn, "idle_in_transaction_session_timeout is "+limit,
+		"ALTER DATABASE … SET idle_in_transaction_session_timeout = '60s': a transaction that somebody forgets keeps dead rows in the hot tables, and readers of the journal behind an append"), nil
+}
+
+// wraparound says how far the server is from refusing writes.
+func wraparound(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var transactions, multixacts int64
+	if err := tx.QueryRow(ctx, queryWraparound).Scan(&transactions, &multixacts); err != nil {
+		return Finding{}, err
+	}
+	age := max(transactions, multixacts)
+	detail := fmt.Sprintf("the oldest row is %d transactions old, the oldest multixact %d", transactions, multixacts)
+	remedy := "end what holds vacuum back (an old transaction, a replication slot, a prepared transaction), then VACUUM (FREEZE) the oldest tables: at 2.1 billion Postgres refuses to write"
+	if age >= wraparoundFails {
+		return Finding{Status: Fail, Detail: detail, Remedy: remedy}, nil
+	}
+	return verdict(age < wraparoundWarns, Warn, detail, remedy), nil
+}
+
+// privileges looks for what a worker needs and the role of this connection has not, and for functions that roles.sql should see.
+func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	missing, err := texts(ctx, tx, queryPrivileges)
+	if err != nil {
+		return Finding{}, err
+	}
+	if len(missing) > 0 {
+		return Finding{
+			Status: Warn, Detail: "missing: " + strings.Join(missing, ", "),
+			Remedy: "grant it, or run deploy/sql/roles.sql again after a migration; a role that is only to append or to read does without",
+		}, nil
+	}
+	return Finding{Status: OK, Detail: "all that workers need"}, nil
+}
+
+// texts reads rows of one text.
+func texts(ctx context.Context, tx pgx.Tx, query string) ([]string, error) {
+	rows, err := tx.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// pooler looks whether something stands between that gives each transaction another session, and whether prepared statements get through it.
+func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Finding {
+	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
+	defer cancel()
+	between, works, err := preparedThrough(ctx, pool)
+	switch {
+	case err != nil:
+		return Finding{
+			Check: "pooler", Status: Warn, Detail: fmt.Sprintf("could not look: %v", err),
+			Remedy: "look again when the server is less busy; two connections are needed",
+		}
+	case !between:
+		return Finding{Check: "pooler", Status: OK, Detail: "none: connections are to the server itself"}
+	case !works:
+		return Finding{
+			Check: "pooler", Status: Warn, Detail: "there is one, and prepared statements do not get through it",
+			Remedy: "set max_prepared_statements in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the URL; and TIDEMARK_LISTEN=false. See docs/operations/pgbouncer.md",
+		}
+	}
+	return Finding{Check: "pooler", Status: OK, Detail: "there is one; prepared statements get through it, or are not used. NOTIFY does not where it pools transactions: TIDEMARK_LISTEN=false"}
+}
+
+// preparedThrough prepares a statement on one connection, has another take that one's session, if they share sessions, and runs the statement.
+func preparedThrough(ctx context.Context, pool *pgxpool.Pool) (between, works bool, err error) {
+	first, err := pool.Acquire(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	defer first.Release()
+	var backend uint32
+	if err := first.QueryRow(ctx, queryBackend, pgx.QueryExecModeSimpleProtocol).Scan(&backend); err != nil {
+		return false, false, err
+	}
+	if backend == first.Conn().PgConn().PID() {
+		return false, true, nil
+	}
+	if pool.Config().ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement { // the others name no statements
+		return true, true, nil
+	}
+	const name = "tidemark_doctor"
+	wire := first.Conn().PgConn()
+	if _, err := wire.Prepare(ctx, name, queryBackend, nil); err != nil {
+		return true, false, nil
+	}
+	second, err := pool.Acquire(ctx)
+	if err != nil {
+		return true, false, err
+	}
+	defer second.Release()
+	if _, err := second.Exec(ctx, "BEGIN", pgx.QueryExecModeSimpleProtocol); err != nil {
+		return true, false, err
+	}
+	defer func() { _, _ = second.Exec(context.WithoutCancel(ctx), "ROLLBACK", pgx.QueryExecModeSimpleProtocol) }()
+	_, err = wire.ExecPrepared(ctx, name, nil, nil, nil).Close()
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return true, false, nil
+	}
+	return true, err == nil, err
+}

@@ -1,0 +1,75 @@
+// Package proxy stands between two sides of a connection and spoils it, with toxiproxy's toxics and some of its own.
+package proxy
+
+import (
+	"encoding/json"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+)
+
+// Proxy is a proxy on a port of its own of the loopback interface. Stop closes it and all its connections.
+type Proxy struct{ *toxiproxy.Proxy }
+
+// Start starts a proxy for a server, which the test's end stops.
+func Start(t testing.TB, upstream string) *Proxy {
+	t.Helper()
+	p := &Proxy{Proxy: toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "server", "127.0.0.1:0", upstream)}
+	p.Open(t)
+	t.Cleanup(p.Stop)
+	return p
+}
+
+// ForPostgres starts a proxy for a pool's server, and answers the address of the pool's database behind it.
+func ForPostgres(t testing.TB, pool *pgxpool.Pool) (p *Proxy, address string) {
+	t.Helper()
+	server := pool.Config().ConnConfig
+	p = Start(t, net.JoinHostPort(server.Host, strconv.Itoa(int(server.Port))))
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(server.User, server.Password), Host: p.Listen, Path: "/" + server.Database, RawQuery: "sslmode=disable"}
+	return p, u.String()
+}
+
+// MayStay are goroutines of toxiproxy's that can outlive a proxy: a link that is closed while its toxics are taken away leaves some with a piece of data that nobody reads any more.
+func MayStay() []goleak.Option {
+	const module = "github.com/Shopify/toxiproxy/v2"
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction(module + ".(*ToxicLink).read"), goleak.IgnoreAnyFunction(module + ".(*ToxicLink).write"), goleak.IgnoreAnyFunction(module + "/toxics.(*ToxicStub).Run"),
+	}
+}
+
+// Open listens, again after a Stop.
+func (p *Proxy) Open(t testing.TB) {
+	t.Helper()
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Toxic spoils a direction, "upstream" to the server or "downstream" from it, of all connections. attributes are the toxic's.
+func (p *Proxy) Toxic(t testing.TB, kind, direction string, attributes any) toxics.Toxic {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"name": kind + direction, "type": kind, "stream": direction, "attributes": attributes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	added, err := p.Toxics.AddToxicJson(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return added.Toxic
+}
+
+// Heal removes all toxics.
+func (p *Proxy) Heal(t testing.TB) {
+	t.Helper()
+	p.Toxics.ResetToxics(t.Context())
+}

@@ -1,0 +1,58 @@
+package publishing
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Configured reads what settings name; nil if they name nothing. Sinks are opened, and none of them connects yet.
+func Configured(settings config.Publishing, kinds []publisher.Kind, logger *slog.Logger) (*Routes, error) {
+	switch {
+	case settings.Publishers != "" && settings.PublishURL != "":
+		return nil, errors.New("TIDEMARK_PUBLISHERS and TIDEMARK_PUBLISH_URL are both set: use the file, or the URL for the simple case")
+	case settings.Publishers != "":
+		return Load(settings.Publishers, kinds, logger)
+	case settings.PublishURL != "":
+		var types []string
+		for name := range strings.SplitSeq(settings.PublishEventTypes, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				types = append(types, name)
+			}
+		}
+		routes, err := FromURL(settings.PublishURL, types, settings.PublishFormat, kinds, logger)
+		if err != nil {
+			return nil, fmt.Errorf("TIDEMARK_PUBLISH_URL: %w", err)
+		}
+		return routes, nil
+	}
+	return nil, nil
+}
+
+// Publisher finds a publisher by its name.
+func (r *Routes) Publisher(name string) (publisher.Publisher, error) {
+	var names []string
+	for _, p := range r.Publishers {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return publisher.Publisher{}, fmt.Errorf("there is no publisher %q: there are %s", name, strings.Join(names, ", "))
+}
+
+// Topic finds a topic by its name.
+func (r *Routes) Topic(name string) (publisher.Topic, error) {
+	var names []string
+	for _, t := range r.Topics {
+		if t.Name == name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return publisher.Topic{}, fmt.Errorf("there is no topic %q: there are %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,139 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+const (
+	dutyName        = "status"
+	defaultInterval = 5 * time.Second
+	dutyIntervals   = 3 // that the duty lives, and that figures are exported
+	dropTimeout     = time.Second
+)
+
+// CollectorConfig configures [NewCollector].
+type CollectorConfig struct {
+	Pool       *pgxpool.Pool         // required
+	Registerer prometheus.Registerer // required
+	Owner      string                // required: names this process, among all that share the database
+	Logger     *slog.Logger          // default none
+	Interval   time.Duration         // between readings; default 5 s. The duty, and the figures, live three of them
+	Timeout    time.Duration         // of each section; default 2 s
+}
+
+// Collector exports the database's figures to Prometheus, in the one process among those that run one which has the duty. A scrape gets what was read last, and never waits for the
+// database. What is older than three intervals is not exported.
+type Collector struct {
+	cfg     CollectorConfig
+	reader  *Reader
+	metrics *metrics
+	latest  atomic.Pointer[reading]
+	before  *Status // the reading before, to compare with
+}
+
+// reading is a status and when it was asked for, by the process's clock.
+type reading struct {
+	status *Status
+	at     time.Time
+}
+
+// NewCollector returns a collector, registered; [Collector.Run] has it collect.
+func NewCollector(cfg CollectorConfig) (*Collector, error) {
+	if cfg.Pool == nil || cfg.Registerer == nil || cfg.Owner == "" {
+		return nil, errors.New("collect the status: Pool, Registerer and Owner are required")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = defaultInterval
+	}
+	m, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	c := &Collector{cfg: cfg, reader: &Reader{Pool: cfg.Pool, Timeout: cfg.Timeout}, metrics: m}
+	return c, cfg.Registerer.Register(c)
+}
+
+// Run takes its part in the election and collects when it is its turn, until ctx ends; then it gives the duty up. Failures are logged and waited out.
+func (c *Collector) Run(ctx context.Context) error {
+	defer c.drop(ctx)
+	// Replicas that start together do not ask together.
+	for wait := time.Duration(rand.Int64N(int64(c.cfg.Interval)/4 + 1)); ; wait = c.cfg.Interval {
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		if err := c.step(ctx); err != nil && ctx.Err() == nil {
+			c.cfg.Logger.WarnContext(ctx, "database's figures not collected", "error", err)
+		}
+	}
+}
+
+// step takes or renews the duty, and reads the figures if it has it.
+func (c *Collector) step(ctx context.Context) error {
+	asked := time.Now()
+	mine, err := c.duty(ctx)
+	if err != nil {
+		return err // what is there ages until it is dropped
+	}
+	if !mine {
+		c.latest.Store(nil)
+		c.before = nil
+		return nil
+	}
+	s, err := c.reader.Read(ctx)
+	if err != nil {
+		return err
+	}
+	c.metrics.duration.Observe(time.Since(asked).Seconds())
+	for section, err := range s.Unread {
+		c.metrics.errors.WithLabelValues(string(section)).Inc()
+		c.cfg.Logger.WarnContext(ctx, "part of the database's figures not read", "section", section, "error", err)
+	}
+	s.Compare(c.before)
+	c.before = s
+	c.latest.Store(&reading{status: s, at: asked})
+	return nil
+}
+
+func (c *Collector) duty(ctx context.Context) (mine bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Interval)
+	defer cancel()
+	return lease.TakeDuty(ctx, c.cfg.Pool, dutyName, c.cfg.Owner, dutyIntervals*c.cfg.Interval)
+}
+
+// drop ends the export before the duty, so that no two export at once.
+func (c *Collector) drop(ctx context.Context) {
+	if c.latest.Swap(nil) == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
+	defer cancel()
+	if err := lease.DropDuty(ctx, c.cfg.Pool, dutyName, c.cfg.Owner); err != nil {
+		c.cfg.Logger.WarnContext(ctx, "another replica collects the database's figures when this one's turn has run out", "error", err)
+	}
+}
+
+// current is what may be exported; nil: nothing.
+func (c *Collector) current() *Status {
+	r := c.latest.Load()
+	if r == nil || time.Since(r.at) > dutyIntervals*c.cfg.Interval {
+		return nil
+	}
+	return r.status
+}

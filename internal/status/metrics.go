@@ -1,0 +1,74 @@
+package status
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics is what a collector says of itself.
+type metrics struct {
+	duration prometheus.Histogram
+	errors   *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tidemark_status_collect_duration_seconds", Help: "Time to collect the database's figures.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), NativeHistogramBucketFactor: 1.1,
+		}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemark_status_errors_total", Help: "Sections of the database's figures that could not be read."}, []string{"section"}),
+	}
+	for _, section := range Sections() {
+		m.errors.WithLabelValues(string(section))
+	}
+	return m, errors.Join(reg.Register(m.duration), reg.Register(m.errors))
+}
+
+// Describe sends nothing: which figures there are changes with what there is to say.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the figures that were read last, if this process has the duty.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	s := c.current()
+	e := export{out}
+	e.gauge("tidemark_status_collecting", "Whether this replica exports the database's figures.", flag(s != nil))
+	if s == nil {
+		return
+	}
+	e.time("tidemark_status_timestamp_seconds", "When the database's figures were read.", &s.At)
+	e.queue(s)
+	e.lag(s)
+	e.deferred(s)
+	e.pauses(s)
+	e.workers(s)
+	e.rebuilds(s)
+	e.publishers(s)
+	e.rest(s)
+}
+
+// export sends metrics, each with its labels as names and values in turn.
+type export struct{ out chan<- prometheus.Metric }
+
+func (e export) gauge(name, help string, value float64, labels ...string) {
+	names, values := make([]string, 0, len(labels)/2), make([]string, 0, len(labels)/2)
+	for i := 0; i+1 < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, labels[i+1])
+	}
+	e.out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, value, values...)
+}
+
+// time sends a moment, if there is one.
+func (e export) time(name, help string, at *time.Time, labels ...string) {
+	if at != nil {
+		e.gauge(name, help, float64(at.UnixMicro())/1e6, labels...)
+	}
+}
+
+func flag(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,46 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Postgres is the health of the server, as far as it matters here.
+type Postgres struct {
+	OldestTransaction time.Duration // since the oldest one open in this database began; 0: none is, or not to be seen
+	OldestPID         int           // its backend; 0: none, or a prepared transaction
+	Connections       int           // of clients, to all databases of the server
+	MaxConnections    int
+	WraparoundLeft    int64 // transactions until the database refuses to write, unless it is vacuumed
+	Tables            []Table
+}
+
+// Table is a table that is written all the time.
+type Table struct {
+	Name         string
+	LiveTuples   int64 // by the statistics
+	DeadTuples   int64 // by the statistics: rows that vacuum has yet to remove
+	Bytes        int64 // with indexes and TOAST
+	VacuumedAt   *time.Time
+	AutovacuumAt *time.Time
+}
+
+func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) error {
+	p := &Postgres{}
+	var seconds float64
+	if err := tx.QueryRow(ctx, queryServer).Scan(&seconds, &p.OldestPID, &p.Connections, &p.MaxConnections, &p.WraparoundLeft); err != nil {
+		return err
+	}
+	p.OldestTransaction = time.Duration(seconds * float64(time.Second))
+	rows, err := tx.Query(ctx, queryTables)
+	if err != nil {
+		return err
+	}
+	if p.Tables, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Table]); err != nil {
+		return err
+	}
+	s.Postgres = p
+	return nil
+}

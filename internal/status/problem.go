@@ -1,0 +1,292 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Severity says how soon somebody should look.
+type Severity string
+
+// The severities, the worst first.
+const (
+	Critical Severity = "critical" // now: it will not mend itself, or does harm
+	Warning  Severity = "warning"  // today
+	Note     Severity = "note"     // somebody has meant it so
+)
+
+// Problem is something that is wrong now.
+type Problem struct {
+	Severity Severity
+	What     string     // in a sentence
+	Where    string     // group, projection, topic or table; empty: everywhere
+	Since    *time.Time // nil: not known
+	Do       string     // what to do about it
+}
+
+// Limits of what is no problem yet.
+const (
+	longQueue       = time.Minute     // that the oldest entry has waited
+	longTransaction = 5 * time.Minute // open: it keeps autovacuum from the hot tables
+	longAppend      = time.Minute     // holding the writer floor
+	longSilence     = 5 * time.Minute // of a publisher that is behind
+	longUnpruned    = time.Hour       // marks of the inbox
+	manyDead        = 100_000         // tuples, if they are more than the live ones
+	fewTransactions = 200_000_000     // left before wraparound
+	noTransactions  = 20_000_000
+	busyConnections = 0.9 // of max_connections
+)
+
+// Problems says what is wrong, the worst first, those of one severity by how long they have been there. It knows only of sections that have been read.
+func (s *Status) Problems() []Problem {
+	problems := slices.Concat(s.unread(), s.work(), s.failures(), s.paused(), s.rebuilding(), s.publishing(), s.storage())
+	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		if a.Severity != b.Severity {
+			return cmp.Compare(rank[a.Severity], rank[b.Severity])
+		}
+		switch {
+		case a.Since == nil || b.Since == nil:
+			return cmp.Compare(one(a.Since == nil), one(b.Since == nil))
+		default:
+			return a.Since.Compare(*b.Since)
+		}
+	})
+	return problems
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func (s *Status) unread() (problems []Problem) {
+	for _, section := range Sections() {
+		if err := s.Unread[section]; err != nil {
+			problems = append(problems, Problem{
+				Severity: Warning, What: fmt.Sprintf("could not be read: %v", err), Where: string(section),
+				Do: "look again when the server is less busy, or as a role that may read the schema tidemark; maintenance doctor says more",
+			})
+		}
+	}
+	return problems
+}
+
+// work is about groups and who works for them.
+func (s *Status) work() (problems []Problem) {
+	live, missing := map[string]int{}, map[string][]Worker{}
+	for _, w := range s.Workers {
+		if w.Live() {
+			live[w.ConsumerGroup]++
+		} else if w.Missing() {
+			missing[w.ConsumerGroup] = append(missing[w.ConsumerGroup], w)
+		}
+	}
+	for _, g := range s.Queue {
+		waiting := g.Oldest != nil && g.At.Sub(g.Oldest.Since) > longQueue
+		switch {
+		case s.Workers != nil && live[g.Group] == 0 && g.Pending+g.Failed+g.Rebuilding > 0:
+			p := Problem{Severity: Critical, What: fmt.Sprintf("%s wait and no worker lives", count(g.Pending, g.Estimated, "work item")), Where: "group " + g.Group, Do: "start a worker for the group; docs/operations"}
+			if g.Oldest != nil {
+				p.Since = &g.Oldest.Since
+			}
+			problems = append(problems, p)
+		case waiting && !s.drains(g.Group):
+			problems = append(problems, Problem{
+				Severity: Warning, What: fmt.Sprintf("the oldest entry, of campaign %q, has waited for more than %s", g.Oldest.CampaignID, longQueue), Where: "group " + g.Group, Since: &g.Oldest.Since,
+				Do: "maintenance lag --watch says whether it drains; if not, add workers, or look for what holds the campaign: maintenance campaign show",
+			})
+		}
+	}
+	for _, group := range sorted(missing) {
+		for _, w := range missing[group] {
+			problems = append(problems, Problem{
+				Severity: Warning, What: fmt.Sprintf("worker %s (process %d) has fallen silent without saying that it stops", w.Host, w.PID), Where: "group " + group, Since: &w.SeenAt,
+				Do: "nothing if it has been replaced: its campaigns are taken over when their leases run out; else look at its log",
+			})
+		}
+	}
+	for _, group := range sorted(s.Suspects) {
+		problems = append(problems, Problem{
+			Severity: Warning, What: fmt.Sprintf("a process has died while it held %s", count(s.Suspects[group], false, "campaign")), Where: "group " + group,
+			Do: "look for the last log lines of workers that were killed or ran out of memory; the third death under one event defers it as dead",
+		})
+	}
+	return problems
+}
+
+// drains says whether the group's lag is known to fall.
+func (s *Status) drains(group string) bool {
+	return slices.ContainsFunc(s.Lag, func(l Lag) bool {
+		return l.Group == group && l.Projection == "" && l.Drain != nil && l.Drain.PerSecond > 0
+	})
+}
+
+func (s *Status) failures() (problems []Problem) {
+	for _, d := range s.Deferred {
+		class := d.Class
+		if class == "" {
+			class = "unknown"
+		}
+		p := Problem{Where: "projection " + d.Projection, Since: d.Since}
+		switch d.Status {
+		case deferred.Dead:
+			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: nobody tries them again", are(d.Pairs, d.Estimated, "campaign"), class)
+			p.Do = fmt.Sprintf("maintenance deferred stats --projection %s --status dead; deploy what mends it, then maintenance deferred requeue", d.Projection)
+		case deferred.Failed:
+			p.Severity, p.What = Warning, fmt.Sprintf("%s failing, of class %s: they are tried again", are(d.Pairs, d.Estimated, "campaign"), class)
+			p.Do = fmt.Sprintf("maintenance deferred stats --projection %s", d.Projection)
+		default:
+			continue
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+// shownPauses is how many campaigns that are paused are named.
+const shownPauses = 100
+
+func (s *Status) paused() (problems []Problem) {
+	campaigns := 0
+	for _, p := range s.Pauses {
+		if p.CampaignID != "" {
+			if campaigns++; campaigns > shownPauses {
+				continue
+			}
+		}
+		what, do := "paused by "+p.By, "maintenance group resume "+p.Group
+		switch {
+		case p.Projection != "":
+			do = "maintenance projection resume " + p.Projection
+		case p.CampaignID != "":
+			do = "maintenance campaign resume " + p.CampaignID
+		}
+		if p.Reason != "" {
+			what += ": " + p.Reason
+		}
+		problems = append(problems, Problem{Severity: Note, What: what, Where: p.String(), Since: &p.PausedAt, Do: do + " when it may go on"})
+	}
+	if more := campaigns - shownPauses; more > 0 {
+		problems = append(problems, Problem{Severity: Note, What: fmt.Sprintf("%d campaigns more are paused", more), Do: "maintenance group list"})
+	}
+	return problems
+}
+
+func (s *Status) rebuilding() (problems []Problem) {
+	for _, r := range s.Rebuilds {
+		if r.Refusal != "" {
+			problems = append(problems, Problem{
+				Severity: Warning, What: "the rebuilt tables could not be exchanged: " + r.Refusal, Where: "projection " + r.Projection, Since: &r.StartedAt,
+				Do: "mend that, it is tried again by itself; or maintenance projection rebuild --abort",
+			})
+		}
+	}
+	return problems
+}
+
+func (s *Status) publishing() (problems []Problem) {
+	for _, p := range s.Publishers {
+		where := fmt.Sprintf("publisher %s of topic %s", p.Publisher, p.Topic)
+		show := fmt.Sprintf("maintenance publisher show %s --topic %s", p.Publisher, p.Topic)
+		behind := s.At.Add(-p.Lag)
+		switch {
+		case p.Status == "FAILED":
+			problems = append(problems, Problem{Severity: Critical, What: "has failed and waits for an operator: " + p.Reason, Where: where, Since: p.LastErrorAt, Do: show + "; mend it, then maintenance publisher reset"})
+		case p.Status == "PAUSED":
+			problems = append(problems, Problem{Severity: Note, What: "paused by " + p.Actor + ": " + p.Reason, Where: where, Do: "maintenance publisher resume when it may go on"})
+		case p.Errors > 0:
+			problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("fails, %d times in a row: %s", p.Errors, p.LastError), Where: where, Since: p.LastErrorAt, Do: show})
+		case p.Holder == "" && p.Lag > longSilence:
+			problems = append(problems, Problem{Severity: Critical, What: "is behind and no process holds it", Where: where, Since: &behind, Do: "start a worker that knows it: TIDEMARK_PUBLISHERS"})
+		case p.Lag > longSilence:
+			problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("is %s behind", count(p.Behind, p.Estimated(), "event")), Where: where, Since: &behind, Do: show})
+		}
+		if p.Parked > 0 {
+			problems = append(problems, Problem{
+				Severity: Warning, What: count(p.Parked, p.Parked+p.Retrying >= publisher.CountedBehind, "event") + " parked: the sink refused them by themselves", Where: where,
+				Do: fmt.Sprintf("maintenance publisher parked list --publisher %s --topic %s; then parked retry or parked resolve", p.Publisher, p.Topic),
+			})
+		}
+	}
+	return problems
+}
+
+// storage is about Postgres, the journal and the inbox.
+func (s *Status) storage() (problems []Problem) {
+	ago := func(d time.Duration) *time.Time {
+		at := s.At.Add(-d)
+		return &at
+	}
+	if j := s.Journal; j != nil && j.FloorAge > longAppend {
+		problems = append(problems, Problem{
+			Severity: Critical, What: fmt.Sprintf("a transaction that has appended stays open (backend %d): publishers cannot read past it", j.FloorPID), Where: "journal", Since: ago(j.FloorAge),
+			Do: fmt.Sprintf("end it: SELECT pg_terminate_backend(%d); and set idle_in_transaction_session_timeout for the application's role", j.FloorPID),
+		})
+	}
+	if i := s.Inbox; i != nil && i.OldestExpiry != nil && i.At.Sub(*i.OldestExpiry) > longUnpruned {
+		problems = append(problems, Problem{Severity: Warning, What: "nobody prunes the marks that have expired", Where: "inbox", Since: i.OldestExpiry, Do: "run inbox.Pruner in a consumer; docs/inbox.md"})
+	}
+	p := s.Postgres
+	if p == nil {
+		return problems
+	}
+	if p.OldestTransaction > longTransaction {
+		problems = append(problems, Problem{
+			Severity: Warning, What: fmt.Sprintf("the oldest transaction (backend %d) keeps dead rows of the hot tables from being removed", p.OldestPID), Where: "Postgres", Since: ago(p.OldestTransaction),
+			Do: "end it (pg_terminate_backend), or set idle_in_transaction_session_timeout",
+		})
+	}
+	if share := float64(p.Connections) / float64(max(1, p.MaxConnections)); share > busyConnections {
+		problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("%d of %d connections are in use", p.Connections, p.MaxConnections), Where: "Postgres", Do: "put PgBouncer in front, or raise max_connections"})
+	}
+	if p.WraparoundLeft < fewTransactions {
+		severity := Warning
+		if p.WraparoundLeft < noTransactions {
+			severity = Critical
+		}
+		problems = append(problems, Problem{
+			Severity: severity, What: fmt.Sprintf("%d transactions are left until the database refuses to write", p.WraparoundLeft), Where: "Postgres",
+			Do: "end old transactions, drop unused replication slots, then VACUUM (FREEZE) the oldest tables",
+		})
+	}
+	for _, t := range p.Tables {
+		if t.DeadTuples > manyDead && t.DeadTuples > t.LiveTuples {
+			problems = append(problems, Problem{
+				Severity: Warning, What: fmt.Sprintf("%d dead rows beside %d live ones", t.DeadTuples, t.LiveTuples), Where: "table " + t.Name, Since: t.VacuumedAt,
+				Do: "look for what keeps autovacuum away: an old transaction, or autovacuum switched off; VACUUM tidemark." + t.Name + " by hand",
+			})
+		}
+	}
+	return problems
+}
+
+// count names a number of things: "3 campaigns", "about 5,000 events".
+func count(n int64, estimated bool, thing string) string {
+	about := ""
+	if estimated {
+		about = "about "
+	}
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%s%d %s", about, n, thing)
+}
+
+func are(n int64, estimated bool, thing string) string {
+	verb := " are"
+	if n == 1 {
+		verb = " is"
+	}
+	return count(n, estimated, thing) + verb
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,78 @@
+package status
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/inbox"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ago := func(d time.Duration) *time.Time {
+		then := at.Add(-d)
+		return &then
+	}
+	waiting := func(d time.Duration) []outbox.GroupReport {
+		return []outbox.GroupReport{{Group: "g", Pending: 5, At: at, Oldest: &outbox.Entry{CampaignID: "a", Since: *ago(d)}}}
+	}
+	live := []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}}}
+	draining := []Lag{{Behind: outbox.Behind{Group: "g", Events: 5}, Drain: &Drain{PerSecond: 1}}}
+	tests := []struct {
+		name   string
+		status Status
+		want   []string // severities and places
+	}{
+		{"nothing", Status{At: at}, nil},
+		{"work and who does it", Status{At: at, Queue: waiting(time.Second), Workers: live}, nil},
+		{"work and nobody who does it", Status{At: at, Queue: waiting(time.Second), Workers: []Worker{}}, []string{"critical group g"}},
+		{"work, and workers were not asked for", Status{At: at, Queue: waiting(time.Second)}, nil},
+		{"old work", Status{At: at, Queue: waiting(time.Hour), Workers: live}, []string{"warning group g"}},
+		{"old work that gets less", Status{At: at, Queue: waiting(time.Hour), Workers: live, Lag: draining}, nil},
+		{"a silent worker", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Silent: 2 * time.Hour}}}, []string{"warning group g"}},
+		{"failures, the longest first", Status{At: at, Deferred: []deferred.Sum{
+			{Projection: "p", Status: deferred.Failed, Pairs: 1, Since: ago(time.Hour)},
+			{Projection: "q", Status: deferred.Rebuilding, Pairs: 9},
+			{Projection: "r", Status: deferred.Dead, Pairs: 2, Since: ago(time.Minute)},
+			{Projection: "s", Status: deferred.Dead, Pairs: 2, Since: ago(time.Hour)},
+		}}, []string{"critical projection s", "critical projection r", "warning projection p"}},
+		{"publishers", Status{At: at, Publishers: []publisher.Publication{
+			{Key: publisher.Key{Topic: "t", Publisher: "fine"}, Status: "ACTIVE", Holder: "h"},
+			{Key: publisher.Key{Topic: "t", Publisher: "paused"}, Status: "PAUSED"},
+			{Key: publisher.Key{Topic: "t", Publisher: "failed"}, Status: "FAILED"},
+			{Key: publisher.Key{Topic: "t", Publisher: "left"}, Status: "ACTIVE", Lag: time.Hour},
+			{Key: publisher.Key{Topic: "t", Publisher: "parks"}, Status: "ACTIVE", Holder: "h", Parked: 1},
+		}}, []string{"critical publisher left of topic t", "critical publisher failed of topic t", "warning publisher parks of topic t", "note publisher paused of topic t"}},
+		{"a rebuild that is refused", Status{At: at, Rebuilds: []projector.Rebuild{{Projection: "p"}, {Projection: "q", Refusal: "a lock"}}}, []string{"warning projection q"}},
+		{"an append that stays open", Status{At: at, Journal: &Journal{FloorAge: time.Hour}}, []string{"critical journal"}},
+		{"marks that nobody prunes", Status{At: at, Inbox: &inbox.Statistics{At: at, OldestExpiry: ago(2 * time.Hour)}}, []string{"warning inbox"}},
+		{"Postgres", Status{At: at, Postgres: &Postgres{
+			OldestTransaction: time.Hour, Connections: 95, MaxConnections: 100, WraparoundLeft: 1000, Tables: []Table{{Name: "outbox", DeadTuples: 200_000, LiveTuples: 10}, {Name: "journal", LiveTuples: 1e6}},
+		}}, []string{"critical Postgres", "warning Postgres", "warning Postgres", "warning table outbox"}},
+		{"a healthy Postgres", Status{At: at, Postgres: &Postgres{MaxConnections: 100, WraparoundLeft: 1 << 31}}, nil},
+		{"what could not be read", Status{At: at, Unread: map[Section]error{SectionLag: errors.New("too slow")}}, []string{"warning lag"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, p := range tt.status.Problems() {
+				got = append(got, string(p.Severity)+" "+p.Where)
+				if p.What == "" || p.Do == "" {
+					t.Errorf("%+v does not say what is wrong, or what to do", p)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

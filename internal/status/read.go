@@ -1,0 +1,168 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/inbox"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// defaultTimeout is how long a section may take unless told.
+const defaultTimeout = 2 * time.Second
+
+// Reader reads statuses.
+type Reader struct {
+	Pool    *pgxpool.Pool
+	Timeout time.Duration // of each section; default 2 s
+}
+
+// Read reads the sections, all if none is named, each in a short read-only transaction under the timeout. A section that cannot be read is noted in [Status.Unread] and the others
+// are read all the same. An error says that the database does not answer, or that ctx has ended.
+func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error) {
+	if len(sections) == 0 {
+		sections = Sections()
+	}
+	s := &Status{}
+	if err := r.section(ctx, func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, queryNow).Scan(&s.At) }); err != nil {
+		return nil, fmt.Errorf("read the status: %w", err)
+	}
+	for _, section := range sections {
+		read := readers()[section]
+		if read == nil {
+			return nil, fmt.Errorf("read the status: there is no section %q: known are %q", section, Sections())
+		}
+		err := r.section(ctx, func(ctx context.Context, tx pgx.Tx) error { return read(ctx, tx, s) })
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("read the status: %w", context.Cause(ctx))
+		}
+		if err != nil {
+			if s.Unread == nil {
+				s.Unread = map[Section]error{}
+			}
+			s.Unread[section] = err
+		}
+	}
+	return s, nil
+}
+
+// section runs one read. The server ends it at the timeout; a server that does not answer is left alone a little later.
+func (r *Reader) section(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
+	timeout := r.Timeout
+	if timeout == 0 {
+		timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout+timeout/2)
+	defer cancel()
+	return pgx.BeginTxFunc(ctx, r.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, queryTimeout, fmt.Sprintf("%dms", timeout.Milliseconds())); err != nil {
+			return err
+		}
+		return read(ctx, tx)
+	})
+}
+
+// readers answers how each section is read. What is read into s is not nil, so that what is empty can be told from what was not asked for.
+func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
+	return map[Section]func(context.Context, pgx.Tx, *Status) error{
+		SectionQueue: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+			s.Queue, err = list(outbox.Report(ctx, tx))
+			return err
+		},
+		SectionLag: readLag,
+		SectionDeferred: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+			s.Deferred, err = list(deferred.Report(ctx, tx))
+			return err
+		},
+		SectionPauses: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+			s.Pauses, err = list(pause.Page(ctx, tx, "", nil, MostPauses))
+			slices.SortFunc(s.Pauses, func(a, b pause.Pause) int { // as pause.List answers them
+				return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.CampaignID, b.CampaignID), cmp.Compare(a.Projection, b.Projection))
+			})
+			return err
+		},
+		SectionWorkers: readWorkers,
+		SectionRebuilds: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+			s.Rebuilds, err = list(projector.Rebuilds(ctx, tx, ""))
+			return err
+		},
+		SectionPublishers: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+			s.Publishers, err = list(publisher.List(ctx, tx, publisher.Key{}))
+			return err
+		},
+		SectionInbox: func(ctx context.Context, tx pgx.Tx, s *Status) error {
+			stats, err := inbox.Stats(ctx, tx)
+			if err == nil {
+				s.Inbox = &stats
+			}
+			return err
+		},
+		SectionJournal:  readJournal,
+		SectionPostgres: readPostgres,
+	}
+}
+
+func list[T any](all []T, err error) ([]T, error) {
+	if err == nil && all == nil {
+		all = []T{}
+	}
+	return all, err
+}
+
+func readLag(ctx context.Context, tx pgx.Tx, s *Status) error {
+	lags, err := outbox.Lag(ctx, tx)
+	if err != nil {
+		return err
+	}
+	s.Lag = make([]Lag, len(lags))
+	for i, l := range lags {
+		s.Lag[i] = Lag{Behind: l}
+	}
+	return nil
+}
+
+func readWorkers(ctx context.Context, tx pgx.Tx, s *Status) error {
+	workers, err := lease.Workers(ctx, tx)
+	if err != nil {
+		return err
+	}
+	var now time.Time
+	if err := tx.QueryRow(ctx, queryNow).Scan(&now); err != nil {
+		return err
+	}
+	if s.Suspects, err = lease.Suspects(ctx, tx); err != nil {
+		return err
+	}
+	s.Workers = make([]Worker, len(workers))
+	for i, w := range workers {
+		s.Workers[i] = Worker{Worker: w, Silent: max(0, now.Sub(w.SeenAt))}
+	}
+	return nil
+}
+
+func readJournal(ctx context.Context, tx pgx.Tx, s *Status) error {
+	floor, last, err := journal.Progress(ctx, tx)
+	if err != nil {
+		return err
+	}
+	j := &Journal{Position: last, Floor: floor}
+	var seconds float64
+	if err := tx.QueryRow(ctx, queryFloor).Scan(&seconds, &j.FloorPID); err != nil {
+		return err
+	}
+	j.FloorAge = time.Duration(seconds * float64(time.Second))
+	s.Journal = j
+	return nil
+}

@@ -1,0 +1,124 @@
+package status
+
+import (
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/inbox"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Section is a part of a [Status] that is read by itself.
+type Section string
+
+// The sections, and the fields they fill in.
+const (
+	SectionQueue      Section = "queue"      // Queue
+	SectionLag        Section = "lag"        // Lag
+	SectionDeferred   Section = "deferred"   // Deferred
+	SectionPauses     Section = "pauses"     // Pauses, MostPauses at most
+	SectionWorkers    Section = "workers"    // Workers, Suspects
+	SectionRebuilds   Section = "rebuilds"   // Rebuilds
+	SectionPublishers Section = "publishers" // Publishers
+	SectionInbox      Section = "inbox"      // Inbox
+	SectionJournal    Section = "journal"    // Journal
+	SectionPostgres   Section = "postgres"   // Postgres
+)
+
+// Sections answers all sections, in the order in which they are read.
+func Sections() []Section {
+	return []Section{
+		SectionQueue, SectionLag, SectionDeferred, SectionPauses, SectionWorkers, SectionRebuilds, SectionPublishers, SectionInbox, SectionJournal, SectionPostgres,
+	}
+}
+
+// MostPauses is how many pauses are read; those of campaigns are left out first.
+const MostPauses = 10_000
+
+// Status is how it stands, at about one moment: each section is of a moment of its own. What was not asked for, or could not be read, is nil.
+type Status struct {
+	At         time.Time // by the database's clock
+	Queue      []outbox.GroupReport
+	Lag        []Lag // each group, and after it each of its projections
+	Deferred   []deferred.Sum
+	Pauses     []pause.Pause
+	Workers    []Worker
+	Suspects   map[string]int64 // campaigns under which a process has died, by consumer group
+	Rebuilds   []projector.Rebuild
+	Publishers []publisher.Publication
+	Inbox      *inbox.Statistics
+	Journal    *Journal
+	Postgres   *Postgres
+
+	// Unread says why sections that were asked for are not there.
+	Unread map[Section]error
+}
+
+// Lag is how far a group, or a projection, is behind the journal.
+type Lag struct {
+	outbox.Behind
+	Drain *Drain // nil until two readings have been compared
+}
+
+// Drain is how fast a lag falls.
+type Drain struct {
+	PerSecond float64        // events; below 0 the lag grows
+	Empty     *time.Duration // until there is no lag, at that speed; nil: it does not fall
+}
+
+// Worker is a worker as it says of itself.
+type Worker struct {
+	lease.Worker
+	Silent time.Duration // since it was last seen
+}
+
+// Live says whether the worker has been seen of late. Workers beat once a second.
+func (w Worker) Live() bool { return w.Silent < silentAfter }
+
+const (
+	silentAfter = 5 * time.Second
+	missingFor  = time.Hour // a worker silent for longer is no news
+)
+
+// Missing says whether the worker has fallen silent within the hour and has not said that it stops.
+func (w Worker) Missing() bool { return !w.Live() && w.Silent < missingFor }
+
+// Journal is how it stands with the journal as a whole.
+type Journal struct {
+	Position int64         // the last that was handed out
+	Floor    int64         // up to which readers of the whole journal can read: the writer floor
+	FloorAge time.Duration // of the transaction that holds the floor below Position; 0: none does
+	FloorPID int           // its backend; 0: none, or not to be seen
+}
+
+// Compare notes how fast lags fell since an earlier reading, which must be at least a second older; else it does nothing.
+func (s *Status) Compare(earlier *Status) {
+	if earlier == nil {
+		return
+	}
+	seconds := s.At.Sub(earlier.At).Seconds()
+	if seconds < 1 {
+		return
+	}
+	type subject struct{ group, projection string }
+	before := make(map[subject]int64, len(earlier.Lag))
+	for _, l := range earlier.Lag {
+		before[subject{l.Group, l.Projection}] = l.Events
+	}
+	for i := range s.Lag {
+		l := &s.Lag[i]
+		events, known := before[subject{l.Group, l.Projection}]
+		if !known {
+			continue
+		}
+		l.Drain = &Drain{PerSecond: float64(events-l.Events) / seconds}
+		if l.Drain.PerSecond > 0 {
+			empty := time.Duration(float64(l.Events) / l.Drain.PerSecond * float64(time.Second))
+			l.Drain.Empty = &empty
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// Package tracing makes OpenTelemetry spans of what is done with many events at once. A group of events has no parent, for each of its events may come from another trace: the span is a root, and links to the
+// traces whose context the events carry in their metadata. It makes nothing, and costs a look at a nil pointer, where there is no provider.
+package tracing
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// MaxLinks is how many traces a span links to, as many as OpenTelemetry's SDKs keep by default. Those of further events are left out.
+const MaxLinks = 128
+
+// scope names the instrumentation.
+const scope = "github.com/tidemark-go/tidemark"
+
+// Tracer starts spans of one kind. A nil Tracer starts none. It is safe for concurrent use.
+type Tracer struct {
+	tracer trace.Tracer
+	name   string
+	start  []trace.SpanStartOption
+}
+
+// New returns a tracer of spans with a name, a kind and attributes; nil if there is no provider.
+func New(provider trace.TracerProvider, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) *Tracer {
+	if provider == nil {
+		return nil
+	}
+	return &Tracer{
+		tracer: provider.Tracer(scope), name: name,
+		start: []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(kind), trace.WithAttributes(attributes...)},
+	}
+}
+
+// Span is what a tracer has started. A nil Span is none. It is for one goroutine.
+type Span struct {
+	span   trace.Span
+	linked map[origin]struct{}
+}
+
+type origin struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+// inContext is the key of the span in a context.
+type inContext struct{}
+
+// Start starts a span, and returns a context that carries it.
+func (t *Tracer) Start(ctx context.Context) (context.Context, *Span) {
+	if t == nil {
+		return ctx, nil
+	}
+	ctx, span := t.tracer.Start(ctx, t.name, t.start...)
+	s := &Span{span: span, linked: map[origin]struct{}{}}
+	return context.WithValue(ctx, inContext{}, s), s
+}
+
+// Of answers the span that ctx carries, if this tracer has started any.
+func (t *Tracer) Of(ctx context.Context) *Span {
+	if t == nil {
+		return nil
+	}
+	s, _ := ctx.Value(inContext{}).(*Span)
+	return s
+}
+
+// Link links the span to the traces that events carry in their metadata, each once, and no more than [MaxLinks].
+func Link[E any](s *Span, events []E, metadata func(*E) []byte) {
+	if s == nil || !s.span.IsRecording() {
+		return
+	}
+	for i := range events {
+		if len(s.linked) >= MaxLinks {
+			return
+		}
+		from := Context(metadata(&events[i]))
+		if !from.IsValid() {
+			continue
+		}
+		at := origin{from.TraceID(), from.SpanID()}
+		if _, ok := s.linked[at]; !ok {
+			s.linked[at] = struct{}{}
+			s.span.AddLink(trace.Link{SpanContext: from})
+		}
+	}
+}
+
+// Fail marks the span as one of something that has gone wrong. The reason is no payload.
+func (s *Span) Fail(reason string) {
+	if s != nil {
+		s.span.SetStatus(codes.Error, reason)
+	}
+}
+
+// End ends the span with how many events were done, and why not all were.
+func (s *Span) End(events int, err error) {
+	if s == nil {
+		return
+	}
+	s.span.SetAttributes(attribute.Int("tidemark.events", events))
+	if err != nil {
+		s.span.SetStatus(codes.Error, err.Error())
+	}
+	s.span.End()
+}
+
+// Context answers the trace context that metadata carries; an invalid one if it carries none.
+func Context(metadata []byte) trace.SpanContext {
+	parent, state := Stored(metadata)
+	if parent == "" {
+		return trace.SpanContext{}
+	}
+	carrier := propagation.MapCarrier{parentKey: parent}
+	if state != "" {
+		carrier[stateKey] = state
+	}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+}

@@ -1,0 +1,148 @@
+package verification
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// stateVersion changes when a field goes or changes its meaning.
+const stateVersion = 1
+
+type stateJSON struct {
+	Version     int                   `json:"version"`
+	CampaignID  string                `json:"campaign_id"`
+	Seq         int64                 `json:"seq"`
+	Projections []projectionStateJSON `json:"projections"`
+}
+
+type projectionStateJSON struct {
+	Projection        string           `json:"projection"`
+	ProjectionVersion int              `json:"projection_version"`
+	Tables            []tableStateJSON `json:"tables"`
+}
+
+type tableStateJSON struct {
+	Table string            `json:"table"`
+	Key   []string          `json:"key"` // columns of the primary key
+	Rows  []json.RawMessage `json:"rows"`
+}
+
+// moment chooses a campaign, and what of it is looked at.
+type moment struct {
+	code                 code
+	campaign, projection string
+	asJSON               bool
+}
+
+func (m *moment) bind(env *cli.Env, command *cobra.Command) {
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&m.campaign, "campaign", "", "the campaign")
+	flags.StringVar(&m.projection, "projection", "", "only this projection (default all whose code is here)")
+	flags.BoolVar(&m.asJSON, "json", false, "write JSON")
+	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
+	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
+}
+
+// with calls work for each projection that is chosen.
+func (m *moment) with(ctx context.Context, env *cli.Env, choose func(projector.Registered) bool, work func(*projector.Projector, projector.Registered) error) error {
+	if m.campaign == "" {
+		return cli.Usagef("which campaign? --campaign names it")
+	}
+	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
+		return explain(m.code.with(ctx, pool, choose, work))
+	})
+}
+
+// chosen are the projections to look at.
+func (m *moment) chosen(r projector.Registered) bool {
+	return m.projection == "" || m.projection == r.Name
+}
+
+// NewAsOf returns the command that shows a campaign's rows as they were after an event.
+func NewAsOf(env *cli.Env, compiled Compiled) *cobra.Command {
+	m, seq := moment{code: code{compiled: compiled}}, int64(0)
+	command := &cobra.Command{
+		Use:   "as-of",
+		Short: "Show a campaign's rows as they were after one of its events",
+		Long: `Show a campaign's rows as they were after one of its events: what the projections make of the events up to there, beside the live tables. Nothing is written.
+Event 0 is before the first one.`,
+		Example: `  maintenance campaign as-of --campaign oak --seq 12
+  maintenance campaign as-of --campaign oak --seq 12 --projection sessions --json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seq") {
+				return cli.Usagef("after which event? --seq names it")
+			}
+			document := stateJSON{Version: stateVersion, CampaignID: m.campaign, Seq: seq, Projections: []projectionStateJSON{}}
+			var states []projector.State
+			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r projector.Registered) error {
+				state, err := p.AsOf(cmd.Context(), r.Name, m.campaign, seq)
+				states = append(states, state)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if !m.asJSON {
+				return printStates(env, states)
+			}
+			for _, s := range states {
+				document.Projections = append(document.Projections, stateDocument(s))
+			}
+			return env.PrintJSON(document)
+		},
+	}
+	m.bind(env, command)
+	command.Flags().Int64Var(&seq, "seq", 0, "the event")
+	m.code.bind(command)
+	return command
+}
+
+func stateDocument(s projector.State) projectionStateJSON {
+	document := projectionStateJSON{Projection: s.Projection, ProjectionVersion: s.Version, Tables: []tableStateJSON{}}
+	for _, t := range s.Tables {
+		table := tableStateJSON{Table: t.Table, Key: append([]string{}, t.Key...), Rows: append([]json.RawMessage{}, t.Rows...)}
+		document.Tables = append(document.Tables, table)
+	}
+	return document
+}
+
+func printStates(env *cli.Env, states []projector.State) error {
+	page := &cli.Page{Env: env}
+	for _, s := range states {
+		for _, t := range s.Tables {
+			page.Heading(s.Projection + ": " + t.Table)
+			var rows [][]cli.Cell
+			for _, raw := range t.Rows {
+				var values map[string]json.RawMessage
+				if err := json.Unmarshal(raw, &values); err != nil {
+					return fmt.Errorf("read a row of %s: %w", t.Table, err)
+				}
+				var row []cli.Cell
+				for _, column := range t.Columns {
+					row = append(row, cli.Text(plain(values[column])))
+				}
+				rows = append(rows, row)
+			}
+			page.Table(t.Columns, rows)
+		}
+	}
+	return page.Err()
+}
+
+// plain writes a JSON value as a person would: text without quotes.
+func plain(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil && string(value) != "null" {
+		return text
+	}
+	return compact(value)
+}

@@ -1,0 +1,141 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// Compiled is what a program has besides the files that its settings name.
+type Compiled struct {
+	Projections []projector.Projection
+	Catalogue   *journal.Catalogue
+}
+
+// code is where the code of projections comes from, for one command.
+type code struct {
+	compiled             Compiled
+	directory, catalogue string
+	set                  *config.Set
+}
+
+// bind adds the settings of workers that say where files are.
+func (c *code) bind(command *cobra.Command) {
+	c.set = config.NewSet(command.Flags())
+	c.set.String(&c.directory, "projections-dir", "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
+	c.set.String(&c.catalogue, "catalogue", "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
+}
+
+// load answers the projections that the program knows, and its catalogue.
+func (c *code) load() (projections []projector.Projection, catalogue *journal.Catalogue, err error) {
+	if err := c.set.Finish(); err != nil {
+		return nil, nil, &cli.UsageError{Err: err}
+	}
+	projections, catalogue = slices.Clone(c.compiled.Projections), c.compiled.Catalogue
+	if c.directory != "" {
+		files, err := projector.LoadDir(os.DirFS(c.directory))
+		if err != nil {
+			return nil, nil, &cli.UsageError{Err: fmt.Errorf("TIDEMARK_PROJECTIONS_DIR: %w", err)}
+		}
+		projections = append(projections, files...)
+	}
+	if c.catalogue != "" {
+		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(c.catalogue)), filepath.Base(c.catalogue)); err != nil {
+			return nil, nil, &cli.UsageError{Err: fmt.Errorf("TIDEMARK_CATALOGUE: %w", err)}
+		}
+	}
+	if len(projections) == 0 {
+		return nil, nil, cli.Usagef("where is the code? Name the folder of SQL files that workers read with --projections-dir or TIDEMARK_PROJECTIONS_DIR; for projections in Go, run this command of their own worker")
+	}
+	return projections, catalogue, nil
+}
+
+// with calls work, for each registered projection whose code is here and that choose wants, with a projector of it.
+func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(projector.Registered) bool, work func(*projector.Projector, projector.Registered) error) error {
+	projections, catalogue, err := c.load()
+	if err != nil {
+		return err
+	}
+	all, err := projector.Projections(ctx, pool)
+	if err != nil {
+		return err
+	}
+	var registered, here []string
+	for _, p := range projections {
+		here = append(here, p.Spec().Name)
+	}
+	found := false
+	for _, r := range all {
+		registered = append(registered, r.Name)
+		if !choose(r) {
+			continue
+		}
+		i := slices.Index(here, r.Name)
+		if i < 0 {
+			continue
+		}
+		found = true
+		p, err := projector.New(projector.Config{Pool: pool, Projections: projections[i : i+1], ConsumerGroup: r.Group, Schema: r.Schema, Catalogue: catalogue})
+		if err != nil {
+			return err
+		}
+		if err := work(p, r); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return cli.Hint(fmt.Errorf("no such projection that is registered and whose code is here: registered are %s; the code here is of %s", list(registered), list(here)), "maintenance projection list")
+	}
+	return nil
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// named chooses a projection by its name.
+func named(name string) func(projector.Registered) bool {
+	return func(r projector.Registered) bool { return r.Name == name }
+}
+
+// explain says what to type next.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, projector.ErrRegistered):
+		return cli.Hint(err, "maintenance projection list")
+	case errors.Is(err, journal.ErrNotFound):
+		return cli.Hint(err, "maintenance campaign show CAMPAIGN")
+	default:
+		return err
+	}
+}
+
+// campaignIDs offers campaigns to the shell.
+func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]string, error) {
+	return journal.Campaigns(ctx, pool, prefix, 50)
+}
+
+// projectionNames offers projections to the shell.
+func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+	all, err := projector.Projections(ctx, pool)
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return names, err
+}

@@ -1,0 +1,264 @@
+package verification
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+const (
+	// verifyVersion changes when a field goes or changes its meaning.
+	verifyVersion = 1
+
+	// repairAsks is how many campaigns are repaired without asking.
+	repairAsks = 100
+)
+
+type verifyJSON struct {
+	Version           int              `json:"version"`
+	Projection        string           `json:"projection"`
+	ProjectionVersion int              `json:"projection_version"`
+	Campaigns         int64            `json:"campaigns"` // verified
+	Skipped           int64            `json:"skipped"`   // campaigns in which it is being rebuilt
+	Events            int64            `json:"events"`
+	Tables            []tableJSON      `json:"tables"`
+	Unchecked         []string         `json:"unchecked"` // tables whose rows cannot be told apart by campaign
+	Differing         int64            `json:"differing"` // campaigns
+	Failed            int64            `json:"failed"`    // of them, those that cannot be applied
+	Strays            int64            `json:"strays"`    // rows of campaigns that the journal does not have
+	Differences       []differenceJSON `json:"differences"`
+	NotShown          int64            `json:"not_shown"` // differences beyond --limit
+	Repaired          *int64           `json:"repaired"`  // campaigns filed for a replay; null: not asked for
+	DryRun            bool             `json:"dry_run"`
+}
+
+type tableJSON struct {
+	Table     string `json:"table"`
+	Rows      int64  `json:"rows"` // that there should be
+	Missing   int64  `json:"missing"`
+	Extra     int64  `json:"extra"`
+	Different int64  `json:"different"`
+}
+
+type differenceJSON struct {
+	Kind       projector.DifferenceKind `json:"kind"`
+	Table      *string                  `json:"table"` // null where kind is "failed"
+	CampaignID string                   `json:"campaign_id"`
+	Key        json.RawMessage          `json:"key"`     // an array; null: the table has no primary key
+	Columns    []string                 `json:"columns"` // that differ
+	Want       json.RawMessage          `json:"want"`    // the row that the journal makes; null: none
+	Got        json.RawMessage          `json:"got"`     // the row that is there; null: none
+	Error      *string                  `json:"error"`
+}
+
+// verify is one call of the command.
+type verify struct {
+	code     code
+	request  projector.VerifyRequest
+	campaign string
+	repair   bool
+	proof    bool
+	act      cli.Act
+	limit    int
+	asJSON   bool
+
+	document  verifyJSON
+	differing []string // campaigns, where they are to be repaired
+	meter     *progress.Meter
+}
+
+// NewVerify returns the command that verifies a projection.
+func NewVerify(env *cli.Env, compiled Compiled) *cobra.Command {
+	v := verify{code: code{compiled: compiled}}
+	command := &cobra.Command{
+		Use:   "verify NAME",
+		Short: "Compare a projection's rows with what the journal says, row by row",
+		Long: `Compare a projection's rows with what the journal says: the events of each campaign are applied from the first one on, beside the live tables, up to where the projection
+stands, and the rows are compared. Live work goes on meanwhile, and nothing is written. Without --campaign and --sample it is all campaigns, and rows of campaigns that the journal does
+not have. It ends with 7 if anything differs, repaired or not.
+
+With --proof no event is applied, and no code is needed: the number of events that workers have applied of each campaign, and a hash of their ids, are kept with each checkpoint, and are
+compared with the journal.
+
+The code is that of the SQL files which workers read; projections in Go are verified by their own worker: worker verify NAME.`,
+		Example: `  maintenance projection verify sessions --sample 1000
+  maintenance projection verify sessions --campaign oak --json
+  maintenance projection verify sessions --proof
+  maintenance projection verify sessions --all --repair --reason 'somebody wrote to the table'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return cli.Usagef("verify which projection? Name one")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := v.check(cmd); err != nil {
+				return err
+			}
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				if v.proof {
+					return v.prove(ctx, env, pool, args[0])
+				}
+				return v.code.with(ctx, pool, named(args[0]), func(p *projector.Projector, r projector.Registered) error {
+					return v.run(ctx, env, pool, p, r)
+				})
+			})
+		},
+	}
+	command.ValidArgsFunction = env.CompleteOne(projectionNames)
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&v.campaign, "campaign", "", "only this campaign")
+	flags.IntVar(&v.request.Sample, "sample", 0, "so many campaigns, at random")
+	flags.BoolVar(&v.request.All, "all", false, "all campaigns, and rows of campaigns that the journal does not have; the default")
+	flags.StringSliceVar(&v.request.Ignore, "ignore", nil, "columns that may differ: column, or table.column")
+	flags.IntVar(&v.request.Concurrency, "concurrency", 4, "campaigns are verified on so many connections")
+	flags.IntVar(&v.limit, "limit", 100, "show so many differences at most; the others are counted")
+	flags.BoolVar(&v.proof, "proof", false, "apply nothing: compare the number and the ids of the events that were applied with the journal")
+	flags.BoolVar(&v.repair, "repair", false, "have workers replay the campaigns that differ, from scratch")
+	v.act.BindMany(flags)
+	flags.BoolVar(&v.asJSON, "json", false, "write JSON")
+	v.code.bind(command)
+	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
+	return command
+}
+
+func (v *verify) check(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("sample") {
+		if err := cli.AtLeastOne("sample", v.request.Sample); err != nil {
+			return err
+		}
+	}
+	chosen := 0
+	for _, name := range []string{"campaign", "sample", "all"} {
+		if cmd.Flags().Changed(name) {
+			chosen++
+		}
+	}
+	if chosen > 1 {
+		return cli.Usagef("--campaign, --sample and --all: one at a time")
+	}
+	if v.proof && (chosen > 0 && !v.request.All || v.repair) {
+		return cli.Usagef("--proof is of all campaigns, and repairs nothing: it goes with --all, --limit and --json")
+	}
+	if v.campaign != "" {
+		v.request.Campaigns = []string{v.campaign}
+	}
+	v.request.All = v.campaign == "" && v.request.Sample == 0
+	if !v.repair && (v.act.DryRun || v.act.Yes || v.act.Reason != "") {
+		return cli.Usagef("--dry-run, --yes and --reason go with --repair: without it nothing is changed")
+	}
+	return cli.AtLeastOne("concurrency", v.request.Concurrency)
+}
+
+func (v *verify) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r projector.Registered) error {
+	v.document = verifyJSON{
+		Version: verifyVersion, Projection: r.Name, ProjectionVersion: r.Version, DryRun: v.act.DryRun,
+		Tables: []tableJSON{}, Unchecked: []string{}, Differences: []differenceJSON{},
+	}
+	v.request.Projection = r.Name
+	v.request.OnCampaign = func(id string) {
+		if v.repair {
+			v.differing = append(v.differing, id)
+		}
+	}
+	v.request.OnDifference = v.note
+	v.request.OnProgress = func(now projector.VerifyReport) {
+		if v.meter == nil {
+			v.meter = progress.New(env.Err, "campaigns", now.Total)
+		}
+		v.meter.Set(now.Campaigns+now.Skipped, now.Events)
+	}
+	report, err := p.Verify(ctx, v.request)
+	if err != nil {
+		return explain(err)
+	}
+	v.take(report)
+	if v.repair {
+		if err := v.replay(ctx, env, pool, r); err != nil {
+			return err
+		}
+	}
+	if v.asJSON {
+		err = env.PrintJSON(v.document)
+	} else {
+		err = v.print(env)
+	}
+	if err != nil || report.Differences() == 0 {
+		return err
+	}
+	err = cli.Exitf(cli.ExitDifferences, "%s of projection %s", plural(report.Differences(), "difference"), r.Name)
+	if v.repair || len(report.Tables) == 0 || report.Differing == 0 {
+		return err
+	}
+	return cli.Hint(err, "%s --repair --dry-run", strings.Join(v.again(r.Name), " "))
+}
+
+// again is the command line.
+func (v *verify) again(name string) []string {
+	words := []string{"maintenance", "projection", "verify", cli.Quote(name)}
+	if v.campaign != "" {
+		words = append(words, "--campaign", cli.Quote(v.campaign))
+	}
+	return words
+}
+
+// note keeps a difference to show.
+func (v *verify) note(d projector.Difference) {
+	if len(v.document.Differences) >= v.limit {
+		return
+	}
+	document := differenceJSON{Kind: d.Kind, CampaignID: d.CampaignID, Key: d.Key, Columns: d.Columns, Want: d.Want, Got: d.Got}
+	if d.Columns == nil {
+		document.Columns = []string{}
+	}
+	if d.Table != "" {
+		document.Table = &d.Table
+	}
+	if d.Err != nil {
+		message := d.Err.Error()
+		document.Error = &message
+	}
+	v.document.Differences = append(v.document.Differences, document)
+}
+
+func (v *verify) take(r projector.VerifyReport) {
+	d := &v.document
+	d.Campaigns, d.Skipped, d.Events, d.Differing, d.Failed, d.Strays = r.Campaigns, r.Skipped, r.Events, r.Differing, r.Failed, r.Strays
+	for _, t := range r.Tables {
+		d.Tables = append(d.Tables, tableJSON(t))
+	}
+	d.Unchecked = append(d.Unchecked, r.Unchecked...)
+	d.NotShown = r.Differences() - int64(len(d.Differences))
+}
+
+// replay files the campaigns that differ for a replay from scratch.
+func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r projector.Registered) error {
+	n := int64(0)
+	v.document.Repaired = &n
+	if v.act.DryRun || len(v.differing) == 0 {
+		n = int64(len(v.differing))
+		return nil
+	}
+	if len(v.differing) > repairAsks {
+		confirmation := cli.Confirmation{What: fmt.Sprintf("replay %d campaigns from scratch", len(v.differing)), Type: fmt.Sprint(len(v.differing)), Yes: v.act.Yes}
+		if err := env.Confirm(ctx, confirmation); err != nil {
+			return err
+		}
+	}
+	filed, err := admin.On(pool).Replay(ctx, admin.By(v.act.By, v.act.Reason), deferred.ReplayRequest{Group: r.Group, Projection: r.Name, Campaigns: v.differing}, nil)
+	if n = filed; err != nil {
+		return cli.Exitf(cli.ExitPartial, "%d of %d campaigns are filed for a replay, then: %w", n, len(v.differing), err)
+	}
+	return nil
+}

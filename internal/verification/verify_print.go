@@ -1,0 +1,102 @@
+package verification
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// print writes what was found: the differences, then what was looked at.
+func (v *verify) print(env *cli.Env) error {
+	d := &v.document
+	page := &cli.Page{Env: env}
+	if len(d.Differences) > 0 {
+		var rows [][]cli.Cell
+		for _, difference := range d.Differences {
+			rows = append(rows, difference.cells()...)
+		}
+		page.Table([]string{"DIFFERENCE", "TABLE", "CAMPAIGN", "KEY", "COLUMN", "JOURNAL SAYS", "TABLE HAS"}, rows)
+		page.Heading("Tables")
+	}
+	var rows [][]cli.Cell
+	for _, t := range d.Tables {
+		rows = append(rows, []cli.Cell{cli.Text(t.Table), cli.Number(t.Rows, cli.Plain), cli.Number(t.Missing, cli.Alarm), cli.Number(t.Extra, cli.Alarm), cli.Number(t.Different, cli.Alarm)})
+	}
+	page.Table([]string{"TABLE", "ROWS", "MISSING", "EXTRA", "DIFFERENT"}, rows)
+	if err := page.Err(); err != nil {
+		return err
+	}
+	if d.NotShown > 0 {
+		env.Note("%s not shown: --limit shows more.", plural(d.NotShown, "more difference"))
+	}
+	for _, table := range d.Unchecked {
+		env.Note("Table %s has no column campaign_id of type text: its rows were not looked at.", table)
+	}
+	if d.Skipped > 0 {
+		env.Note("%s passed by: the projection is being rebuilt there.", plural(d.Skipped, "campaign"))
+	}
+	if d.Strays > 0 {
+		env.Note("%s of campaigns that the journal does not have: no replay comes to them, delete them by hand.", plural(d.Strays, "row"))
+	}
+	env.Note("%s verified, %s applied: %s.", plural(d.Campaigns, "campaign"), plural(d.Events, "event"), v.verdict())
+	return nil
+}
+
+func (v *verify) verdict() string {
+	d := &v.document
+	switch {
+	case d.Differing+d.Strays == 0:
+		return "nothing differs"
+	case d.Repaired != nil && d.DryRun:
+		return fmt.Sprintf("%s would be replayed from scratch; nothing was changed", plural(*d.Repaired, "campaign"))
+	case d.Repaired != nil:
+		return fmt.Sprintf("%s filed; workers replay them from scratch", plural(*d.Repaired, "campaign"))
+	default:
+		return plural(d.Differing, "campaign") + " with differences"
+	}
+}
+
+// cells are the lines of a difference: one for each column that differs.
+func (d differenceJSON) cells() [][]cli.Cell {
+	table := ""
+	if d.Table != nil {
+		table = *d.Table
+	}
+	line := func(column, want, got string) []cli.Cell {
+		return []cli.Cell{
+			{Text: string(d.Kind), Tone: cli.Alarm}, cli.Text(table), cli.Text(d.CampaignID), cli.Text(compact(d.Key)), cli.Text(column), cli.Text(want), cli.Text(got),
+		}
+	}
+	switch {
+	case d.Error != nil:
+		return [][]cli.Cell{line("", *d.Error, "")}
+	case d.Kind != projector.DifferenceDifferent:
+		return [][]cli.Cell{line("", compact(d.Want), compact(d.Got))}
+	}
+	var want, got map[string]json.RawMessage
+	_, _ = json.Unmarshal(d.Want, &want), json.Unmarshal(d.Got, &got) // objects that Postgres has made
+	var lines [][]cli.Cell
+	for _, column := range d.Columns {
+		lines = append(lines, line(column, compact(want[column]), compact(got[column])))
+	}
+	return lines
+}
+
+// compact writes JSON in a cell.
+func compact(value json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return ""
+	}
+	return b.String()
+}
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,134 @@
+package verification
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// whyVersion changes when a field goes or changes its meaning.
+const whyVersion = 1
+
+type whyJSON struct {
+	Version    int             `json:"version"`
+	Projection string          `json:"projection"`
+	Table      string          `json:"table"`
+	CampaignID string          `json:"campaign_id"`
+	Seq        int64           `json:"seq"` // as of this event
+	Key        json.RawMessage `json:"key"` // an object
+	Row        json.RawMessage `json:"row"` // null: there is no such row
+	Columns    []causeJSON     `json:"columns"`
+	DeletedBy  *causedJSON     `json:"deleted_by"` // where there is no row; null: there never was one
+}
+
+type causeJSON struct {
+	Column string          `json:"column"`
+	Value  json.RawMessage `json:"value"`
+	Event  causedJSON      `json:"event"`
+}
+
+type causedJSON struct {
+	Seq        int64     `json:"seq"`
+	ID         uuid.UUID `json:"id"`
+	Type       string    `json:"type"`
+	Actor      string    `json:"actor"`
+	OccurredAt time.Time `json:"occurred_at"`
+}
+
+// NewWhy returns the command that names the events that wrote a row.
+func NewWhy(env *cli.Env, compiled Compiled) *cobra.Command {
+	var (
+		request projector.WhyRequest
+		column  string
+		m       = moment{code: code{compiled: compiled}}
+	)
+	command := &cobra.Command{
+		Use:   "why",
+		Short: "Name the events that wrote the values of a row",
+		Long: `Name the events that wrote the values of a row: for each column the last one after which its value was another. --key has the values of the table's primary key, in the order
+of its columns and without campaign_id. The campaign's events are applied one by one beside the live tables; nothing is written.`,
+		Example: `  maintenance campaign why --campaign oak --table sessions --key s-1
+  maintenance campaign why --campaign oak --table characters --key c-7 --column doc --seq 40`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if request.Table == "" {
+				return cli.Usagef("which table? --table names it")
+			}
+			owns := func(r projector.Registered) bool { return m.chosen(r) && slices.Contains(r.Tables, request.Table) }
+			var why projector.Why
+			err := m.with(cmd.Context(), env, owns, func(p *projector.Projector, r projector.Registered) (err error) {
+				request.Projection, request.CampaignID = r.Name, m.campaign
+				why, err = p.Why(cmd.Context(), request)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if column != "" {
+				causes := slices.DeleteFunc(slices.Clone(why.Causes), func(c projector.Cause) bool { return c.Column != column })
+				if why.Row != nil && len(causes) == 0 {
+					return cli.Usagef("--column %q: table %s has no such column", column, why.Table)
+				}
+				why.Causes = causes
+			}
+			if m.asJSON {
+				return env.PrintJSON(whyDocument(why))
+			}
+			return printWhy(env, why)
+		},
+	}
+	m.bind(env, command)
+	flags := command.Flags()
+	flags.StringVar(&request.Table, "table", "", "the table")
+	flags.StringArrayVar(&request.Key, "key", nil, "a value of its primary key, without campaign_id; once for each column")
+	flags.StringVar(&column, "column", "", "only this column")
+	flags.Int64Var(&request.Seq, "seq", 0, "as the row was after this event (default the last one)")
+	m.code.bind(command)
+	return command
+}
+
+func whyDocument(w projector.Why) whyJSON {
+	document := whyJSON{Version: whyVersion, Projection: w.Projection, Table: w.Table, CampaignID: w.CampaignID, Seq: w.Seq, Key: w.Key, Row: w.Row, Columns: []causeJSON{}}
+	for _, c := range w.Causes {
+		document.Columns = append(document.Columns, causeJSON{Column: c.Column, Value: c.Value, Event: caused(c.Event)})
+	}
+	if w.Gone != nil {
+		event := caused(*w.Gone)
+		document.DeletedBy = &event
+	}
+	return document
+}
+
+func caused(e journal.Event) causedJSON {
+	return causedJSON{Seq: e.Seq, ID: e.ID, Type: e.Type, Actor: e.Actor, OccurredAt: e.OccurredAt.UTC()}
+}
+
+func printWhy(env *cli.Env, w projector.Why) error {
+	event := func(e journal.Event) []cli.Cell {
+		return []cli.Cell{cli.Number(e.Seq, cli.Plain), cli.Text(e.Type), cli.Text(e.OccurredAt.UTC().Format(time.RFC3339)), cli.Text(e.Actor)}
+	}
+	switch {
+	case w.Row == nil && w.Gone == nil:
+		env.Note("There is no such row after event %d, and never was.", w.Seq)
+		return nil
+	case w.Row == nil:
+		env.Note("There is no such row after event %d: this event deleted it.", w.Seq)
+		return env.PrintTable([]string{"SEQ", "TYPE", "OCCURRED", "ACTOR"}, [][]cli.Cell{event(*w.Gone)})
+	}
+	var rows [][]cli.Cell
+	for _, c := range w.Causes {
+		rows = append(rows, append([]cli.Cell{cli.Text(c.Column), cli.Text(plain(c.Value))}, event(c.Event)...))
+	}
+	if err := env.PrintTable([]string{"COLUMN", "VALUE", "SEQ", "TYPE", "OCCURRED", "ACTOR"}, rows); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/internal/web/problem"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+func (a *API) campaignRoutes() []Route {
+	acts := a.cfg.Acts
+	return []Route{
+		a.reads("/campaigns", "listCampaigns", a.campaigns),
+		a.reads("/campaigns/{campaign}", "getCampaign", a.campaign),
+		a.reads("/campaigns/{campaign}/events", "listEvents", a.events),
+		a.reads("/campaigns/{campaign}/events/{seq}", "getEvent", func(r *http.Request) (any, error) {
+			seq, err := place(r, "seq")
+			if err != nil {
+				return nil, err
+			}
+			e, err := journal.Get(r.Context(), a.cfg.Pool, r.PathValue("campaign"), seq)
+			if err != nil {
+				return nil, err
+			}
+			return single{1, a.event(r, e)}, nil
+		}),
+		a.reads("/campaigns/{campaign}/as-of", "getAsOf", a.asOf),
+		a.reads("/campaigns/{campaign}/diff", "getDiff", a.diff),
+		a.reads("/campaigns/{campaign}/why", "getWhy", a.why),
+		a.reads("/gaps", "listGaps", a.gaps),
+		does("/campaigns/{campaign}/replay", "replayCampaign", admin.ActReplay, act(a, func(r *http.Request, by admin.Request, b admin.GroupReplay) (*admin.Outcome, error) {
+			return acts.ReplayCampaigns(r.Context(), by, deferred.ReplayRequest{Group: b.Group, Projection: b.Projection, From: b.From, Campaigns: []string{r.PathValue("campaign")}})
+		})),
+		does("/campaigns/{campaign}/pause", "pauseCampaign", admin.ActPause, act(a, func(r *http.Request, by admin.Request, b pauseBody) (*admin.Outcome, error) {
+			return a.pauses(r, by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")}, b)
+		})),
+		does("/campaigns/{campaign}/resume", "resumeCampaign", admin.ActResume, act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
+			return acts.Resume(r.Context(), by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")})
+		})),
+		does("/campaigns/{campaign}/repair-gap", "repairGap", admin.ActRepairGaps, act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
+			return acts.RepairGap(r.Context(), by, b.Group, r.PathValue("campaign"))
+		})),
+		does("/groups/{group}/pause", "pauseGroup", admin.ActPause, act(a, func(r *http.Request, by admin.Request, b forBody) (*admin.Outcome, error) {
+			return a.pauses(r, by, pause.Target{Group: r.PathValue("group")}, pauseBody{For: b.For})
+		})),
+		does("/groups/{group}/resume", "resumeGroup", admin.ActResume, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+			return acts.Resume(r.Context(), by, pause.Target{Group: r.PathValue("group")})
+		})),
+		does("/groups/{group}/remove", "removeGroup", admin.ActRemoveGroup, act(a, func(r *http.Request, by admin.Request, b confirmBody) (*admin.Outcome, error) {
+			return acts.RemoveGroup(r.Context(), by, r.PathValue("group"), b.Confirm)
+		})),
+	}
+}
+
+// confirmBody has the name of what is removed once more.
+type confirmBody struct {
+	Confirm string `json:"confirm"`
+}
+
+type groupBody struct {
+	Group string `json:"group"`
+}
+
+type forBody struct {
+	For string `json:"for"` // a Go duration; "": until it is resumed
+}
+
+type pauseBody struct {
+	Group string `json:"group"`
+	For   string `json:"for"`
+}
+
+func (a *API) pauses(r *http.Request, by admin.Request, target pause.Target, b pauseBody) (*admin.Outcome, error) {
+	d, err := span("for", b.For)
+	if err != nil {
+		return nil, err
+	}
+	return a.cfg.Acts.Pause(r.Context(), by, target, d)
+}
+
+func (a *API) campaigns(r *http.Request) (any, error) {
+	q := parameters(r)
+	prefix, limit, after := q.text("prefix"), q.limit(), ""
+	more := q.after(&after)
+	if more && prefix != "" {
+		q.refuse("after", after, "", "prefix has no pages", "lengthen the prefix")
+	}
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	var ids []string
+	var err error
+	if prefix != "" {
+		ids, err = journal.Campaigns(r.Context(), a.cfg.Pool, prefix, limit)
+	} else {
+		ids, err = journal.CampaignsAfter(r.Context(), a.cfg.Pool, after, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := list(ids, limit, func(last string) any { return last })
+	if prefix != "" {
+		p.Next = nil
+	}
+	return p, nil
+}
+
+// standing is how it stands with a campaign.
+type standing struct {
+	CampaignID string
+	Head       head
+	Groups     []lease.Place
+	Deferred   []deferred.Pair
+	Pauses     []pause.Pause
+	History    []deferred.Record
+}
+
+type head struct {
+	Seq, Position int64
+	Type          string
+	RecordedAt    time.Time
+}
+
+func (a *API) campaign(r *http.Request) (any, error) {
+	id := r.PathValue("campaign")
+	last, err := journal.Last(r.Context(), a.cfg.Pool, id)
+	if err != nil {
+		return nil, err
+	}
+	s := standing{CampaignID: id, Head: head{last.Seq, last.Position, last.Type, last.RecordedAt}}
+	var pauses []pause.Pause
+	var errs [4]error
+	s.Groups, errs[0] = lease.Places(r.Context(), a.cfg.Pool, id)
+	s.Deferred, errs[1] = deferred.List(r.Context(), a.cfg.Pool, deferred.Filter{CampaignID: id})
+	pauses, errs[2] = pause.List(r.Context(), a.cfg.Pool, "")
+	s.History, errs[3] = deferred.History(r.Context(), a.cfg.Pool, deferred.LogFilter{CampaignID: id, Limit: 20})
+	for _, p := range pauses {
+		if p.CampaignID == "" || p.CampaignID == id {
+			s.Pauses = append(s.Pauses, p)
+		}
+	}
+	return one(s), errors.Join(errs[:]...)
+}
+
+func (a *API) events(r *http.Request) (any, error) {
+	q := parameters(r)
+	limit, after := q.limit(), int64(0)
+	q.after(&after)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	events, err := journal.ReadRange(r.Context(), a.cfg.Pool, r.PathValue("campaign"), after+1, math.MaxInt64, limit)
+	if err != nil {
+		return nil, err
+	}
+	return a.eventPage(r, events, limit, func(e journal.Event) any { return e.Seq }), nil
+}
+
+func (a *API) gaps(r *http.Request) (any, error) {
+	q := parameters(r)
+	group, after := q.text("group"), ""
+	q.after(&after)
+	if group == "" {
+		q.refuse("group", "", "", "the consumer group is missing", "name one of /api/v1/groups")
+	}
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	gaps, next, err := outbox.Gaps(r.Context(), a.cfg.Pool, group, after, 0)
+	p := all(gaps)
+	if next != "" {
+		p.Next = cursor(next)
+	}
+	return p, err
+}
+
+// sees refuses rows of read models to whoever sees no payloads: they are made of them.
+func (a *API) sees(r *http.Request) error {
+	if id := auth.From(r.Context()); !a.cfg.Payloads.Sees(id) {
+		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are", "ask somebody with that role").Of("role", id.Role.String(), a.cfg.Payloads.Least.String())
+	}
+	return nil
+}
+
+func (a *API) asOf(r *http.Request) (any, error) {
+	q := parameters(r)
+	projection, seq := q.text("projection"), q.number("seq", 0, 0, math.MaxInt64)
+	if err := errors.Join(q.done(), a.sees(r)); err != nil {
+		return nil, err
+	}
+	state, err := a.cfg.Acts.AsOf(r.Context(), projection, r.PathValue("campaign"), seq)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range state.Tables {
+		for i, row := range t.Rows {
+			t.Rows[i] = a.row(r, row)
+		}
+	}
+	return one(state), nil
+}
+
+func (a *API) diff(r *http.Request) (any, error) {
+	q := parameters(r)
+	projection, from, to := q.text("projection"), q.number("from", 0, 0, math.MaxInt64), q.number("to", 0, 0, math.MaxInt64)
+	if err := errors.Join(q.done(), a.sees(r)); err != nil {
+		return nil, err
+	}
+	changes, err := a.cfg.Acts.Diff(r.Context(), projection, r.PathValue("campaign"), from, to)
+	if err != nil {
+		return nil, err
+	}
+	for i := range changes {
+		changes[i].Before, changes[i].After = a.row(r, changes[i].Before), a.row(r, changes[i].After)
+	}
+	return all(changes), nil
+}
+
+// why names the events that wrote the values of a row.
+func (a *API) why(r *http.Request) (any, error) {
+	q := parameters(r)
+	request := projector.WhyRequest{
+		Projection: q.text("projection"), CampaignID: r.PathValue("campaign"), Table: q.text("table"), Key: q.list("key"), Seq: q.number("seq", 0, 0, math.MaxInt64),
+	}
+	if err := errors.Join(q.done(), a.sees(r)); err != nil {
+		return nil, err
+	}
+	why, err := a.cfg.Acts.Why(r.Context(), request)
+	if err != nil {
+		return nil, err
+	}
+	shown := whyShown{Projection: why.Projection, Table: why.Table, CampaignID: why.CampaignID, Seq: why.Seq, Key: why.Key, Row: a.row(r, why.Row)}
+	var row map[string]json.RawMessage
+	if why.Row != nil {
+		if err := json.Unmarshal(shown.Row, &row); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range why.Causes {
+		shown.Causes = append(shown.Causes, causeShown{c.Column, row[c.Column], a.event(r, c.Event)})
+	}
+	if why.Gone != nil {
+		shown.Gone = a.event(r, *why.Gone)
+	}
+	return one(shown), nil
+}
+
+type whyShown struct {
+	Projection, Table, CampaignID string
+	Seq                           int64
+	Key, Row                      json.RawMessage
+	Causes                        []causeShown
+	Gone                          any
+}
+
+type causeShown struct {
+	Column string
+	Value  json.RawMessage // as the row has it: what is hidden there is hidden here
+	Event  any
+}
+
+func (a *API) row(r *http.Request, row json.RawMessage) json.RawMessage {
+	return a.cfg.Payloads.Show(auth.From(r.Context()), row)
+}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func (a *API) deferredRoutes() []Route {
+	acts := a.cfg.Acts
+	return []Route{
+		a.reads("/deferred", "listDeferred", a.deferred),
+		a.reads("/deferred-stats", "getDeferredStats", a.deferredStats),
+		a.reads("/deferred-log", "listDeferredLog", a.deferredLog),
+		a.reads("/deferred/{projection}/{campaign}", "getDeferred", func(r *http.Request) (any, error) {
+			d, err := deferred.Show(r.Context(), a.cfg.Pool, pairOf(r))
+			if err != nil {
+				return nil, err
+			}
+			object, _ := document(d).(map[string]any)
+			object["event"] = nil
+			if d.Event != nil {
+				object["event"] = a.event(r, *d.Event)
+			}
+			return single{1, object}, nil
+		}),
+		does("/deferred/{projection}/{campaign}/requeue", "requeueDeferred", admin.ActRequeue, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+			return acts.Requeue(r.Context(), by, pairOf(r))
+		})),
+		does("/deferred/{projection}/{campaign}/retry", "retryDeferred", admin.ActRetry, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+			return acts.Retry(r.Context(), by, pairOf(r))
+		})),
+		does("/deferred/{projection}/{campaign}/resolve", "resolveDeferred", admin.ActResolve, act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
+			return acts.Resolve(r.Context(), by, pairOf(r), body.Seq)
+		})),
+	}
+}
+
+// seqBody names the event that a pair stands before.
+type seqBody struct {
+	Seq int64 `json:"seq"`
+}
+
+func pairOf(r *http.Request) deferred.Key {
+	return deferred.Key{Projection: r.PathValue("projection"), CampaignID: r.PathValue("campaign")}
+}
+
+// pairFilter reads the parameters that choose pairs.
+func pairFilter(q *query) deferred.Filter {
+	f := deferred.Filter{
+		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Class: q.text("class"), Code: q.text("code"),
+		Fingerprint: q.text("fingerprint"), MessagePattern: q.text("message"), OlderThan: q.duration("older_than"), NewerThan: q.duration("newer_than"),
+	}
+	for _, s := range q.list("status") {
+		f.Status = append(f.Status, deferred.Status(s))
+	}
+	return f
+}
+
+func (a *API) deferred(r *http.Request) (any, error) {
+	q := parameters(r)
+	f := pairFilter(q)
+	f.Limit = q.limit()
+	var at deferred.Place
+	if q.after(&at) {
+		f.After = &at
+	}
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	pairs, err := deferred.List(r.Context(), a.cfg.Pool, f)
+	if err != nil {
+		return nil, err
+	}
+	return list(pairs, f.Limit, func(last deferred.Pair) any { return last.Place() }), nil
+}
+
+func (a *API) deferredStats(r *http.Request) (any, error) {
+	q := parameters(r)
+	f := pairFilter(q)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	s, err := deferred.Stats(r.Context(), a.cfg.Pool, f)
+	return one(s), err
+}
+
+func (a *API) deferredLog(r *http.Request) (any, error) {
+	q := parameters(r)
+	f := deferred.LogFilter{
+		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), Fingerprint: q.text("fingerprint"), Actor: q.text("by"), Acts: q.list("act"), Limit: q.limit(),
+	}
+	q.after(&f.Before)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	records, err := deferred.History(r.Context(), a.cfg.Pool, f)
+	if err != nil {
+		return nil, err
+	}
+	return list(records, f.Limit, func(last deferred.Record) any { return last.ID }), nil
+}
+
+// event is an event as its reader may see it: payload and metadata are null for whoever sees none.
+func (a *API) event(r *http.Request, e journal.Event) any {
+	id := auth.From(r.Context())
+	e.Payload, e.Metadata = a.cfg.Payloads.Show(id, e.Payload), a.cfg.Payloads.Show(id, e.Metadata)
+	return document(e)
+}

@@ -1,0 +1,191 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/web/problem"
+)
+
+// event is something that streams are told: a name and a line of JSON. Of events of one name only the last one counts.
+type event struct {
+	name string
+	data []byte
+}
+
+const (
+	streamBeat  = 15 * time.Second // between signs of life on a quiet stream
+	streamWrite = 5 * time.Second  // that a client may take for a write before it is dropped
+)
+
+// hub has one poller for all streams of server-sent events. A stream has nothing of its own but how much it has seen: one that is slow misses what has been replaced
+// meanwhile, and one that takes nothing for 5 s is dropped.
+type hub struct {
+	interval time.Duration
+	most     int           // streams at once
+	patience time.Duration // that a client may take for a write
+	poll     func(ctx context.Context) ([]event, error)
+	logger   *slog.Logger
+
+	mu      sync.Mutex
+	streams int
+	latest  []told
+	version int64
+	changed chan struct{} // closed when there is more
+	wanted  chan struct{} // has room for one: somebody came while nobody was there
+	done    chan struct{} // closed when the hub has ended
+}
+
+// told is an event and when it came.
+type told struct {
+	event
+	version int64
+}
+
+func newHub(interval time.Duration, most int, poll func(ctx context.Context) ([]event, error), logger *slog.Logger) *hub {
+	return &hub{interval: interval, most: most, patience: streamWrite, poll: poll, logger: logger, changed: make(chan struct{}), wanted: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// Run polls while there are streams, until ctx ends; then streams end too.
+func (h *hub) Run(ctx context.Context) error {
+	defer close(h.done)
+	tick := time.NewTicker(h.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.wanted:
+		case <-tick.C:
+		}
+		if h.watched() {
+			h.step(ctx)
+		}
+	}
+}
+
+// step polls once and tells the streams what is new.
+func (h *hub) step(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	events, err := h.poll(bounded)
+	if err != nil {
+		if ctx.Err() == nil {
+			h.logger.WarnContext(ctx, "event streams wait: what they tell could not be read", "error", err)
+		}
+		return
+	}
+	h.tell(events)
+}
+
+func (h *hub) tell(events []event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	news := false
+	for _, e := range events {
+		at := -1
+		for i, old := range h.latest {
+			if old.name == e.name {
+				at = i
+			}
+		}
+		if at >= 0 && bytes.Equal(h.latest[at].data, e.data) {
+			continue
+		}
+		h.version++
+		news = true
+		if at < 0 {
+			h.latest = append(h.latest, told{e, h.version})
+		} else {
+			h.latest[at] = told{e, h.version}
+		}
+	}
+	if news {
+		close(h.changed)
+		h.changed = make(chan struct{})
+	}
+}
+
+func (h *hub) watched() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.streams > 0
+}
+
+// since writes to b what has come after version seen, and answers what to wait for.
+func (h *hub) since(b *bytes.Buffer, seen int64) (int64, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.latest {
+		if e.version > seen {
+			fmt.Fprintf(b, "id: %d\nevent: %s\ndata: %s\n\n", e.version, e.name, e.data)
+		}
+	}
+	return h.version, h.changed
+}
+
+func (h *hub) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.streams >= h.most {
+		return false
+	}
+	h.streams++
+	select {
+	case h.wanted <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (h *hub) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.streams--
+}
+
+// ServeHTTP streams until the client goes, is too slow, or the hub ends.
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.enter() {
+		w.Header().Set("Retry-After", "10")
+		problem.Write(w, problem.New(http.StatusServiceUnavailable, "there are too many event streams", "close some, or ask another replica").Of("streams", fmt.Sprint(h.most+1), fmt.Sprint(h.most)))
+		return
+	}
+	defer h.leave()
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")
+	beat := time.NewTicker(streamBeat)
+	defer beat.Stop()
+	var b bytes.Buffer
+	b.WriteString("retry: 3000\n\n")
+	var seen int64
+	for {
+		var more <-chan struct{}
+		seen, more = h.since(&b, seen)
+		if b.Len() > 0 {
+			if control.SetWriteDeadline(time.Now().Add(h.patience)) != nil {
+				return
+			}
+			if _, err := w.Write(b.Bytes()); err != nil || control.Flush() != nil {
+				return
+			}
+			b.Reset()
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-h.done:
+			return
+		case <-beat.C:
+			b.WriteString(":\n\n")
+		case <-more:
+		}
+	}
+}

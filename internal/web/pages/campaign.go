@@ -1,0 +1,193 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/web/problem"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// campaignRecords is how much of a campaign's log is on its page.
+const campaignRecords = 20
+
+type campaignPage struct {
+	ID      string
+	Head    journal.Event
+	Groups  []standing
+	Pairs   []deferred.Pair
+	Parked  []publisher.Parked
+	Pauses  []pause.Pause
+	History []deferred.Record
+
+	Projections []string
+	PausedHere  bool // the campaign itself is paused
+
+	Events []timelineEvent // newest first
+	Older  string          // addresses
+	Newer  string
+	From   int64 // the first and last seq of Events
+	Until  int64
+
+	Seq    int64 // the slider's
+	Then   *then // nil: nobody has asked for it
+	Ticks  []tick
+	Prev   string
+	Next   string
+	Latest string
+}
+
+// standing is where a consumer group stands in a campaign.
+type standing struct {
+	Group  string
+	Behind int64
+	lease.Place
+}
+
+type timelineEvent struct {
+	journal.Event
+	Gap  time.Duration // since the event before
+	Here bool
+}
+
+// tick is an event on the slider's scale.
+type tick struct {
+	X   string
+	Now bool
+}
+
+// readCampaign shows how it stands with a campaign, its events and, at a seq, its read models as they were.
+func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error) {
+	id, err := required(r, "id")
+	if err != nil {
+		return view{}, err
+	}
+	page := &campaignPage{ID: id}
+	if page.Head, err = journal.Last(ctx, p.cfg.Pool, id); err != nil {
+		return view{}, fmt.Errorf("campaign %q: %w", short(id), err)
+	}
+	head := page.Head.Seq
+	if page.Seq, err = number(r, "seq", head); err != nil {
+		return view{}, err
+	}
+	if page.Seq > head {
+		return view{}, problem.New(http.StatusNotFound, "the campaign has no such event yet", "choose an earlier one").Of("seq", count(page.Seq), "0 to "+count(head))
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(2)
+	g.Go(func() error { return p.readStandings(ctx, page) })
+	g.Go(func() error { return p.readTimeline(ctx, r, page) })
+	if r.FormValue("seq") != "" {
+		g.Go(func() (err error) { page.Then, err = p.readThen(ctx, id, page.Seq); return err })
+	}
+	if err := g.Wait(); err != nil {
+		return view{}, err
+	}
+	at := func(seq int64) string { return with(r, "seq", fmt.Sprint(seq)) }
+	if page.Seq > 0 {
+		page.Prev = at(page.Seq - 1)
+	}
+	if page.Seq < head {
+		page.Next, page.Latest = at(page.Seq+1), at(head)
+	}
+	page.Ticks = ticks(page.Events, page.Seq, head)
+	return view{Name: "campaign", Title: short(id), Data: page}, nil
+}
+
+func (p *Pages) readStandings(ctx context.Context, page *campaignPage) error {
+	groups, err := outbox.Groups(ctx, p.cfg.Pool)
+	if err != nil {
+		return err
+	}
+	places, err := lease.Places(ctx, p.cfg.Pool, page.ID)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		s := standing{Group: g.Name, Behind: page.Head.Seq}
+		if i := slices.IndexFunc(places, func(pl lease.Place) bool { return pl.Group == g.Name }); i >= 0 {
+			s.Place, s.Behind = places[i], page.Head.Seq-places[i].Checkpoint
+		}
+		page.Groups = append(page.Groups, s)
+	}
+	registered, err := projector.Projections(ctx, p.cfg.Pool)
+	if err != nil {
+		return err
+	}
+	for _, reg := range registered {
+		page.Projections = append(page.Projections, reg.Name)
+	}
+	if page.Pairs, err = deferred.List(ctx, p.cfg.Pool, deferred.Filter{CampaignID: page.ID, Limit: perPage}); err != nil {
+		return err
+	}
+	if page.Parked, err = publisher.ListParked(ctx, p.cfg.Pool, publisher.ParkedFilter{CampaignID: page.ID, Limit: perPage}); err != nil {
+		return err
+	}
+	pauses, err := pause.List(ctx, p.cfg.Pool, "")
+	if err != nil {
+		return err
+	}
+	for _, pa := range pauses {
+		if pa.CampaignID == page.ID || pa.CampaignID == "" {
+			page.Pauses = append(page.Pauses, pa)
+			page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
+		}
+	}
+	page.History, err = deferred.History(ctx, p.cfg.Pool, deferred.LogFilter{CampaignID: page.ID, Limit: campaignRecords})
+	return err
+}
+
+// readTimeline reads a page of events that ends at the seq that the address asks for, the newest first.
+func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaignPage) error {
+	head := page.Head.Seq
+	until, err := number(r, "until", min(head, page.Seq+perPage/2))
+	if err != nil {
+		return err
+	}
+	until = min(max(until, min(perPage, head)), head)
+	from := max(1, until-perPage+1)
+	events, err := journal.ReadRange(ctx, p.cfg.Pool, page.ID, max(1, from-1), page.Head.Position, perPage+1)
+	if err != nil {
+		return err
+	}
+	var before time.Time
+	for _, e := range events {
+		shown := timelineEvent{Event: e, Here: e.Seq == page.Seq && r.FormValue("seq") != ""}
+		if !before.IsZero() {
+			shown.Gap = e.RecordedAt.Sub(before)
+		}
+		before = e.RecordedAt
+		if e.Seq >= from && e.Seq <= until {
+			page.Events = append(page.Events, shown)
+		}
+	}
+	slices.Reverse(page.Events)
+	page.From, page.Until = from, until
+	if from > 1 {
+		page.Older = with(r, "until", fmt.Sprint(from-1)) + "#timeline"
+	}
+	if until < head {
+		page.Newer = with(r, "until", fmt.Sprint(min(head, until+perPage))) + "#timeline"
+	}
+	return nil
+}
+
+// ticks draws the events of the timeline where the slider has them.
+func ticks(events []timelineEvent, seq, head int64) []tick {
+	var out []tick
+	for _, e := range events {
+		out = append(out, tick{X: fmt.Sprintf("%.2f", 100*float64(e.Seq)/float64(max(1, head))), Now: e.Seq == seq})
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package pages
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+const (
+	flashCookie = "tidemark_flash"
+	themeCookie = "tidemark_theme"
+	yearSeconds = 365 * 24 * 60 * 60
+	flashBytes  = 1500 // of a text: cookies are small
+)
+
+// flash says once, on the page that follows an act, what has become of it.
+type flash struct {
+	Tone string `json:"tone"` // ok, warn, bad
+	Text string `json:"text"`
+	More string `json:"more,omitempty"`
+}
+
+// say keeps a flash for the next page.
+func say(w http.ResponseWriter, f flash) {
+	f.Text, f.More = cut(f.Text), cut(f.More)
+	raw, _ := json.Marshal(f)
+	http.SetCookie(w, &http.Cookie{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString(raw), Path: "/", MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+}
+
+func cut(s string) string {
+	if len(s) <= flashBytes {
+		return s
+	}
+	return strings.ToValidUTF8(s[:flashBytes], "") + " …"
+}
+
+// said takes the flash that an act has left, if any. A reading of the page for live updates leaves it there for the eyes it is for.
+func said(w http.ResponseWriter, r *http.Request) *flash {
+	c, err := r.Cookie(flashCookie)
+	if err != nil || r.Header.Get("X-Tidemark-Live") != "" {
+		return nil
+	}
+	http.SetCookie(w, &http.Cookie{Name: flashCookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	raw, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil {
+		return nil
+	}
+	var f flash
+	if json.Unmarshal(raw, &f) != nil || f.Text == "" {
+		return nil
+	}
+	switch f.Tone {
+	case "ok", "warn", "bad":
+	default:
+		f.Tone = "info"
+	}
+	return &f
+}
+
+// themeOf answers what a browser has chosen: "", "light" or "dark".
+func themeOf(r *http.Request) string {
+	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
+		return c.Value
+	}
+	return ""
+}
+
+// setTheme keeps a browser's choice of colours.
+func setTheme(w http.ResponseWriter, r *http.Request) {
+	c := &http.Cookie{Name: themeCookie, Value: r.PostFormValue("theme"), Path: "/", MaxAge: yearSeconds, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	if c.Value != "light" && c.Value != "dark" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+	http.Redirect(w, r, backTo(r, "/"), http.StatusSeeOther)
+}
+
+// backTo answers where an act's form wants to go afterwards: a page of this listener, or else standard.
+func backTo(r *http.Request, standard string) string {
+	back := r.PostFormValue("back")
+	u, err := url.Parse(back)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.ContainsAny(back, "\\\r\n\t") {
+		return standard
+	}
+	return back
+}

@@ -1,0 +1,68 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+type heatPage struct {
+	Columns []time.Time
+	Rows    []heatRow
+	Since   time.Time
+	Legend  []legend
+	Walk    int64
+}
+
+type heatRow struct {
+	Name  string
+	Cells []heatCell
+}
+
+type heatCell struct {
+	Class string // h0 to h5
+	Text  string
+	Label string
+}
+
+type legend struct{ Class, Text string }
+
+// readHeat shows how long campaigns have waited, by bucket and minute.
+func (p *Pages) readHeat(_ context.Context, _ *http.Request) (view, error) {
+	columns := p.history.columns()
+	_, _, since := p.history.look()
+	page := &heatPage{Since: since, Walk: heatWalk, Legend: []legend{{"h0", "nothing waits"}, {"h1", "under 1 s"}, {"h2", "under 10 s"}, {"h3", "under 1 min"}, {"h4", "under 10 min"}, {"h5", "10 min and more"}}}
+	for _, c := range columns {
+		page.Columns = append(page.Columns, c.At)
+	}
+	for b := range heatBuckets {
+		row := heatRow{Name: fmt.Sprintf("%d of %d", b+1, heatBuckets)}
+		for _, c := range columns {
+			row.Cells = append(row.Cells, warmth(c.Waits[b], c.Seen[b]))
+		}
+		page.Rows = append(page.Rows, row)
+	}
+	return view{Name: "heat", Title: "Lag heat map", Data: page}, nil
+}
+
+// warmth answers how a wait is shown: by its colour and by its length.
+func warmth(d time.Duration, seen bool) heatCell {
+	switch {
+	case !seen:
+		return heatCell{Class: "h0", Text: "·", Label: "not looked at"}
+	case d == 0:
+		return heatCell{Class: "h0", Text: "0", Label: "nothing waits"}
+	case d < time.Second:
+		return heatCell{Class: "h1", Text: "<1s"}
+	case d < 10*time.Second:
+		return heatCell{Class: "h2", Text: fmt.Sprintf("%ds", int(d.Seconds()))}
+	case d < time.Minute:
+		return heatCell{Class: "h3", Text: fmt.Sprintf("%ds", int(d.Seconds()))}
+	case d < 10*time.Minute:
+		return heatCell{Class: "h4", Text: fmt.Sprintf("%dm", int(d.Minutes()))}
+	case d < time.Hour:
+		return heatCell{Class: "h5", Text: fmt.Sprintf("%dm", int(d.Minutes()))}
+	}
+	return heatCell{Class: "h5", Text: fmt.Sprintf("%dh", int(d.Hours()))}
+}

@@ -1,0 +1,70 @@
+package pages_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+)
+
+// get reads a page as a role.
+func (w *world) get(t *testing.T, role auth.Role, path string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.base+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+w.token[role])
+	return do(t, request)
+}
+
+func do(t *testing.T, request *http.Request) (int, string) {
+	t.Helper()
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestEveryPageIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, path := range everyPage() {
+		status, body := w.get(t, auth.Admin, path)
+		if status != http.StatusOK {
+			t.Errorf("%s answers %d:\n%s", path, status, body[max(0, len(body)-1500):])
+		}
+		if strings.Contains(body, "<script>") || strings.Contains(body, "<img src=x") || strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "\u202E") {
+			t.Errorf("%s lets hostile text through", path)
+		}
+	}
+}
+
+// everyPage answers an address of each page.
+func everyPage() []string {
+	q := url.QueryEscape
+	return []string{
+		"/", "/campaigns", "/campaigns?q=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5", "/campaign?id=" + q(hostileID), "/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
+		"/deferred", "/deferred?all=1", "/deferred?projection=scores&status=dead&message=curse", "/deferred/pair?projection=scores&campaign=cave-00", "/deferred/pair?projection=scores&campaign=" + q(hostileID),
+		"/parked", "/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/publishers", "/publishers/pair?topic=campaign-events&publisher=billing",
+		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/lag", "/postgres", "/audit", "/audit?of=failures", "/settings", "/bulk", "/bulk?kind=requeue&projection=scores", "/bulk/parked", "/bulk/parked?kind=retry_parked&publisher=billing",
+	}
+}
+
+// acts answers the address of each act.
+func acts() []string {
+	return []string{
+		"/deferred/requeue", "/deferred/resolve", "/campaign/replay", "/campaign/pause", "/campaign/resume", "/pause", "/resume", "/publishers/pause", "/publishers/resume", "/publishers/reset",
+		"/publishers/test", "/parked/retry", "/parked/resolve", "/projections/rebuild", "/projections/swap", "/projections/pause", "/projections/resume", "/projections/abort", "/projections/rollback",
+		"/bulk/start", "/bulk/abort", "/campaign/verify", "/projections/verify", "/workers/drain", "/workers/undrain", "/bulk/parked/start", "/gaps/repair", "/publishers/republish",
+	}
+}

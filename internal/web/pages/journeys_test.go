@@ -1,0 +1,358 @@
+package pages_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// TestJourneys walks what a person on call does, in a real browser: one for all of them, each in a private window.
+func TestJourneys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	browser := startBrowser(t)
+	for _, journey := range []struct {
+		name string
+		walk func(t *testing.T, b *tab, w *world)
+	}{
+		{"finds_what_is_wrong_and_requeues_a_dead_pair_with_a_reason", testRequeue},
+		{"shows_hostile_text_as_text", testHostile},
+		{"slides_a_campaign_over_seq", testSlide},
+		{"pauses_and_resumes_a_publisher", testPause},
+		{"rewinds_a_publisher_after_a_preview", testRewind},
+		{"acts_on_all_that_match_after_a_typed_confirmation", testBulk},
+		{"moves_by_keys", testKeys},
+		{"shows_what_happens_without_being_asked_until_paused", testLive},
+		{"is_dark_and_light", testColours},
+		{"fits_a_phone", testPhone},
+		{"hides_acts_and_payloads_from_viewers", testViewer},
+		{"works_without_script", testNoScript},
+		{"keeps_to_rules_of_accessibility", testAccess},
+	} {
+		t.Run(journey.name, func(t *testing.T) {
+			t.Parallel()
+			journey.walk(t, openTab(browser, t, w, 1280, 900), w)
+		})
+	}
+}
+
+func testRequeue(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Operator)
+	b.sees("What is wrong now")
+	b.sees("projection scores")
+	b.shot("overview")
+	const link = `[...document.querySelectorAll("#problems li")].find((li) => li.innerText.includes("projection scores"))?.querySelector("a.go")` // others change the world meanwhile: it need not be the first
+	b.await(link)
+	b.do(chromedp.Evaluate[chromedp.Void]("window.before = true; " + link + ".click()"))
+	b.loaded()
+	b.await("location.pathname === '/deferred' && location.search.includes('projection=scores')")
+	b.open("/deferred")
+	b.shot("deferred")
+	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; [...document.querySelectorAll("#list tbody a")].find((a) => a.innerText.includes("curse")).click()`))
+	b.loaded()
+	b.await("location.search.includes('fingerprint=')")
+	b.press(`#list a[href*="campaign=cave-03"]`)
+	b.sees("panic: scores: cannot divide by a curse")
+	b.sees(`"spell": "hex"`)
+	b.sees("goroutine ")
+	b.shot("pair")
+	b.fill("#requeue-reason", "the curse is lifted; deploy 1.2")
+	b.press(`form[action="/deferred/requeue"] button`)
+	b.sees("Requeued scores in cave-03")
+	if !eval[bool](b, `location.search.includes("campaign=cave-03")`) {
+		t.Error("after the act another page is shown than before")
+	}
+	pair, err := deferred.Show(t.Context(), w.pool, deferred.Key{Projection: "scores", CampaignID: "cave-03"})
+	if err != nil || pair.Status != deferred.Failed || pair.Attempts != 0 {
+		t.Errorf("the pair is %+v, %v; it should wait for a worker", pair, err)
+	}
+	b.open("/audit?campaign=cave-03")
+	b.sees("the curse is lifted; deploy 1.2")
+	b.sees("operator")
+	b.shot("audit")
+}
+
+func testHostile(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Admin)
+	for _, path := range []string{
+		"/event?seq=1&campaign=", "/campaign?id=", "/campaign?seq=1&id=", "/deferred/pair?projection=scores&campaign=", "/deferred?projection=scores&campaign=", "/audit?of=failures&campaign=",
+		"/parked?topic=campaign-events&publisher=billing&seq=1&campaign=", "/campaigns?q=", "/campaigns?q=" + url.QueryEscape(hostileText) + "&x=",
+	} {
+		b.open(path + url.QueryEscape(hostileID))
+		b.await("document.title.endsWith('Tidemark')")
+		if n := eval[int](b, `document.querySelectorAll("img, main script, main iframe").length`); n > 0 {
+			t.Errorf("%s: %d elements have come from a text", path, n)
+		}
+		if eval[bool](b, `/[\u202A-\u202E\u2066-\u2069\u200B]/.test(document.body.innerText)`) {
+			t.Errorf("%s: a text turns the direction of what follows, or hides something", path)
+		}
+		if n := eval[int](b, "document.documentElement.outerHTML.length"); n > 400_000 {
+			t.Errorf("%s has %d bytes: texts must be cut", path, n)
+		}
+	}
+	b.open("/event?seq=1&campaign=" + url.QueryEscape(hostileID))
+	b.sees("</pre><script>document.title='owned'</script>")
+	b.sees("U+202E")
+	b.sees("Shown are the first 64 KiB")
+	b.shot("hostile")
+	status, whole := w.get(t, auth.Admin, "/event/payload?seq=1&campaign="+url.QueryEscape(hostileID))
+	if status != http.StatusOK || len(whole) < megabyte/2 {
+		t.Errorf("the whole payload answers %d with %d bytes", status, len(whole))
+	}
+}
+
+func testSlide(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Operator)
+	b.open("/campaign?id=oak")
+	b.press(`#timeline tbody a[href*="seq=5"][href*="/campaign"]`)
+	b.sees("after event 5 of 15")
+	b.sees(`{"hp": 51, "name": "Alina"} → {"hp": 48, "name": "Alina"}`)
+	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; document.querySelector("#slide").value = "9"; document.querySelector("#slide").dispatchEvent(new Event("input")); document.querySelector("#slide").dispatchEvent(new Event("change"))`))
+	b.loaded()
+	b.sees("after event 9 of 15")
+	b.sees(`{"hp": 39, "name": "Alina"} → {"hp": 36, "name": "Alina"}`)
+	b.shot("campaign")
+	b.press(`.slider a[rel=prev]`)
+	b.sees("after event 8 of 15")
+	b.open("/campaign?id=oak&seq=0")
+	b.sees("Before the first event.")
+}
+
+func testPause(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Operator)
+	b.open("/publishers")
+	b.press(`#list a[href*="publisher=audit-trail"]`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#pause-for").value = "4h"`))
+	b.fill("#pause-reason", "their maintenance window")
+	b.press(`form[action="/publishers/pause"] button`)
+	b.sees("Paused publisher")
+	b.sees("their maintenance window")
+	b.sees("in 3h")
+	b.shot("publisher-paused")
+	state := func() publisher.Publication {
+		all, err := publisher.List(t.Context(), w.pool, publisher.Key{Topic: "campaign-events", Publisher: "audit-trail"})
+		if err != nil || len(all) != 1 {
+			t.Fatalf("publisher: %v, %v", all, err)
+		}
+		return all[0]
+	}
+	if p := state(); p.Status != "PAUSED" || p.PausedUntil == nil || p.Actor != "operator" {
+		t.Errorf("the publisher is %+v, it should be paused by operator until a time", p)
+	}
+	b.fill("#resume-reason", "it is over")
+	b.press(`form[action="/publishers/resume"] button`)
+	b.sees("Resumed publisher")
+	if p := state(); p.Status != "ACTIVE" {
+		t.Errorf("the publisher is %s after it was resumed", p.Status)
+	}
+}
+
+func testRewind(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Admin)
+	b.open("/publishers/pair?topic=campaign-events&publisher=billing&position=3")
+	b.sees("Sent again")
+	if !eval[bool](b, `document.querySelector('form[action="/publishers/reset"] button').disabled`) {
+		t.Error("the button may be pressed before anything was typed")
+	}
+	b.shot("rewind")
+	b.fill("#reset-confirm", "billing")
+	b.fill("#reset-reason", "they lost a day")
+	b.press(`form[action="/publishers/reset"] button`)
+	b.sees("stands at position 3 now")
+	b.sees("they lost a day")
+}
+
+func testKeys(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Viewer)
+	b.open("/deferred?all=1")
+	b.key("/")
+	b.await("document.activeElement.id === 'find'")
+	b.do(chromedp.KeyEvent("oak"))
+	if got := eval[string](b, "document.activeElement.value"); got != "oak" {
+		t.Errorf("in a field keys write %q, want oak", got)
+	}
+	b.do(chromedp.Evaluate[chromedp.Void]("document.activeElement.blur()"))
+	row := func() int {
+		return eval[int](b, `[...document.querySelectorAll("#list tbody tr")].findIndex((r) => r.contains(document.activeElement))`)
+	}
+	for _, press := range []struct {
+		key  string
+		want int
+	}{{"j", 0}, {"j", 1}, {"j", 2}, {"k", 1}} {
+		b.key(press.key)
+		if got := row(); got != press.want {
+			t.Errorf("after %s row %d is current, want %d", press.key, got, press.want)
+		}
+	}
+	b.key("?")
+	b.await("document.querySelector('#keys').open")
+	b.shot("keys")
+	b.do(chromedp.KeyEvent("\x1b"))
+	b.await("!document.querySelector('#keys').open")
+	b.key("k")
+	b.do(chromedp.KeyEvent("\r"))
+	b.await("location.pathname === '/deferred/pair'")
+}
+
+func testLive(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Operator)
+	b.open("/audit")
+	b.await("document.querySelector('#live').dataset.liveState === 'live'")
+	act := func(reason string) {
+		t.Helper()
+		form := url.Values{"projection": {"scores"}, "campaign": {"cave-05"}, "reason": {reason}, "back": {"/audit"}}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/deferred/requeue", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header.Set("Authorization", "Bearer "+w.token[auth.Operator])
+		if status, body := do(t, request); status != http.StatusSeeOther {
+			t.Fatalf("the act answers %d: %s", status, body)
+		}
+	}
+	act("seen at once")
+	b.sees("seen at once")
+	b.click("#live")
+	b.await("document.querySelector('#live').getAttribute('aria-pressed') === 'true'")
+	act("not seen while paused")
+	b.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#list').dataset.kept = 'yes'"))
+	b.click("#live")
+	b.sees("not seen while paused")
+	if eval[bool](b, "document.querySelector('#list').dataset.kept === 'yes'") {
+		t.Error("the list was not read again when live updates were resumed")
+	}
+	b.open("/")
+	b.click("#zone")
+	b.await(`document.querySelector(".foot time .at").textContent.endsWith("−03:30")`)
+	if !eval[bool](b, `document.querySelector(".foot time").dateTime.endsWith("Z")`) {
+		t.Error("a local time has lost its UTC")
+	}
+}
+
+func testColours(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.media("prefers-color-scheme=dark", "prefers-reduced-motion=reduce")
+	b.logIn(w, auth.Viewer)
+	ground := func() string { return eval[string](b, "getComputedStyle(document.body).backgroundColor") }
+	dark := ground()
+	b.shot("dark")
+	b.await(`getComputedStyle(document.querySelector(".live-dot")).animationName === "none"`)
+	b.media("prefers-color-scheme=light")
+	light := ground()
+	b.shot("light")
+	if dark != "rgb(14, 17, 22)" || light != "rgb(244, 246, 248)" {
+		t.Errorf("the ground is %s in the dark and %s in the light", dark, light)
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; document.querySelector("#theme").value = "dark"; document.querySelector("#theme").dispatchEvent(new Event("change"))`))
+	b.loaded()
+	if got := ground(); got != dark {
+		t.Errorf("the ground is %s after dark was chosen", got)
+	}
+}
+
+func testPhone(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.do(chromedp.EmulateViewport(375, 720))
+	b.media("prefers-color-scheme=dark")
+	b.logIn(w, auth.Operator)
+	b.shot("phone-overview")
+	b.open("/deferred")
+	b.shot("phone-deferred")
+	b.click(".menu summary")
+	b.await(`document.querySelector(".menu a").checkVisibility()`)
+	b.open("/campaign?id=oak&seq=5")
+	b.shot("phone-campaign")
+}
+
+func testViewer(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Viewer)
+	b.open("/deferred/pair?projection=scores&campaign=cave-00")
+	b.sees("Payloads are hidden from your role.")
+	if n := eval[int](b, `document.querySelectorAll('main form[method=post]').length`); n > 0 {
+		t.Errorf("a viewer is shown %d acts", n)
+	}
+	b.open("/campaign?id=oak&seq=5")
+	b.sees("Rows are hidden from your role")
+	form := url.Values{"projection": {"scores"}, "campaign": {"cave-00"}, "seq": {"4"}, "confirm": {"4"}, "reason": {"no"}, "position": {"1"}, "topic": {"campaign-events"}, "publisher": {"billing"}, "id": {"oak"}, "group": {"default"}}
+	for _, act := range acts() {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+act, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header.Set("Authorization", "Bearer "+w.token[auth.Viewer])
+		if status, _ := do(t, request); status != http.StatusForbidden && status != http.StatusSeeOther {
+			t.Errorf("%s answers a viewer %d", act, status)
+		}
+	}
+	records, err := publisher.Log(t.Context(), w.pool, publisher.LogFilter{Actor: "viewer"})
+	if err != nil || len(records) > 0 {
+		t.Errorf("a viewer has done %+v, %v", records, err)
+	}
+}
+
+func testNoScript(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.noScript()
+	b.open("/login")
+	b.fill("#token", w.token[auth.Operator])
+	b.press("button[type=submit]")
+	b.sees("What is wrong now")
+	b.open("/deferred/pair?projection=scores&campaign=cave-07")
+	b.fill("#requeue-reason", "without script")
+	b.press(`form[action="/deferred/requeue"] button`)
+	b.sees("Requeued scores in cave-07")
+	b.shot("no-script")
+	pair, err := deferred.Show(t.Context(), w.pool, deferred.Key{Projection: "scores", CampaignID: "cave-07"})
+	if err != nil || pair.Status != deferred.Failed {
+		t.Errorf("the pair is %+v, %v", pair, err)
+	}
+}
+
+func testBulk(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Admin)
+	b.open("/deferred?projection=scores&type=entombed")
+	b.sees("the door is shut")
+	b.press(`.head a[href^="/bulk"]`)
+	b.await("location.search.includes('type=entombed')")
+	b.sees("6 pairs")
+	b.fill("#confirm", "requeue 5")
+	if !eval[bool](b, `document.querySelector('form[action="/bulk/start"] button').disabled`) {
+		t.Error("the button may be pressed though another number was typed")
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#confirm").select()`))
+	b.fill("#confirm", "requeue 6")
+	b.fill("#bulk-reason", "the door is open again")
+	b.shot("bulk")
+	b.press(`form[action="/bulk/start"] button`)
+	b.sees("has begun: 6 items frozen")
+	if !eval[bool](b, `location.search.includes("type=entombed")`) {
+		t.Error("the filter has not survived the act")
+	}
+	b.press(`#operations tbody a`)
+	b.await(`document.querySelector("#progress")?.innerText.includes("6 of 6")`)
+	b.await(`document.querySelector("#progress .tag.ok")?.innerText === "done"`)
+	b.await(`document.querySelectorAll("#items .tag.ok").length === 6`)
+	b.shot("operation")
+	n, err := deferred.Count(t.Context(), w.pool, deferred.Filter{EventType: "entombed", Status: []deferred.Status{deferred.Failed}})
+	if err != nil || n != 6 {
+		t.Errorf("%d pairs wait for a worker after the act, %v; want 6", n, err)
+	}
+}

@@ -1,0 +1,145 @@
+package pages
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/internal/web/payload"
+	"github.com/tidemark-go/tidemark/internal/web/problem"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Config is what the pages stand on.
+type Config struct {
+	Pool     *pgxpool.Pool // required; a small one of its own with a statement_timeout, so that pages never starve workers
+	Acts     *admin.Acts   // required
+	Logger   *slog.Logger  // required
+	Payloads payload.Rule
+	Settings []Setting // of the worker, for the page that shows them; no secrets
+	Version  string
+	Place    string // which installation this is, shown beside the name; default the database's name
+
+	// Projections and Catalogue are the code that this process has: with it, pages show read models as they were.
+	Projections []projector.Projection
+	Catalogue   *journal.Catalogue
+
+	Now func() time.Time // default time.Now
+}
+
+// Setting is a setting of the worker.
+type Setting struct{ Name, Value, Usage string }
+
+// Pages answers the requests for pages. It is safe for concurrent use.
+type Pages struct {
+	cfg        Config
+	templates  *templates
+	mux        *http.ServeMux
+	reader     *status.Reader
+	history    *history
+	travelling chan struct{} // has room for one: applying events again is the dearest thing that a page does
+}
+
+// New makes the pages.
+func New(cfg Config) (*Pages, error) {
+	if cfg.Pool == nil || cfg.Acts == nil || cfg.Logger == nil {
+		return nil, errors.New("pages: Pool, Acts and Logger are needed")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Place == "" {
+		cfg.Place = cfg.Pool.Config().ConnConfig.Database
+	}
+	t, err := loadTemplates(cfg.Now)
+	if err != nil {
+		return nil, fmt.Errorf("templates of the pages: %w", err)
+	}
+	p := &Pages{cfg: cfg, templates: t, mux: http.NewServeMux(), reader: &status.Reader{Pool: cfg.Pool}, history: &history{}, travelling: make(chan struct{}, 1)}
+	p.routes()
+	return p, nil
+}
+
+// ServeHTTP answers a request, whose context says who sends it ([auth.From]).
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
+
+// reading reads what a page shows.
+type reading func(ctx context.Context, r *http.Request) (view, error)
+
+// show is a page that is only read.
+func (p *Pages) show(read reading) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := read(r.Context(), r)
+		if err != nil {
+			v = p.failed(r.Context(), err)
+		}
+		p.write(r.Context(), w, r, v)
+	})
+}
+
+// failed answers the page that says what went wrong and what to do.
+func (p *Pages) failed(ctx context.Context, err error) view {
+	var refused *problem.Problem
+	var pgErr *pgconn.PgError
+	switch {
+	case errors.As(err, &refused):
+	case errors.Is(err, journal.ErrNotFound), errors.Is(err, deferred.ErrNotFound), errors.Is(err, publisher.ErrNotFound), errors.Is(err, admin.ErrNotFound), errors.Is(err, projector.ErrUnknownProjection), errors.Is(err, projector.ErrNoRebuild):
+		refused = problem.New(http.StatusNotFound, err.Error(), "go back to the list: it may have caught up meanwhile, or never have been")
+	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
+		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer", "narrow the filter, or look at Postgres health")
+	case errors.Is(err, admin.ErrForbidden):
+		refused = problem.New(http.StatusForbidden, err.Error(), "ask somebody with that role")
+	case errors.Is(err, deferred.ErrPattern):
+		refused = problem.New(http.StatusBadRequest, err.Error(), "write a simpler pattern")
+	default:
+		if ctx.Err() == nil {
+			p.cfg.Logger.ErrorContext(ctx, "read a page", "error", err)
+		}
+		refused = problem.New(http.StatusServiceUnavailable, "the database did not answer as it should", "try again; the worker's log says more")
+	}
+	return view{Name: "problem", Title: http.StatusText(refused.Status), Status: refused.Status, Data: refused}
+}
+
+func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
+	id := auth.From(r.Context())
+	return frame{
+		Title: v.Title, Place: p.cfg.Place, Theme: themeOf(r), Back: r.URL.RequestURI(), Menu: p.menu(r), User: id.Name, Role: id.Role.String(),
+		Flash: said(w, r), Now: p.cfg.Now(), Data: v.Data, Key: rand.Text(), id: id, LogOut: id.Via == "session",
+	}
+}
+
+// number reads a whole number of a query, or standard where there is none.
+func number(r *http.Request, name string, standard int64) (int64, error) {
+	value := r.FormValue(name)
+	if value == "" {
+		return standard, nil
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		return 0, problem.New(http.StatusBadRequest, name+" is no number from 0 up", "give digits only").Of(name, value, "0 to 9223372036854775807")
+	}
+	return n, nil
+}
+
+// required reads a text of a query that must be there.
+func required(r *http.Request, name string) (string, error) {
+	value := r.FormValue(name)
+	if value == "" {
+		return "", problem.New(http.StatusBadRequest, name+" is missing", "follow a link that names it").Of(name, "", "one")
+	}
+	return value, nil
+}

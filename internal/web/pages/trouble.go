@@ -1,0 +1,50 @@
+package pages
+
+import (
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/status"
+)
+
+// trouble is a problem with the page on which somebody can look into it.
+type trouble struct {
+	status.Problem
+	Tone string // bad, warn or held
+	Path string
+}
+
+// troubles answers what is wrong, the worst first.
+func troubles(s *status.Status) []trouble {
+	problems := s.Problems()
+	out := make([]trouble, len(problems))
+	for i, p := range problems {
+		out[i] = trouble{Problem: p, Tone: "warn", Path: pathOf(p.Where)}
+		switch p.Severity {
+		case status.Critical:
+			out[i].Tone = "bad"
+		case status.Note:
+			out[i].Tone = "held"
+		}
+	}
+	return out
+}
+
+// pathOf answers the page that is about what a problem names.
+func pathOf(where string) string {
+	kind, name, _ := strings.Cut(where, " ")
+	name, _, _ = strings.Cut(name, " of ")
+	switch kind {
+	case "projection":
+		path, _ := link("/deferred", "projection", strings.Trim(name, `"`))
+		return path
+	case "publisher":
+		_, topic, _ := strings.Cut(where, " of topic ")
+		path, _ := link("/publishers/pair", "topic", topic, "publisher", name)
+		return path
+	case "Postgres", "journal", "table":
+		return "/postgres"
+	case "group", "campaign":
+		return "/workers"
+	}
+	return ""
+}
