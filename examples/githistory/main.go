@@ -5,6 +5,9 @@
 // table is compared with `git ls-tree -r HEAD`. Run it again after new commits, or after it was killed, and it goes on where it stopped.
 //
 //	go run ./examples/githistory -repo PATH [-depth N] [-name NAME]
+//	go run ./examples/githistory -remove
+//
+// With -remove it takes away what it has made besides the events: the projection, its table and the consumer group.
 package main
 
 import (
@@ -37,6 +40,7 @@ func command(ctx context.Context, args []string) error {
 	flags.StringVar(&o.dir, "repo", ".", "the git repository, or a folder in it")
 	flags.IntVar(&o.depth, "depth", 1, "how many folders, counted from the root, name a campaign; 0: the repository is one")
 	flags.StringVar(&o.name, "name", "", "the repository's name in the journal (default: its folder's, and a hash)")
+	flags.BoolVar(&o.remove, "remove", false, "take the projection, its table and the consumer group away; the events stay")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -32,6 +32,8 @@ type options struct {
 	dir   string
 	depth int
 	name  string // "": derived from the repository
+
+	remove bool // instead: leave nothing but the events
 }
 
 // runOnDatabase finds or starts a database and runs on it.
@@ -49,6 +51,9 @@ func runOnDatabase(ctx context.Context, o options, stdout io.Writer, stderr io.W
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer pool.Close()
+	if o.remove {
+		return remove(ctx, pool, stderr)
+	}
 	return run(ctx, pool, o, stdout, stderr)
 }
 

@@ -89,7 +89,7 @@ func (c *client) record(began time.Duration, op operation, out answer) {
 
 func (c *client) claim(ctx context.Context) ([]lease.Lease, error) {
 	began := time.Since(c.began)
-	claimed, err := c.keeper.Claim(ctx, c.pool, "", 1+c.random.IntN(len(campaigns)))
+	claimed, err := c.keeper.Claim(ctx, c.pool, "", 1+c.random.IntN(len(campaigns)), 0)
 	if err != nil {
 		return nil, err
 	}

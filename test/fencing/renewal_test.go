@@ -23,7 +23,7 @@ func TestARenewalUnderWayDoesNotCostALease(t *testing.T) {
 		tally.Append(t, pool, string(campaign), 1)
 	}
 	keeper := lease.Keeper{Group: group, Owner: "me", TTL: time.Minute}
-	claimed, err := keeper.Claim(t.Context(), pool, "", len(campaigns))
+	claimed, err := keeper.Claim(t.Context(), pool, "", len(campaigns), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

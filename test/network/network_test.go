@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/proxy"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/internal/tally"
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 	toxics.Register("lose_commit", new(loseCommit))
 	toxics.Register("cut", new(cut))
 	toxics.Register("silence", new(silence))
-	pgtest.Main(m)
+	pgtest.Main(m, proxy.MayStay()...)
 }
 
 const group = "default"
@@ -40,62 +41,62 @@ func appended(t *testing.T, load *tally.Running, more int64) {
 
 func TestWorkersBehindABadNetworkApplyExactlyOnce(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(*testing.T, *proxy){
-		"that_is_slow": func(t *testing.T, p *proxy) {
-			p.toxic(t, "latency", "upstream", map[string]int{"latency": 5, "jitter": 5})
-			p.toxic(t, "latency", "downstream", map[string]int{"latency": 5, "jitter": 5})
+	for name, spoil := range map[string]func(*testing.T, *proxy.Proxy){
+		"that_is_slow": func(t *testing.T, p *proxy.Proxy) {
+			p.Toxic(t, "latency", "upstream", map[string]int{"latency": 5, "jitter": 5})
+			p.Toxic(t, "latency", "downstream", map[string]int{"latency": 5, "jitter": 5})
 		},
-		"that_cuts_requests_at_any_byte": func(t *testing.T, p *proxy) {
-			p.toxic(t, "cut", "upstream", map[string]int{"bytes": 40_000})
+		"that_cuts_requests_at_any_byte": func(t *testing.T, p *proxy.Proxy) {
+			p.Toxic(t, "cut", "upstream", map[string]int{"bytes": 40_000})
 		},
-		"that_cuts_answers_at_any_byte": func(t *testing.T, p *proxy) {
-			p.toxic(t, "cut", "downstream", map[string]int{"bytes": 30_000})
+		"that_cuts_answers_at_any_byte": func(t *testing.T, p *proxy.Proxy) {
+			p.Toxic(t, "cut", "downstream", map[string]int{"bytes": 30_000})
 		},
-		"that_is_late_to_say_that_it_closed": func(t *testing.T, p *proxy) {
-			p.toxic(t, "cut", "downstream", map[string]int{"bytes": 30_000})
-			p.toxic(t, "slow_close", "downstream", map[string]int{"delay": 300})
-			p.toxic(t, "slow_close", "upstream", map[string]int{"delay": 300})
+		"that_is_late_to_say_that_it_closed": func(t *testing.T, p *proxy.Proxy) {
+			p.Toxic(t, "cut", "downstream", map[string]int{"bytes": 30_000})
+			p.Toxic(t, "slow_close", "downstream", map[string]int{"delay": 300})
+			p.Toxic(t, "slow_close", "upstream", map[string]int{"delay": 300})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			p := startProxy(t, pool)
+			p, url := proxy.ForPostgres(t, pool)
 			spoil(t, p)
-			underLoad(t, pool, p, func(load *tally.Running) { appended(t, load, 1500) })
+			underLoad(t, pool, url, func(load *tally.Running) { appended(t, load, 1500) })
 		})
 	}
 	t.Run("that_is_gone_now_and_then", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := startProxy(t, pool)
-		underLoad(t, pool, p, func(load *tally.Running) {
+		p, url := proxy.ForPostgres(t, pool)
+		underLoad(t, pool, url, func(load *tally.Running) {
 			for range 5 {
 				appended(t, load, 100)
 				p.Stop()
 				appended(t, load, 100)
-				p.start(t)
+				p.Open(t)
 			}
 		})
 	})
 	t.Run("that_loses_the_answers_to_commits", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := startProxy(t, pool)
+		p, url := proxy.ForPostgres(t, pool)
 		const times = 20
-		loser := p.toxic(t, "lose_commit", "downstream", map[string]int{"times": times}).(*loseCommit)
-		underLoad(t, pool, p, func(*tally.Running) {
+		loser := p.Toxic(t, "lose_commit", "downstream", map[string]int{"times": times}).(*loseCommit)
+		underLoad(t, pool, url, func(*tally.Running) {
 			tally.Eventually(t, "answers are lost", func(context.Context) (bool, error) { return loser.lost.Load() >= times, nil })
 		})
 	})
 }
 
 // underLoad has two workers behind the proxy apply what writers with a good connection append, until during is over, and verifies it.
-func underLoad(t *testing.T, pool *pgxpool.Pool, p *proxy, during func(*tally.Running)) {
+func underLoad(t *testing.T, pool *pgxpool.Pool, url string, during func(*tally.Running)) {
 	t.Helper()
 	failures := tally.WatchFailures(t, pool)
-	startWorker(t, p.url, "one")
-	startWorker(t, p.url, "other")
+	startWorker(t, url, "one")
+	startWorker(t, url, "other")
 	tally.Eventually(t, "the workers are registered", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.consumer_groups WHERE state = 'ready')`))
 	load := tally.Load{Pool: pool, Writers: 4, Campaigns: 30, Pause: 2 * time.Millisecond}.Start(t)
 	during(load)
@@ -111,7 +112,7 @@ func underLoad(t *testing.T, pool *pgxpool.Pool, p *proxy, during func(*tally.Ru
 func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p := startProxy(t, pool)
+	p, url := proxy.ForPostgres(t, pool)
 	reached, proceed := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	halt := func(context.Context, *projector.Group, journal.Event) error {
@@ -119,12 +120,12 @@ func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 		return nil
 	}
 	stopSilenced := tally.Run(t, projector.Config{
-		Pool: tally.Pool(t, p.url, "silenced", 4), Projections: []projector.Projection{tally.Entries("", halt), tally.Tallies("")},
+		Pool: tally.Pool(t, url, "silenced", 4), Projections: []projector.Projection{tally.Entries("", halt), tally.Tallies("")},
 		LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 1,
 	})
 	tally.Append(t, pool, "a", 1, 2, 3)
 	<-reached
-	upstream, downstream := p.toxic(t, "silence", "upstream", nil).(*silence), p.toxic(t, "silence", "downstream", nil).(*silence)
+	upstream, downstream := p.Toxic(t, "silence", "upstream", nil).(*silence), p.Toxic(t, "silence", "downstream", nil).(*silence)
 	close(proceed)
 	stop := startWorker(t, pool.Config().ConnString(), "replacement")
 	tally.Append(t, pool, "b", 1, 2, 3)
@@ -137,6 +138,6 @@ func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 	tally.Settle(t, pool, group)
 	tally.Verify(t, pool, "")
 	stopSilenced()
-	p.Toxics.ResetToxics(t.Context())
+	p.Heal(t)
 	p.Stop() // or the silent connections would take 15 seconds to close
 }

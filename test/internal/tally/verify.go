@@ -13,7 +13,7 @@ import (
 )
 
 // patience bounds every wait of these tests. It is no measure of anything: what is measured has a bound of its own.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // Eventually waits until the condition holds. The condition may fail for a while, as it does when the server is down.
 func Eventually(t testing.TB, what string, holds func(context.Context) (bool, error)) {

@@ -51,6 +51,8 @@ type Config struct {
 	PollInterval time.Duration
 	NoListen     bool
 	TalliesOnly  bool // it does not know the projection "entries"
+	Bomb         Bomb
+	Shadow       bool // it applies nothing
 
 	HaltAt  projector.Step // the step at which it halts when it first comes there
 	Patient bool           // while it halts in a transaction, the server does not end that
@@ -97,10 +99,14 @@ func run(config string) error {
 	go h.obey()
 	projections := []projector.Projection{tally.Tallies("")}
 	if !cfg.TalliesOnly {
-		projections = append([]projector.Projection{tally.Entries("", h.applying(cfg.Patient))}, projections...)
+		projections = append([]projector.Projection{tally.Entries("", cfg.Bomb.before(h.applying(cfg.Patient)))}, projections...)
+	}
+	mode := projector.ModeOutboxApplyOnly
+	if cfg.Shadow {
+		mode = projector.ModeShadowOnly
 	}
 	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL, GroupEvents: cfg.GroupEvents, ClaimCampaigns: cfg.Claim, Concurrency: cfg.Concurrency,
+		Mode: mode, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL, GroupEvents: cfg.GroupEvents, ClaimCampaigns: cfg.Claim, Concurrency: cfg.Concurrency,
 		PollInterval: cfg.PollInterval, NoListen: cfg.NoListen, OnStep: h.step,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)).With("worker", cfg.Name),
 	})

@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds the waits for a process.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // Process is a running worker.
 type Process struct {
@@ -107,6 +107,16 @@ func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Ended says whether the process is gone.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -1,0 +1,39 @@
+package decisions
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Decide brings the models up to date and appends what rule makes of them, again if others got ahead.
+func Decide(ctx context.Context, pool *pgxpool.Pool, rule func() ([]journal.Event, error), models ...journal.Folder) error {
+	_, err := journal.Retry{Attempts: 50}.AppendIf(ctx, pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+		condition, err := journal.DecideAll(ctx, db, models...)
+		if err != nil {
+			return nil, condition, err
+		}
+		events, err := rule()
+		return events, condition, err
+	})
+	return err
+}
+
+// Event makes an event of a campaign with a payload.
+func Event(campaign, eventType string, payload map[string]any, tags ...string) journal.Event {
+	if payload == nil {
+		payload = map[string]any{}
+	}
+	encoded, _ := json.Marshal(payload) // of text, numbers and times: cannot fail
+	return journal.Event{CampaignID: campaign, Type: eventType, Tags: tags, Payload: encoded}
+}
+
+// Number answers a number of an event's payload, 0 if it has none.
+func Number(e journal.Event, field string) (int, error) {
+	payload, err := journal.Decode[map[string]any](e)
+	number, _ := payload[field].(float64)
+	return int(number), err
+}

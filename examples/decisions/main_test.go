@@ -1,0 +1,34 @@
+package decisions_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// given appends what has happened before.
+func given(t *testing.T, pool *pgxpool.Pool, events ...journal.Event) {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := journal.AppendIf(t.Context(), tx, events, journal.Condition{FailIfMatch: journal.Types("never")})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expect checks how a decision ended.
+func expect(t *testing.T, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/app"
+)
+
+// The environment of the processes.
+const (
+	roleEnv     = "DELIVERY_ROLE"
+	ordersEnv   = "DELIVERY_ORDERS"
+	paceEnv     = "DELIVERY_PACE"
+	brokerEnv   = "DELIVERY_BROKER"
+	databaseEnv = "TIDEMARK_DATABASE_URL" // of the service that the process belongs to
+)
+
+// The processes, by what they play.
+const (
+	shopRole    = "shop"
+	workerRole  = "worker"
+	billingRole = "billing"
+)
+
+// settings is what a process is told.
+type settings struct {
+	url, broker string
+	orders      int
+	pace        time.Duration // between orders, about
+}
+
+// play is one process's part.
+func play(ctx context.Context, role string) (code int) {
+	go func() { // ends with the process that started it, however that ends
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	s := settings{url: os.Getenv(databaseEnv), broker: os.Getenv(brokerEnv)}
+	orders, err := strconv.Atoi(os.Getenv(ordersEnv))
+	pace, paceErr := time.ParseDuration(os.Getenv(paceEnv))
+	s.orders, s.pace, err = orders, pace, errors.Join(err, paceErr)
+	switch role {
+	case shopRole:
+		err = errors.Join(err, shop(ctx, s))
+	case billingRole:
+		err = errors.Join(err, billing(ctx, s))
+	case workerRole:
+		return app.Main(app.Options{Name: "worker"})
+	default:
+		err = fmt.Errorf("there is no role %q", role)
+	}
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, role+":", err)
+		return 1
+	}
+	return 0
+}
+
+// process is one that runs, and is started again when it was killed.
+type process struct {
+	role  string
+	env   []string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	log   bytes.Buffer // complete once ended is closed
+	ended chan struct{}
+	err   error // how it ended, once ended is closed
+}
+
+func (p *process) start() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p.cmd, p.ended = exec.Command(self), make(chan struct{})
+	p.log.Reset()
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), p.env...), &p.log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("start the %s: %w", p.role, err)
+	}
+	cmd, ended := p.cmd, p.ended
+	go func() {
+		p.err = cmd.Wait()
+		close(ended)
+	}()
+	return nil
+}
+
+// running tells whether it has not ended by itself.
+func (p *process) running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
+	_ = p.stdin.Close()
+}
+
+// stop asks it to end, and kills it if it does not.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	select {
+	case <-p.ended:
+	case <-time.After(20 * time.Second):
+	}
+	p.kill()
+}

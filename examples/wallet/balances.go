@@ -1,0 +1,31 @@
+package main
+
+import (
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// balance is the read model of a wallet.
+type balance struct {
+	Owner    string `json:"owner"`
+	Balance  int64  `json:"balance"` // in cents
+	Movement int    `json:"movements"`
+}
+
+// balances keeps a document for each wallet.
+func balances() projector.Projection {
+	return projector.NewDocument(projector.Document[balance]{
+		Name: "wallet_balances", Version: 1, Types: []string{opened, deposited, withdrawn, sent, received},
+		Key: func(e journal.Event) (string, error) { return e.AggregateID, nil },
+		Fold: func(b *balance, e journal.Event) error {
+			m, err := journal.Decode[moved](e)
+			if e.Type == opened {
+				b.Owner = m.Owner
+				return err
+			}
+			b.Balance += change(e.Type, m.Amount)
+			b.Movement++
+			return err
+		},
+	})
+}

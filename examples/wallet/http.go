@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	maxBodyBytes  = 1 << 16
+	selectBalance = `SELECT doc FROM wallet_balances WHERE campaign_id = $1 AND key = $2`
+)
+
+// command is the body of a request that changes something.
+type command struct {
+	Owner  string `json:"owner"`
+	Amount int64  `json:"amount"` // in cents
+	To     string `json:"to"`
+}
+
+// handler serves
+//
+//	POST /wallets/{id}              {"owner": "mira"}
+//	POST /wallets/{id}/deposits     {"amount": 500}
+//	POST /wallets/{id}/withdrawals  {"amount": 200}
+//	POST /wallets/{id}/transfers    {"to": "2", "amount": 100}
+//	GET  /wallets/{id}              the read model, which follows within moments
+func handler(w wallets) http.Handler {
+	mux := http.NewServeMux()
+	on := func(pattern string, do func(ctx context.Context, id string, c command) error) {
+		mux.HandleFunc(pattern, func(out http.ResponseWriter, r *http.Request) {
+			var c command
+			if err := json.NewDecoder(http.MaxBytesReader(out, r.Body, maxBodyBytes)).Decode(&c); err != nil {
+				http.Error(out, "the body: "+err.Error(), http.StatusBadRequest)
+				return
+			}
+			if err := do(r.Context(), r.PathValue("id"), c); err != nil {
+				http.Error(out, err.Error(), status(err))
+				return
+			}
+			out.WriteHeader(http.StatusNoContent)
+		})
+	}
+	on("POST /wallets/{id}", func(ctx context.Context, id string, c command) error { return w.open(ctx, id, c.Owner) })
+	on("POST /wallets/{id}/deposits", func(ctx context.Context, id string, c command) error { return w.deposit(ctx, id, c.Amount) })
+	on("POST /wallets/{id}/withdrawals", func(ctx context.Context, id string, c command) error { return w.withdraw(ctx, id, c.Amount) })
+	on("POST /wallets/{id}/transfers", func(ctx context.Context, id string, c command) error { return w.transfer(ctx, id, c.To, c.Amount) })
+	mux.HandleFunc("GET /wallets/{id}", func(out http.ResponseWriter, r *http.Request) {
+		var document []byte
+		err := w.pool.QueryRow(r.Context(), selectBalance, "wallet-"+r.PathValue("id"), r.PathValue("id")).Scan(&document)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = errNotOpen
+		}
+		if err != nil {
+			http.Error(out, err.Error(), status(err))
+			return
+		}
+		out.Header().Set("Content-Type", "application/json")
+		_, _ = out.Write(document) // whoever asked may be gone
+	})
+	return mux
+}
+
+func status(err error) int {
+	switch {
+	case errors.Is(err, errNotOpen):
+		return http.StatusNotFound
+	case errors.Is(err, errOpenAlready), errors.Is(err, errOverdraft), errors.Is(err, errFull):
+		return http.StatusConflict
+	case errors.Is(err, errAmount), errors.Is(err, errSameWallet):
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusInternalServerError
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// The reasons to refuse a command.
+var (
+	errOpenAlready = errors.New("the wallet is open already")
+	errNotOpen     = errors.New("there is no such wallet")
+	errOverdraft   = errors.New("the wallet holds less than that")
+	errAmount      = errors.New("the amount must be more than 0")
+	errSameWallet  = errors.New("a transfer needs two wallets")
+	errFull        = fmt.Errorf("the wallet would hold more than %d, which is the most: take some out first", int64(mostFunds))
+)
+
+// mostFunds is what a wallet may hold, in cents. The balances of 9,000 full wallets can still be added up.
+const mostFunds = 1_000_000_000_000_000
+
+// The types of events. A transfer is one of each of the last two, both tagged with both wallets.
+const (
+	opened    = "wallet_opened"
+	deposited = "funds_deposited"
+	withdrawn = "funds_withdrawn"
+	sent      = "funds_sent"
+	received  = "funds_received"
+)
+
+// moved is the payload of all of them.
+type moved struct {
+	Wallet string `json:"wallet"`           // whose funds change
+	Amount int64  `json:"amount,omitempty"` // in cents
+	With   string `json:"with,omitempty"`   // the other wallet of a transfer
+	Owner  string `json:"owner,omitempty"`
+}
+
+// funds is what decisions need to know of a wallet.
+type funds struct {
+	open    bool
+	balance int64
+}
+
+// fundsOf is the decision model of a wallet. It sees nothing of the others, but for transfers, which have its tag too.
+func fundsOf(wallet string) *journal.Model[funds] {
+	query := journal.Tagged([]string{tag(wallet)}, opened, deposited, withdrawn, sent, received)
+	return journal.NewModel(query, func(f *funds, e journal.Event) error {
+		m, err := journal.Decode[moved](e)
+		if err != nil || m.Wallet != wallet {
+			return err
+		}
+		f.open = true
+		f.balance += change(e.Type, m.Amount)
+		return nil
+	})
+}
+
+// change is what an event does to the balance of its wallet.
+func change(eventType string, amount int64) int64 {
+	switch eventType {
+	case deposited, received:
+		return amount
+	case withdrawn, sent:
+		return -amount
+	}
+	return 0
+}
+
+func tag(wallet string) string { return "wallet=" + wallet }
+
+// wallets decides about wallets.
+type wallets struct {
+	pool  *pgxpool.Pool
+	retry journal.Retry
+}
+
+func (w wallets) open(ctx context.Context, wallet, owner string) error {
+	return w.decide(ctx, []string{wallet}, func(f []funds) ([]journal.Event, error) {
+		if f[0].open {
+			return nil, errOpenAlready
+		}
+		return []journal.Event{event(opened, moved{Wallet: wallet, Owner: owner})}, nil
+	})
+}
+
+func (w wallets) deposit(ctx context.Context, wallet string, amount int64) error {
+	return w.decide(ctx, []string{wallet}, func(f []funds) ([]journal.Event, error) {
+		if err := f[0].admit(amount); err != nil {
+			return nil, err
+		}
+		return []journal.Event{event(deposited, moved{Wallet: wallet, Amount: amount})}, nil
+	})
+}
+
+func (w wallets) withdraw(ctx context.Context, wallet string, amount int64) error {
+	return w.decide(ctx, []string{wallet}, func(f []funds) ([]journal.Event, error) {
+		if err := f[0].permit(amount); err != nil {
+			return nil, err
+		}
+		return []journal.Event{event(withdrawn, moved{Wallet: wallet, Amount: amount})}, nil
+	})
+}
+
+// transfer is one decision about two wallets: two models, one read, one condition, one append.
+func (w wallets) transfer(ctx context.Context, from, to string, amount int64) error {
+	if from == to {
+		return errSameWallet
+	}
+	return w.decide(ctx, []string{from, to}, func(f []funds) ([]journal.Event, error) {
+		if err := f[0].permit(amount); err != nil {
+			return nil, err
+		}
+		if err := f[1].admit(amount); err != nil {
+			return nil, err
+		}
+		return []journal.Event{
+			event(sent, moved{Wallet: from, With: to, Amount: amount}),
+			event(received, moved{Wallet: to, With: from, Amount: amount}),
+		}, nil
+	})
+}
+
+// permit says whether the wallet can give away so much.
+func (f funds) permit(amount int64) error {
+	switch {
+	case amount <= 0:
+		return errAmount
+	case !f.open:
+		return errNotOpen
+	case f.balance < amount:
+		return errOverdraft
+	}
+	return nil
+}
+
+// admit says whether the wallet can take so much in.
+func (f funds) admit(amount int64) error {
+	switch {
+	case amount <= 0:
+		return errAmount
+	case !f.open:
+		return errNotOpen
+	case amount > mostFunds-f.balance:
+		return errFull
+	}
+	return nil
+}
+
+// decide brings the models of the wallets up to date, and appends what rule makes of them, again if others got ahead.
+func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([]journal.Event, error)) error {
+	_, err := w.retry.AppendIf(ctx, w.pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+		models, folders := make([]*journal.Model[funds], len(ids)), make([]journal.Folder, len(ids))
+		for i, id := range ids {
+			models[i] = fundsOf(id)
+			folders[i] = models[i]
+		}
+		condition, err := journal.DecideAll(ctx, db, folders...)
+		if err != nil {
+			return nil, condition, err
+		}
+		states := make([]funds, len(ids))
+		for i, m := range models {
+			states[i] = m.State
+		}
+		events, err := rule(states)
+		return events, condition, err
+	})
+	if err != nil {
+		return fmt.Errorf("wallets %v: %w", ids, err)
+	}
+	return nil
+}
+
+// event is of the campaign of its wallet.
+func event(eventType string, m moved) journal.Event {
+	payload, _ := json.Marshal(m) // of strings and a number: cannot fail
+	e := journal.Event{CampaignID: "wallet-" + m.Wallet, Type: eventType, AggregateType: "wallet", AggregateID: m.Wallet, Tags: []string{tag(m.Wallet)}, Payload: payload}
+	if m.With != "" {
+		e.Tags = append(e.Tags, tag(m.With))
+	}
+	return e
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/publishing"
+	"github.com/tidemark-go/tidemark/internal/sinks"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestWalletsOverHTTP(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	worker, err := newWorker(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler(wallets{pool: pool}))
+	t.Cleanup(server.Close)
+	for _, step := range []struct {
+		path, body string
+		want       int
+	}{
+		{"/1", `{"owner": "mira"}`, http.StatusNoContent},
+		{"/1", `{"owner": "mira"}`, http.StatusConflict},
+		{"/1/deposits", `{"amount": 500}`, http.StatusNoContent},
+		{"/1/deposits", `{"amount": 0}`, http.StatusUnprocessableEntity},
+		{"/1/withdrawals", `{"amount": 501}`, http.StatusConflict},
+		{"/1/withdrawals", `{"amount": 100}`, http.StatusNoContent},
+		{"/1/transfers", `{"to": "2", "amount": 100}`, http.StatusNotFound},
+		{"/2", `{"owner": "oskar"}`, http.StatusNoContent},
+		{"/1/transfers", `{"to": "2", "amount": 401}`, http.StatusConflict},
+		{"/1/transfers", `{"to": "1", "amount": 1}`, http.StatusUnprocessableEntity},
+		{"/1/transfers", `{"to": "2", "amount": 150}`, http.StatusNoContent},
+		{"/2/withdrawals", `{"amount": 150}`, http.StatusNoContent},
+		{"/2/deposits", `{"amount": 1000000000000000}`, http.StatusNoContent},
+		{"/2/deposits", `{"amount": 1}`, http.StatusConflict},
+		{"/2/deposits", `{"amount": 9223372036854775807}`, http.StatusConflict},
+		{"/1/transfers", `{"to": "2", "amount": 1}`, http.StatusConflict},
+		{"/2/withdrawals", `{"amount": 1000000000000000}`, http.StatusNoContent},
+		{"/3/deposits", `{"amount": 1}`, http.StatusNotFound},
+		{"/3/deposits", `{`, http.StatusBadRequest},
+	} {
+		response, err := server.Client().Post(server.URL+"/wallets"+step.path, "application/json", strings.NewReader(step.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		if err := response.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != step.want {
+			t.Errorf("%s %s: %s %s, want %d", step.path, step.body, response.Status, text, step.want)
+		}
+	}
+	if _, err := worker.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]balance{"1": {"mira", 250, 3}, "2": {"oskar", 0, 4}} {
+		response, err := server.Client().Get(server.URL + "/wallets/" + id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got balance
+		err = errors.Join(json.NewDecoder(response.Body).Decode(&got), response.Body.Close())
+		if err != nil || got != want {
+			t.Errorf("wallet %s: %+v, %v, want %+v", id, got, err, want)
+		}
+	}
+}
+
+// Money is neither made nor lost, and no wallet is overdrawn, however many transfer at once.
+func TestTransfersInAllDirectionsKeepTheSum(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	w := wallets{pool, journal.Retry{Attempts: 100, Most: 100 * time.Millisecond}}
+	ids := []string{"a", "b", "c"}
+	for _, id := range ids {
+		if err := w.open(t.Context(), id, id); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.deposit(t.Context(), id, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var g errgroup.Group
+	for n := range 6 {
+		g.Go(func() error {
+			for i := range 5 {
+				err := w.transfer(t.Context(), ids[n%3], ids[(n+1+i%2)%3], 7)
+				if err != nil && status(err) != http.StatusConflict {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	a, b, c := fundsOf("a"), fundsOf("b"), fundsOf("c")
+	if _, err := journal.DecideAll(t.Context(), pool, a, b, c); err != nil {
+		t.Fatal(err)
+	}
+	if min(a.State.balance, b.State.balance, c.State.balance) < 0 || a.State.balance+b.State.balance+c.State.balance != 30 {
+		t.Errorf("balances %d, %d, %d", a.State.balance, b.State.balance, c.State.balance)
+	}
+}
+
+func TestTheTopicsLoad(t *testing.T) {
+	t.Parallel()
+	if _, err := publishing.Load("publications.yaml", sinks.Kinds(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
+}

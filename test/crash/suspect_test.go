@@ -1,0 +1,147 @@
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/internal/worker"
+)
+
+// replicas are workers that are started again when they end.
+type replicas struct {
+	cfg     worker.Config
+	running []*worker.Process
+	started int
+	crashes int
+}
+
+func (r *replicas) start(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		r.running = append(r.running, r.another(t))
+	}
+}
+
+func (r *replicas) another(t *testing.T) *worker.Process {
+	t.Helper()
+	r.started++
+	cfg := r.cfg
+	cfg.Name = fmt.Sprintf("replica-%d", r.started)
+	return worker.Start(t, cfg)
+}
+
+// restart replaces those that have ended.
+func (r *replicas) restart(t *testing.T) {
+	t.Helper()
+	for i, p := range r.running {
+		if p.Ended() {
+			r.crashes++
+			r.running[i] = r.another(t)
+		}
+	}
+}
+
+// until restarts replicas until a condition holds.
+func (r *replicas) until(t *testing.T, what string, holds func(context.Context) (bool, error)) {
+	t.Helper()
+	tally.Eventually(t, what, func(ctx context.Context) (bool, error) {
+		r.restart(t)
+		return holds(ctx)
+	})
+}
+
+func TestAnEventThatEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []worker.Kind{worker.Exit, worker.Kill, worker.Memory} {
+		t.Run(fmt.Sprintf("by_%s_is_dead_after_three_crashes_for_its_projection_alone", kind), func(t *testing.T) {
+			t.Parallel()
+			pool, url := prepared(t, "a", "b", "c", "d", "e", "f")
+			r := &replicas{cfg: standard(url, "")}
+			r.cfg.Bomb = worker.Bomb{Kind: kind, Campaign: "c", Seq: 3}
+			r.start(t, 2)
+			r.until(t, "the event is given up, the rest applied", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
+				AND EXISTS (SELECT FROM tidemark.deferred WHERE status = 'dead')`))
+			tally.Append(t, pool, "c", 6)
+			r.until(t, "the campaign goes on", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
+			if r.crashes != 3 {
+				t.Errorf("it took %d crashes", r.crashes)
+			}
+			expectCrashed(t, pool)
+			for _, p := range r.running {
+				p.Terminate(t)
+			}
+		})
+	}
+	t.Run("of_a_projection_that_catches_up_is_dead_for_it_after_three_crashes", func(t *testing.T) {
+		t.Parallel()
+		pool, url := prepared(t, "a", "b", "c", "d", "e", "f")
+		tally.Exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) SELECT DISTINCT campaign_id, 'entries', 'default', 1, 'rebuilding' FROM tidemark.outbox`)
+		first := standard(url, "first")
+		first.TalliesOnly = true
+		catchingUp := worker.Start(t, first)
+		tally.Eventually(t, "the other projection is at the head", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
+		catchingUp.Terminate(t)
+		r := &replicas{cfg: standard(url, "")}
+		r.cfg.Bomb = worker.Bomb{Kind: worker.Kill, Campaign: "c", Seq: 3}
+		r.start(t, 2)
+		r.until(t, "the event is given up, the rest caught up", tally.Holds(pool, `SELECT count(*) = 1 AND bool_and(status = 'dead') FROM tidemark.deferred`))
+		if r.crashes != 3 {
+			t.Errorf("it took %d crashes", r.crashes)
+		}
+		tally.Append(t, pool, "c", 6)
+		r.until(t, "the campaign goes on", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
+		expectCrashed(t, pool)
+		for _, p := range r.running {
+			p.Terminate(t)
+		}
+	})
+}
+
+// TestKillsFromOutsideCostNoEventAnything kills workers that claimed and did nothing yet, then such as apply the campaign alone. Each is one that an event could have ended.
+func TestKillsFromOutsideCostNoEventAnything(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string][]projector.Step{
+		"one_under_the_mark":                           {projector.StepClaimed, projector.StepClaimed, worker.Applying},
+		"two_under_the_mark_while_others_die_besides":  {projector.StepClaimed, projector.StepClaimed, projector.StepClaimed, worker.Applying, worker.Applying},
+		"one_under_the_mark_and_one_between_the_marks": {projector.StepClaimed, worker.Applying, projector.StepClaimed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, url := prepared(t, "c")
+			for i, step := range at {
+				cfg := standard(url, fmt.Sprintf("victim-%d", i+1))
+				cfg.HaltAt, cfg.Concurrency = step, 1
+				victim := worker.Start(t, cfg)
+				victim.Halts(t)
+				victim.Kill(t)
+			}
+			worker.Start(t, standard(url, "successor"))
+			tally.Settle(t, pool, group)
+			tally.Verify(t, pool, "")
+			if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
+				t.Errorf("the failure log has %d records", n)
+			}
+		})
+	}
+}
+
+// expectCrashed expects that the projection "entries" stands before the third event of campaign c, and that all else is applied, each event once.
+func expectCrashed(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	for what, c := range map[string]struct{ sql, want string }{
+		"the pairs that are behind":   {`SELECT string_agg(concat_ws(' ', projection, campaign_id, next_seq, status, error_class, error_code), ', ') FROM tidemark.deferred`, "entries c 3 dead permanent crash"},
+		"the failure log":             {`SELECT string_agg(concat_ws(' ', act, projection, campaign_id, seq), ', ') FROM tidemark.failure_log`, "crashed entries c 3"},
+		"the entries":                 {`SELECT concat_ws(' ', count(*), count(DISTINCT (campaign_id, seq)), count(*) FILTER (WHERE campaign_id = 'c')) FROM entries`, "27 27 2"},
+		"the tallies":                 {`SELECT string_agg(campaign_id || (doc ->> 'count'), ' ' ORDER BY campaign_id) FROM tallies`, "a5 b5 c6 d5 e5 f5"},
+		"what is held against others": {`SELECT count(*)::text FROM tidemark.crashes WHERE cardinality(owners) > 0`, "0"},
+	} {
+		if got := tally.Value[string](t, pool, c.sql); got != c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package dcb_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	// clientEnv turns the test binary into a client that counts up. It holds the database's address.
+	clientEnv = "TIDEMARK_TEST_COUNTER"
+	// halfwayEnv has the client append, say so, and never commit.
+	halfwayEnv = "TIDEMARK_TEST_HALFWAY"
+)
+
+// client appends pairs of events for ever and prints the number of each that it knows to be committed.
+func client(url string, out io.Writer) error {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if os.Getenv(halfwayEnv) != "" {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			_, condition, err := journal.Decide(ctx, tx, journal.Tagged([]string{"counter"}), valueOf)
+			if err != nil {
+				return err
+			}
+			if _, err := journal.AppendIf(ctx, tx, []journal.Event{event("halfway", "counted", "counter"), event("halfway twice", "counted", "counter")}, condition); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(out, 0); err != nil {
+				return err
+			}
+			select {}
+		})
+	}
+	for {
+		places, err := countUp(ctx, pool, fmt.Sprint("c", os.Getpid()))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, places[0].Position); err != nil {
+			return err
+		}
+	}
+}
+
+// killed starts a client, kills it with SIGKILL as soon as it has printed so many numbers, and answers these.
+func killed(t *testing.T, url string, lines int, env ...string) (printed []int64) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(append(os.Environ(), clientEnv+"="+url), env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	scanner := bufio.NewScanner(out)
+	for len(printed) < lines && scanner.Scan() {
+		n, err := strconv.ParseInt(scanner.Text(), 10, 64)
+		if err != nil {
+			t.Error(err)
+		}
+		printed = append(printed, n)
+	}
+	if len(printed) < lines {
+		t.Errorf("a client ended after %d appends, %v", len(printed), scanner.Err())
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	for scanner.Scan() { // what it said meanwhile counts as well
+		if n, err := strconv.ParseInt(scanner.Text(), 10, 64); err == nil {
+			printed = append(printed, n)
+		}
+	}
+	_ = cmd.Wait() // it was killed
+	return printed
+}
+
+// A client that dies in the middle leaves neither a part of its append nor a lock.
+func TestAClientKilledBeforeItsCommitLeavesNothing(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 2)
+	killed(t, pool.Config().ConnString(), 1, halfwayEnv+"=1")
+	if err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"counter"})}, event("a", "counted", "counter")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Processes that are killed while they append one after the other on one condition: the count has no gap and nothing twice, each append is there with both of its events, and what was answered is there.
+func TestClientsKilledInMidAppendKeepTheCount(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 2)
+	const clients, lives = 3, 3
+	answered := make([][]int64, clients)
+	var g errgroup.Group
+	for n := range clients {
+		g.Go(func() error {
+			for range lives {
+				answered[n] = append(answered[n], killed(t, pool.Config().ConnString(), 1+rand.IntN(5))...)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // none fails
+	places, err := countUp(t.Context(), pool, "last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, next := map[int64]bool{}, 0
+	for e, err := range journal.ReadAll(t.Context(), pool, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := -1
+		if err := valueOf(&value, e); err != nil {
+			t.Fatal(err)
+		}
+		if want := next/2 + 1; value != want {
+			t.Fatalf("event %d of campaign %s counts %d, want %d", e.Seq, e.CampaignID, value, want)
+		}
+		there[e.Position] = true
+		next++
+	}
+	if next%2 != 0 || !there[places[1].Position] {
+		t.Errorf("%d events", next)
+	}
+	for _, positions := range answered {
+		for _, position := range positions {
+			if !there[position] {
+				t.Errorf("the event at position %d was answered and is not there", position)
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package dcb_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/test/internal/boundary"
+)
+
+func valueOf(value *int, e journal.Event) error {
+	stored, err := journal.Decode[struct{ Value int }](e)
+	*value = stored.Value
+	return err
+}
+
+// Clients that disappear in the middle of an append, and backends that are ended, leave either all of it or nothing, and retries put it there once.
+func TestRetriesAppendOnceHoweverOftenBackendsAreKilled(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 8)
+	ctx, stop := context.WithCancel(t.Context())
+	var killers errgroup.Group
+	killers.Go(func() error {
+		for ctx.Err() == nil {
+			boundary.Kill(ctx, pool)
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	const counters, each = 6, 5
+	var g errgroup.Group
+	for n := range counters {
+		g.Go(func() error {
+			for range each {
+				// A read that is killed is not the append's affair: the decision is made again from the start.
+				for {
+					if _, err := countUp(t.Context(), pool, fmt.Sprint("c", n)); err == nil {
+						break
+					} else if !errors.Is(err, errRead) {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	stop()
+	_ = killers.Wait() // it does not fail
+	if err != nil {
+		t.Fatal(err)
+	}
+	var count, highest int
+	var state interface{ SQLState() string }
+	for { // the last to be killed may be this one
+		err := pool.QueryRow(t.Context(), "SELECT count(*), max((payload ->> 'Value')::int) FROM tidemark.journal").Scan(&count, &highest)
+		if err == nil {
+			break
+		}
+		if !errors.As(err, &state) || state.SQLState() != "57P01" {
+			t.Fatal(err)
+		}
+	}
+	if count != 2*counters*each || highest != counters*each {
+		t.Errorf("%d events up to %d, want %d up to %d", count, highest, 2*counters*each, counters*each)
+	}
+}
+
+var errRead = errors.New("the read failed")
+
+// countUp appends the next number twice, to two campaigns.
+func countUp(ctx context.Context, pool *pgxpool.Pool, campaign string) ([]journal.Appended, error) {
+	return journal.Retry{Attempts: 1000, Most: 50 * time.Millisecond}.AppendIf(ctx, pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+		value, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), valueOf)
+		if err != nil {
+			return nil, condition, fmt.Errorf("%w: %w", errRead, err)
+		}
+		payload, err := json.Marshal(map[string]int{"Value": value + 1})
+		one := journal.Event{CampaignID: campaign, Type: "counted", Tags: []string{"counter"}, Payload: payload}
+		other := one
+		other.CampaignID += " twice"
+		return []journal.Event{one, other}, condition, err
+	})
+}

@@ -1,0 +1,277 @@
+package dcb_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// conflict checks that err names the event at a place.
+func conflict(t *testing.T, err error, at journal.Appended) {
+	t.Helper()
+	var conflict *journal.ConditionError
+	if !errors.As(err, &conflict) || conflict.Position != at.Position || conflict.Campaign != at.CampaignID || conflict.Seq != at.Seq {
+		t.Errorf("got %v, want a conflict with %+v", err, at)
+	}
+}
+
+// What is in flight when the condition comes is waited for, and then seen. It finds a check before the lock, a check in the statement of the lock (its snapshot is older), and writers that take no lock.
+func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	for name, c := range map[string]struct {
+		event journal.Event
+		query journal.Query
+	}{
+		"tag":                  {event("a", "opened", "x", "y"), journal.Tagged([]string{"x"})},
+		"tag and type":         {event("a", "opened", "x", "y"), journal.Tagged([]string{"x"}, "closed", "opened")},
+		"two tags":             {event("a", "opened", "x", "y"), journal.Tagged([]string{"y", "x"}, "opened")},
+		"type":                 {event("a", "opened", "x", "y"), journal.Types("opened")},
+		"type of no tags":      {event("a", "opened"), journal.Types("closed", "opened")},
+		"everything":           {event("a", "opened", "x"), journal.Query{}},
+		"everything, no tags":  {event("a", "opened"), journal.Query{}},
+		"the second of two":    {event("a", "opened", "x"), journal.Types("lost").Or(journal.Tagged([]string{"x"}))},
+		"conditions in flight": {event("a", "opened", "x"), journal.Tagged([]string{"x"})},
+	} {
+		condition := journal.Condition{FailIfMatch: c.query}
+		floor, err := journal.Floor(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		condition.After = floor
+		first := begin(t, pool, pgx.ReadCommitted)
+		var place journal.Appended
+		if name == "conditions in flight" {
+			places, err := journal.AppendIf(t.Context(), first, []journal.Event{c.event}, condition)
+			if err != nil {
+				t.Fatal(err)
+			}
+			place = places[0]
+		} else {
+			place = write(t, first, c.event)[0]
+		}
+		result := blocked(t, pool, condition, event("b", "decided", "z"))
+		commit(t, first)
+		t.Run(name, func(t *testing.T) { conflict(t, result(), place) })
+	}
+}
+
+// What follows a condition's check waits until the decision is in the journal.
+func TestWritersWaitForADecisionInFlight(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	deciding := begin(t, pool, pgx.ReadCommitted)
+	decided, err := journal.AppendIf(t.Context(), deciding, []journal.Event{event("a", "opened", "z")}, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written(t, pool, event("b", "opened", "x"), event("b", "closed", "y"), event("b", "closed")) // nothing that the condition names
+	result := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types("never")}, event("c", "closed", "x"))
+	commit(t, deciding)
+	if err := result(); err != nil {
+		t.Fatal(err)
+	}
+	last, err := journal.Get(t.Context(), pool, "c", 1)
+	if err != nil || last.Position < decided[0].Position {
+		t.Errorf("the event that waited has position %d, the decision %d, %v", last.Position, decided[0].Position, err)
+	}
+}
+
+// Two queries that overlap in one event meet, however little they look alike. It finds a lock on a hash of the query as a whole.
+func TestOverlappingQueriesMeet(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	queries := []journal.Query{
+		journal.Tagged([]string{"x"}), journal.Tagged([]string{"y"}, "opened"), journal.Tagged([]string{"x", "y"}), journal.Tagged([]string{"y", "x"}, "opened", "closed"), journal.Types("opened"), {},
+	}
+	for i, one := range queries {
+		for j, other := range queries {
+			floor, err := journal.Floor(t.Context(), pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := begin(t, pool, pgx.ReadCommitted)
+			places, err := journal.AppendIf(t.Context(), first, []journal.Event{event(fmt.Sprint(i, j), "opened", "x", "y")}, journal.Condition{FailIfMatch: one, After: floor})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := blocked(t, pool, journal.Condition{FailIfMatch: other, After: floor}, event("other", "opened", "x", "y"))
+			commit(t, first)
+			conflict(t, result(), places[0])
+		}
+	}
+}
+
+// A position that was handed out earlier and commits later is not behind the decision.
+func TestADecisionDoesNotPassALowerPositionInFlight(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	query := journal.Tagged([]string{"x"})
+	slow := begin(t, pool, pgx.ReadCommitted)
+	lower := write(t, slow, event("a", "opened", "x"))[0]
+	higher := written(t, pool, event("b", "opened", "x"))[0]
+
+	if events, err := journal.Read(t.Context(), pool, query, 0, 10); err != nil || len(events) != 0 {
+		t.Errorf("read %d events, %v: there is one below in flight", len(events), err)
+	}
+	seen, condition, err := journal.Decide(t.Context(), pool, query, positions)
+	if err != nil || len(seen) != 1 || seen[0] != higher.Position || condition.After >= lower.Position {
+		t.Errorf("decided by %v after %d, %v", seen, condition.After, err)
+	}
+	unrelated, other, err := journal.Decide(t.Context(), pool, journal.Types("closed"), positions)
+	if err != nil || len(unrelated) != 0 {
+		t.Errorf("decided by %v, %v", unrelated, err)
+	}
+	if err := appendIf(t.Context(), pool, other, event("c", "closed")); err != nil {
+		t.Errorf("a decision that the append in flight does not concern: %v", err)
+	}
+	commit(t, slow)
+	conflict(t, appendIf(t.Context(), pool, condition, event("c", "opened", "x")), lower)
+	seen, condition, err = journal.Decide(t.Context(), pool, query, positions)
+	if err != nil || len(seen) != 2 {
+		t.Fatalf("decided by %v, %v", seen, err)
+	}
+	if err := appendIf(t.Context(), pool, condition, event("c", "opened", "x")); err != nil {
+		t.Error(err)
+	}
+}
+
+// While an append is open that has nothing to do with it, what was just written can be decided by at once.
+func TestAnUnrelatedAppendInFlightHoldsNoDecisionUp(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	write(t, begin(t, pool, pgx.ReadCommitted), event("import", "imported", "bulk"))
+	for n := range 5 {
+		seen, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"x"}), positions)
+		if err != nil || len(seen) != n {
+			t.Fatalf("decided by %v, %v", seen, err)
+		}
+		if err := appendIf(t.Context(), pool, condition, event("a", "opened", "x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A foreign transaction that is open, older than all else, hides nothing and holds nothing up. It finds a horizon taken from the oldest transaction.
+func TestAForeignOpenTransactionChangesNothing(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	foreign := begin(t, pool, pgx.RepeatableRead)
+	for _, statement := range []string{"CREATE TABLE foreigners (n int)", "SELECT pg_advisory_xact_lock(1), pg_advisory_xact_lock_shared(2)"} {
+		if _, err := foreign.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := written(t, pool, event("a", "opened", "x"))[0]
+	conflict(t, appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"})}, event("b", "opened", "x")), place)
+	seen, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"x"}), positions)
+	if err != nil || len(seen) != 1 || condition.After < place.Position {
+		t.Fatalf("decided by %v after %d, %v", seen, condition.After, err)
+	}
+	if err := appendIf(t.Context(), pool, condition, event("b", "opened", "x")); err != nil {
+		t.Error(err)
+	}
+}
+
+// An import with more tags than locks takes few locks, meets conditions all the same, and does not hold up those who write without.
+func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	for _, query := range []journal.Query{journal.Tagged([]string{"tag 19 99"}), journal.Tagged([]string{"tag 19 99"}, "type99")} {
+		floor, err := journal.Floor(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		importing := begin(t, pool, pgx.ReadCommitted)
+		for call := range 20 {
+			var events []journal.Event
+			for n := range 100 {
+				events = append(events, journal.Event{Type: fmt.Sprint("type", n), Tags: []string{fmt.Sprintf("tag %d %d", call, n), fmt.Sprintf("other %d %d", call, n)}})
+			}
+			if _, err := journal.Append(t.Context(), importing, "import", journal.Any, events...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fewLocks(t, importing)
+		result := blocked(t, pool, journal.Condition{FailIfMatch: query, After: floor}, event("a", "opened", "x"))
+		commit(t, importing)
+		var conflict *journal.ConditionError
+		if err := result(); !errors.As(err, &conflict) || conflict.Campaign != "import" {
+			t.Errorf("%+v: %v", query, err)
+		}
+	}
+}
+
+// fewLocks checks that the transaction holds no more advisory locks than there are buckets, and a few.
+func fewLocks(t *testing.T, tx pgx.Tx) {
+	t.Helper()
+	var locks int
+	if err := tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'").Scan(&locks); err != nil || locks > 300 {
+		t.Errorf("%d locks, %v", locks, err)
+	}
+}
+
+// So do many conditions in one transaction.
+func TestManyConditionsInOneTransactionTakeFewLocks(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	deciding := begin(t, pool, pgx.ReadCommitted)
+	for n := range 200 {
+		query := journal.Tagged([]string{fmt.Sprint("mine ", n)}, "taken")
+		if _, err := journal.AppendIf(t.Context(), deciding, []journal.Event{event("mine", "noted", fmt.Sprint("mine ", n))}, journal.Condition{FailIfMatch: query}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fewLocks(t, deciding)
+	commit(t, deciding)
+}
+
+// Imports hold up nobody who writes without a condition.
+func TestAnImportHoldsUpNoOtherWriter(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	importing := begin(t, pool, pgx.ReadCommitted)
+	var events []journal.Event
+	for n := range 300 {
+		events = append(events, event("import", "noted", fmt.Sprint("tag", n)))
+	}
+	if _, err := journal.Append(t.Context(), importing, "import", journal.Any, events...); err != nil {
+		t.Fatal(err)
+	}
+	written(t, pool, event("a", "noted", "tag7"), event("b", "opened", "x"), event("c", "noted"))
+	commit(t, importing)
+}
+
+// A condition of more terms than locks takes few, and meets what each of them selects: an append in flight, and one that comes after the check.
+func TestALongConditionTakesFewLocksAndMeetsAppends(t *testing.T) {
+	t.Parallel()
+	pool := open(t, 6)
+	var long journal.Query
+	for n := range 200 {
+		long.Items = append(long.Items, journal.Item{Types: []string{"opened", "closed"}, Tags: []string{fmt.Sprint("tag ", n)}})
+	}
+	first := begin(t, pool, pgx.ReadCommitted)
+	place := write(t, first, event("a", "closed", "tag 150"))[0]
+	result := blocked(t, pool, journal.Condition{FailIfMatch: long}, event("b", "decided", "z"))
+	commit(t, first)
+	conflict(t, result(), place)
+
+	deciding := begin(t, pool, pgx.ReadCommitted)
+	imported := make([]journal.Event, 0, 2000)
+	for n := range cap(imported) {
+		imported = append(imported, event(fmt.Sprint("import ", n), "noted", fmt.Sprint("mine ", n), "mine"))
+	}
+	if _, err := journal.AppendIf(t.Context(), deciding, imported, journal.Condition{FailIfMatch: long, After: place.Position}); err != nil {
+		t.Fatal(err)
+	}
+	fewLocks(t, deciding)
+	held := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types("never")}, event("c", "opened", "tag 150"))
+	commit(t, deciding)
+	if err := held(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,223 @@
+package infrastructure_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const group = "default"
+
+// world is a server with a worker, and work that it has done.
+type world struct {
+	server   *devpg.Server
+	pool     *pgxpool.Pool // the test's own
+	registry *prometheus.Registry
+}
+
+func newWorld(t *testing.T, change func(*projector.Config)) *world {
+	t.Helper()
+	w := &world{server: pgtest.Server(t), registry: prometheus.NewRegistry()}
+	if err := migrations.Up(t.Context(), w.server.URL()); err != nil {
+		t.Fatal(err)
+	}
+	w.pool = tally.Pool(t, w.server.URL()+"&default_transaction_read_only=off", "test", 4)
+	cfg := projector.Config{
+		Pool: tally.Pool(t, w.server.URL(), "worker", 6), Projections: tally.Both(), Registerer: w.registry,
+		LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	tally.Run(t, cfg)
+	tally.Eventually(t, "the worker lives", tally.Holds(w.pool, `SELECT count(*) = 2 FROM tidemark.projections WHERE state = 'active'`))
+	return w
+}
+
+// work appends to several campaigns, as far as the server lets it.
+func (w *world) work(t *testing.T) {
+	t.Helper()
+	for _, campaign := range []string{"a", "b", "c", "d", "before"} {
+		tally.Append(t, w.pool, campaign, 1, 2, 3, 4, 5)
+	}
+}
+
+// state is the value of tidemark_breaker_state.
+func (w *world) state(t *testing.T) float64 {
+	t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "tidemark_breaker_state" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no metric tidemark_breaker_state")
+	return 0
+}
+
+// opens waits until the breaker keeps the worker away.
+func (w *world) opens(t *testing.T) {
+	t.Helper()
+	tally.Eventually(t, "the breaker opens", func(context.Context) (bool, error) { return w.state(t) == 2, nil })
+}
+
+// recovers expects that all is applied, that nothing was put down to an event, and that the breaker is closed.
+func (w *world) recovers(t *testing.T) {
+	t.Helper()
+	tally.Settle(t, w.pool, group)
+	tally.Verify(t, w.pool, "")
+	if n := tally.Value[int](t, w.pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
+		t.Errorf("%d failures were put down to events: %s", n, tally.Value[string](t, w.pool, `SELECT (f.*)::text FROM tidemark.failure_log f LIMIT 1`))
+	}
+	tally.Eventually(t, "the breaker closes", func(context.Context) (bool, error) { return w.state(t) == 0, nil })
+}
+
+// exec runs statements, as one text.
+func (w *world) exec(t *testing.T, sql string) {
+	t.Helper()
+	if _, err := w.pool.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+const endWorker = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'worker'`
+
+func TestAWorkerGetsOver(t *testing.T) {
+	t.Parallel()
+	t.Run("a_server_that_is_down", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		w.work(t)
+		if err := w.server.Stop(t.Context(), devpg.Immediate); err != nil {
+			t.Fatal(err)
+		}
+		w.opens(t)
+		if err := w.server.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.recovers(t)
+	})
+	t.Run("backends_that_are_killed", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		for range 20 {
+			w.work(t)
+			w.exec(t, endWorker)
+		}
+		w.recovers(t)
+	})
+	t.Run("connections_that_others_have_taken_all", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		w.exec(t, `ALTER SYSTEM SET max_connections = 20`)
+		if err := w.server.Restart(t.Context(), devpg.Fast); err != nil {
+			t.Fatal(err)
+		}
+		tally.Eventually(t, "the server answers", tally.Holds(w.pool, `SELECT true`))
+		var crowd []*pgx.Conn
+		cfg := w.pool.Config().ConnConfig.Copy()
+		cfg.RuntimeParams["application_name"] = "crowd"
+		for t.Context().Err() == nil {
+			conn, err := pgx.ConnectConfig(t.Context(), cfg)
+			if err == nil {
+				crowd = append(crowd, conn)
+				continue
+			}
+			if tally.Value[int](t, w.pool, endWorker) == 0 {
+				break
+			}
+		}
+		w.work(t)
+		w.opens(t)
+		for _, conn := range crowd {
+			if err := conn.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		w.recovers(t)
+	})
+	t.Run("a_server_that_only_reads", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		w.exec(t, `ALTER SYSTEM SET default_transaction_read_only = on`)
+		w.exec(t, `SELECT pg_reload_conf()`)
+		w.work(t)
+		w.opens(t)
+		w.exec(t, `ALTER SYSTEM RESET default_transaction_read_only`)
+		w.exec(t, `SELECT pg_reload_conf()`)
+		w.recovers(t)
+	})
+	t.Run("locks_that_are_held_for_long", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(cfg *projector.Config) { cfg.ApplyTimeout = 2 * time.Second })
+		tx, err := w.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), `LOCK TABLE entries, tallies IN EXCLUSIVE MODE`); err != nil {
+			t.Fatal(err)
+		}
+		w.work(t)
+		w.opens(t)
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.recovers(t)
+	})
+	t.Run("a_disk_that_is_full", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		room := w.fill(t, "entries")
+		w.work(t)
+		w.opens(t)
+		room()
+		w.recovers(t)
+	})
+	t.Run("a_small_tablespace_that_is_full", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		room := w.smallDisk(t, "entries")
+		if room == nil {
+			room = w.fill(t, "entries")
+		}
+		w.work(t)
+		w.opens(t)
+		room()
+		w.recovers(t)
+	})
+}
+
+// fill leaves no room for an empty table to grow, until the function it returns is called.
+func (w *world) fill(t *testing.T, table string) (room func()) {
+	t.Helper()
+	file := filepath.Join(tally.Value[string](t, w.pool, `SHOW data_directory`), tally.Value[string](t, w.pool, `SELECT pg_relation_filepath($1)`, table))
+	if err := errors.Join(os.Rename(file, file+".kept"), os.Symlink("/dev/full", file)); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(t, endWorker) // those that have the file open
+	return func() {
+		t.Helper()
+		if err := os.Rename(file+".kept", file); err != nil {
+			t.Fatal(err)
+		}
+		w.exec(t, endWorker)
+	}
+}

@@ -1,0 +1,180 @@
+package infrastructure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+// standbySocket names the standby's port: it listens on a socket in a folder of its own, so that no port has to be found.
+const standbySocket = 5432
+
+// pair is a primary with a standby that has all that the primary has acknowledged.
+type pair struct {
+	primary *devpg.Server
+	dir     string // the standby's socket is there
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{primary: pgtest.Server(t)}
+	if err := migrations.Up(t.Context(), p.primary.URL()); err != nil {
+		t.Fatal(err)
+	}
+	pool := tally.Pool(t, p.primary.URL(), "test", 2)
+	data := tally.Value[string](t, pool, `SHOW data_directory`)
+	bin := tally.Value[string](t, pool, `SELECT setting FROM pg_config() WHERE name = 'BINDIR'`)
+	port := tally.Value[string](t, pool, `SHOW port`)
+	user := ownerOf(t, data)
+
+	// Beside the primary's folder, which the server's user reaches wherever the test's own folders are.
+	p.dir = filepath.Join(filepath.Dir(data), "standby")
+	if err := os.Mkdir(p.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if user != nil {
+		if err := os.Chown(p.dir, int(user.Uid), int(user.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied := filepath.Join(p.dir, "pg")
+	backup := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_basebackup"), "-h", "127.0.0.1", "-p", port, "-U", "postgres", "-D", copied, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	backup.Dir, backup.SysProcAttr = p.dir, &syscall.SysProcAttr{Credential: user}
+	if out, err := backup.CombinedOutput(); err != nil {
+		t.Fatalf("copy the primary: %v: %s", err, out)
+	}
+	p.start(t, exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(bin, "postgres"), "-D", copied, "-p", fmt.Sprint(standbySocket),
+		"-c", "listen_addresses=", "-c", "unix_socket_directories="+p.dir), user)
+
+	// From here on the primary acknowledges nothing that the standby does not have.
+	for _, sql := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
+		tally.Exec(t, pool, sql)
+	}
+	tally.Eventually(t, "the standby has what the primary acknowledges", tally.Holds(pool, `SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync'`))
+	return p
+}
+
+// start runs the standby's server until the test ends.
+func (p *pair) start(t *testing.T, server *exec.Cmd, user *syscall.Credential) {
+	t.Helper()
+	var log strings.Builder
+	server.Dir, server.SysProcAttr = p.dir, &syscall.SysProcAttr{Credential: user}
+	server.Stdout, server.Stderr = &log, &log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Process.Signal(syscall.SIGQUIT); err != nil {
+			t.Errorf("stop the standby: %v", err)
+		}
+		_ = server.Wait() // it was told to end at once
+		if t.Failed() {
+			t.Logf("the standby's log:\n%s", log.String())
+		}
+	})
+	pool := tally.Pool(t, p.standbyURL(), "test", 1)
+	tally.Eventually(t, "the standby answers", tally.Holds(pool, `SELECT pg_is_in_recovery()`))
+}
+
+func (p *pair) standbyURL() string {
+	return fmt.Sprintf("postgres://postgres@/%s?host=%s&port=%d&sslmode=disable", devpg.Database, p.dir, standbySocket)
+}
+
+// bothURL names both servers and asks for the one that can be written to.
+func (p *pair) bothURL(t *testing.T) string {
+	t.Helper()
+	cfg := tally.Pool(t, p.primary.URL(), "test", 1).Config().ConnConfig
+	return fmt.Sprintf("host=%s,%s port=%d,%d user=postgres dbname=%s sslmode=disable target_session_attrs=read-write", cfg.Host, p.dir, cfg.Port, standbySocket, devpg.Database)
+}
+
+// promote makes the standby the primary.
+func (p *pair) promote(t *testing.T) {
+	t.Helper()
+	pool := tally.Pool(t, p.standbyURL(), "test", 1)
+	tally.Exec(t, pool, `SELECT pg_promote(false)`)
+	tally.Eventually(t, "the standby is the primary", tally.Holds(pool, `SELECT NOT pg_is_in_recovery()`))
+}
+
+// ownerOf is whom a server with that folder runs as; nil: the test's own user.
+func ownerOf(t *testing.T, data string) *syscall.Credential {
+	t.Helper()
+	info, err := os.Stat(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		t.Fatalf("the owner of %s is unknown", data)
+	}
+	if int(owner.Uid) == os.Geteuid() {
+		return nil
+	}
+	return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+}
+
+func TestAWorkerThatIsPointedAtAStandbyDoesNotStart(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	dir := t.TempDir()
+	const projection = "-- projection: seen\n-- version: 1\nCREATE TABLE seen (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq));\n-- on: added\nINSERT INTO seen VALUES (event.campaign_id, event.seq);\n"
+	if err := os.WriteFile(filepath.Join(dir, "seen.sql"), []byte(projection), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "worker")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/tidemark-go/tidemark/cmd/worker").CombinedOutput(); err != nil {
+		t.Fatalf("build the worker: %v: %s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it does not wait for the standby to become something else
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, "--database-url", p.standbyURL(), "--projections-dir", dir, "--http-addr", "127.0.0.1:0").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("the worker ended with %v, want exit code 1", err)
+	}
+	if want := "the server is a read-only standby: connect to the primary"; !strings.Contains(string(out), want) {
+		t.Errorf("the worker said %s\nwant: %s", out, want)
+	}
+}
+
+// TestAWorkerSurvivesAPromotion has writers append and a worker apply while the primary dies and its standby takes over.
+func TestAWorkerSurvivesAPromotion(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	both := p.bothURL(t)
+	pool := tally.Pool(t, both, "writers", 6)
+	tally.Run(t, projector.Config{
+		Pool: tally.Pool(t, both, "worker", 6), Projections: tally.Both(), LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3,
+	})
+	load := tally.Load{Pool: pool, Writers: 4, Campaigns: 40, Pause: 5 * time.Millisecond}.Start(t)
+	grows := func(what string) {
+		t.Helper()
+		before := load.Appended()
+		tally.Eventually(t, what, func(context.Context) (bool, error) { return load.Appended() >= before+200, nil })
+	}
+	grows("appends go on")
+	tally.Eventually(t, "the worker applies", tally.Holds(pool, `SELECT count(*) > 100 FROM entries`))
+	if err := p.primary.Stop(t.Context(), devpg.Immediate); err != nil {
+		t.Fatal(err)
+	}
+	p.promote(t)
+	grows("appends go on, on the new primary")
+	load.Stop(t, pool)
+	tally.Settle(t, pool, group)
+	tally.Verify(t, pool, "")
+	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
+		t.Errorf("%d failures were put down to events: %s", n, tally.Value[string](t, pool, `SELECT (f.*)::text FROM tidemark.failure_log f LIMIT 1`))
+	}
+}

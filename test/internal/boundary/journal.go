@@ -1,0 +1,64 @@
+package boundary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Journal is the Store that the Go API is.
+type Journal struct {
+	Pool *pgxpool.Pool
+
+	// Wild: under whatever isolation, and sometimes rolled back. Otherwise under READ COMMITTED.
+	Wild bool
+}
+
+var errGaveUp = errors.New("the writer changed its mind")
+
+// Read decides by the events themselves.
+func (s Journal) Read(ctx context.Context, q journal.Query) ([]journal.Event, journal.Condition, error) {
+	return journal.Decide(ctx, s.Pool, q, func(events *[]journal.Event, e journal.Event) error {
+		*events = append(*events, e)
+		return nil
+	})
+}
+
+// Append appends in a transaction of its own.
+func (s Journal) Append(ctx context.Context, events []journal.Event, condition *journal.Condition) error {
+	var options pgx.TxOptions
+	giveUp := false
+	if s.Wild {
+		options.IsoLevel = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}[rand.IntN(4)]
+		giveUp = rand.IntN(10) == 0
+	}
+	err := pgx.BeginTxFunc(ctx, s.Pool, options, func(tx pgx.Tx) error {
+		if condition != nil {
+			if _, err := journal.AppendIf(ctx, tx, events, *condition); err != nil {
+				return err
+			}
+		} else {
+			for _, e := range events {
+				if _, err := journal.AppendAll(ctx, tx, journal.Batch{CampaignID: e.CampaignID, Events: []journal.Event{e}}); err != nil {
+					return err
+				}
+			}
+		}
+		if giveUp {
+			return errGaveUp
+		}
+		return nil
+	})
+	var state interface{ SQLState() string }
+	deadlocked := errors.As(err, &state) && (state.SQLState() == "40P01" || state.SQLState() == "40001")
+	if deadlocked || errors.Is(err, journal.ErrStaleSnapshot) || errors.Is(err, errGaveUp) {
+		return fmt.Errorf("%w: %w", ErrNothing, err)
+	}
+	return err
+}

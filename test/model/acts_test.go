@@ -1,0 +1,211 @@
+package model_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+)
+
+func ada() deferred.Act { return deferred.Act{By: "ada", Reason: "the weather is better"} }
+
+// behind are the pairs that are behind, in order.
+func (w *world) behind() []deferred.Key {
+	return slices.SortedFunc(maps.Keys(w.rows), func(a, b deferred.Key) int {
+		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.CampaignID, b.CampaignID))
+	})
+}
+
+// actOnOne acts on a pair, which may be one that the act is refused for.
+func (m *machine) actOnOne(r *rapid.T, act string) {
+	keys := append(m.behind(), deferred.Key{Projection: ledger, CampaignID: "a"})
+	key := rapid.SampledFrom(keys).Draw(r, "pair")
+	now, known := m.rows[key]
+	seq := now.next
+	if act == "resolved" && rapid.IntRange(0, 4).Draw(r, "elsewhere") == 0 {
+		seq++
+	}
+	var want error
+	switch {
+	case !known:
+		want = deferred.ErrNotFound
+	case now.status == deferred.Rebuilding, seq != now.next:
+		want = deferred.ErrConflict
+	}
+	err := m.tx(func(ctx context.Context, tx pgx.Tx) error {
+		switch act {
+		case "requeued":
+			return deferred.Requeue(ctx, tx, key, ada())
+		case "retried":
+			return deferred.Retry(ctx, tx, key, ada())
+		default:
+			return deferred.Resolve(ctx, tx, key, max(seq, 1), ada())
+		}
+	})
+	if !errors.Is(err, want) {
+		r.Fatalf("%s %s: got error %v, want %v", act, key, err, want)
+	}
+	if err == nil {
+		m.act(key, act)
+	}
+}
+
+// requeueSeq requeues what stands before an event.
+func (m *machine) requeueSeq(r *rapid.T) {
+	id, seq := rapid.SampledFrom(campaigns()).Draw(r, "campaign"), int64(1)
+	var there []int64
+	for _, key := range m.behind() {
+		if key.CampaignID == id {
+			there = append(there, m.rows[key].next)
+		}
+	}
+	if len(there) > 0 {
+		seq = rapid.SampledFrom(there).Draw(r, "seq")
+	}
+	var want []deferred.Key
+	for _, key := range m.behind() {
+		if now := m.rows[key]; key.CampaignID == id && now.next == seq && now.status != deferred.Rebuilding {
+			want = append(want, key)
+		}
+	}
+	var got []deferred.Key
+	err := m.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
+		got, err = deferred.RequeueSeq(ctx, tx, rapid.SampledFrom([]string{"", group}).Draw(r, "group"), id, seq, ada())
+		return err
+	})
+	if !slices.Equal(got, want) || (err != nil) != (len(want) == 0) || err != nil && !errors.Is(err, deferred.ErrNotFound) {
+		r.Fatalf("requeued %v before event %d of campaign %s, want %v: %v", got, seq, id, want, err)
+	}
+	for _, key := range want {
+		m.act(key, "requeued")
+	}
+}
+
+// act is what an act does to a pair.
+func (m *machine) act(key deferred.Key, act string) {
+	now := m.rows[key]
+	m.note(act, key.Projection, key.CampaignID, now.next)
+	now.when = due
+	switch act {
+	case "requeued":
+		now.status, now.attempts, now.chances = deferred.Failed, 0, 0
+	case "retried":
+		now.status = deferred.Failed
+	case "resolved":
+		m.omitted[key] = append(slices.Clone(m.omitted[key]), now.next)
+		now = row{next: now.next + 1, status: deferred.Rebuilding, when: due, reset: now.reset}
+		m.release(key.CampaignID)
+	}
+	m.rows[key] = now
+}
+
+// actOnMany acts on all pairs of a projection or a status, or on all.
+func (m *machine) actOnMany(r *rapid.T, act string) {
+	f := deferred.Filter{Group: group}
+	switch rapid.IntRange(0, 2).Draw(r, "filter") {
+	case 0:
+		f.Projection = rapid.SampledFrom(projectionNames()).Draw(r, "projection")
+	case 1:
+		f.Status = []deferred.Status{rapid.SampledFrom([]deferred.Status{deferred.Failed, deferred.Dead}).Draw(r, "status")}
+	}
+	if act == "requeued" {
+		m.requeueAll(r, f)
+		return
+	}
+	m.actOnAll(r, f, act, deferred.ResolveAll)
+}
+
+func (m *machine) requeueAll(r *rapid.T, f deferred.Filter) {
+	m.actOnAll(r, f, "requeued", deferred.RequeueAll)
+}
+
+func (m *machine) actOnAll(r *rapid.T, f deferred.Filter, act string, do func(context.Context, pgx.Tx, deferred.Filter, deferred.Act) ([]deferred.Key, error)) {
+	var got []deferred.Key
+	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
+		got, err = do(ctx, tx, f, ada())
+		return err
+	}))
+	n := 0
+	for _, key := range m.behind() {
+		now := m.rows[key]
+		if now.status == deferred.Rebuilding || f.Projection != "" && key.Projection != f.Projection || f.Status != nil && !slices.Contains(f.Status, now.status) {
+			continue
+		}
+		n++
+		if !slices.Contains(got, key) {
+			r.Fatalf("%s %v, and left out %s", act, got, key)
+		}
+		m.act(key, act)
+	}
+	if n != len(got) {
+		r.Fatalf("%s %v, want %d", act, got, n)
+	}
+}
+
+// replay replays campaigns, for one projection or all, from scratch or from an event on.
+func (m *machine) replay(r *rapid.T) {
+	if len(m.events) == 0 {
+		return
+	}
+	q := deferred.ReplayRequest{
+		Group:      group,
+		Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r, "projection"),
+		Campaigns:  rapid.SliceOfNDistinct(rapid.SampledFrom(m.ids()), 1, min(2, len(m.events)), rapid.ID).Draw(r, "campaigns"),
+	}
+	if rapid.Bool().Draw(r, "from an event on") {
+		q.From = rapid.Int64Range(1, 8).Draw(r, "from")
+	}
+	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := deferred.Replay(ctx, tx, q, ada())
+		return err
+	}))
+	m.replayed(q, q.Campaigns)
+}
+
+// replayAll replays all campaigns, a few at a time.
+func (m *machine) replayAll(r *rapid.T) {
+	q := deferred.ReplayRequest{Group: group, Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r, "projection")}
+	if rapid.Bool().Draw(r, "from an event on") {
+		q.From = rapid.Int64Range(1, 8).Draw(r, "from")
+	}
+	for cursor := ""; ; {
+		m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
+			_, cursor, err = deferred.ReplayAll(ctx, tx, q, cursor, 2, ada())
+			return err
+		}))
+		if cursor == "" {
+			break
+		}
+	}
+	m.replayed(q, slices.DeleteFunc(m.ids(), func(id string) bool { return m.campaigns[id].checkpoint == 0 }))
+}
+
+// replayed is what a replay does to campaigns.
+func (m *machine) replayed(q deferred.ReplayRequest, campaigns []string) {
+	for _, id := range campaigns {
+		m.release(id)
+		if m.campaigns[id].checkpoint < max(q.From, 1) {
+			continue
+		}
+		for _, projection := range projectionNames() {
+			if q.Projection != "" && q.Projection != projection {
+				continue
+			}
+			key := deferred.Key{Projection: projection, CampaignID: id}
+			next := max(q.From, 1)
+			old, is := m.rows[key]
+			if is {
+				next = min(next, old.next)
+			}
+			m.rows[key] = row{next: next, status: deferred.Rebuilding, when: due, reset: q.From == 0 || old.reset}
+			m.again[key] = m.again[key] || q.From > 0
+			m.note("replayed", projection, id, next)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package model_test
+
+import (
+	"cmp"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+)
+
+// checksEnv says how many random runs there are; standardChecks take a few seconds.
+const (
+	checksEnv      = "TIDEMARK_MODEL_CHECKS"
+	standardChecks = "10"
+)
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", cmp.Or(os.Getenv(checksEnv), standardChecks)); err != nil {
+		panic(err)
+	}
+	pgtest.Main(m)
+}

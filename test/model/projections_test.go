@@ -1,0 +1,193 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// The three kinds of projection. Each keeps the trail of a campaign: which events it applied, in which order and how often.
+const (
+	ledger = "ledger" // handlers in Go
+	sums   = "sums"   // an SQL file
+	pages  = "pages"  // documents
+)
+
+func projectionNames() []string { return []string{ledger, pages, sums} }
+
+// The types of events. A projection that cannot apply one of type optional skips it, and the ledger pauses if it cannot apply one of type vital; pages wants neither.
+const (
+	moved    = "moved"
+	optional = "optional"
+	vital    = "vital"
+)
+
+const (
+	attempts = 3 // the failure that makes a pair dead
+	chances  = 1 // that dead pairs of pages get
+)
+
+// fault is what happens when a projection comes to an event.
+type fault string
+
+const (
+	transient fault = "transient"
+	permanent fault = "permanent"
+	panics    fault = "panics"
+)
+
+func (f fault) dies() bool { return f == permanent || f == panics }
+
+// spot is an event that a projection cannot apply.
+type spot struct {
+	deferred.Key
+	seq int64
+}
+
+// faults are the spots of all projections, for code in Go and in the database.
+type faults struct {
+	mu     sync.Mutex
+	spots  map[spot]fault
+	outage int // the call of ledger, from 1, that meets a failure of the infrastructure; 0: none
+}
+
+var errWeather = errors.New("the weather is bad")
+
+func (f *faults) at(projection string, e journal.Event) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch f.spots[spot{deferred.Key{Projection: projection, CampaignID: e.CampaignID}, e.Seq}] {
+	case transient:
+		return errWeather
+	case permanent:
+		return projector.Permanent(errWeather)
+	case panics:
+		panic("the roof came down")
+	}
+	return nil
+}
+
+// strike answers the outage, once.
+func (f *faults) strike() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.outage == 0 {
+		return nil
+	}
+	if f.outage--; f.outage > 0 {
+		return nil
+	}
+	return &pgconn.PgError{Code: "40001", Message: "could not serialize access"}
+}
+
+// schema is what the projections need besides their tables.
+const schema = `
+	CREATE TABLE faults (campaign_id text, seq bigint, kind text, PRIMARY KEY (campaign_id, seq));
+	CREATE FUNCTION seq_unless_faulty(p_campaign text, p_seq bigint) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE
+		found text := (SELECT f.kind FROM faults f WHERE f.campaign_id = p_campaign AND f.seq = p_seq);
+	BEGIN
+		IF found = 'transient' THEN
+			RAISE EXCEPTION 'the weather is bad';
+		ELSIF found IS NOT NULL THEN
+			RAISE EXCEPTION 'the weather is bad' USING ERRCODE = '22012';
+		END IF;
+		RETURN p_seq;
+	END $$`
+
+const sumsFile = `-- projection: sums
+-- version: 1
+CREATE TABLE sums (campaign_id text PRIMARY KEY, trail text NOT NULL);
+-- on: moved, vital
+INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id, public.seq_unless_faulty(event.campaign_id, event.seq))
+ON CONFLICT (campaign_id) DO UPDATE SET trail = sums.trail || ' ' || EXCLUDED.trail;
+-- on: optional
+-- on failure: skip
+INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id, public.seq_unless_faulty(event.campaign_id, event.seq))
+ON CONFLICT (campaign_id) DO UPDATE SET trail = sums.trail || ' ' || EXCLUDED.trail;
+`
+
+type page struct {
+	Trail []int64 `json:"trail"`
+}
+
+func projections(t *testing.T, f *faults) []projector.Projection {
+	t.Helper()
+	handlers := projector.NewHandlers(projector.Spec{
+		Name: ledger, Version: 1, Tables: `CREATE TABLE ledger (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint)`,
+		OnFailureOf: map[string]projector.Policy{optional: {Action: projector.ActionSkip}, vital: {Action: projector.ActionPause}},
+	})
+	for _, of := range []string{moved, optional, vital} {
+		projector.On(handlers, of, func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
+			if err := f.strike(); err != nil {
+				return err
+			}
+			g.Queue(`INSERT INTO ledger (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
+			return f.at(ledger, e)
+		})
+	}
+	file, err := projector.LoadFile(fstest.MapFS{"sums.sql": {Data: []byte(sumsFile)}}, "sums.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := projector.NewDocument(projector.Document[page]{
+		Name: pages, Version: 1, Types: []string{moved}, SecondChances: projector.SecondChances{Count: chances},
+		Fold: func(p *page, e journal.Event) error {
+			p.Trail = append(p.Trail, e.Seq)
+			return f.at(pages, e)
+		},
+	})
+	return []projector.Projection{handlers, file, documents}
+}
+
+// set makes the database's faults those of f.
+func (f *faults) set(ctx context.Context, pool *pgxpool.Pool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM faults`); err != nil {
+			return err
+		}
+		for s, kind := range f.spots {
+			if s.Projection != sums {
+				continue
+			}
+			if _, err := tx.Exec(ctx, `INSERT INTO faults VALUES ($1, $2, $3)`, s.CampaignID, s.seq, string(kind)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// config is that of all workers. Waits and leases outlast the test: time passes when a step says so.
+func config(pool *pgxpool.Pool, all []projector.Projection, events int) projector.Config {
+	return projector.Config{
+		Pool: pool, Projections: all, ConsumerGroup: group, GroupEvents: events, ClaimCampaigns: 3, Concurrency: 2,
+		LeaseTTL: time.Hour, ApplyTimeout: 30 * time.Second, OnFailure: projector.Policy{Attempts: attempts, Base: time.Hour, Max: time.Hour},
+	}
+}
+
+func worker(t *testing.T, cfg projector.Config) *projector.Projector {
+	t.Helper()
+	p, err := projector.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Register(t.Context()); err != nil {
+		t.Fatal(fmt.Errorf("register: %w", err))
+	}
+	return p
+}

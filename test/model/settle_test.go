@@ -1,0 +1,139 @@
+package model_test
+
+import (
+	"slices"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+)
+
+// outcome is what becomes of a pair.
+type outcome struct {
+	row     *row // nil: in step
+	trail   []int64
+	log     []string
+	omitted []int64
+	again   bool
+}
+
+// unchanged is that of a pair that nobody touches.
+func (w *world) unchanged(key deferred.Key) outcome {
+	o := outcome{trail: w.trails[key], omitted: w.omitted[key], again: w.again[key]}
+	if r, behind := w.rows[key]; behind {
+		o.row = &r
+	}
+	return o
+}
+
+// bring is what becomes of a pair once workers have done all they can of its campaign up to an event, where the checkpoint then stands.
+func (w *world) bring(key deferred.Key, upTo int64) outcome {
+	checkpoint := w.campaigns[key.CampaignID].checkpoint
+	r, behind := w.rows[key]
+	switch {
+	case behind && (w.stopped[key.Projection] || r.when != due):
+		return w.unchanged(key)
+	case !behind && w.stopped[key.Projection] && upTo > checkpoint:
+		o := w.unchanged(key)
+		o.row = &row{next: checkpoint + 1, status: deferred.Rebuilding, when: due}
+		return o
+	case !behind:
+		r = row{next: checkpoint + 1}
+	}
+	return w.apply(key, r, upTo)
+}
+
+// apply applies events from where r stands up to one, or to the first that fails.
+func (w *world) apply(key deferred.Key, r row, upTo int64) outcome {
+	o := outcome{trail: slices.Clone(w.trails[key]), omitted: slices.Clone(w.omitted[key]), again: w.again[key]}
+	if r.reset {
+		o.trail, o.omitted, o.again = nil, nil, false
+	}
+	recovered := func() {
+		if r.failed {
+			o.log = append(o.log, line("recovered", key.Projection, key.CampaignID, r.next, 0))
+		}
+	}
+	for seq := r.next; seq <= upTo; seq++ {
+		if !w.wanted(key, seq) {
+			continue
+		}
+		kind, faulty := w.spots[spot{key, seq}]
+		switch {
+		case !faulty:
+			o.trail = append(o.trail, seq)
+			o.omitted = slices.DeleteFunc(o.omitted, func(s int64) bool { return s == seq })
+			continue
+		case w.events[key.CampaignID][seq-1].of == optional:
+			o.omitted = append(o.omitted, seq)
+			o.log = append(o.log, line("skipped", key.Projection, key.CampaignID, seq, 0))
+			continue
+		case key.Projection == ledger && w.events[key.CampaignID][seq-1].of == vital:
+			kind = transient // whatever it is, nothing dies of it
+		}
+		if seq > r.next {
+			recovered()
+			r = row{}
+		}
+		o.fail(key, r, seq, kind)
+		return o
+	}
+	recovered()
+	return o
+}
+
+// fail defers the pair at an event.
+func (o *outcome) fail(key deferred.Key, r row, seq int64, kind fault) {
+	now := row{next: seq, status: deferred.Failed, attempts: r.attempts + 1, chances: r.chances, when: later, failed: true}
+	act := "failed"
+	switch {
+	case r.status == deferred.Dead:
+		act, now.status = "second_chance", deferred.Dead
+		now.chances++
+	case kind.dies() || now.attempts >= attempts:
+		act, now.status = "dead", deferred.Dead
+	}
+	if now.status == deferred.Dead && (key.Projection != pages || now.chances >= chances) {
+		now.when = never
+	}
+	o.row = &now
+	o.log = append(o.log, line(act, key.Projection, key.CampaignID, seq, now.attempts))
+}
+
+// halfway is what a pair that is behind may look like after some of the groups that bring it forward.
+func (w *world) halfway(key deferred.Key, next int64) (outcome, bool) {
+	r, behind := w.rows[key]
+	if !behind || r.when != due || w.stopped[key.Projection] || next <= r.next {
+		return outcome{}, false
+	}
+	o := w.apply(key, r, next-1)
+	if o.row != nil {
+		return outcome{}, false
+	}
+	o.row = &row{next: next, status: deferred.Rebuilding, when: due}
+	return o, true
+}
+
+// goal is where the group will stand in a campaign once workers have done all they can.
+func (w *world) goal(id string) int64 {
+	c := w.campaigns[id]
+	if !w.reachable(id) || len(c.outbox) == 0 {
+		return c.checkpoint
+	}
+	return w.head(id)
+}
+
+// settle is what the world becomes once workers have done all they can.
+func (w *world) settle() {
+	for _, id := range w.ids() {
+		if !w.reachable(id) {
+			continue
+		}
+		goal := w.goal(id)
+		for _, projection := range projectionNames() {
+			key := deferred.Key{Projection: projection, CampaignID: id}
+			w.put(key, w.bring(key, goal))
+		}
+		c := w.campaigns[id]
+		c.checkpoint, c.outbox = goal, nil
+		w.campaigns[id] = c
+	}
+}

@@ -1,0 +1,253 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"pgregory.net/rapid"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// drain has the steady worker do all it can.
+func (m *machine) drain(r *rapid.T) {
+	_, err := m.steady.Drain(m.t.Context())
+	m.must(r, err)
+	m.settle()
+}
+
+// shadow goes round the queue with a shadow, which changes nothing that is here, and leaves nothing of its own behind.
+func (m *machine) shadow(r *rapid.T) {
+	_, err := m.ghost.Drain(m.t.Context())
+	m.must(r, err)
+	var left int
+	m.must(r, m.pool.QueryRow(m.t.Context(), `SELECT count(*) FROM tidemark.crashes WHERE consumer_group = 'default~shadow'`).Scan(&left))
+	if left > 0 {
+		r.Fatalf("the shadow has left %d names behind", left)
+	}
+}
+
+// outage has a worker meet a failure of the infrastructure. Nothing is counted and nothing deferred for it.
+func (m *machine) outage(r *rapid.T) {
+	call := rapid.IntRange(1, 6).Draw(r, "call") // not under the lock: drawing may end the run
+	m.faults.mu.Lock()
+	m.faults.outage = call
+	m.faults.mu.Unlock()
+	// A worker of its own: one that gives up leaves COMMITs behind that the server may still do.
+	struggling := m.mortal()
+	_, err := worker(m.t, config(struggling.pool, m.all, rapid.IntRange(1, 6).Draw(r, "events"))).Drain(m.t.Context())
+	struggling.bury(m.t, m.pool)
+	m.faults.mu.Lock()
+	struck := m.faults.outage == 0
+	m.faults.outage = 0
+	m.faults.mu.Unlock()
+	switch {
+	case struck != (err != nil), err != nil && !projector.IsInfrastructure(err):
+		r.Fatalf("the outage struck: %t, and the worker says: %v", struck, err)
+	case !struck:
+		m.settle()
+	default:
+		m.halfDone(r)
+	}
+}
+
+func (m *machine) mortal() *mortal {
+	m.mortals++
+	return newMortal(m.t, m.pool.Config().ConnString(), fmt.Sprintf("mortal-%d", m.mortals))
+}
+
+// crash lets a worker die in the middle. Its leases stay behind.
+func (m *machine) crash(r *rapid.T) {
+	step := rapid.SampledFrom(deaths()).Draw(r, "step")
+	n := rapid.IntRange(1, 3).Draw(r, "time")
+	dying := m.mortal()
+	cfg := config(dying.pool, m.all, rapid.IntRange(1, 6).Draw(r, "events"))
+	cfg.Concurrency = rapid.IntRange(1, 2).Draw(r, "workers")
+	if step == answerless {
+		cfg.OnStep = at(projector.StepApplied, n, dying.dieAfterNext)
+	} else {
+		cfg.OnStep = at(step, n, dying.die)
+	}
+	_, err := worker(m.t, cfg).Drain(m.t.Context())
+	dying.bury(m.t, m.pool)
+	if err != nil || dying.dead {
+		m.halfDone(r)
+		return
+	}
+	m.settle()
+}
+
+// twoAtOnce has two workers compete while events are appended.
+func (m *machine) twoAtOnce(r *rapid.T) {
+	other := worker(m.t, config(m.pool, m.all, rapid.IntRange(1, 6).Draw(r, "events")))
+	done := make(chan error, 2)
+	for _, p := range []*projector.Projector{m.steady, other} {
+		go func() {
+			_, err := p.Drain(m.t.Context())
+			done <- err
+		}()
+	}
+	m.append(r)
+	m.append(r)
+	for range 2 {
+		m.must(r, <-done)
+	}
+	m.drain(r)
+}
+
+// interrupt stops a worker for a while: its leases expire or not, another worker comes by or not, an operator acts or not. Then it goes on, and what it had in hand
+// has no effect where it was overtaken.
+func (m *machine) interrupt(r *rapid.T) {
+	step := rapid.SampledFrom([]projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied, projector.StepDeferring, projector.StepCommitted}).Draw(r, "step")
+	n := rapid.IntRange(1, 3).Draw(r, "time")
+	network := m.mortal()
+	cfg := config(network.pool, m.all, rapid.IntRange(1, 6).Draw(r, "events"))
+	cfg.Concurrency = 1
+	reached, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	cfg.OnStep = at(step, n, func() {
+		close(reached)
+		<-goOn
+	})
+	slow := worker(m.t, cfg)
+	go func() {
+		_, err := slow.Drain(m.t.Context())
+		done <- err
+	}()
+	release := sync.OnceValue(func() error {
+		close(goOn)
+		err := <-done
+		network.bury(m.t, m.pool)
+		return err
+	})
+	select {
+	case err := <-done:
+		network.bury(m.t, m.pool)
+		m.must(r, err)
+	case <-reached:
+		defer func() { _ = release() }() // whatever is found to be wrong
+		m.meanwhile(r, step)
+		err := release()
+		if errors.Is(err, context.Canceled) { // it has claimed again what it stood still on, and so dropped it
+			m.halfDone(r)
+			m.expire(r)
+			m.drain(r)
+			return
+		}
+		m.must(r, err)
+	}
+	m.settle()
+}
+
+// meanwhile is what happens while a worker stands still.
+func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
+	held := map[string]bool{} // by the dead, not by the one that stands still
+	for id, c := range m.campaigns {
+		held[id] = c.held
+	}
+	leave := func() {
+		for id, c := range m.campaigns {
+			c.held = held[id]
+			m.campaigns[id] = c
+		}
+	}
+	m.halfDone(r)
+	leave()
+	if rapid.Bool().Draw(r, "leases expire") {
+		m.expire(r)
+		clear(held)
+	}
+	if rapid.Bool().Draw(r, "another comes") {
+		_, err := m.steady.Drain(m.t.Context())
+		m.must(r, err)
+		m.halfDone(r)
+		leave()
+	}
+	if step == projector.StepDeferring {
+		return // it has locked its leases, and who acts on their campaigns waits for it
+	}
+	switch rapid.IntRange(0, 6).Draw(r, "act") {
+	case 0:
+		m.append(r)
+	case 1:
+		m.actOnOne(r, "requeued")
+	case 2:
+		m.actOnOne(r, "resolved")
+	case 3:
+		m.actOnMany(r, "resolved")
+	case 4:
+		m.replay(r)
+	case 5:
+		m.pauseCampaign(r)
+	}
+}
+
+// halfDone holds what workers have done that did not come to their end against what they may have done, and takes it over.
+func (m *machine) halfDone(r *rapid.T) {
+	found, wrong, err := m.read(m.t.Context(), m.pool)
+	m.must(r, err)
+	outcomes := map[deferred.Key]outcome{}
+	more := m.news(found)
+	for _, id := range m.ids() {
+		before, now := m.campaigns[id], found.campaigns[id]
+		left := slices.DeleteFunc(slices.Clone(before.outbox), func(seq int64) bool { return seq <= now.checkpoint })
+		if now.checkpoint < before.checkpoint || now.checkpoint > m.goal(id) || !slices.Equal(left, now.outbox) || now.paused != before.paused {
+			wrong = append(wrong, fmt.Sprintf("campaign %s was %+v and has become %+v", id, before, now))
+		}
+		for _, projection := range projectionNames() {
+			key := deferred.Key{Projection: projection, CampaignID: id}
+			o, ok := m.possible(key, found, more[key])
+			if !ok {
+				wrong = append(wrong, fmt.Sprintf("%s was %+v with %v and has become %+v with %v, and the log says %v", key, m.rows[key], m.trails[key], found.rows[key], found.trails[key], more[key]))
+			}
+			outcomes[key] = o
+			delete(more, key)
+		}
+	}
+	for key, lines := range more {
+		wrong = append(wrong, fmt.Sprintf("the log says of %s: %v", key, lines))
+	}
+	m.complain(r, wrong)
+	m.adopt(found, outcomes)
+}
+
+// possible answers the outcome that the database shows, if it is one of those that may be.
+func (m *machine) possible(key deferred.Key, found *world, log []string) (outcome, bool) {
+	now, checkpoint := m.unchanged(key), found.campaigns[key.CampaignID].checkpoint
+	var may []outcome
+	if now.row != nil || checkpoint == m.campaigns[key.CampaignID].checkpoint {
+		may = append(may, now)
+	}
+	if m.reachable(key.CampaignID) {
+		may = append(may, m.bring(key, checkpoint))
+		if o, ok := m.halfway(key, found.rows[key].next); ok {
+			may = append(may, o)
+		}
+	}
+	for _, o := range may {
+		row, behind := found.rows[key]
+		slices.Sort(o.log)
+		if behind == (o.row != nil) && (!behind || *o.row == row) && slices.Equal(o.trail, found.trails[key]) && slices.Equal(o.log, log) {
+			return o, true
+		}
+	}
+	return outcome{}, false
+}
+
+// news is what the log says more than it did, by pair, sorted.
+func (m *machine) news(found *world) map[deferred.Key][]string {
+	more := map[deferred.Key][]string{}
+	for _, text := range slices.Sorted(maps.Keys(found.log)) {
+		fields := strings.Fields(text)
+		for range found.log[text] - m.log[text] {
+			key := deferred.Key{Projection: fields[1], CampaignID: fields[2]}
+			more[key] = append(more[key], text)
+		}
+	}
+	return more
+}

@@ -1,0 +1,169 @@
+package model_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+)
+
+const group = "default"
+
+// event is what the model knows of one.
+type event struct {
+	id    uuid.UUID
+	of    string
+	audit bool
+}
+
+// campaign is where the group stands in one.
+type campaign struct {
+	checkpoint int64
+	outbox     []int64
+	held       bool // by a worker, or by one that died
+	paused     bool
+}
+
+// When a pair is tried next.
+const (
+	due   = "due"
+	later = "later"
+	never = "never"
+)
+
+// row is a pair that is behind.
+type row struct {
+	next     int64
+	status   deferred.Status
+	attempts int
+	chances  int
+	when     string
+	reset    bool
+	failed   bool // at next
+}
+
+// world is a state of the database, as the model has it or as it was read.
+type world struct {
+	campaigns map[string]campaign
+	rows      map[deferred.Key]row
+	trails    map[deferred.Key][]int64
+	log       map[string]int // what happened, and how often
+
+	// These are the model's alone; the database is checked for them apart.
+	events  map[string][]event
+	stopped map[string]bool          // projections that are paused
+	closed  bool                     // the group is paused
+	timed   map[pause.Target]bool    // pauses that end by themselves
+	omitted map[deferred.Key][]int64 // events skipped and resolved since the pair began
+	again   map[deferred.Key]bool    // replayed on the rows as they were
+	spots   map[spot]fault
+}
+
+func newWorld() *world {
+	return &world{
+		campaigns: map[string]campaign{}, rows: map[deferred.Key]row{}, trails: map[deferred.Key][]int64{}, log: map[string]int{}, events: map[string][]event{},
+		stopped: map[string]bool{}, timed: map[pause.Target]bool{}, omitted: map[deferred.Key][]int64{}, again: map[deferred.Key]bool{}, spots: map[spot]fault{},
+	}
+}
+
+// adopt takes over what a worker that was stopped in the middle has left.
+func (w *world) adopt(found *world, outcomes map[deferred.Key]outcome) {
+	for id, c := range found.campaigns {
+		c.paused = w.campaigns[id].paused
+		w.campaigns[id] = c
+	}
+	for key, o := range outcomes {
+		w.put(key, o)
+	}
+}
+
+func (w *world) put(key deferred.Key, o outcome) {
+	w.trails[key], w.omitted[key], w.again[key] = o.trail, o.omitted, o.again
+	delete(w.rows, key)
+	if o.row != nil {
+		w.rows[key] = *o.row
+	}
+	for _, line := range o.log {
+		w.log[line]++
+	}
+}
+
+// note is one line of the failure log.
+func (w *world) note(act, projection, campaignID string, seq int64) {
+	w.log[line(act, projection, campaignID, seq, 0)]++
+}
+
+func line(act, projection, campaignID string, seq int64, attempt int) string {
+	text := fmt.Sprintf("%s %s %s %d", act, projection, campaignID, seq)
+	if attempt > 0 {
+		text += fmt.Sprintf(" attempt %d", attempt)
+	}
+	return text
+}
+
+func (w *world) head(id string) int64 { return int64(len(w.events[id])) }
+
+// wanted says whether the projection is to apply the event.
+func (w *world) wanted(key deferred.Key, seq int64) bool {
+	e := w.events[key.CampaignID][seq-1]
+	return !e.audit && (e.of == moved || key.Projection != pages)
+}
+
+// reachable says whether workers come to the campaign.
+func (w *world) reachable(id string) bool {
+	c := w.campaigns[id]
+	return !w.closed && !c.held && !c.paused
+}
+
+// gap says whether nothing would bring a worker to what the campaign has to project.
+func (w *world) gap(id string) bool {
+	c := w.campaigns[id]
+	if len(c.outbox) > 0 {
+		return false
+	}
+	for seq := c.checkpoint + 1; seq <= w.head(id); seq++ {
+		if !w.events[id][seq-1].audit {
+			return true
+		}
+	}
+	return false
+}
+
+// ids are the campaigns that have events.
+func (w *world) ids() []string { return slices.Sorted(maps.Keys(w.events)) }
+
+func (w *world) keys() []deferred.Key {
+	var keys []deferred.Key
+	for _, id := range w.ids() {
+		for _, projection := range projectionNames() {
+			keys = append(keys, deferred.Key{Projection: projection, CampaignID: id})
+		}
+	}
+	return keys
+}
+
+// describe is the state as text, by what it is about.
+func (w *world) describe() map[string]string {
+	all := map[string]string{}
+	for id, c := range w.campaigns {
+		if c.checkpoint > 0 || len(c.outbox) > 0 || c.held || c.paused {
+			all["campaign "+id] = fmt.Sprintf("%+v", c)
+		}
+	}
+	for key, r := range w.rows {
+		all["row of "+key.String()] = fmt.Sprintf("%+v", r)
+	}
+	for key, trail := range w.trails {
+		if len(trail) > 0 {
+			all["trail of "+key.String()] = fmt.Sprint(trail)
+		}
+	}
+	for text, n := range w.log {
+		all["log: "+text] = fmt.Sprintf("%d times", n)
+	}
+	return all
+}

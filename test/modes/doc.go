@@ -1,0 +1,2 @@
+// Package modes runs the stock worker's own process in every mode.
+package modes

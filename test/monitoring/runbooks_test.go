@@ -1,0 +1,61 @@
+package monitoring_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const runbooksURL = "https://github.com/tidemark-go/tidemark/blob/main/docs/operations/runbooks.md"
+
+// runbook is the address of an alert's section.
+func runbook(alert string) string { return runbooksURL + "#" + strings.ToLower(alert) }
+
+// runbooks reads the sections of docs/operations/runbooks.md, by their headings.
+func runbooks(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs/operations/runbooks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, section := range regexp.MustCompile(`(?m)^#+ `).Split(string(page), -1) {
+		heading, text, _ := strings.Cut(section, "\n")
+		if strings.HasPrefix(heading, "Tidemark") {
+			sections[heading] = text
+		}
+	}
+	return sections
+}
+
+func TestRunbooksAnswerTheSameQuestions(t *testing.T) {
+	t.Parallel()
+	reference, err := os.ReadFile(filepath.Join(root, "docs/maintenance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	critical := map[string]bool{}
+	for _, r := range rules(t) {
+		critical[r.Alert] = r.Labels["severity"] == "critical"
+	}
+	for alert, text := range runbooks(t) {
+		rest := text
+		for _, question := range []string{"**Means.**", "**Users notice**", "**Look.**", "**Repair.**", "**Wake somebody**: "} {
+			_, after, found := strings.Cut(rest, question)
+			if !found {
+				t.Errorf("%s does not say %s, or not in its place", alert, question)
+			}
+			rest = after
+		}
+		if yes := strings.HasPrefix(rest, "yes"); yes != critical[alert] {
+			t.Errorf("%s wakes somebody by its severity: %t; the runbook says %s", alert, critical[alert], strings.TrimSpace(rest))
+		}
+		for _, m := range regexp.MustCompile("`maintenance ([a-z -]+?)( --[^`]*| [A-Z][^`]*)?`").FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(string(reference), "### `maintenance "+m[1]+"`\n") {
+				t.Errorf("%s names `maintenance %s`, and there is no such command", alert, m[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package pgbouncer_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/test/internal/boundary"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+// lastNumber folds events into the number of the last.
+func lastNumber(n *int, e journal.Event) error {
+	payload, err := journal.Decode[struct{ N int }](e)
+	*n = payload.N
+	return err
+}
+
+// Locks, settings and the transaction that goes on after COMMIT AND CHAIN are the transaction's, not the session's: conditions hold, and decisions take turns, over connections that change hands.
+func TestConditionsBehindPgBouncerInTransactionMode(t *testing.T) {
+	t.Parallel()
+	for _, execMode := range []string{"cache_describe", "exec", "simple_protocol"} {
+		t.Run("with_"+execMode, func(t *testing.T) {
+			t.Parallel()
+			bounced := tally.Pool(t, startBouncer(t, pgtest.New(t), execMode), "conditions", 2*serverConnections)
+			boundary.SingleWriter(t, boundary.Journal{Pool: bounced})
+			boundary.Register(t, boundary.Journal{Pool: bounced}, nil)
+
+			const deciders, each = 2 * serverConnections, 3
+			var g errgroup.Group
+			for range deciders {
+				g.Go(func() error {
+					for range each {
+						_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), bounced, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+							n, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), lastNumber)
+							if err != nil {
+								return nil, condition, err
+							}
+							payload, err := json.Marshal(map[string]int{"N": n + 1})
+							return []journal.Event{{CampaignID: "counter", Type: "counted", Tags: []string{"counter"}, Payload: payload}}, condition, err
+						})
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			if err := g.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			n, _, err := journal.Decide(t.Context(), bounced, journal.Tagged([]string{"counter"}), lastNumber)
+			if err != nil || n != deciders*each {
+				t.Errorf("counted to %d, %v, want %d", n, err, deciders*each)
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package pgbouncer_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+func TestTheDoctorSeesPgBouncerAndWhatDoesNotGetThrough(t *testing.T) {
+	t.Parallel()
+	for execMode, want := range map[string]struct {
+		status doctor.Status
+		detail string
+	}{
+		"cache_statement": {doctor.Warn, "prepared statements do not get through"},
+		"cache_describe":  {doctor.OK, "there is one"},
+		"exec":            {doctor.OK, "there is one"},
+	} {
+		t.Run("with_"+execMode, func(t *testing.T) {
+			t.Parallel()
+			findings, err := doctor.Run(t.Context(), tally.Pool(t, startBouncer(t, pgtest.New(t), execMode), "doctor", 4), doctor.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == "pooler" })
+			if at < 0 || findings[at].Status != want.status || !strings.Contains(findings[at].Detail, want.detail) {
+				t.Errorf("%+v", findings)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package publish_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/proxy"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/internal/broker"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+// trouble is what becomes of the broker, or of the way to it.
+type trouble struct {
+	begin func(t *testing.T, p *proxy.Proxy, b *broker.Server)
+	end   func(t *testing.T, p *proxy.Proxy, b *broker.Server)
+	// passable: events get through all the same, if slowly. Else the trouble ends when the pair has failed several times.
+	passable bool
+	// flaky: of what is sent one after the other some gets through, so that the rest may be taken for refused, but not for long enough to be parked.
+	flaky bool
+	// silent: nothing is answered in time, for which the time must be short; a machine under load may then take longer at any moment.
+	silent bool
+}
+
+func healed(t *testing.T, p *proxy.Proxy, _ *broker.Server) { p.Heal(t) }
+
+// through spoils a direction.
+func through(kind, direction string, attributes map[string]int) func(*testing.T, *proxy.Proxy, *broker.Server) {
+	return func(t *testing.T, p *proxy.Proxy, _ *broker.Server) { p.Toxic(t, kind, direction, attributes) }
+}
+
+func TestABrokerInTroubleGetsEveryEventInTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]trouble{
+		"stopped": {
+			begin: func(_ *testing.T, p *proxy.Proxy, _ *broker.Server) { p.Stop() },
+			end:   func(t *testing.T, p *proxy.Proxy, _ *broker.Server) { p.Open(t) },
+		},
+		"slow":                          {begin: through("latency", "upstream", map[string]int{"latency": 30, "jitter": 20}), end: healed, passable: true},
+		"narrow":                        {begin: through("bandwidth", "upstream", map[string]int{"rate": 100}), end: healed, passable: true},
+		"taking_nothing":                {begin: func(_ *testing.T, _ *proxy.Proxy, b *broker.Server) { b.Down("closed") }, end: func(_ *testing.T, _ *proxy.Proxy, b *broker.Server) { b.Down("") }},
+		"acknowledging_late":            {begin: through("latency", "downstream", map[string]int{"latency": 900}), end: healed, silent: true},
+		"acknowledging_never":           {begin: through("timeout", "downstream", map[string]int{"timeout": 0}), end: healed, silent: true},
+		"hearing_nothing":               {begin: through("timeout", "upstream", map[string]int{"timeout": 0}), end: healed, silent: true},
+		"cut_off_in_the_midst_of_batch": {begin: through("limit_data", "upstream", map[string]int{"bytes": 3000}), end: healed, passable: true, flaky: true},
+		"reset_by_its_peer":             {begin: through("reset_peer", "downstream", map[string]int{"timeout": 0}), end: healed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, b := pgtest.New(t), broker.Start(t)
+			watchParked(t, pool)
+			p := proxy.Start(t, b.Addr())
+			run(t, quick(t, pool, p.Listen, func(_ *publisher.Config, p *publisher.Publisher) {
+				if p.Timeout = time.Minute; trouble.silent {
+					p.Timeout = 600 * time.Millisecond
+				}
+			}))
+			load := write(t, pool, 3, 5*time.Millisecond)
+			arrive(t, b, 100)
+			trouble.begin(t, p, b)
+			if trouble.passable {
+				arrive(t, b, 300)
+			} else {
+				fails(t, pool, 3)
+			}
+			if n := load.committed.Load(); n == 0 {
+				t.Error("nothing was appended meanwhile")
+			}
+			trouble.end(t, p, b)
+			arrive(t, b, 100)
+			load.stop()
+			verify(t, pool, b, everything())
+			tally.Eventually(t, "the pair has no error any more", tally.Holds(pool, `SELECT error_count = 0 AND status = 'ACTIVE' FROM tidemark.publications`))
+			switch {
+			case trouble.flaky:
+			case trouble.silent:
+				if n := tally.Value[int](t, pool, `SELECT count(*) FROM parked_ever WHERE status = 'parked'`); n > 0 {
+					t.Errorf("%d events were parked", n)
+				}
+			default:
+				nothingParked(t, pool)
+			}
+		})
+	}
+}
+
+// arrive waits for so many more events.
+func arrive(t *testing.T, b *broker.Server, more int) {
+	t.Helper()
+	until := b.Taken() + more
+	eventually(t, "events arrive", func() bool { return b.Taken() >= until })
+}
+
+// fails waits until the pair has failed so many times in a row, and says why.
+func fails(t *testing.T, pool *pgxpool.Pool, times int) {
+	t.Helper()
+	tally.Eventually(t, "the pair says that it fails", tally.Holds(pool, `SELECT error_count >= $1 AND last_error <> '' AND status = 'ACTIVE' FROM tidemark.publications`, times))
+}

@@ -1,0 +1,120 @@
+package publish_test
+
+import (
+	"context"
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/proxy"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/internal/broker"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+// workerEnv turns the test binary into a worker that knows the tests' broker.
+const workerEnv = "TIDEMARK_TEST_PUBLISHING_WORKER"
+
+// parallel is how many tests run at the same time, at most: they wait for leases to expire more than for a processor.
+const parallel = 4
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) != "" {
+		go func() { // ends with the test that started it, however that ends
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(3)
+		}()
+		os.Exit(app.Main(app.Options{Name: "worker", Sinks: []publisher.Kind{broker.Kind()}}))
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
+		panic(err)
+	}
+	pgtest.Main(m, proxy.MayStay()...)
+}
+
+// topics are everything, and a part of it.
+func topics() []publisher.Topic {
+	return []publisher.Topic{{Name: "everything"}, {Name: "told", Filter: publisher.Filter{EventTypes: []string{"told"}}}}
+}
+
+// everything is the pair of [quick].
+func everything() publisher.Key { return publisher.Key{Topic: "everything", Publisher: "out"} }
+
+func anna() publisher.Act { return publisher.Act{By: "anna", Reason: "she said so"} }
+
+// quick is a relay of one pair, everything to the broker at addr, whose waits suit tests.
+func quick(t *testing.T, pool *pgxpool.Pool, addr string, change ...func(*publisher.Config, *publisher.Publisher)) publisher.Config {
+	t.Helper()
+	sink := &broker.Sink{Addr: addr, Publisher: "out"}
+	p := publisher.Publisher{
+		Name: "out", Sink: sink, Topics: []string{"everything"}, BatchSize: 20,
+		RetryBase: 20 * time.Millisecond, RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Timeout: time.Second,
+	}
+	cfg := publisher.Config{
+		Pool: tally.Pool(t, pool.Config().ConnString(), "relay", publisher.Connections+1), Topics: topics(), LeaseTTL: time.Second, PollInterval: 20 * time.Millisecond,
+		ShutdownTimeout: 5 * time.Second,
+	}
+	for _, c := range change {
+		c(&cfg, &p)
+	}
+	t.Cleanup(func() { _ = sink.Close() })
+	cfg.Publishers = append(cfg.Publishers, p)
+	return cfg
+}
+
+// run runs a relay until the test ends or stop is called.
+func run(t *testing.T, cfg publisher.Config) (stop func()) {
+	t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	relay, err := publisher.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- relay.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// eventually waits for a condition that cannot fail.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tally.Eventually(t, what, func(context.Context) (bool, error) { return holds(), nil })
+}
+
+// beats waits until all relays have looked at the database twice, the second time all of it after the call.
+func beats(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	at := tally.Value[time.Time](t, pool, `SELECT clock_timestamp()`)
+	for range 2 {
+		tally.Eventually(t, "all relays have looked", tally.Holds(pool, `SELECT bool_and(seen_at > $1) FROM tidemark.relays WHERE expires_at > clock_timestamp()`, at))
+		at = tally.Value[time.Time](t, pool, `SELECT clock_timestamp()`)
+	}
+}
+
+// slow answers the address of a broker that takes some time to answer: at any moment, batches are under way.
+func slow(t *testing.T, b *broker.Server) string {
+	t.Helper()
+	p := proxy.Start(t, b.Addr())
+	p.Toxic(t, "latency", "downstream", map[string]int{"latency": 5, "jitter": 3})
+	return p.Listen
+}

@@ -1,0 +1,46 @@
+package publish_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/internal/broker"
+	"github.com/tidemark-go/tidemark/test/internal/tally"
+)
+
+// TestAPauseHoldsOverRestarts pauses one pair of a worker that is then killed, and of one that is then told to stop.
+func TestAPauseHoldsOverRestarts(t *testing.T) {
+	t.Parallel()
+	pool, b := pgtest.New(t), broker.Start(t)
+	load := write(t, pool, 2, 5*time.Millisecond)
+	w := spawn(t, pool, "first", file(b.Addr()))
+	arrive(t, b, 100)
+	key := everything()
+	if err := publisher.Suspend(t.Context(), pool, key, 0, anna()); err != nil {
+		t.Fatal(err)
+	}
+	tally.Eventually(t, "the pair is given back", tally.Holds(pool, `SELECT expires_at = '-infinity' FROM tidemark.publications WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
+	paused := len(b.Arrivals(key.Topic, key.Publisher))
+	for _, restart := range []func(*testing.T){func(t *testing.T) { w.kill(t) }, func(t *testing.T) { w.terminate(t) }, func(*testing.T) {}} {
+		restart(t)
+		w = spawn(t, pool, "next", file(b.Addr()))
+		w.holds(t, pool)
+		beats(t, pool)
+		arrive(t, b, 200) // of other pairs
+	}
+	if n := len(b.Arrivals(key.Topic, key.Publisher)); n != paused {
+		t.Errorf("%d events arrived while the pair was paused", n-paused)
+	}
+	if got := tally.Value[string](t, pool, `SELECT status || ' by ' || actor || ': ' || reason FROM tidemark.publications WHERE status <> 'ACTIVE'`); got != "PAUSED by anna: she said so" {
+		t.Errorf("the pair is %s", got)
+	}
+	if err := publisher.Resume(t.Context(), pool, key, anna()); err != nil {
+		t.Fatal(err)
+	}
+	load.stop()
+	for _, key := range pairs() {
+		verify(t, pool, b, key)
+	}
+}

@@ -1,0 +1,144 @@
+package roles_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// installation is a migrated database with roles of its own.
+type installation struct {
+	prefix string
+	url    string
+	admin  *pgxpool.Pool // a superuser's
+}
+
+// install migrates as the owner, where asOwner says so, and else as a superuser, and sets the roles up.
+func install(t *testing.T, asOwner bool) installation {
+	t.Helper()
+	in := installation{prefix: "tm_" + strings.ToLower(rand.Text()[:10])}
+	var server string
+	t.Cleanup(func() { // after the database has gone, and with it all that the roles may do there
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, server)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close(ctx) }()
+		rows, err := conn.Query(ctx, "SELECT rolname FROM pg_roles WHERE starts_with(rolname, $1) ORDER BY rolname DESC", in.prefix+"_")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Error(err)
+		}
+		for _, name := range names {
+			if _, err := conn.Exec(ctx, "DROP ROLE "+name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	in.url = pgtest.Empty(t)
+	u, err := url.Parse(in.url)
+	must(t, err)
+	u.Path = "/postgres"
+	server = u.String()
+	in.admin = in.connect(t, in.url)
+	in.apply(t)
+	migrate := in.url
+	if asOwner {
+		migrate = in.login(t, "owner")
+	}
+	must(t, migrations.Up(t.Context(), migrate))
+	in.apply(t)
+	return in
+}
+
+// apply runs roles.sql.
+func (in installation) apply(t *testing.T) {
+	t.Helper()
+	script, err := os.ReadFile("../../deploy/sql/roles.sql")
+	must(t, err)
+	conn, err := in.admin.Acquire(t.Context())
+	must(t, err)
+	defer conn.Release()
+	_, err = conn.Exec(t.Context(), fmt.Sprintf("SET tidemark.role_prefix = '%s'", in.prefix))
+	must(t, err)
+	_, err = conn.Exec(t.Context(), string(script), pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+}
+
+// login makes a login of a role, as docs/operations/security.md says, and answers its address.
+func (in installation) login(t *testing.T, role string) string {
+	t.Helper()
+	name := in.prefix + "_" + role
+	_, err := in.admin.Exec(t.Context(), fmt.Sprintf("CREATE ROLE %[1]s_login LOGIN PASSWORD 'secret' IN ROLE %[1]s; ALTER ROLE %[1]s_login SET role = '%[1]s'", name), pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+	u, err := url.Parse(in.url)
+	must(t, err)
+	u.User = url.UserPassword(name+"_login", "secret")
+	return u.String()
+}
+
+func (in installation) connect(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func (in installation) as(t *testing.T, role string) *pgxpool.Pool {
+	t.Helper()
+	return in.connect(t, in.login(t, role))
+}
+
+// refuses wants each statement to be refused for want of a privilege.
+func refuses(t *testing.T, pool *pgxpool.Pool, statements ...string) {
+	t.Helper()
+	for _, sql := range statements {
+		_, err := pool.Exec(t.Context(), sql)
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.Code != "42501" {
+			t.Errorf("%s: want it refused for want of a privilege, got %v", sql, err)
+		}
+	}
+}
+
+func event(name string) journal.Event {
+	return journal.Event{Type: "hero_joined", AggregateID: name, Payload: []byte(`{"name": "` + name + `"}`)}
+}
+
+// appendAsAppender appends two events as the appender does.
+func (in installation) fill(t *testing.T) {
+	t.Helper()
+	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
+		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event("ann"), event("ben"))
+		return err
+	}))
+}

@@ -1,0 +1,351 @@
+package roles_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/sinks/memory"
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/inbox"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestAppender(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	_, err := in.admin.Exec(t.Context(), "INSERT INTO tidemark.consumer_groups (name, state) VALUES ('default', 'ready')")
+	must(t, err)
+	pool := in.as(t, "appender")
+	for what, tx := range map[string]func(tx pgx.Tx) error{
+		"Append": func(tx pgx.Tx) error {
+			_, err := journal.Append(t.Context(), tx, "go", journal.None, event("ann"))
+			return err
+		},
+		"AppendAll": func(tx pgx.Tx) error {
+			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "a", Events: []journal.Event{event("ann")}}, journal.Batch{CampaignID: "b", Events: []journal.Event{event("ben")}})
+			return err
+		},
+		"append": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SELECT * FROM tidemark.append('sql', '[{"type": "noted", "tags": ["x"]}]', 0)`)
+			return err
+		},
+		"append_if": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SELECT * FROM tidemark.append_if('[{"campaign_id": "if", "events": [{"type": "named", "tags": ["name:x"]}]}]', '{"failIfEventsMatch": {"items": [{"types": ["named"], "tags": ["name:x"]}]}}')`)
+			return err
+		},
+	} {
+		if err := pgx.BeginFunc(t.Context(), pool, tx); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { must(t, db.Close()) }()
+	if _, err := db.ExecContext(t.Context(), `SELECT * FROM tidemark.append('database/sql', '[{"type": "noted"}]')`); err != nil {
+		t.Error(err)
+	}
+	var events, items int
+	must(t, in.admin.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM tidemark.journal), (SELECT count(*) FROM tidemark.outbox)").Scan(&events, &items))
+	if events != 6 || items != 6 {
+		t.Errorf("%d events and %d work items, want 6 each", events, items)
+	}
+	_, err = pool.Exec(t.Context(), `SELECT * FROM tidemark.append('', '[{"type": "noted"}]')`)
+	var bad *pgconn.PgError
+	if !errors.As(err, &bad) || bad.Code != "TM004" {
+		t.Errorf("what is wrong with an event is said all the same: %v", err)
+	}
+	refuses(t, pool,
+		"SELECT FROM tidemark.journal", "SELECT payload FROM tidemark.journal", "INSERT INTO tidemark.outbox VALUES ('default', 'c', 1, 't', now())",
+		"SELECT nextval('tidemark.journal_position')", "SELECT tidemark.claim('default', 'me', '', 1, '30 s')", "SELECT tidemark.wake()", "DELETE FROM tidemark.outbox",
+		"CREATE TABLE tidemark.mine (n integer)", "CREATE SCHEMA mine", "SELECT FROM tidemark.tokens",
+		"CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql RETURN ARRAY[1]")
+}
+
+// Readers wait for what is being appended, whatever the appender says of the lock that makes them.
+func TestAppenderCannotAppendBehindReaders(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	pool := in.as(t, "appender")
+	for name, lie := range map[string]string{
+		"nothing":                         `SELECT 1`,
+		"that it holds the floor":         `SELECT set_config('tidemark.floor_holder', pg_current_xact_id()::text, true)`,
+		"that the floor is far away":      `SELECT set_config('tidemark.floor', '281474976710655', true)`,
+		"that it is below nothing":        `SELECT set_config('tidemark.floor', '-1', true)`,
+		"what it has seen in a savepoint": "",
+	} {
+		must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SELECT * FROM tidemark.append('before', '[{"type": "noted"}]')`)
+			return err
+		}))
+		tx, err := pool.Begin(t.Context())
+		must(t, err)
+		if lie == "" {
+			must(t, forgeFromSavepoint(t, tx))
+		} else {
+			_, err = tx.Exec(t.Context(), lie)
+			must(t, err)
+		}
+		var mine int64
+		must(t, tx.QueryRow(t.Context(), `SELECT "position" FROM tidemark.append('open', '[{"type": "noted"}]')`).Scan(&mine))
+		must(t, pgx.BeginFunc(t.Context(), pool, func(other pgx.Tx) error { // somebody else's, later and committed
+			_, err := other.Exec(t.Context(), `SELECT * FROM tidemark.append('after', '[{"type": "noted"}]')`)
+			return err
+		}))
+		floor, err := journal.Floor(t.Context(), in.admin)
+		must(t, err)
+		if floor >= mine {
+			t.Errorf("an appender that says %s: readers go on to position %d while it appends at %d", name, floor, mine)
+		}
+		must(t, tx.Commit(t.Context()))
+		if floor, err = journal.Floor(t.Context(), in.admin); err != nil || floor <= mine {
+			t.Errorf("once it has said %s and committed, readers go on to position %d, %v", name, floor, err)
+		}
+	}
+}
+
+// forgeFromSavepoint appends in a savepoint, looks at what the settings say, goes back, and says it again.
+func forgeFromSavepoint(t *testing.T, tx pgx.Tx) error {
+	t.Helper()
+	savepoint, err := tx.Begin(t.Context())
+	if err != nil {
+		return err
+	}
+	if _, err := savepoint.Exec(t.Context(), `SELECT * FROM tidemark.append('seen', '[{"type": "noted"}]')`); err != nil {
+		return err
+	}
+	var floor, holder string
+	if err := savepoint.QueryRow(t.Context(), `SELECT coalesce(current_setting('tidemark.floor', true), ''), coalesce(current_setting('tidemark.floor_holder', true), '')`).Scan(&floor, &holder); err != nil {
+		return err
+	}
+	if err := savepoint.Rollback(t.Context()); err != nil {
+		return err
+	}
+	_, err = tx.Exec(t.Context(), `SELECT set_config('tidemark.floor', $1, true), set_config('tidemark.floor_holder', $2, true)`, floor, holder)
+	return err
+}
+
+// What docs/operations/security.md says to grant to an application that does more than append is enough, and needed.
+func TestApplicationsThatReadAndConsume(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	in.fill(t)
+	pool := in.as(t, "appender")
+	everything := journal.Query{Items: []journal.Item{{Types: []string{"hero_joined"}}, {Tags: []string{"x", "y"}}}}
+	decide := func() error {
+		_, _, err := journal.Decide(t.Context(), pool, everything, func(n *int, _ journal.Event) error { *n++; return nil })
+		return err
+	}
+	if decide() == nil {
+		t.Error("an appender may read")
+	}
+	page, err := os.ReadFile("../../docs/operations/security.md")
+	must(t, err)
+	grants := regexp.MustCompile(`(?m)^GRANT .* TO app;$`).FindAllString(string(page), -1)
+	if len(grants) != 4 {
+		t.Fatalf("the page has the grants %q", grants)
+	}
+	for _, sql := range grants {
+		_, err := in.admin.Exec(t.Context(), strings.Replace(sql, " TO app;", " TO "+in.prefix+"_appender", 1))
+		must(t, err)
+	}
+	must(t, decide())
+	read := 0
+	for _, err := range journal.ReadAll(t.Context(), pool, 0) {
+		must(t, err)
+		read++
+	}
+	if read != 2 {
+		t.Errorf("read %d events", read)
+	}
+	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := inbox.CheckAndMark(t.Context(), tx, "billing", uuid.New())
+		return err
+	}))
+}
+
+// What stands in the caller's search path is not what a function of the owner's finds.
+func TestAppenderCannotPutFunctionsInTheWay(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	_, err := in.admin.Exec(t.Context(), fmt.Sprintf("CREATE SCHEMA trap AUTHORIZATION %s_appender", in.prefix))
+	must(t, err)
+	conn, err := in.as(t, "appender").Acquire(t.Context())
+	must(t, err)
+	defer conn.Release()
+	_, err = conn.Exec(t.Context(), `
+		CREATE FUNCTION trap.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'caught as %', current_user; END $$;
+		GRANT USAGE ON SCHEMA trap TO PUBLIC;
+		SET search_path = trap, pg_catalog;`, pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+	if _, err := conn.Exec(t.Context(), `SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`); err != nil {
+		t.Error(err)
+	}
+}
+
+func heroes(version int) projector.Projection {
+	return projector.NewDocument(projector.Document[int]{
+		Name: "counted", Version: version, Types: []string{"hero_joined"},
+		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+	})
+}
+
+func worker(t *testing.T, pool *pgxpool.Pool, version int) *projector.Projector {
+	t.Helper()
+	files, err := projector.LoadDir(os.DirFS("../../deploy/kubernetes/example/projections"))
+	must(t, err)
+	p, err := projector.New(projector.Config{Pool: pool, Projections: append(files, heroes(version)), GapRate: -1})
+	must(t, err)
+	return p
+}
+
+func TestWorkerAndReader(t *testing.T) {
+	t.Parallel()
+	in := install(t, false) // by a superuser: what he made is the owner's then
+	in.fill(t)
+	pool := in.as(t, "worker")
+	n, err := worker(t, pool, 1).Drain(t.Context())
+	must(t, err)
+	if n == 0 {
+		t.Error("nothing was applied")
+	}
+	if checked := worker(t, pool, 1).Check(t.Context()); checked != nil {
+		t.Error(checked)
+	}
+	if _, err := worker(t, pool, 1).AsOf(t.Context(), "counted", "c", 1); err != nil {
+		t.Errorf("the campaign as it was: %v", err)
+	}
+	refuses(t, pool,
+		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`, `SELECT * FROM tidemark.append_all('[]')`, `SELECT * FROM tidemark.append_if('[]', '{}')`,
+		"INSERT INTO tidemark.journal SELECT * FROM tidemark.journal", "UPDATE tidemark.journal SET payload = '{}'", "DELETE FROM tidemark.event_tags",
+		"SELECT setval('tidemark.journal_position', 1)", "ALTER TABLE tidemark.journal DISABLE TRIGGER ALL", "DROP TABLE tidemark.outbox", "CREATE TABLE tidemark.mine (n integer)",
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)")
+
+	reader := in.as(t, "reader")
+	see := func(want string) {
+		t.Helper()
+		var doc string
+		if err := reader.QueryRow(t.Context(), "SELECT doc::text FROM counted WHERE campaign_id = 'c'").Scan(&doc); err != nil || doc != want {
+			t.Errorf("the reader sees %q (%v), want %q", doc, err, want)
+		}
+	}
+	see("2")
+	if _, err := reader.Exec(t.Context(), "SELECT FROM heroes"); err != nil {
+		t.Error(err)
+	}
+	refuses(t, reader, "SELECT FROM tidemark.journal", "SELECT FROM tidemark.deferred", "SELECT FROM tidemark.outbox", "DELETE FROM counted", "CREATE TABLE mine (n integer)",
+		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`)
+
+	// A rebuild puts tables in the place of others: the worker may, and the reader still sees them.
+	_, err = worker(t, pool, 2).Drain(t.Context())
+	must(t, err)
+	var version int
+	must(t, in.admin.QueryRow(t.Context(), "SELECT version FROM tidemark.projections WHERE name = 'counted'").Scan(&version))
+	if version != 2 {
+		t.Errorf("after the rebuild the version is %d", version)
+	}
+	see("2")
+	must(t, projector.Rollback(t.Context(), in.as(t, "operator"), "counted", projector.RollbackOptions{}, deferred.Act{By: "anna", Reason: "a test"}))
+	see("2")
+}
+
+func TestPublisher(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	in.fill(t)
+	pool, sink := in.as(t, "publisher"), &memory.Sink{}
+	reached := make(chan struct{}, 16)
+	sink.OnPublish = func(context.Context, []publisher.Event) error { reached <- struct{}{}; return nil }
+	relay, err := publisher.New(publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{{Name: "it", Sink: sink, Topics: []string{"all"}}}})
+	must(t, err)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- relay.Run(ctx) }()
+	select {
+	case <-reached:
+	case <-ctx.Done():
+		t.Fatal("nothing was published")
+	}
+	stop()
+	must(t, <-done)
+	var position int64
+	must(t, in.admin.QueryRow(t.Context(), "SELECT position FROM tidemark.publications").Scan(&position))
+	if position == 0 {
+		t.Error("the position was not written")
+	}
+	refuses(t, pool, "SELECT FROM tidemark.outbox", "DELETE FROM tidemark.leases", "UPDATE tidemark.journal SET payload = '{}'", `SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`,
+		"INSERT INTO tidemark.operator_log (actor, act) VALUES ('me', 'x')", "SELECT FROM tidemark.tokens", "SELECT FROM tidemark.deferred", "CREATE TABLE tidemark.mine (n integer)")
+}
+
+func TestOperatorActsThroughMaintenance(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	in.fill(t)
+	_, err := worker(t, in.as(t, "worker"), 1).Drain(t.Context())
+	must(t, err)
+	_, err = in.admin.Exec(t.Context(), "INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'it', 0)")
+	must(t, err)
+	tool := filepath.Join(t.TempDir(), "maintenance")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "../../cmd/maintenance").CombinedOutput(); err != nil {
+		t.Fatalf("build maintenance: %v\n%s", err, out)
+	}
+	operator := in.login(t, "operator")
+	run := func(args string, may ...int) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), tool, strings.Fields(args)...)
+		cmd.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+operator)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil && !slices.Contains(may, cmd.ProcessState.ExitCode()) {
+			t.Errorf("maintenance %s: %v\n%s%s", args, err, &stdout, &stderr)
+		}
+		return stdout.String()
+	}
+	for _, args := range []string{
+		"lag", "outbox report", "deferred stats", "campaign show c", "gaps detect", "projection list",
+		"projection pause counted --reason test", "projection resume counted --reason test", "campaign replay c --projection counted --reason test --yes",
+		"publisher list", "publisher pause it --topic all --reason test", "publisher resume it --topic all --reason test",
+	} {
+		run(args)
+	}
+	out := run("doctor --all", 1) // which may find fault with the server
+	if strings.Contains(out, "could not look") {
+		t.Errorf("the doctor lacks a privilege:\n%s", out)
+	}
+	refuses(t, in.connect(t, operator), `SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`, "UPDATE tidemark.journal SET payload = '{}'", "DROP TABLE tidemark.journal",
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)")
+}
+
+func TestOwnerMigratesDownAndUpAgain(t *testing.T) {
+	t.Parallel()
+	in := install(t, false)
+	in.apply(t) // once more: nothing is there to be done
+	owner := in.login(t, "owner")
+	must(t, migrations.Down(t.Context(), owner, 0))
+	must(t, migrations.Up(t.Context(), owner))
+	// What it made anew, workers may use at once; appenders once roles.sql has run again.
+	if _, err := worker(t, in.as(t, "worker"), 1).Drain(t.Context()); err != nil {
+		t.Errorf("a worker between the migration and roles.sql: %v", err)
+	}
+}
