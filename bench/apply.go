@@ -52,7 +52,7 @@ func measureApply(ctx context.Context, b *Bench, name string, w Workload, g Grou
 		b.On(template, "bare loop, SQL file's UPSERT", bareLoop{workload: w, grouping: g, payload: true}.run),
 	}
 	for _, kind := range kinds {
-		sides = append(sides, b.On(template, kind.Name, backlog{kind, w, g}.run))
+		sides = append(sides, b.On(template, kind.Name, backlog{kind: kind, workload: w, grouping: g}.run))
 	}
 	samples, err := b.Interleave(ctx, "events/s", sides...)
 	if err != nil {

@@ -42,7 +42,7 @@ func (c *claimer) claims(ctx context.Context, n int) (float64, error) {
 	var times Samples
 	for range n {
 		start := time.Now()
-		claimed, err := c.keeper.Claim(ctx, c.conn, c.cursor, claimCampaigns)
+		claimed, err := c.keeper.Claim(ctx, c.conn, c.cursor, claimCampaigns, 0)
 		if err != nil {
 			return 0, err
 		}

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	latencyEvery  = 5 * time.Millisecond // 200 appends a second
-	latencyFor    = 5 * time.Second      // a round
-	bareFor       = 2 * time.Second      // a round
-	latencyWarm   = 50                   // appends that are not counted, each round
-	lookPause     = 50 * time.Microsecond
+	latencyEvery  = 5 * time.Millisecond   // 200 appends a second
+	latencyFor    = 5 * time.Second        // a round
+	bareFor       = 2 * time.Second        // a round
+	latencyWarm   = 50                     // appends that are not counted, each round
+	lookPause     = 200 * time.Microsecond // oftener, and who looks takes one of two cores from those looked at
 	visibleWithin = 10 * time.Second
 
 	createBare    = `CREATE TABLE bare (id bigint PRIMARY KEY, campaign_id text NOT NULL, payload jsonb NOT NULL)`
@@ -83,7 +83,7 @@ func (l *latency) take(ctx context.Context, b *Bench, worker *Worker) ([]Figure,
 	}
 	var bare, p50, p99 Samples
 	for round := range b.Rounds {
-		commits, err := l.bareCommits(ctx, b.ScaledTime(bareFor))
+		commits, err := l.bareCommits(ctx, latencyEvery, b.ScaledTime(bareFor))
 		if err != nil {
 			return nil, err
 		}
@@ -102,9 +102,9 @@ func (l *latency) take(ctx context.Context, b *Bench, worker *Worker) ([]Figure,
 }
 
 // bareCommits answers the times of two one-row INSERTs one after the other, each committed, in milliseconds.
-func (l *latency) bareCommits(ctx context.Context, length time.Duration) (Samples, error) {
+func (l *latency) bareCommits(ctx context.Context, every, length time.Duration) (Samples, error) {
 	var times Samples
-	err := atRate(ctx, length, func() error {
+	err := atRate(ctx, every, length, func() error {
 		start := time.Now()
 		for range 2 {
 			l.commits++
@@ -125,7 +125,7 @@ func (l *latency) appendToVisible(ctx context.Context, length time.Duration) (Sa
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(begun)
-		return atRate(groupCtx, length, func() error {
+		return atRate(groupCtx, latencyEvery, length, func() error {
 			start := time.Now()
 			err := pgx.BeginFunc(groupCtx, l.write, func(tx pgx.Tx) error {
 				_, err := journal.Append(groupCtx, tx, campaignID(0), journal.Any, journal.Event{Type: eventType, Payload: l.payload})
@@ -170,11 +170,11 @@ func (l *latency) awaitVisible(ctx context.Context, n int64, start time.Time) er
 	}
 }
 
-// atRate calls do every latencyEvery for as long as length. A call that takes longer makes those that follow late; none is left out.
-func atRate(ctx context.Context, length time.Duration, do func() error) error {
-	tick := time.NewTicker(latencyEvery)
+// atRate calls do every so often, for as long as length. A call that takes longer makes those that follow late; none is left out.
+func atRate(ctx context.Context, every, length time.Duration, do func() error) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for range int(length / latencyEvery) {
+	for range int(length / every) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -19,9 +19,9 @@ func measureRiver(ctx context.Context, b *Bench) ([]Figure, error) {
 
 	nothingJobs, upsertJobs := dense(b).Total(), b.Scaled(10_000)
 	samples, err := b.Interleave(ctx, "events/s",
-		b.On(template, "Tidemark, no-op", backlog{nothing(), dense(b), denseGroups()}.run),
+		b.On(template, "Tidemark, no-op", backlog{kind: nothing(), workload: dense(b), grouping: denseGroups()}.run),
 		b.On(empty, "River, no-op", riverNothing(nothingJobs).run),
-		b.On(template, "Tidemark, the UPSERT", backlog{goHandler(), dense(b), denseGroups()}.run),
+		b.On(template, "Tidemark, the UPSERT", backlog{kind: goHandler(), workload: dense(b), grouping: denseGroups()}.run),
 		b.On(empty, "River, the UPSERT", riverUpsert(upsertJobs).run),
 	)
 	if err != nil {
@@ -53,7 +53,7 @@ func measureWatermill(ctx context.Context, b *Bench) ([]Figure, error) {
 
 	messages := dense(b).Total()
 	samples, err := b.Interleave(ctx, "events/s",
-		b.On(template, "Tidemark, no-op", backlog{nothing(), dense(b), denseGroups()}.run),
+		b.On(template, "Tidemark, no-op", backlog{kind: nothing(), workload: dense(b), grouping: denseGroups()}.run),
 		b.On(empty, "watermill-sql, no-op", watermillDrain{messages: messages}.run),
 	)
 	if err != nil {

@@ -13,6 +13,7 @@ type backlog struct {
 	kind     Kind
 	workload Workload
 	grouping Grouping
+	proof    bool // the hash of ids is kept where no worker reads the events
 }
 
 // run lets a worker empty the queue and answers the events applied in a second.
@@ -29,7 +30,7 @@ func (w backlog) run(ctx context.Context, db *Database) (float64, error) {
 	}
 	p, err := projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: consumerGroup, Projections: []projector.Projection{projection},
-		Concurrency: w.grouping.Connections, ClaimCampaigns: w.grouping.Campaigns, GroupEvents: w.grouping.Events,
+		Concurrency: w.grouping.Connections, ClaimCampaigns: w.grouping.Campaigns, GroupEvents: w.grouping.Events, Proof: w.proof,
 	})
 	if err != nil {
 		return 0, err

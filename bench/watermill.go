@@ -29,15 +29,9 @@ func (w watermillDrain) run(ctx context.Context, db *Database) (rate float64, er
 	defer pool.Close()
 	schema := watermillsql.DefaultPostgreSQLSchema{SubscribeBatchSize: w.batchSize}
 	beginner := watermillsql.BeginnerFromPgx(pool)
-	subscriber, err := watermillsql.NewSubscriber(beginner, watermillsql.SubscriberConfig{
-		ConsumerGroup:    "bench",
-		PollInterval:     watermillPoll,
-		SchemaAdapter:    schema,
-		OffsetsAdapter:   watermillsql.DefaultPostgreSQLOffsetsAdapter{},
-		InitializeSchema: true,
-	}, watermill.NopLogger{})
+	subscriber, err := newWatermillSubscriber(beginner, schema)
 	if err != nil {
-		return 0, fmt.Errorf("make watermill's subscriber: %w", err)
+		return 0, err
 	}
 	defer func() {
 		if closeErr := subscriber.Close(); err == nil && closeErr != nil {
@@ -47,7 +41,7 @@ func (w watermillDrain) run(ctx context.Context, db *Database) (rate float64, er
 	if err := subscriber.SubscribeInitialize(watermillTopic); err != nil {
 		return 0, fmt.Errorf("create watermill's tables: %w", err)
 	}
-	if err := w.publish(beginner, schema); err != nil {
+	if err := w.publish(beginner, schema, func(p message.Publisher) message.Publisher { return p }); err != nil {
 		return 0, err
 	}
 	if err := db.Settle(ctx); err != nil {
@@ -71,12 +65,27 @@ func (w watermillDrain) run(ctx context.Context, db *Database) (rate float64, er
 	return float64(w.messages) / time.Since(start).Seconds(), nil
 }
 
-// publish sends a campaign's events a transaction, as the other sides get them.
-func (w watermillDrain) publish(db watermillsql.Beginner, schema watermillsql.SchemaAdapter) error {
-	publisher, err := watermillsql.NewPublisher(db, watermillsql.PublisherConfig{SchemaAdapter: schema}, watermill.NopLogger{})
+func newWatermillSubscriber(db watermillsql.Beginner, schema watermillsql.SchemaAdapter) (*watermillsql.Subscriber, error) {
+	subscriber, err := watermillsql.NewSubscriber(db, watermillsql.SubscriberConfig{
+		ConsumerGroup:    "bench",
+		PollInterval:     watermillPoll,
+		SchemaAdapter:    schema,
+		OffsetsAdapter:   watermillsql.DefaultPostgreSQLOffsetsAdapter{},
+		InitializeSchema: true,
+	}, watermill.NopLogger{})
+	if err != nil {
+		return nil, fmt.Errorf("make watermill's subscriber: %w", err)
+	}
+	return subscriber, nil
+}
+
+// publish sends a campaign's events a transaction, as the other sides get them, through what decorate makes of the publisher.
+func (w watermillDrain) publish(db watermillsql.Beginner, schema watermillsql.SchemaAdapter, decorate func(message.Publisher) message.Publisher) error {
+	sql, err := watermillsql.NewPublisher(db, watermillsql.PublisherConfig{SchemaAdapter: schema}, watermill.NopLogger{})
 	if err != nil {
 		return fmt.Errorf("make watermill's publisher: %w", err)
 	}
+	publisher := decorate(sql)
 	const perTransaction = 100
 	for first := 0; first < w.messages; first += perTransaction {
 		batch := make([]*message.Message, 0, perTransaction)

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+const (
+	besideFor    = time.Second // a slice
+	besideSlices = 3           // of each number of pairs, a round
+	besideWarmUp = 200 * time.Millisecond
+
+	deletePairs = `DELETE FROM tidemark.publications`
+	countHeld   = `SELECT count(*) = $1 FROM tidemark.publications WHERE expires_at > clock_timestamp()`
+)
+
+// beside is clients that append events one by one while a relay in this process publishes them to so many pairs.
+type beside struct {
+	clients, pairs int
+	length         time.Duration
+}
+
+// run answers the events appended in a second. The pairs are new, and start with what the clients append.
+func (a beside) run(ctx context.Context, pool *pgxpool.Pool) (rate float64, err error) {
+	if _, err := pool.Exec(ctx, deletePairs); err != nil {
+		return 0, fmt.Errorf("delete the pairs: %w", err)
+	}
+	cfg := relayConfig(pool, discarding{}, a.pairs)
+	for i := range cfg.Publishers {
+		cfg.Publishers[i].Start = publisher.StartEnd()
+	}
+	relay, err := publisher.New(cfg)
+	if err != nil {
+		return 0, err
+	}
+	stop := start(ctx, relay)
+	defer func() {
+		if stopErr := stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	for held := false; !held; {
+		if err := pool.QueryRow(ctx, countHeld, a.pairs).Scan(&held); err != nil {
+			return 0, fmt.Errorf("wait for the pairs: %w", err)
+		}
+	}
+	return a.append(ctx, pool)
+}
+
+func (a beside) append(ctx context.Context, pool *pgxpool.Pool) (rate float64, err error) {
+	payload, err := damagePayload(1)
+	if err != nil {
+		return 0, err
+	}
+	var counted atomic.Int64
+	from := time.Now().Add(besideWarmUp)
+	until := from.Add(a.length)
+	group, groupCtx := errgroup.WithContext(ctx)
+	for client := range a.clients {
+		group.Go(func() error {
+			for call := 0; ; call++ {
+				campaign := campaignID(client*appendCampaigns + call%appendCampaigns)
+				err := pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
+					_, err := journal.Append(groupCtx, tx, campaign, journal.Any, journal.Event{Type: eventType, Payload: payload})
+					return err
+				})
+				switch now := time.Now(); {
+				case err != nil || now.After(until):
+					return err
+				case now.After(from):
+					counted.Add(1)
+				}
+			}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, fmt.Errorf("append: %w", err)
+	}
+	return float64(counted.Load()) / a.length.Seconds(), nil
+}
+
+// measureBeside takes turns in short slices: what one commit costs changes from second to second.
+func measureBeside(ctx context.Context, b *Bench) ([]Figure, error) {
+	db, err := b.Migrated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Drop(context.WithoutCancel(ctx))
+	pool, err := openPool(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	var figures []Figure
+	for _, clients := range []int{1, 8} {
+		side := func(pairs int) Side {
+			run := beside{clients: clients, pairs: pairs, length: b.ScaledTime(besideFor)}
+			return Side{Name: fmt.Sprintf("%d clients append, %d pairs", clients, pairs), Run: func(ctx context.Context) (float64, error) { return run.run(ctx, pool) }}
+		}
+		slices := *b
+		slices.Rounds *= besideSlices
+		samples, err := slices.Interleave(ctx, "events/s", side(publishPairs), side(1))
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, AtLeast(0.95, Figure{
+			Name: fmt.Sprintf("publish_append_%d", clients), Value: samples[0].Median(), Unit: "events/s", Ratio: samples[0].Over(samples[1]),
+			To: fmt.Sprintf("%d clients appending with one pair instead of %d, the relay running beside", clients, publishPairs),
+		}))
+	}
+	return figures, nil
+}
