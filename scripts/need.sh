@@ -3,6 +3,10 @@
 #
 #   postgres   a Postgres server's binaries, where internal/devpg looks for them
 #   pgbouncer  for the test that runs a worker behind it
+#   rabbitmq   a RabbitMQ server's programs, for the test of its sink
+#   redis      a Redis server's program, for the tests of the inbox on Redis
+#   promtool   Prometheus' tool, for the tests of its rules
+#   chromium   a browser, for the tests of the pages
 #   cc         a C compiler, which Go's race detector links with
 #   drivers    psycopg and node-postgres, for the docs' snippets, where their interpreters are
 #
@@ -97,6 +101,48 @@ need_pgbouncer() {
 	fi
 }
 
+need_rabbitmq() {
+	if have rabbitmq-server || [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ]; then
+		return
+	fi
+	if try_install rabbitmq-server; then
+		as_root update-rc.d rabbitmq-server disable >/dev/null 2>&1 || true
+	else
+		say "need: rabbitmq-server is missing; the test that uses it will fail. Install it with your package manager."
+	fi
+}
+
+need_redis() {
+	if have redis-server; then
+		return
+	fi
+	if try_install redis-server; then
+		as_root update-rc.d redis-server disable >/dev/null 2>&1 || true
+	else
+		say "need: redis-server is missing; the tests that use it will fail. Install it with your package manager."
+	fi
+}
+
+need_promtool() {
+	if have promtool; then
+		return
+	fi
+	if try_install prometheus; then
+		as_root update-rc.d prometheus disable >/dev/null 2>&1 || true
+	else
+		say "need: promtool is missing; the test that uses it will fail. Install Prometheus with your package manager."
+	fi
+}
+
+need_chromium() {
+	if have chromium; then
+		return
+	fi
+	if ! try_install chromium; then
+		say "need: chromium is missing; the tests of the pages will fail. Install it with your package manager."
+	fi
+}
+
 need_cc() {
 	if have "$(go env CC)" || try_install gcc libc6-dev; then
 		return
@@ -121,7 +167,7 @@ need_drivers() {
 
 for thing in "$@"; do
 	case $thing in
-	postgres | pgbouncer | cc | drivers) "need_$thing" ;;
+	postgres | pgbouncer | rabbitmq | redis | chromium | promtool | cc | drivers) "need_$thing" ;;
 	*)
 		say "need: unknown thing $thing"
 		exit 2

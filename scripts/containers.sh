@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# containers.sh runs the set in real containers: migrate, three workers, load; then it looks whether every replica is healthy, everything appended is applied, and
+# everybody stops in time when told to.
+#
+#   scripts/containers.sh compose   docker-compose.yml as it is: needs an engine with the compose plugin, and a registry to fetch images from
+#   scripts/containers.sh local     the same image's last stage around programs built here, on the host's network and the Postgres of TIDEMARK_DATABASE_URL:
+#                                   needs an engine and nothing else. The database is migrated and filled: take an empty one
+#
+# Variables: ENGINE (docker; podman speaks the same commands), SECONDS_OF_LOAD (10), RATE (1000), WORKERS (3).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+engine=${ENGINE:-docker}
+seconds=${SECONDS_OF_LOAD:-10}
+rate=${RATE:-1000}
+workers=${WORKERS:-3}
+grace=50 # stop_grace_period of docker-compose.yml
+
+say() { printf 'containers: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# eventually COMMAND... tries once a second, for a minute.
+eventually() {
+	for _ in $(seq 60); do
+		if "$@"; then return; fi
+		sleep 1
+	done
+	die "not within a minute: $*"
+}
+
+$engine version >/dev/null 2>&1 || die "no engine answers to \"$engine version\": start one, or name another with ENGINE"
+
+healthy() { [ "$($engine inspect --format '{{.State.Health.Status}}' "$1")" = healthy ]; }
+
+# stops CONTAINER... stops each with SIGTERM and wants it to end by itself, with 0, within the grace.
+stops() {
+	for c in "$@"; do
+		local began=$SECONDS
+		$engine stop --time "$grace" "$c" >/dev/null
+		code=$($engine inspect --format '{{.State.ExitCode}}' "$c")
+		[ "$code" = 0 ] || die "$c ended with $code: its log is
+$($engine logs --tail 20 "$c" 2>&1)"
+		say "$c stopped within $((SECONDS - began)) s, exit code 0"
+	done
+}
+
+compose() {
+	$engine compose version >/dev/null 2>&1 || die "$engine has no compose plugin: install it, or try: $0 local"
+	trap '$engine compose --profile tools down --volumes --timeout 60 >/dev/null 2>&1 || true' EXIT
+	$engine compose up --build --detach --wait --scale "worker=$workers"
+	$engine compose run --rm load -rate "$rate" -seconds "$seconds"
+	applied() { $engine compose run --rm maintenance lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
+	eventually applied
+	$engine compose run --rm maintenance doctor
+	stops $($engine compose ps --quiet worker)
+}
+
+local_set() {
+	[ -n "${TIDEMARK_DATABASE_URL:-}" ] || die "set TIDEMARK_DATABASE_URL to an empty database that the host's network reaches"
+	work=$(mktemp -d)
+	names=()
+	trap '[ ${#names[@]} = 0 ] || $engine rm --force "${names[@]}" >/dev/null 2>&1; rm -rf "$work"' EXIT
+	mkdir -p "$work/out" "$work/etc/ssl/certs"
+	say "building the programs"
+	programs=$(sed -n 's/^RUN CGO_ENABLED=0 go build .* -o \/out\/ //p' Dockerfile)
+	# shellcheck disable=SC2086 # several
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$work/out/" $programs
+	cp /etc/ssl/certs/ca-certificates.crt "$work/etc/ssl/certs/"
+	sed -n '/^FROM scratch/,$p' Dockerfile | sed 's/^COPY --from=build /COPY /' >"$work/Dockerfile"
+	DOCKER_BUILDKIT=0 $engine build --quiet --tag tidemark:local "$work" >/dev/null 2>"$work/log" || die "$(cat "$work/log")"
+	say "image of $($engine image inspect --format '{{.Size}}' tidemark:local | awk '{ printf "%.0f MB", $1 / 1e6 }'), user $($engine image inspect --format '{{.Config.User}}' tidemark:local)"
+	confined=(--network host --read-only --cap-drop ALL --security-opt no-new-privileges --env TIDEMARK_DATABASE_URL)
+
+	$engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /migrate tidemark:local up
+	port=${FIRST_PORT:-18080}
+	for n in $(seq "$workers"); do
+		name=tidemark-local-$$-$n
+		names+=("$name")
+		$engine run --detach --name "$name" "${confined[@]}" --volume "$PWD/examples/tabletop/projections:/projections:ro" --env TIDEMARK_PROJECTIONS_DIR=/projections \
+			--env TIDEMARK_HTTP_ADDR="127.0.0.1:$((port + n))" --env TIDEMARK_LOG_FORMAT=json --env TIDEMARK_SHUTDOWN_TIMEOUT=35s tidemark:local >/dev/null
+	done
+	for name in "${names[@]}"; do eventually healthy "$name"; done
+	say "$workers workers are healthy"
+	$engine exec "${names[0]}" /worker healthcheck || die "the health check fails by hand"
+	$engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /loadgen tidemark:local -rate "$rate" -seconds "$seconds"
+	applied() { $engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /maintenance tidemark:local lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
+	eventually applied
+	say "everything appended is applied"
+	$engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /maintenance tidemark:local doctor || say "the doctor is not content with this server: see above"
+	$engine run --detach --name "load-$$" "${confined[@]}" --no-healthcheck --entrypoint /loadgen tidemark:local -rate "$rate" -seconds 0 >/dev/null
+	names+=("load-$$")
+	stops "${names[@]:0:workers}" # while there is work
+}
+
+case ${1:-} in
+compose) compose ;;
+local) local_set ;;
+*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
+say "all is well"
