@@ -31,7 +31,7 @@ const (
 		VALUES ($1, $2, nextval('tidemark.journal_position'), $3, $4, 1, 'projection_and_replay', $5, $6, now(), now())`
 
 	countJournal = `SELECT count(*) FROM tidemark.journal`
-	countOutbox  = `SELECT count(*) FROM tidemark.outbox`
+	countOutbox  = `SELECT coalesce(sum(events), 0) FROM tidemark.outbox`
 )
 
 // writer adds events to a campaign that stands at seq, in tx.

@@ -20,9 +20,9 @@ const (
 
 	// Written past the journal: what is measured is finding work, and a journal of ten million events would only take long to make.
 	fillOutbox = `
-		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-		SELECT $1, 'campaign-' || lpad(c::text, 7, '0'), s, $2, now()
-		FROM generate_series(0, $3 - 1) AS c, generate_series(1, $4) AS s`
+		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		SELECT $1, 'campaign-' || lpad(c::text, 7, '0'), s, now(), 1
+		FROM generate_series(0, $2 - 1) AS c, generate_series(1, $3) AS s`
 	// Campaigns that have been worked on before, as nearly all have that a long-lived system claims.
 	fillLeases = `
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
@@ -79,7 +79,7 @@ func measureClaim(ctx context.Context, b *Bench) ([]Figure, error) {
 			db.Drop(context.WithoutCancel(ctx))
 		}
 		start := time.Now()
-		if _, err := conn.Exec(ctx, fillOutbox, consumerGroup, eventType, rows/outboxPerCampaign, outboxPerCampaign); err != nil {
+		if _, err := conn.Exec(ctx, fillOutbox, consumerGroup, rows/outboxPerCampaign, outboxPerCampaign); err != nil {
 			closeDB()
 			return Side{}, nil, fmt.Errorf("fill the outbox: %w", err)
 		}

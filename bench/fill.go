@@ -15,9 +15,16 @@ const (
 	fillConnections  = 4
 	eventsPerFill    = 5000 // in one transaction
 	campaignsPerFill = 250  // the same; more would lock buckets of campaigns and keep the connections apart
+
+	// The work items as if each event had been appended by itself, which is the most that there can be.
+	splitOutbox = `
+		WITH gone AS (DELETE FROM tidemark.outbox RETURNING *)
+		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		SELECT g.consumer_group, g.campaign_id, s, g.enqueued_at, 1
+		FROM gone g CROSS JOIN LATERAL generate_series(g.seq - g.events + 1, g.seq) AS s`
 )
 
-// Fill appends the workload's events as an application would, if in larger portions.
+// Fill appends the workload's events as an application would, if in larger portions, and leaves a work item for each.
 func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 	events := make([]journal.Event, w.Events)
 	for i := range events {
@@ -44,6 +51,9 @@ func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("fill the journal: %w", err)
+	}
+	if _, err := pool.Exec(ctx, splitOutbox); err != nil {
+		return fmt.Errorf("fill the outbox: %w", err)
 	}
 	return nil
 }

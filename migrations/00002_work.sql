@@ -6,14 +6,14 @@ CREATE TABLE tidemark.consumer_groups (
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Rows are inserted and deleted, never updated: whether a row is being processed follows from its campaign's lease
--- (docs/adr/0001).
+-- A row stands for the events of a campaign that one append has added (docs/adr/0011). Rows are inserted and deleted, never updated: whether one is being processed follows
+-- from its campaign's lease (docs/adr/0001).
 CREATE TABLE tidemark.outbox (
     consumer_group text COLLATE "C" NOT NULL,
     campaign_id    text COLLATE "C" NOT NULL,
-    seq            bigint           NOT NULL,
-    event_type     text COLLATE "C" NOT NULL,
+    seq            bigint           NOT NULL, -- of the last of the events
     enqueued_at    timestamptz      NOT NULL,
+    events         integer          NOT NULL, -- how many they are; those up to the campaign's checkpoint are applied already
     PRIMARY KEY (consumer_group, campaign_id, seq)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -381,12 +381,9 @@ BEGIN
         VALUES (p_campaign_id, head + 1, position, event_id, one ->> 'type', coalesce((one ->> 'version')::integer, 1),
             coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
             coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at);
-        INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-        SELECT g.name, p_campaign_id, head + 1, one ->> 'type', at FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
         RETURN NEXT;
     ELSIF trusted THEN
         RETURN QUERY
-        WITH added AS (
             INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
                 tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
             SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, (lpad(to_hex((ms + (e.ord >> 12) << 16) | 28672 | (e.ord & 4095)), 16, '0') || random_tail)::uuid), e.type, coalesce(e.version, 1),
@@ -396,16 +393,9 @@ BEGIN
             FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
                 actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
                 AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
-            RETURNING j.seq, j.position, j.event_id, j.event_type
-        ), enqueued AS (
-            INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-            SELECT g.name, p_campaign_id, a.seq, a.event_type, at
-            FROM tidemark.consumer_groups g CROSS JOIN added a WHERE g.name > '' AND g.state <> 'inline'
-        )
-        SELECT a.seq, a.position, a.event_id, false FROM added a;
+            RETURNING j.seq, j.position, j.event_id, false;
     ELSE
         RETURN QUERY
-        WITH added AS (
             INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
                 tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
             SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, (lpad(to_hex((ms + (e.ord >> 12) << 16) | 28672 | (e.ord & 4095)), 16, '0') || random_tail)::uuid), e.type, coalesce(e.version, 1),
@@ -434,14 +424,10 @@ BEGIN
             FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
                 actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
                 AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
-            RETURNING j.seq, j.position, j.event_id, j.event_type
-        ), enqueued AS (
-            INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-            SELECT g.name, p_campaign_id, a.seq, a.event_type, at
-            FROM tidemark.consumer_groups g CROSS JOIN added a WHERE g.name > '' AND g.state <> 'inline'
-        )
-        SELECT a.seq, a.position, a.event_id, false FROM added a;
+            RETURNING j.seq, j.position, j.event_id, false;
     END IF;
+    INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+    SELECT g.name, p_campaign_id, head + n, at, n FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
 
     IF tagged THEN
         INSERT INTO tidemark.event_tags (tag, event_type, position)

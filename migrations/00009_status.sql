@@ -30,11 +30,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- queue_report counts the work items of each group by what they wait for, and says which has waited longest of those that a worker could take. A group with more than
--- p_exact is estimated.
+-- queue_report counts the events of each group's work items by what they wait for, and says which of those that a worker could take has waited longest. A group with more than
+-- p_exact items is estimated.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.queue_report(p_exact integer, p_pages integer)
-    RETURNS TABLE (consumer_group text, pending bigint, processing bigint, paused bigint, estimated boolean, campaign_id text, seq bigint, event_type text, since timestamptz)
+    RETURNS TABLE (consumer_group text, pending bigint, processing bigint, paused bigint, estimated boolean, campaign_id text, seq bigint, events bigint, event_type text, since timestamptz)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
 AS $$
@@ -50,31 +50,33 @@ BEGIN
         SELECT count(*) INTO many FROM (SELECT FROM tidemark.outbox o WHERE o.consumer_group = queue_report.consumer_group LIMIT p_exact + 1) o;
         estimated := many > p_exact;
         WITH items AS MATERIALIZED (
-            SELECT o.campaign_id, count(*)::float8 AS n, min(o.enqueued_at) AS since
+            SELECT o.campaign_id, sum(o.events) AS events, max(o.seq) AS seq, 1::float8 AS weight, min(o.enqueued_at) AS since
             FROM tidemark.outbox o
             WHERE NOT queue_report.estimated AND o.consumer_group = queue_report.consumer_group
             GROUP BY o.campaign_id
             UNION ALL
-            SELECT o.campaign_id, sum(p.weight), min(o.enqueued_at)
+            SELECT o.campaign_id, sum(o.events), max(o.seq), max(p.weight), min(o.enqueued_at)
             FROM tidemark.sample_pages('tidemark.outbox', p_pages) p
             CROSS JOIN LATERAL (
-                SELECT i.campaign_id, i.enqueued_at FROM tidemark.outbox i
+                SELECT i.campaign_id, i.seq, i.events, i.enqueued_at FROM tidemark.outbox i
                 WHERE i.ctid >= p.first AND i.ctid <= p.last AND i.consumer_group = queue_report.consumer_group OFFSET 0
             ) o
             WHERE queue_report.estimated
             GROUP BY o.campaign_id
         ), looked AS MATERIALIZED (
-            SELECT i.*, CASE WHEN l.expires_at > at THEN CASE WHEN l.owner = 'paused' THEN 'paused' ELSE 'processing' END ELSE 'free' END AS status
+            SELECT i.campaign_id, i.since, e.events, i.weight * e.events AS n,
+                CASE WHEN l.expires_at > at THEN CASE WHEN l.owner = 'paused' THEN 'paused' ELSE 'processing' END ELSE 'free' END AS status
             FROM items i LEFT JOIN LATERAL (
-                SELECT l.expires_at, l.owner FROM tidemark.leases l
+                SELECT l.expires_at, l.owner, l.checkpoint FROM tidemark.leases l
                 WHERE l.consumer_group = queue_report.consumer_group AND l.campaign_id = i.campaign_id OFFSET 0
             ) l ON true
+            CROSS JOIN LATERAL (SELECT greatest(least(i.events, i.seq - coalesce(l.checkpoint, 0)), 1) AS events OFFSET 0) e
         ), oldest AS (
-            SELECT k.campaign_id, k.since FROM looked k WHERE k.status = 'free' ORDER BY k.since, k.campaign_id LIMIT 1
+            SELECT k.campaign_id, k.events, k.since FROM looked k WHERE k.status = 'free' ORDER BY k.since, k.campaign_id LIMIT 1
         )
         SELECT coalesce(sum(k.n) FILTER (WHERE k.status = 'free'), 0), coalesce(sum(k.n) FILTER (WHERE k.status = 'processing'), 0),
-            coalesce(sum(k.n) FILTER (WHERE k.status = 'paused'), 0), (SELECT o.campaign_id FROM oldest o), (SELECT o.since FROM oldest o)
-        INTO free, processing, paused, campaign_id, since
+            coalesce(sum(k.n) FILTER (WHERE k.status = 'paused'), 0), (SELECT o.campaign_id FROM oldest o), (SELECT o.events FROM oldest o), (SELECT o.since FROM oldest o)
+        INTO free, processing, paused, campaign_id, events, since
         FROM looked k;
         free := greatest(free, many - processing - paused); -- rows that the pages have missed
         pending := CASE WHEN stopped THEN 0 ELSE free END;
@@ -84,12 +86,12 @@ BEGIN
         END IF;
         seq := NULL; event_type := NULL;
         IF campaign_id IS NOT NULL THEN
-            SELECT o.seq, o.event_type INTO seq, event_type
-            FROM (
-                SELECT i.seq, i.event_type, i.enqueued_at FROM tidemark.outbox i
-                WHERE i.consumer_group = queue_report.consumer_group AND i.campaign_id = queue_report.campaign_id ORDER BY i.consumer_group, i.campaign_id, i.seq LIMIT p_exact
-            ) o
-            ORDER BY o.enqueued_at, o.seq LIMIT 1;
+            SELECT j.seq, j.event_type INTO seq, event_type
+            FROM tidemark.journal j
+            WHERE j.campaign_id = queue_report.campaign_id AND j.seq > coalesce((
+                SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = queue_report.consumer_group AND l.campaign_id = queue_report.campaign_id
+            ), 0)
+            ORDER BY j.campaign_id, j.seq LIMIT 1;
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -178,22 +180,22 @@ BEGIN
     projection := '';
     FOR consumer_group IN SELECT g.name FROM tidemark.consumer_groups g ORDER BY g.name LOOP
         SELECT count(*) > p_exact INTO estimated FROM (SELECT FROM tidemark.outbox o WHERE o.consumer_group = lag_report.consumer_group LIMIT p_exact + 1) o;
-        -- A row of the sample stands for weight rows, and its campaign for that over the rows it has. One with a hundred of them has one for each event.
+        -- A row of the sample stands for weight rows, and its campaign for that over the rows it has. One with a hundred of them has as many as its events make, with those a row that the sample shows.
         WITH items AS MATERIALIZED (
-            SELECT o.campaign_id, 0::float8 AS weight
+            SELECT o.campaign_id, 0::float8 AS weight, 1 AS each
             FROM tidemark.outbox o
             WHERE NOT lag_report.estimated AND o.consumer_group = lag_report.consumer_group
             GROUP BY o.campaign_id
             UNION ALL
-            SELECT o.campaign_id, sum(p.weight)
+            SELECT o.campaign_id, sum(p.weight), avg(o.events)
             FROM tidemark.sample_pages('tidemark.outbox', p_pages) p
             CROSS JOIN LATERAL (
-                SELECT i.campaign_id FROM tidemark.outbox i WHERE i.ctid >= p.first AND i.ctid <= p.last AND i.consumer_group = lag_report.consumer_group OFFSET 0
+                SELECT i.campaign_id, i.events FROM tidemark.outbox i WHERE i.ctid >= p.first AND i.ctid <= p.last AND i.consumer_group = lag_report.consumer_group OFFSET 0
             ) o
             WHERE lag_report.estimated
             GROUP BY o.campaign_id
         ), behind AS MATERIALIZED (
-            SELECT i.campaign_id, i.weight, h.seq - coalesce(l.checkpoint, 0) AS events, n.recorded_at
+            SELECT i.campaign_id, i.weight, i.each, h.seq - coalesce(l.checkpoint, 0) AS events, n.recorded_at
             FROM items i
             LEFT JOIN LATERAL (
                 SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = lag_report.consumer_group AND l.campaign_id = i.campaign_id OFFSET 0
@@ -204,7 +206,7 @@ BEGIN
             ) n ON true
             WHERE h.seq > coalesce(l.checkpoint, 0)
         ), counted AS (
-            SELECT b.*, CASE WHEN NOT lag_report.estimated THEN NULL WHEN r.n < 100 THEN r.n ELSE greatest(b.events, 100) END AS row_count
+            SELECT b.*, CASE WHEN NOT lag_report.estimated THEN NULL WHEN r.n < 100 THEN r.n ELSE greatest(b.events / b.each, 100) END AS row_count
             FROM behind b CROSS JOIN LATERAL (
                 SELECT count(*) AS n FROM (
                     SELECT FROM tidemark.outbox o WHERE lag_report.estimated AND o.consumer_group = lag_report.consumer_group AND o.campaign_id = b.campaign_id LIMIT 100

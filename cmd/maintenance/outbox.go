@@ -192,11 +192,11 @@ func printEntries(env *cli.Env, entries []outbox.Entry) error {
 		rows = append(rows, []cli.Cell{
 			cli.Text(e.Group),
 			{Text: string(e.Status), Tone: tone(e.Status)},
-			cli.Text(e.CampaignID), cli.Number(e.Seq, cli.Plain), cli.Text(e.EventType),
+			cli.Text(e.CampaignID), cli.Number(e.Seq, cli.Plain), cli.Number(e.Events, cli.Plain), cli.Text(e.EventType),
 			cli.Text(e.Since.UTC().Format(time.RFC3339)), cli.Text(e.Projection), cli.Number(int64(e.Attempts), cli.Plain), cli.Text(e.Error),
 		})
 	}
-	return env.PrintTable([]string{"GROUP", "STATUS", "CAMPAIGN", "SEQ", "TYPE", "SINCE", "PROJECTION", "ATTEMPTS", "ERROR"}, rows)
+	return env.PrintTable([]string{"GROUP", "STATUS", "CAMPAIGN", "SEQ", "EVENTS", "TYPE", "SINCE", "PROJECTION", "ATTEMPTS", "ERROR"}, rows)
 }
 
 func tone(s outbox.Status) cli.Tone {

@@ -41,6 +41,7 @@ type entryJSON struct {
 	Group         string     `json:"group"`
 	CampaignID    string     `json:"campaign_id"`
 	Seq           int64      `json:"seq"`
+	Events        int64      `json:"events"` // that wait from seq on; 0 of a pair
 	EventType     string     `json:"event_type"`
 	Status        string     `json:"status"`
 	Projection    *string    `json:"projection"` // null: a work item of the group
@@ -80,7 +81,7 @@ func entryDocuments(entries []outbox.Entry) []entryJSON {
 
 func entryDocument(e outbox.Entry) entryJSON {
 	entry := entryJSON{
-		Group: e.Group, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.EventType, Status: string(e.Status), Since: e.Since.UTC(), Attempts: e.Attempts,
+		Group: e.Group, CampaignID: e.CampaignID, Seq: e.Seq, Events: e.Events, EventType: e.EventType, Status: string(e.Status), Since: e.Since.UTC(), Attempts: e.Attempts,
 	}
 	if e.Projection != "" {
 		entry.Projection = &e.Projection

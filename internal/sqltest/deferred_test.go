@@ -21,7 +21,7 @@ const fillFailures = `
 		'f' || i %% 30, now() - interval '1 hour'
 	FROM generate_series(1, %[1]d) AS i;
 	INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
-	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at) SELECT 'g', 'c' || lpad(i::text, 7, '0'), 1, 'noted', now() FROM generate_series(1, 10 * %[1]d) AS i;
+	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) SELECT 'g', 'c' || lpad(i::text, 7, '0'), 1, now(), 1 FROM generate_series(1, 10 * %[1]d) AS i;
 	INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) SELECT 'campaign', 'g', 'c' || lpad(i::text, 7, '0'), '', 'ada' FROM generate_series(1, %[1]d) AS i;
 	INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq, error_message)
 	SELECT 'failed', 'g', 'p' || i %% 3, 'c' || lpad(i::text, 7, '0'), 1 + i %% 7, 'division by zero' FROM generate_series(1, %[1]d) AS i;`

@@ -31,7 +31,7 @@ const fill = `
 	SELECT 'c' || lpad(c::text, 6, '0'), s, nextval('tidemark.journal_position'), md5(c || ' ' || s)::uuid, 'noted', 1, 'projection_and_replay', '{"a": 1}', 20, now(), now()
 	FROM (SELECT c, s FROM generate_series(1, 10) AS s, generate_series(1, %[1]d) AS c UNION ALL SELECT 0, s FROM generate_series(1, %[1]d) AS s) AS e;
 	INSERT INTO tidemark.event_tags SELECT tag, event_type, position FROM tidemark.journal CROSS JOIN LATERAL (VALUES ('all'), ('campaign=' || campaign_id)) AS t (tag);
-	INSERT INTO tidemark.outbox SELECT 'g', campaign_id, seq, event_type, recorded_at FROM tidemark.journal;
+	INSERT INTO tidemark.outbox SELECT 'g', campaign_id, seq, recorded_at, 1 FROM tidemark.journal;
 	INSERT INTO tidemark.leases SELECT 'g', campaign_id, 'w', 1, '-infinity', 0 FROM tidemark.journal WHERE seq = 1;
 	INSERT INTO tidemark.leases SELECT 'held', campaign_id, 'w', 1, now() + interval '1 hour', 0 FROM tidemark.journal WHERE seq = 1;
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
@@ -164,7 +164,7 @@ func TestClaimsGoOnBeyondWhatIsDone(t *testing.T) {
 	exec(fmt.Sprintf(fill, 10*small))
 	_, next := claim(long)
 	before, _ := claim(next)
-	exec("INSERT INTO tidemark.outbox SELECT 'g', 'a' || c, s, 'noted', now() FROM generate_series(1, 10000) AS c, generate_series(1, 10) AS s")
+	exec("INSERT INTO tidemark.outbox SELECT 'g', 'a' || c, s, now(), 1 FROM generate_series(1, 10000) AS c, generate_series(1, 10) AS s")
 	exec("DELETE FROM tidemark.outbox WHERE campaign_id < 'c'")
 	first, _ := claim("")
 	again, _ := claim("")

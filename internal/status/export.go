@@ -14,7 +14,7 @@ func (e export) queue(s *Status) {
 			outbox.Pending: g.Pending, outbox.Processing: g.Processing, outbox.Paused: g.Paused, outbox.Failed: g.Failed, outbox.Dead: g.Dead, outbox.Rebuilding: g.Rebuilding,
 		}
 		for status, n := range counts {
-			e.gauge("tidemark_queue_entries", "What remains to be done: work items, and pairs that failed or are catching up.", float64(n), "consumer_group", g.Group, "status", string(status))
+			e.gauge("tidemark_queue_entries", "What remains to be done: events of work items, and pairs that failed or are catching up.", float64(n), "consumer_group", g.Group, "status", string(status))
 		}
 		e.gauge("tidemark_queue_estimated", "Whether any of the queue's figures is an estimate.", flag(g.Estimated), group...)
 		if g.Oldest != nil {

@@ -33,7 +33,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 func withWork(t *testing.T, campaigns ...string) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
-	exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at) SELECT 'g', c, 1, 'noted', now() FROM unnest($1::text[]) AS u (c)`, campaigns)
+	exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) SELECT 'g', c, 1, now(), 1 FROM unnest($1::text[]) AS u (c)`, campaigns)
 	return pool
 }
 
@@ -80,7 +80,7 @@ func expect(t *testing.T, what string, leases []lease.Lease, want string) {
 func TestClaimTakesCampaignsThatHaveWorkAndNoOwner(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t, "a", "b", "c")
-	exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at) VALUES ('h', 'z', 1, 'noted', now()), ('g', 'a', 2, 'noted', now())`)
+	exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) VALUES ('h', 'z', 1, now(), 1), ('g', 'a', 2, now(), 1)`)
 	one, two := keeper("one"), keeper("two")
 
 	first := claim(t, pool, one, 2)

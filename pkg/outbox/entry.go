@@ -23,7 +23,8 @@ func Statuses() []Status { return []Status{Pending, Processing, Paused, Failed, 
 type Entry struct {
 	Group         string    // consumer group
 	CampaignID    string    //
-	Seq           int64     // of the work item's event; of the pair's next event
+	Seq           int64     // of the work item's first event that is not applied; of the pair's next event
+	Events        int64     // how many events the work item, or in a report the campaign, still waits with, from Seq on; 0 of a pair
 	EventType     string    // of that event
 	Status        Status    //
 	Projection    string    // of the pair; empty for a work item

@@ -104,7 +104,7 @@ func Complete(batch *pgx.Batch, group string, campaignIDs []string, upTo []int64
 	batch.Queue(queryComplete, group, campaignIDs, upTo)
 }
 
-// Enqueue queues a work item for each campaign's last event, unless it has one: so much is enough to bring the campaign to its head.
+// Enqueue queues a work item for each campaign, unless its last event has one: so much is enough to bring the campaign to its head.
 func Enqueue(batch *pgx.Batch, group string, campaignIDs []string) {
 	batch.Queue(queryEnqueue, group, campaignIDs)
 }

@@ -39,7 +39,7 @@ func TestAppendsDoNotEnqueueForAnInlineGroup(t *testing.T) {
 	if got := items(t, pool, "i"); len(got) > 0 {
 		t.Errorf("the inline group got items %v", got)
 	}
-	if got, want := items(t, pool, "g"), []string{"one:1", "tagged:1", "two:1", "two:2", "unchecked:1"}; !slices.Equal(got, want) {
+	if got, want := items(t, pool, "g"), []string{"one:1-1", "tagged:1-1", "two:1-2", "unchecked:1-1"}; !slices.Equal(got, want) {
 		t.Errorf("the other group got items %v, want %v", got, want)
 	}
 }
@@ -54,11 +54,11 @@ func TestAGroupThatLeavesInlineGetsWorkForCampaignsThatAreBehind(t *testing.T) {
 	exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 		VALUES ('g', 'applied', 'i', 1, '-infinity', 2), ('g', 'behind', 'i', 1, '-infinity', 1)`)
 	register(t, pool, "g")
-	if got, want := items(t, pool, "g"), []string{"behind:3", "untouched:1"}; !slices.Equal(got, want) {
+	if got, want := items(t, pool, "g"), []string{"behind:2-3", "untouched:1-1"}; !slices.Equal(got, want) {
 		t.Errorf("got items %v, want %v", got, want)
 	}
 	mustAppend(t, pool, "applied", 1)
-	if got, want := items(t, pool, "g"), []string{"applied:3", "behind:3", "untouched:1"}; !slices.Equal(got, want) {
+	if got, want := items(t, pool, "g"), []string{"applied:3-3", "behind:2-3", "untouched:1-1"}; !slices.Equal(got, want) {
 		t.Errorf("got items %v, want %v", got, want)
 	}
 }
@@ -86,7 +86,7 @@ func TestGoingInlineWaitsForAppendsThatStillEnqueue(t *testing.T) {
 	}
 	registerInline(t, "g", pool)
 	mustAppend(t, pool, "in flight", 1)
-	if got, want := items(t, pool, "g"), []string{"in flight:1"}; !slices.Equal(got, want) {
+	if got, want := items(t, pool, "g"), []string{"in flight:1-1"}; !slices.Equal(got, want) {
 		t.Errorf("got items %v, want %v", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -22,8 +23,8 @@ const inspected = `
 	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
 	SELECT c, s, row_number() OVER (), gen_random_uuid(), c || s, 1, 'projection_and_replay', '{}', 0, now(), now() - make_interval(hours => h)
 	FROM (VALUES ('a', 1, 9), ('a', 2, 8), ('a', 3, 7), ('b', 1, 5), ('b', 2, 4), ('c', 1, 11), ('c', 2, 10), ('d', 1, 1)) AS e (c, s, h);
-	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-	SELECT 'g', campaign_id, seq, event_type, recorded_at FROM tidemark.journal WHERE (campaign_id, seq) IN (('a', 2), ('a', 3), ('b', 1), ('b', 2));
+	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+	SELECT 'g', campaign_id, seq, recorded_at, 1 FROM tidemark.journal WHERE (campaign_id, seq) IN (('a', 2), ('a', 3), ('b', 1), ('b', 2));
 	INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 	VALUES ('g', 'a', 'worker', 1, now() + interval '1 hour', 1), ('g', 'c', 'worker', 1, '-infinity', 2), ('g', 'd', 'worker', 1, '-infinity', 1),
 		 ('h', 'b', 'worker', 1, '-infinity', 2);
@@ -119,6 +120,44 @@ func TestLagCountsWhatIsNotApplied(t *testing.T) {
 	}
 	if !reflect.DeepEqual(lags, want) {
 		t.Errorf("got  %+v\nwant %+v", lags, want)
+	}
+}
+
+func TestAnItemIsOfAllEventsOfItsAppend(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	register(t, pool, "g")
+	mustAppend(t, pool, "a", 5)
+	mustAppend(t, pool, "a", 2)
+	mustAppend(t, pool, "b", 1)
+	exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('g', 'a', '', 1, '-infinity', 3)`)
+	groups, err := outbox.Report(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := groups[0]; g.Pending != 5 || g.Oldest == nil || g.Oldest.CampaignID != "a" || g.Oldest.Seq != 4 || g.Oldest.Events != 4 || g.Oldest.EventType != "noted" {
+		t.Errorf("got %+v, the oldest %+v, want 5 events, the oldest the fourth of a with three behind it", g, g.Oldest)
+	}
+	list, err := outbox.List(t.Context(), pool, outbox.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paged []outbox.Entry
+	for next, more := (*outbox.Place)(nil), true; more; more = next != nil {
+		var page []outbox.Entry
+		if page, next, err = outbox.Page(t.Context(), pool, outbox.Filter{Limit: 1}, next); err != nil {
+			t.Fatal(err)
+		}
+		paged = append(paged, page...)
+	}
+	for name, entries := range map[string][]outbox.Entry{"list": list, "pages": paged} {
+		var got []string
+		for _, e := range entries {
+			got = append(got, fmt.Sprint(e.CampaignID, e.Seq, " ", e.Events, " ", e.EventType))
+		}
+		if want := []string{"a4 2 noted", "a6 2 noted", "b1 1 noted"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("the %s has %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 type Place struct {
 	Group      string `json:"group,omitempty"` // of a work item
 	CampaignID string `json:"campaign_id"`
-	Seq        int64  `json:"seq,omitempty"`
+	Seq        int64  `json:"seq,omitempty"`        // of the work item's last event
 	Projection string `json:"projection,omitempty"` // of a pair
 }
 
@@ -45,7 +45,7 @@ func Page(ctx context.Context, db journal.Querier, filter Filter, after *Place) 
 		}
 		for _, e := range read {
 			looked++
-			at = Place{Group: e.Group, CampaignID: e.CampaignID, Seq: e.Seq}
+			at = Place{Group: e.Group, CampaignID: e.CampaignID, Seq: e.Seq + e.Events - 1}
 			if ofPairs {
 				at = Place{CampaignID: e.CampaignID, Projection: e.Projection}
 			}

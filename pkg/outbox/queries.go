@@ -14,7 +14,7 @@ const (
 	// queryNextPosition burns a position: appends that began before it hold the writer floor below it.
 	queryNextPosition = `SELECT nextval('tidemark.journal_position')`
 
-	// queryFile gives those of up to $3 campaigns after $2 that are behind one work item each, for their last event: a worker reads on from its checkpoint, not
+	// queryFile gives those of up to $3 campaigns after $2 that are behind one work item each, for all that they are behind: a worker reads on from its checkpoint, not
 	// from the item. It steps from campaign to campaign along the journal's primary key. It answers the last campaign it came to.
 	queryFile = `WITH RECURSIVE walk AS (
 			SELECT $2::text COLLATE "C" AS campaign_id, 0 AS steps
@@ -25,24 +25,27 @@ const (
 			) n
 			WHERE w.steps < $3
 		), filed AS (
-			INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-			SELECT $1, w.campaign_id, h.seq, h.event_type, h.recorded_at
+			INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+			SELECT $1, w.campaign_id, h.seq, h.recorded_at, h.seq - coalesce(l.checkpoint, 0)
 			FROM walk w CROSS JOIN LATERAL (
-				SELECT j.seq, j.event_type, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = w.campaign_id ORDER BY j.seq DESC LIMIT 1
+				SELECT j.seq, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = w.campaign_id ORDER BY j.seq DESC LIMIT 1
 			) h
-			WHERE w.steps > 0 AND NOT EXISTS (
-				SELECT FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = w.campaign_id AND l.checkpoint >= h.seq OFFSET 0
-			)
+			LEFT JOIN LATERAL (
+				SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = w.campaign_id OFFSET 0
+			) l ON true
+			WHERE w.steps > 0 AND h.seq > coalesce(l.checkpoint, 0)
 			ON CONFLICT DO NOTHING
 		)
 		SELECT max(campaign_id), count(*) FILTER (WHERE steps > 0) FROM walk`
 
-	// queryEnqueue probes the journal's primary key once a campaign.
-	queryEnqueue = `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-		SELECT $1, c.campaign_id, h.seq, h.event_type, h.recorded_at
+	// queryEnqueue probes the primary keys of journal and leases once a campaign.
+	queryEnqueue = `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		SELECT $1, c.campaign_id, h.seq, h.recorded_at, greatest(h.seq - coalesce(l.checkpoint, 0), 1)
 		FROM (SELECT * FROM unnest($2::text[]) AS c (campaign_id) ORDER BY 1) c CROSS JOIN LATERAL (
-			SELECT j.seq, j.event_type, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id ORDER BY j.seq DESC LIMIT 1
-		) h
+			SELECT j.seq, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id ORDER BY j.seq DESC LIMIT 1
+		) h LEFT JOIN LATERAL (
+			SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = c.campaign_id OFFSET 0
+		) l ON true
 		ON CONFLICT DO NOTHING`
 
 	// queryReady ends the filing.
@@ -51,14 +54,15 @@ const (
 	// queryGaps probes the journal's primary key once a campaign, and the leases' once. See migrations/00003_leases.sql.
 	queryGaps = `SELECT campaign_ids, checkpoints, heads, next, walked FROM tidemark.gaps($1, $2, $3)`
 
-	// queryRepairGap files one campaign for its last event, as queryFile does, unless its checkpoint has got there or it has work by now; it logs it, and wakes workers that wait.
+	// queryRepairGap files one campaign, as queryFile does, unless its checkpoint has got there or it has work by now; it logs it, and wakes workers that wait.
 	queryRepairGap = `WITH head AS MATERIALIZED (
-			SELECT j.campaign_id, j.seq, j.event_type, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = $2 ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1
+			SELECT j.campaign_id, j.seq, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = $2 ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1
 		), filed AS (
-			INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-			SELECT g.name, h.campaign_id, h.seq, h.event_type, h.recorded_at
+			INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+			SELECT g.name, h.campaign_id, h.seq, h.recorded_at, h.seq - coalesce(l.checkpoint, 0)
 			FROM head h JOIN tidemark.consumer_groups g ON g.name = $1
-			WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = $2 AND l.checkpoint >= h.seq OFFSET 0)
+			LEFT JOIN LATERAL (SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = $2 OFFSET 0) l ON true
+			WHERE h.seq > coalesce(l.checkpoint, 0)
 				AND NOT EXISTS (SELECT FROM tidemark.outbox o WHERE o.consumer_group = $1 AND o.campaign_id = $2 OFFSET 0)
 			ON CONFLICT DO NOTHING
 			RETURNING consumer_group, campaign_id

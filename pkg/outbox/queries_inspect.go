@@ -6,7 +6,7 @@ const (
 	// queryReport counts up to $1 work items of each group and $3 pairs, and beyond that reads $2 pages (migrations/00009_status.sql), and looks at the thousand failed pairs that are due first.
 	queryReport = `
 		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(pairs.failed, 0), coalesce(pairs.dead, 0), coalesce(pairs.rebuilding, 0),
-			q.estimated OR coalesce(pairs.estimated, false), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''), coalesce(oldest.seq, 0), coalesce(oldest.event_type, ''),
+			q.estimated OR coalesce(pairs.estimated, false), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''), coalesce(oldest.seq, 0), coalesce(oldest.events, 0), coalesce(oldest.event_type, ''),
 			coalesce(oldest.status, ''), coalesce(oldest.projection, ''), coalesce(oldest.since, now()), coalesce(oldest.attempt_count, 0),
 			coalesce(oldest.next_attempt_at, '0001-01-01 00:00Z'), coalesce(oldest.error, '')
 		FROM tidemark.queue_report($1, $2) q
@@ -18,10 +18,10 @@ const (
 		) pairs ON pairs.consumer_group = q.consumer_group
 		LEFT JOIN LATERAL (
 			SELECT * FROM (
-				SELECT q.campaign_id, q.seq, q.event_type, 'pending' AS status, '' AS projection, q.since, 0 AS attempt_count, NULL::timestamptz AS next_attempt_at, '' AS error
+				SELECT q.campaign_id, q.seq, q.events, q.event_type, 'pending' AS status, '' AS projection, q.since, 0 AS attempt_count, NULL::timestamptz AS next_attempt_at, '' AS error
 				WHERE q.campaign_id IS NOT NULL
 				UNION ALL
-				(SELECT d.campaign_id, d.next_seq, j.event_type, 'failed', d.projection, j.recorded_at, d.attempt_count, d.next_attempt_at, d.error_message
+				(SELECT d.campaign_id, d.next_seq, 0, j.event_type, 'failed', d.projection, j.recorded_at, d.attempt_count, d.next_attempt_at, d.error_message
 				FROM (
 					SELECT * FROM tidemark.deferred d WHERE d.status = 'failed' AND d.next_attempt_at <= now() ORDER BY d.status, d.next_attempt_at LIMIT 1000
 				) d
@@ -33,12 +33,13 @@ const (
 		) oldest ON true
 		ORDER BY q.consumer_group`
 
-	// queryList scans the outbox and keeps the $3 rows that have waited longest; with a campaign, it reads that campaign's range of each group. A pair that has
+	// queryList scans the outbox and keeps the $3 rows that have waited longest, and looks up their events; with a campaign, it reads that campaign's range of each group. A pair that has
 	// caught up but is still filed has no next event.
 	queryList = `
-		SELECT e.consumer_group, e.campaign_id, e.seq, e.event_type, e.status, e.projection, e.since, e.attempt_count, e.next_attempt_at, e.error
+		SELECT e.consumer_group, e.campaign_id, e.seq, e.events, coalesce(e.event_type, j.event_type, ''), e.status, e.projection, e.since, e.attempt_count, e.next_attempt_at, e.error
 		FROM (
-			SELECT o.consumer_group, o.campaign_id, o.seq, o.event_type, CASE WHEN l.expires_at > now() AND l.owner <> 'paused' THEN 'processing' WHEN l.expires_at > now() OR g.paused THEN 'paused' ELSE 'pending' END AS status,
+		SELECT e.* FROM (
+			SELECT o.consumer_group, o.campaign_id, f.seq, o.seq - f.seq + 1 AS events, NULL AS event_type, CASE WHEN l.expires_at > now() AND l.owner <> 'paused' THEN 'processing' WHEN l.expires_at > now() OR g.paused THEN 'paused' ELSE 'pending' END AS status,
 				'' AS projection, o.enqueued_at AS since, 0 AS attempt_count, timestamptz '0001-01-01 00:00Z' AS next_attempt_at, '' AS error
 			FROM (
 				SELECT g.name, EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = g.name AND p.expires_at > now()) AS paused
@@ -46,15 +47,18 @@ const (
 			) g
 			JOIN tidemark.outbox o ON o.consumer_group = g.name
 			LEFT JOIN tidemark.leases l ON l.consumer_group = o.consumer_group AND l.campaign_id = o.campaign_id
+			CROSS JOIN LATERAL (SELECT least(greatest(o.seq - o.events, l.checkpoint) + 1, o.seq) AS seq) f
 			UNION ALL
-			SELECT d.consumer_group, d.campaign_id, d.next_seq, coalesce(j.event_type, ''), d.status, d.projection,
+			SELECT d.consumer_group, d.campaign_id, d.next_seq, 0, coalesce(j.event_type, ''), d.status, d.projection,
 				coalesce(j.recorded_at, d.first_failed_at, d.next_attempt_at), d.attempt_count,
 				CASE WHEN d.status = 'dead' THEN '0001-01-01 00:00Z' ELSE d.next_attempt_at END, coalesce(d.error_message, '')
 			FROM tidemark.deferred d LEFT JOIN tidemark.journal j ON j.campaign_id = d.campaign_id AND j.seq = d.next_seq
 		) e
 		WHERE ($1 = '' OR e.status = $1) AND ($2 = '' OR e.campaign_id = $2)
 		ORDER BY e.since, e.consumer_group, e.campaign_id, e.seq, e.projection
-		LIMIT $3`
+		LIMIT $3
+		) e LEFT JOIN LATERAL (SELECT j.event_type FROM tidemark.journal j WHERE e.event_type IS NULL AND j.campaign_id = e.campaign_id AND j.seq = e.seq) j ON true
+		ORDER BY e.since, e.consumer_group, e.campaign_id, e.seq, e.projection`
 
 	// queryLag counts as queryReport does. A projection is behind by what its group is and what its own pairs add.
 	queryLag = `

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	exactRows   = 10_000 // work items counted one by one
+	exactRows   = 10_000 // work items looked at one by one
 	exactPairs  = 5000   // deferred pairs
 	samplePages = 12     // read where there are more
 )
@@ -19,9 +19,9 @@ const (
 // GroupReport says what remains to be done for one consumer group.
 type GroupReport struct {
 	Group      string
-	Pending    int64 // work items
-	Processing int64 // work items
-	Paused     int64 // work items
+	Pending    int64 // events
+	Processing int64 // events
+	Paused     int64 // events
 	Failed     int64 // pairs
 	Dead       int64 // pairs
 	Rebuilding int64 // pairs
@@ -39,7 +39,7 @@ type GroupReport struct {
 
 // Report answers how it stands with each consumer group, in the order of their names, at one moment.
 //
-// Up to 10,000 work items of a group are counted, and 5,000 pairs, each projection its part of them. Where there are more, some pages of their tables are read, which stand for the rest: so a report on ten
+// Up to 10,000 work items of a group are looked at, and 5,000 pairs, each projection its part of them. Where there are more, some pages of their tables are read, which stand for the rest: so a report on ten
 // million entries takes no longer than one on ten thousand. Of failed pairs, Oldest knows the thousand that are due first.
 func Report(ctx context.Context, db journal.Querier) ([]GroupReport, error) {
 	rows, err := db.Query(ctx, queryReport, exactRows, samplePages, exactPairs)
@@ -60,7 +60,7 @@ func scanGroupReport(row pgx.CollectableRow) (GroupReport, error) {
 		hasOldest bool
 	)
 	err := row.Scan(&group.Group, &group.At, &group.Pending, &group.Processing, &group.Paused, &group.Failed, &group.Dead, &group.Rebuilding, &group.Estimated, &hasOldest,
-		&oldest.CampaignID, &oldest.Seq, &oldest.EventType, &oldest.Status, &oldest.Projection, &oldest.Since, &oldest.Attempts, &oldest.NextAttemptAt, &oldest.Error)
+		&oldest.CampaignID, &oldest.Seq, &oldest.Events, &oldest.EventType, &oldest.Status, &oldest.Projection, &oldest.Since, &oldest.Attempts, &oldest.NextAttemptAt, &oldest.Error)
 	if hasOldest {
 		oldest.Group = group.Group
 		group.Oldest = &oldest

@@ -76,7 +76,7 @@ func TestAppender(t *testing.T) {
 		t.Errorf("what is wrong with an event is said all the same: %v", err)
 	}
 	refuses(t, pool,
-		"SELECT FROM tidemark.journal", "SELECT payload FROM tidemark.journal", "INSERT INTO tidemark.outbox VALUES ('default', 'c', 1, 't', now())",
+		"SELECT FROM tidemark.journal", "SELECT payload FROM tidemark.journal", "INSERT INTO tidemark.outbox VALUES ('default', 'c', 1, now(), 1)",
 		"SELECT nextval('tidemark.journal_position')", "SELECT tidemark.claim('default', 'me', '', 1, '30 s')", "SELECT tidemark.wake()", "DELETE FROM tidemark.outbox",
 		"CREATE TABLE tidemark.mine (n integer)", "CREATE SCHEMA mine", "SELECT FROM tidemark.tokens",
 		"CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql RETURN ARRAY[1]")

@@ -13,8 +13,8 @@ FROM (VALUES
     ('elm', 1, 'invite_created', 50), ('elm', 2, 'session_started', 26)
 ) AS e (campaign, seq, type, hours);
 
-INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-SELECT 'default', campaign_id, seq, event_type, recorded_at FROM tidemark.journal
+INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+SELECT 'default', campaign_id, seq, recorded_at, 1 FROM tidemark.journal
 WHERE campaign_id = E'ash\t' OR campaign_id = 'oak' AND seq > 1;
 
 INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)

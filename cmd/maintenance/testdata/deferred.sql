@@ -25,8 +25,8 @@ VALUES ('w1', 'default', 'box', 7, now(), now(), 1, 12);
 INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 VALUES ('default', 'oak', 'w1', 4, now() + interval '1 hour', 3), ('default', 'elm', 'w1', 2, '-infinity', 2), ('default', E'ash\t', 'w1', 1, '-infinity', 1);
 
-INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, event_type, enqueued_at)
-SELECT 'default', campaign_id, seq, event_type, recorded_at FROM tidemark.journal WHERE campaign_id = 'oak' AND seq = 3;
+INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+SELECT 'default', campaign_id, seq, recorded_at, 1 FROM tidemark.journal WHERE campaign_id = 'oak' AND seq = 3;
 
 INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, projection_version, event_id, event_type,
     error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at, last_failed_at)

@@ -124,7 +124,7 @@ func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
 	if now.Behind == 0 {
 		lag.Value, lag.Note = "none", "every group is at the head"
 	}
-	empty := tile{Label: "Time to empty", Value: page.Empty, Note: count(now.Pending) + " work items", Spark: line("Work items", func(s sample) float64 { return float64(s.Pending) })}
+	empty := tile{Label: "Time to empty", Value: page.Empty, Note: count(now.Pending) + " events wait", Spark: line("Events that wait", func(s sample) float64 { return float64(s.Pending) })}
 	if page.Empty == "not draining" {
 		empty.Tone = "warn"
 	}
