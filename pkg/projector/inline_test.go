@@ -326,7 +326,7 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 		refuse := true
 		pool, p := start(t, &refuse)
 		mustAppendInline(t, pool, p, "c", -2, -1)
-		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM tidemark.journal`: 2, `SELECT count(*) FROM ledger`: 0, `SELECT count(*) FROM tidemark.outbox`: 2, `SELECT count(*) FROM tidemark.leases`: 0})
+		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM tidemark.journal`: 2, `SELECT count(*) FROM ledger`: 0, `SELECT sum(events) FROM tidemark.outbox`: 2, `SELECT count(*) FROM tidemark.leases`: 0})
 		drain(t, p)
 		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 2, `SELECT count(*) FROM tidemark.deferred`: 1})
 	})
@@ -364,6 +364,6 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 0, `SELECT count(*) FROM tidemark.outbox`: 7, `SELECT sum(generation) FROM tidemark.leases`: 6})
+		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 0, `SELECT count(*) FROM tidemark.outbox`: 4, `SELECT sum(events) FROM tidemark.outbox`: 7, `SELECT sum(generation) FROM tidemark.leases`: 6})
 	})
 }

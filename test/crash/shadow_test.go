@@ -16,6 +16,9 @@ const queueAsItIs = `SELECT concat_ws(E'\n',
 	(SELECT string_agg(concat(d, d.xmin), ' ') FROM tidemark.deferred d), (SELECT count(*) FROM tidemark.failure_log), (SELECT count(*) FROM tidemark.workers),
 	(SELECT count(*) FROM entries), (SELECT count(*) FROM tallies))`
 
+// leisure is a lease's life of which half is time enough for a round of a shadow on a machine with much else to do.
+const leisure = time.Minute
+
 // TestAnEventThatEndsAShadow restarts a shadow that dies of an event: it learns which one, without leaving a trace in the queue, and leaves that out.
 func TestAnEventThatEndsAShadow(t *testing.T) {
 	t.Parallel()
@@ -25,7 +28,7 @@ func TestAnEventThatEndsAShadow(t *testing.T) {
 			pool, url := prepared(t, "a", "b", "c", "d", "e", "f")
 			before := tally.Value[string](t, pool, queueAsItIs)
 			cfg := standard(url, "")
-			cfg.Shadow, cfg.PollInterval = true, 20*time.Millisecond
+			cfg.Shadow, cfg.PollInterval, cfg.LeaseTTL = true, 20*time.Millisecond, leisure
 			cfg.Bomb = worker.Bomb{Kind: kind, Campaign: "c", Seq: 3}
 			r := &replicas{cfg: cfg}
 			r.start(t, 1)
@@ -60,13 +63,13 @@ func TestAnEventThatEndsAShadow(t *testing.T) {
 		pool, url := prepared(t, "a", "b", "c", "d", "e", "f")
 		for i := range 5 {
 			cfg := standard(url, fmt.Sprintf("victim-%d", i+1))
-			cfg.Shadow, cfg.HaltAt = true, worker.Applying
+			cfg.Shadow, cfg.HaltAt, cfg.LeaseTTL = true, worker.Applying, leisure
 			victim := worker.Start(t, cfg)
 			victim.Halts(t)
 			victim.Kill(t)
 			// One that is left in peace goes to the end, and what is known is forgotten.
 			cfg = standard(url, fmt.Sprintf("survivor-%d", i+1))
-			cfg.Shadow = true
+			cfg.Shadow, cfg.LeaseTTL = true, leisure
 			survivor := worker.Start(t, cfg)
 			tally.Eventually(t, "a round", func(context.Context) (bool, error) { return survivor.Said("would have been applied"), nil })
 			survivor.Terminate(t)

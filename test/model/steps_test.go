@@ -47,8 +47,8 @@ func (m *machine) enter(r *rapid.T, batches ...journal.Batch) {
 		c.outbox = slices.Clone(c.outbox)
 		for _, e := range b.Events {
 			m.events[b.CampaignID] = append(m.events[b.CampaignID], event{id: e.ID, of: e.Type, audit: e.Intent == journal.AuditOnly})
-			c.outbox = append(c.outbox, m.head(b.CampaignID))
 		}
+		c.outbox = append(c.outbox, m.head(b.CampaignID))
 		m.campaigns[b.CampaignID] = c
 	}
 }
