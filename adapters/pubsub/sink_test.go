@@ -21,13 +21,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tidemark-go/tidemark/adapters/pubsub"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")) // of the client's package, for the whole process
+	leaktest.Main(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")) // of the client's package, for the whole process
 }
 
 const topicName = "projects/tests/topics/events"

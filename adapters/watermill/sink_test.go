@@ -13,15 +13,15 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"github.com/tidemark-go/tidemark/adapters/watermill"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var (
 	errRefused = errors.New("refused")

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 )
 
 // holdEnv turns the test binary into a process that opens the server of that folder, says its URL, and closes it when its input ends.
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 func hold(dir string) error {

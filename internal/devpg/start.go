@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/freeport"
 )
 
 const (
@@ -133,21 +135,17 @@ func (s *Server) lastPort() int {
 	return port
 }
 
-// freePort answers the port asked for when nobody listens on it, or one that the system picks.
+// freePort answers the port asked for when nobody listens on it, or another one.
 func freePort(ctx context.Context, wanted int) (int, error) {
+	if wanted == 0 {
+		return freeport.TCP(ctx)
+	}
 	var listen net.ListenConfig
 	listener, err := listen.Listen(ctx, "tcp4", net.JoinHostPort(host, strconv.Itoa(wanted)))
-	if err != nil && wanted != 0 {
-		listener, err = listen.Listen(ctx, "tcp4", net.JoinHostPort(host, "0"))
-	}
 	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+		return freeport.TCP(ctx)
 	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err := errors.Join(err, listener.Close()); err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	return strconv.Atoi(port)
+	return wanted, listener.Close()
 }
 
 // environment is this process's without what would steer the server or its messages.

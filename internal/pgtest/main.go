@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 )
 
 // Main runs a package's tests, keeps the server for all of them, and fails the run when a goroutine outlives it:
@@ -22,11 +24,10 @@ func Main(m *testing.M, options ...goleak.Option) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
-		if err := closeServer(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
-		}
-		os.Exit(code)
-	}))...)
+	code := leaktest.Run(m, options...)
+	if err := closeServer(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"github.com/tidemark-go/tidemark/internal/freeport"
 )
 
 // Proxy is a proxy on a port of its own of the loopback interface. Stop closes it and all its connections.
@@ -23,7 +25,12 @@ type Proxy struct{ *toxiproxy.Proxy }
 // Start starts a proxy for a server, which the test's end stops.
 func Start(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	p := &Proxy{Proxy: toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "server", "127.0.0.1:0", upstream)}
+	port, err := freeport.TCP(t.Context()) // for it to be there still when it opens again
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	p := &Proxy{Proxy: toxiproxy.NewProxy(server, "server", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), upstream)}
 	p.Open(t)
 	t.Cleanup(p.Stop)
 	return p

@@ -11,7 +11,7 @@ import (
 )
 
 // patience is how long a server may take to start or stop.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Start starts a server for the test, with further arguments if there are any, and answers its address. It ends with the test.
 func Start(t testing.TB, args ...string) (address string) {

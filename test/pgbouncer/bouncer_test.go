@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/freeport"
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
@@ -47,7 +48,10 @@ func startBouncer(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("this test needs PgBouncer: run `make testtools`, or install Debian's package pgbouncer (%v)", err)
 	}
-	port := freePort(t)
+	port, err := freeport.TCP(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(readable(t), "pgbouncer.ini")
 	config := fmt.Sprintf(configFile, connection(pool.Config().ConnConfig), port, serverConnections)
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
@@ -102,18 +106,6 @@ func connection(server *pgx.ConnConfig) string {
 		text += " password=" + quote(server.Password)
 	}
 	return text
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // unprivileged is whom PgBouncer runs as, which refuses to run as root; nil: the current user.

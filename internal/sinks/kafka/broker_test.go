@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/tidemark-go/tidemark/internal/freeport"
 	"github.com/tidemark-go/tidemark/internal/sinks/kafka"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
@@ -34,7 +35,11 @@ type broker struct {
 func start(t *testing.T, options ...kfake.Opt) *broker {
 	t.Helper()
 	b := &broker{t: t, stalled: make(chan struct{}, 100), options: append([]kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(t.TempDir()), kfake.SeedTopics(3, topic)}, options...)}
-	b.up(0)
+	port, err := freeport.TCP(t.Context()) // for it to be there still when the broker comes back
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.up(port)
 	t.Cleanup(func() { b.Close() })
 	return b
 }

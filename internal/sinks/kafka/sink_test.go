@@ -21,8 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/internal/sinks/kafka"
 	"github.com/tidemark-go/tidemark/internal/sinks/setting/settingtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -30,7 +30,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // large makes an event larger than brokers take, also compressed.
 func large(e *publisher.Event) {
@@ -77,7 +77,7 @@ func TestEventsOfOneCampaignAreInOnePartitionUnderItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	partitions := map[string]int32{}
 	for n := 0; n < len(events); {
@@ -202,7 +202,7 @@ func TestAURLIsEnough(t *testing.T) {
 	}
 	s := sink.(*kafka.Sink)
 	defer func() { _ = s.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.Publish(ctx, []publisher.Event{event("a", 1)}); err != nil || s.Name() != "p" {
 		t.Errorf("%s: %v", s.Name(), err)

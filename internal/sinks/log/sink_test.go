@@ -10,15 +10,15 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/internal/sinks/log"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // open opens a sink by its URL, and answers what it has logged.
 func open(t *testing.T, address string, out *bytes.Buffer) (publisher.Sink, error) {

@@ -6,14 +6,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestMemoryKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tidemark-go/tidemark/internal/freeport"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
@@ -25,12 +26,15 @@ type broker struct {
 
 func start(t *testing.T, change func(*server.Options)) *broker {
 	t.Helper()
-	b := &broker{options: server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}}
+	port, err := freeport.TCP(t.Context()) // for it to be there still when the server comes back
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &broker{options: server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}}
 	if change != nil {
 		change(&b.options)
 	}
 	b.up(t)
-	b.options.Port = b.Addr().(*net.TCPAddr).Port
 	t.Cleanup(b.stopped)
 	return b
 }
@@ -43,7 +47,7 @@ func (b *broker) up(t *testing.T) {
 		t.Fatal(err)
 	}
 	go s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(2 * time.Minute) {
 		t.Fatal("the server does not get ready")
 	}
 	b.Server = s
@@ -73,7 +77,7 @@ func stream(t *testing.T, address string, config jetstream.StreamConfig, options
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 		defer cancel()
 		_ = js.DeleteStream(ctx, config.Name)
 	})
@@ -83,7 +87,7 @@ func stream(t *testing.T, address string, config jetstream.StreamConfig, options
 	return func(ctx context.Context) ([]publishertest.Received, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		info, err := s.Info(ctx)
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/internal/sinks/nats"
 	"github.com/tidemark-go/tidemark/internal/sinks/setting/settingtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -25,7 +25,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func open(t *testing.T, cfg nats.Config) *nats.Sink {
 	t.Helper()
@@ -174,7 +174,7 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 				test.cfg.Servers = []string{b.address()}
 			}
 			s := open(t, test.cfg)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			err := s.Publish(ctx, []publisher.Event{event("a", 1), event("a", 2)})
 			var refused *publisher.BatchError

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -16,8 +17,9 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/freeport"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/internal/proxy"
 )
 
@@ -53,15 +55,14 @@ type broker struct {
 var sharedBroker = sync.OnceValues(startBroker)
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, append(proxy.MayStay(), goleak.Cleanup(func(code int) {
-		if b, err := sharedBroker(); err == nil {
-			if code != 0 {
-				fmt.Fprintf(os.Stderr, "RabbitMQ:\n%s\n", b.said())
-			}
-			b.stop()
+	code := leaktest.Run(m, proxy.MayStay()...)
+	if b, err := sharedBroker(); err == nil {
+		if code != 0 {
+			fmt.Fprintf(os.Stderr, "RabbitMQ:\n%s\n", b.said())
 		}
-		os.Exit(code)
-	}))...)
+		b.stop()
+	}
+	os.Exit(code)
 }
 
 func startBroker() (*broker, error) {
@@ -119,7 +120,7 @@ func startBroker() (*broker, error) {
 func (b *broker) awaitStart() error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(90 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(3 * time.Minute); ; <-tick.C {
 		conn, err := amqp.Dial(b.url(b.address))
 		if err == nil {
 			return conn.Close()
@@ -153,7 +154,7 @@ func (b *broker) url(address string) string { return "amqp://guest:guest@" + add
 // ctl runs rabbitmqctl on the broker.
 func (b *broker) ctl(t *testing.T, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "rabbitmqctl"), args...)
 	cmd.Env, cmd.Dir = b.env, b.dir
@@ -172,14 +173,16 @@ func running(t *testing.T) *broker {
 	return b
 }
 
+// freePorts answers ports that are different from each other.
 func freePorts(n int) (ports []int, err error) {
-	for range n {
-		listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	for len(ports) < n {
+		port, err := freeport.TCP(context.Background())
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = listener.Close() }()
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
 	}
 	return ports, nil
 }

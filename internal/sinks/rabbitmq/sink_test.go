@@ -227,7 +227,7 @@ func TestABlockedConnectionIsLeftAlone(t *testing.T) { //nolint:paralleltest // 
 	batch := events("a", 2)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for ; ; <-tick.C {
 		err := publishWithin(t, s, 5*time.Second, batch)
 		if err != nil && strings.Contains(err.Error(), "connection blocked") {
@@ -238,13 +238,14 @@ func TestABlockedConnectionIsLeftAlone(t *testing.T) { //nolint:paralleltest // 
 		}
 	}
 	started := time.Now()
-	if err := publishWithin(t, s, time.Minute, batch); err == nil || !strings.Contains(err.Error(), "connection blocked") || time.Since(started) > 30*time.Second {
+	if err := publishWithin(t, s, 5*time.Minute, batch); err == nil || !strings.Contains(err.Error(), "connection blocked") || time.Since(started) > 2*time.Minute {
 		t.Errorf("after %s: %v", time.Since(started), err)
 	}
 	if err := s.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), "connection blocked") {
 		t.Errorf("its health is %v", err)
 	}
 	unblock()
+	deadline = time.Now().Add(3 * time.Minute)
 	for ; publishWithin(t, s, 5*time.Second, batch) != nil; <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatal("the broker has memory again, and Publish still fails")

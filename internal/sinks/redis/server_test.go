@@ -2,16 +2,12 @@ package redis_test
 
 import (
 	"context"
-	"encoding/json"
-	"strings"
 	"testing"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 	client "github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 
+	"github.com/tidemark-go/tidemark/internal/proxy"
 	"github.com/tidemark-go/tidemark/internal/redistest"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
@@ -20,47 +16,27 @@ import (
 type server struct {
 	*client.Client // past the proxy
 	t              *testing.T
-	proxy          *toxiproxy.Proxy
+	proxy          *proxy.Proxy
 }
 
 func start(t *testing.T, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, Client: client.NewClient(&client.Options{Addr: redistest.Start(t, args...)})}
 	t.Cleanup(func() { _ = s.Close() })
-	metrics := toxiproxy.NewMetricsContainer(prometheus.NewRegistry())
-	s.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(metrics, zerolog.Nop()), "redis", "127.0.0.1:0", s.Options().Addr)
-	s.up()
-	t.Cleanup(s.proxy.Stop)
+	s.proxy = proxy.Start(t, s.Options().Addr)
 	return s
-}
-
-func (s *server) up() {
-	s.t.Helper()
-	if err := s.proxy.Start(); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 func (s *server) stop() (start func()) {
 	s.proxy.Stop()
-	return s.up
+	return func() { s.proxy.Open(s.t) }
 }
 
 // stall lets nothing that the server says come through.
 func (s *server) stall() (resume func()) {
 	s.t.Helper()
-	text, err := json.Marshal(map[string]any{"name": "stall", "type": "timeout", "stream": "downstream", "attributes": map[string]int{"timeout": 0}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := s.proxy.Toxics.AddToxicJson(strings.NewReader(string(text))); err != nil {
-		s.t.Fatal(err)
-	}
-	return func() {
-		if err := s.proxy.Toxics.RemoveToxic(s.t.Context(), "stall"); err != nil {
-			s.t.Error(err)
-		}
-	}
+	s.proxy.Toxic(s.t, "timeout", "downstream", map[string]int{"timeout": 0})
+	return func() { s.proxy.Heal(s.t) }
 }
 
 // address is that of the proxy.

@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/leaktest"
+	"github.com/tidemark-go/tidemark/internal/proxy"
 	"github.com/tidemark-go/tidemark/internal/sinks/redis"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m, proxy.MayStay()...) }
 
 func open(t *testing.T, cfg redis.Config) *redis.Sink {
 	t.Helper()

@@ -7,21 +7,23 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/freeport"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const poison = `{"poison": true}`
 
@@ -41,7 +43,11 @@ type other struct {
 
 func newOther(t *testing.T) *other {
 	t.Helper()
-	o := &other{t: t, address: "127.0.0.1:0", secret: webhook.NewSecret()}
+	port, err := freeport.TCP(t.Context()) // for it to be there still when it is started again
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &other{t: t, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), secret: webhook.NewSecret()}
 	o.start()
 	t.Cleanup(o.stop)
 	return o
@@ -53,7 +59,6 @@ func (o *other) start() {
 		o.t.Error(err)
 		return
 	}
-	o.address = listener.Addr().String()
 	o.server = &http.Server{Handler: o, ReadHeaderTimeout: time.Minute}
 	o.served = make(chan struct{})
 	go func(server *http.Server, served chan struct{}) {

@@ -11,14 +11,14 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/internal/redistest"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/inbox/redisinbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func open(t *testing.T, cfg redisinbox.Config) (*redisinbox.Inbox, *redis.Client) {
 	t.Helper()

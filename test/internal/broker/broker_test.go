@@ -4,14 +4,13 @@ import (
 	"context"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/test/internal/broker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestTheSinkKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
