@@ -31,6 +31,8 @@ as_root() {
 	fi
 }
 
+lists=old # until apt-get has brought them up to date, which once is enough for
+
 # try_install PACKAGE... keeps apt-get from starting the packages' services, and Postgres' package from creating a cluster:
 # a server of ours under .tidemark/ is all that is wanted. Both settings are taken back at the end.
 try_install() {
@@ -39,8 +41,8 @@ try_install() {
 	no_start=/usr/sbin/policy-rc.d
 	say "need: installing $* with apt-get"
 	as_root sh -eu -c '
-		no_cluster=$1 no_start=$2
-		shift 2
+		no_cluster=$1 no_start=$2 lists=$3
+		shift 3
 		ours=
 		log=
 		clean() { rm -f "$no_cluster" ${ours:+"$no_start"} ${log:+"$log"}; }
@@ -55,12 +57,12 @@ try_install() {
 		fi
 		log=$(mktemp)
 		export DEBIAN_FRONTEND=noninteractive
-		if ! { apt-get -q -o DPkg::Lock::Timeout=120 update &&
+		if ! { { [ "$lists" = new ] || apt-get -q -o DPkg::Lock::Timeout=120 update; } &&
 			apt-get -q -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$@"; } >"$log" 2>&1; then
 			cat "$log" >&2
 			exit 1
 		fi
-	' need "$no_cluster" "$no_start" "$@"
+	' need "$no_cluster" "$no_start" "$lists" "$@" && lists=new
 }
 
 # postgres_bin prints the folder of a Postgres server's binaries; it looks where internal/devpg does.
