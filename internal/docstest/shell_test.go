@@ -96,7 +96,7 @@ func checkProgram(t *testing.T, programs map[string]string, pkg string, args []s
 func build(t *testing.T, pkg string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, pkg)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", pkg, err, out)

@@ -134,7 +134,7 @@ func TestAWorkerThatIsPointedAtAStandbyDoesNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "worker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/tidemark-go/tidemark/cmd/worker").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, "github.com/tidemark-go/tidemark/cmd/worker").CombinedOutput(); err != nil {
 		t.Fatalf("build the worker: %v: %s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it does not wait for the standby to become something else

@@ -73,7 +73,7 @@ func (p *process) await(t *testing.T, pattern string) string {
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "worker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/tidemark-go/tidemark/cmd/worker").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, "github.com/tidemark-go/tidemark/cmd/worker").CombinedOutput(); err != nil {
 		t.Fatalf("build the worker: %v\n%s", err, out)
 	}
 	return binary

@@ -307,7 +307,7 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	_, err = in.admin.Exec(t.Context(), "INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'it', 0)")
 	must(t, err)
 	tool := filepath.Join(t.TempDir(), "maintenance")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "../../cmd/maintenance").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", tool, "../../cmd/maintenance").CombinedOutput(); err != nil {
 		t.Fatalf("build maintenance: %v\n%s", err, out)
 	}
 	operator := in.login(t, "operator")
