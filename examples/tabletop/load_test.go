@@ -84,7 +84,7 @@ func runLoad(t *testing.T, pool *pgxpool.Pool, seed uint64, rate float64, events
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- load.Run(ctx) }()
@@ -98,7 +98,7 @@ func runLoad(t *testing.T, pool *pgxpool.Pool, seed uint64, rate float64, events
 		t.Fatal(err)
 	}
 	if load.Appended() < events {
-		t.Fatalf("after 30 s %d events are appended, wanted %d", load.Appended(), events)
+		t.Fatalf("after three minutes %d events are appended, wanted %d", load.Appended(), events)
 	}
 	return load
 }

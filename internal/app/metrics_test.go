@@ -164,7 +164,7 @@ func value(families map[string]*dto.MetricFamily, name string, labels ...string)
 // eventually scrapes until all is well, and answers the last scrape.
 func eventually(t *testing.T, url string, well func(map[string]*dto.MetricFamily) error) map[string]*dto.MetricFamily {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
 		families := scrape(t, url)
 		err := well(families)

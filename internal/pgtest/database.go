@@ -118,7 +118,7 @@ func testName(now time.Time) string {
 }
 
 // closeTimeout is how long a pool may take to close once the test is over.
-const closeTimeout = 10 * time.Second
+const closeTimeout = time.Minute
 
 // closePool fails the test when somebody still holds a connection, instead of hanging on it.
 func closePool(t testing.TB, pool *pgxpool.Pool) {

@@ -60,7 +60,7 @@ func TestAWorkerThatIsWokenClaimsAndReadsInOneRoundTrip(t *testing.T) {
 	// Whether a worker is woken by an append or was about to look anyway is chance, once.
 	const campaigns = 3
 	appended := 0
-	for deadline := time.Now().Add(time.Minute); counts.ahead.Load() < 3 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(3 * time.Minute); counts.ahead.Load() < 3 && time.Now().Before(deadline); {
 		for i := range campaigns {
 			appendMoves(t, pool, string(rune('a'+i)), 1)
 		}

@@ -47,7 +47,7 @@ func TestStuck(t *testing.T) {
 	}
 	until := func(what string, met func(stuck []string) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); !met(p.Stuck()); pause(ctx, 10*time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !met(p.Stuck()); pause(ctx, 10*time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: these are stuck: %v", what, p.Stuck())
 			}

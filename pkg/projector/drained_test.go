@@ -20,7 +20,7 @@ func becomes(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); ; <-tick.C {
 		if query[bool](t, pool, sql, args...) {
 			return
 		}

@@ -27,7 +27,7 @@ func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {
 	r.inbox <- func() { <-held }
 	until := func(met func([]string) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); !met(r.Stuck()); pause(ctx, 10*time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !met(r.Stuck()); pause(ctx, 10*time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("these are stuck: %v", r.Stuck())
 			}

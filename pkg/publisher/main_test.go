@@ -39,7 +39,7 @@ func quick(pool *pgxpool.Pool, sink publisher.Sink, change ...func(*publisher.Co
 	p := publisher.Publisher{
 		Name: "out", Sink: sink, Topics: []string{"all"}, RetryBase: 20 * time.Millisecond, RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Timeout: 5 * time.Second,
 	}
-	cfg := publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: time.Second, PollInterval: 20 * time.Millisecond, ShutdownTimeout: 5 * time.Second}
+	cfg := publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: 3 * time.Second, PollInterval: 20 * time.Millisecond, ShutdownTimeout: 5 * time.Second}
 	for _, c := range change {
 		c(&cfg, &p)
 	}

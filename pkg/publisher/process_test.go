@@ -58,8 +58,13 @@ func child() int {
 		return 1
 	}
 	defer pool.Close()
+	ttl, err := time.ParseDuration(os.Getenv("TIDEMARK_TEST_TTL"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	relay, err := publisher.New(publisher.Config{
-		Pool: pool, LeaseTTL: time.Second, PollInterval: 20 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
+		Pool: pool, LeaseTTL: ttl, PollInterval: 20 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
 		Publishers: []publisher.Publisher{{Name: "out", Sink: post{os.Getenv("TIDEMARK_TEST_SINK"), fmt.Sprint(os.Getpid())}, Topics: []string{"all"}, BatchSize: 20, Concurrency: 2}},
 	})
 	if err == nil {
@@ -111,11 +116,11 @@ func (d *destination) by(pid int) (n int) {
 	return n
 }
 
-// spawn starts a process that publishes.
-func spawn(t *testing.T, url string, d *destination) *exec.Cmd {
+// spawn starts a process that publishes, with leases of so long.
+func spawn(t *testing.T, url string, d *destination, ttl time.Duration) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "TIDEMARK_TEST_RELAY="+url, "TIDEMARK_TEST_SINK="+d.URL)
+	cmd.Env = append(os.Environ(), "TIDEMARK_TEST_RELAY="+url, "TIDEMARK_TEST_SINK="+d.URL, "TIDEMARK_TEST_TTL="+ttl.String())
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -148,7 +153,7 @@ func TestAKilledProcessIsFollowedByAnother(t *testing.T) {
 	appendTo(t, pool, 200, "a", "b", "c", "d", "e")
 	for range 3 {
 		before := len(d.all())
-		cmd := spawn(t, url, d)
+		cmd := spawn(t, url, d, time.Second)
 		eventually(t, "it has sent some", func() bool { return len(d.all()) > before+100 })
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -156,7 +161,7 @@ func TestAKilledProcessIsFollowedByAnother(t *testing.T) {
 		_ = cmd.Wait()
 	}
 	before := len(d.all())
-	last := spawn(t, url, d)
+	last := spawn(t, url, d, time.Second)
 	eventually(t, "another goes on, once the lease of 1 s is over", func() bool { return len(d.all()) > before })
 	eventually(t, "all has arrived", func() bool { return hasAll(d.all(), committed(t, pool)) })
 	inOrder(t, d.all())
@@ -174,12 +179,16 @@ func TestAStoppedProcessChangesNothingWhenItComesBack(t *testing.T) {
 	pool, url := poolFor(t)
 	d := newDestination(t)
 	appendTo(t, pool, 400, "a", "b", "c", "d", "e")
-	zombie := spawn(t, url, d)
+	zombie := spawn(t, url, d, time.Second)
 	eventually(t, "it has sent some", func() bool { return len(d.all()) > 200 })
 	if err := zombie.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	other := spawn(t, url, d)
+	stopped := query[int64](t, pool, "SELECT generation FROM tidemark.publications")
+	other := spawn(t, url, d, time.Minute) // which it will not lose, be the machine ever so busy
+	eventually(t, "the pair is the other's", func() bool {
+		return query[int64](t, pool, "SELECT generation FROM tidemark.publications") > stopped
+	})
 	eventually(t, "the other has sent all", func() bool { return hasAll(d.all(), committed(t, pool)) })
 	eventually(t, "the position is at the end", func() bool { return position(t, pool) == 2000 })
 	generation := query[int64](t, pool, "SELECT generation FROM tidemark.publications")

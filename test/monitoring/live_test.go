@@ -109,7 +109,7 @@ func TestWorkersExportWhatIsAskedFor(t *testing.T) {
 		}
 		return errors.Join(missing...)
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	ticks := time.NewTicker(50 * time.Millisecond)
 	defer ticks.Stop()
 	for err := all(); err != nil; err = all() {

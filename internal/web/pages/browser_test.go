@@ -26,7 +26,7 @@ func startBrowser(t *testing.T) context.Context {
 	if err != nil {
 		t.Fatal("no chromium: install Debian's package, or run scripts/need.sh chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("lang", "en-US"),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(tabTimeout),
 		chromedp.Env("TZ=America/St_Johns"))
 	ctx, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
@@ -49,7 +49,7 @@ type tab struct {
 	expected []string
 }
 
-const tabTimeout = 60 * time.Second
+const tabTimeout = 3 * time.Minute
 
 func openTab(browser context.Context, t *testing.T, w *world, width, height int64) *tab {
 	t.Helper()

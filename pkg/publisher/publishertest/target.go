@@ -75,9 +75,9 @@ type kit struct {
 
 const (
 	// patience is how long what was published may take to arrive.
-	patience = 20 * time.Second
+	patience = time.Minute
 	// promptly is how soon Publish must return once its context has ended.
-	promptly = 3 * time.Second
+	promptly = 20 * time.Second
 )
 
 // events makes the next events of campaigns, interleaved.
