@@ -55,7 +55,8 @@ func quick(dir string) devpg.Config {
 	return devpg.Config{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}}
 }
 
-const patience = time.Minute
+// patience is how long anything may take, also to several processes that make a cluster one after the other.
+const patience = 5 * time.Minute
 
 // holder is another process that uses a server.
 type holder struct {
@@ -161,10 +162,10 @@ func gone(t *testing.T, url string) bool {
 	return err != nil
 }
 
-// stateFolder answers a folder for a cluster and removes the cluster if it had to go elsewhere.
+// stateFolder answers a folder for a cluster and removes the cluster when the test ends.
 func stateFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { removeElsewhere(t, dir) })
+	t.Cleanup(func() { removeCluster(t, dir) })
 	return dir
 }

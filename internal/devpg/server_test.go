@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
 )
@@ -13,15 +14,18 @@ const (
 	readTable = `SELECT word FROM kept`
 )
 
-// removeElsewhere removes a cluster that the server's user could not have reached in its state folder.
-func removeElsewhere(t *testing.T, dir string) {
+// removeCluster removes a cluster, which is elsewhere if the server's user could not have reached it in its state folder. The initdb of a process that was killed may still
+// be writing there.
+func removeCluster(t *testing.T, dir string) {
 	t.Helper()
-	target, err := os.Readlink(filepath.Join(dir, "pg"))
-	if err != nil {
-		return
-	}
-	if err := os.RemoveAll(filepath.Dir(target)); err != nil {
-		t.Error(err)
+	for deadline := time.Now().Add(patience); ; {
+		err := os.RemoveAll(clusterHome(dir))
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func TestURLStartsThePrivateServerWhenTheEnvironmentNamesNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { removeElsewhere(t, dir+"/.tidemark") })
+	t.Cleanup(func() { removeCluster(t, dir+"/.tidemark") })
 	if got := query(t, url, "SELECT current_database()"); got != devpg.Database {
 		t.Errorf("connected to %q", got)
 	}
