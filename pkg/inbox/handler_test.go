@@ -31,7 +31,10 @@ func receive(t *testing.T, pool *pgxpool.Pool, secret webhook.Secret, handle fun
 
 // request makes a signed request.
 func request(secret webhook.Secret, id, body string) *http.Request {
-	now := time.Now()
+	return requestAt(time.Now(), secret, id, body)
+}
+
+func requestAt(now time.Time, secret webhook.Secret, id, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
 	r.Header.Set(webhook.HeaderID, id)
 	r.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
@@ -154,5 +157,37 @@ func TestBadSettingsOfAReceiverAreNamedTogether(t *testing.T) {
 	}
 	if errors.Is(inbox.Refuse(errNo), errNo) == false {
 		t.Error("a refusal hides its cause")
+	}
+}
+
+func TestAReceiverKeepsToItsSettings(t *testing.T) {
+	t.Parallel()
+	pool, old, current := pgtest.New(t), webhook.NewSecret(), webhook.NewSecret()
+	h, err := inbox.Webhook(inbox.WebhookConfig{DB: pool, Consumer: "a", Secrets: []webhook.Secret{old, current}, Tolerance: time.Hour, TTL: 2 * time.Hour},
+		func(context.Context, pgx.Tx, inbox.Delivery) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		ago    time.Duration
+		secret webhook.Secret
+		want   int
+	}{
+		"the old secret":       {0, old, http.StatusNoContent},
+		"the current one":      {0, current, http.StatusNoContent},
+		"within the tolerance": {30 * time.Minute, current, http.StatusNoContent},
+		"beyond it":            {2 * time.Hour, current, http.StatusUnauthorized},
+		"ahead of it":          {-2 * time.Hour, current, http.StatusUnauthorized},
+	} {
+		if got := status(h, requestAt(time.Now().Add(-c.ago), c.secret, uuid.NewString(), `{}`)); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	if n := count(t, pool, "tidemark.inbox WHERE expires_at BETWEEN now() + interval '1 hour' AND now() + interval '2 hours'"); n != 3 {
+		t.Errorf("%d of 3 marks last two hours", n)
+	}
+	usual := receive(t, pool, current, func(context.Context, pgx.Tx, inbox.Delivery) error { return nil })
+	if got := status(usual, requestAt(time.Now().Add(-30*time.Minute), current, uuid.NewString(), `{}`)); got != http.StatusUnauthorized {
+		t.Errorf("half an hour old, by default: %d", got)
 	}
 }

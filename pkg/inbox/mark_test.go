@@ -150,25 +150,89 @@ func TestAMarkThatHasExpiredCountsAsAbsentAndIsPruned(t *testing.T) {
 	}
 }
 
-func TestThePrunerPrunesUntilItIsTold(t *testing.T) {
+func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', gen_random_uuid(), now() FROM generate_series(1, 25) i")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- inbox.Pruner{DB: pool, Interval: 5 * time.Millisecond, Batch: 10}.Run(ctx) }()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for count(t, pool, "tidemark.inbox") > 0 && ctx.Err() == nil {
-		<-tick.C
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := inbox.CheckAndMark(t.Context(), tx, "a", uuid.New(), inbox.TTL(time.Hour))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if ctx.Err() != nil {
-		t.Error("it has not pruned")
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { _ = db.Close() }()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
+	if _, err = inbox.CheckAndMarkSQL(t.Context(), tx, "a", uuid.New(), inbox.TTL(time.Hour)); err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, pool, "tidemark.inbox WHERE expires_at BETWEEN now() + interval '1 minute' AND now() + interval '1 hour'"); n != 2 {
+		t.Errorf("%d of 2 marks last an hour", n)
+	}
+}
+
+// Whoever is just marking an event anew does not keep the others' marks from being pruned.
+func TestPruningPassesByWhatSomebodyIsMarking(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	id := uuid.New()
+	mark(t, pool, "a", id, nil)
+	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', gen_random_uuid(), now() FROM generate_series(1, 5); UPDATE tidemark.inbox SET expires_at = now() - interval '1 hour'")
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if first, err := inbox.CheckAndMark(t.Context(), tx, "a", id); err != nil || !first {
+			t.Errorf("first is %t, %v", first, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if n, err := inbox.Prune(ctx, pool, 10); err != nil || n != 5 {
+			t.Errorf("%d marks are pruned, %v, want 5", n, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mark(t, pool, "a", id, nil) {
+		t.Error("what was just marked is gone")
+	}
+}
+
+func TestThePrunerPrunesUntilItIsTold(t *testing.T) {
+	t.Parallel()
+	for name, interval := range map[string]time.Duration{"all there is in one look": time.Hour, "look after look": 5 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', gen_random_uuid(), now() FROM generate_series(1, 25) i")
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- inbox.Pruner{DB: pool, Interval: interval, Batch: 10}.Run(ctx) }()
+			empty := func() {
+				tick := time.NewTicker(5 * time.Millisecond)
+				defer tick.Stop()
+				for count(t, pool, "tidemark.inbox") > 0 {
+					if <-tick.C; ctx.Err() != nil {
+						t.Fatal("it has not pruned")
+					}
+				}
+			}
+			empty()
+			if interval < time.Minute {
+				exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'b', gen_random_uuid(), now()")
+				empty()
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	if err := (inbox.Pruner{}).Run(t.Context()); err == nil {
 		t.Error("it runs without a database")

@@ -3,8 +3,10 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -128,6 +130,9 @@ func TestRetryAfterIsObeyedAndBounded(t *testing.T) {
 		if !errors.As(err, &batch) || len(batch.Failures) != 3 || requests.Load() != 2 {
 			t.Errorf("%d: after %d requests got %v", status, requests.Load(), err)
 		}
+		if cause := errorOf(err); !reflect.DeepEqual(cause, publisher.RetryAfter(errors.Unwrap(cause), 2*time.Minute)) {
+			t.Errorf("%d: the relay is told %#v", status, cause)
+		}
 	}
 }
 
@@ -243,5 +248,29 @@ func TestBadSettingsAreNamedTogether(t *testing.T) {
 		if _, err := New(Config{URL: url, Unsigned: true}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pass") {
 			t.Errorf("%s: got %v, want %q", url, err, want)
 		}
+	}
+}
+
+// endless is a body far longer than what is read of one, and counts it.
+type endless struct{ read, closed int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.read > 100*answerBytes {
+		return 0, io.EOF
+	}
+	e.read += len(b)
+	return len(b), nil
+}
+
+func (e *endless) Close() error {
+	e.closed++
+	return nil
+}
+
+func TestOfABodyNoMoreIsReadThanIsBounded(t *testing.T) {
+	t.Parallel()
+	body := &endless{}
+	if said := drain(body, func() {}); len(said) != saidBytes || body.closed != 1 || body.read > saidBytes+2*answerBytes {
+		t.Errorf("%d bytes are repeated, %d were read, it was closed %d times", len(said), body.read, body.closed)
 	}
 }

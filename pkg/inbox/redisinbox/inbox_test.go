@@ -176,3 +176,20 @@ func TestBadSettingsAndNamesAreRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
+	t.Parallel()
+	in, client := open(t, redisinbox.Config{TTL: time.Hour})
+	marked, done := uuid.New(), uuid.New()
+	if first, err := in.CheckAndMark(t.Context(), "a", marked); err != nil || !first {
+		t.Errorf("first is %t, %v", first, err)
+	}
+	if handled, err := in.Do(t.Context(), "a", done, func(context.Context) error { return nil }); err != nil || !handled {
+		t.Errorf("handled is %t, %v", handled, err)
+	}
+	for _, id := range []uuid.UUID{marked, done} {
+		if ttl := client.TTL(t.Context(), "evt:processed:a:"+id.String()).Val(); ttl > time.Hour || ttl < time.Minute {
+			t.Errorf("it lasts %s", ttl)
+		}
+	}
+}
