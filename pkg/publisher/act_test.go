@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -238,4 +239,31 @@ func TestEventsArriveAsTheCatalogueSaysTheyAreToday(t *testing.T) {
 	eventually(t, "what cannot is parked", func() bool {
 		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'c3' AND status = 'parked' AND error_message LIKE '%version 3%'") == 1
 	})
+}
+
+// A reset forgets what is parked behind the new position, which will be met again, and nothing else.
+func TestAResetForgetsWhatIsParkedBehindIt(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var lifted atomic.Bool
+	sink := &memory.Sink{Refuse: func(e publisher.Event) (error, bool) {
+		if e.Seq == 2 && !lifted.Load() {
+			return errRefused, true
+		}
+		return nil, false
+	}}
+	appendTo(t, pool, 3, "early", "late") // at positions 1 to 3, and 4 to 6
+	start(t, quick(pool, sink))
+	eventually(t, "both are parked", func() bool {
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 2 && position(t, pool) == 6
+	})
+	lifted.Store(true)
+	got, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(3))}, anna())
+	if want := (publisher.ResetResult{From: 6, To: 3, Sent: 3, Forgotten: 1}); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	eventually(t, "the late one has arrived", func() bool { return fmt.Sprint(of(sink, "late")) == "[1 1 2 3]" })
+	if got := fmt.Sprint(of(sink, "early")); got != "[1]" || query[string](t, pool, "SELECT string_agg(campaign_id || ' ' || status, ', ') FROM tidemark.parked") != "early parked" {
+		t.Errorf("of the early one %s has arrived", got)
+	}
 }

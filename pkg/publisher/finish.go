@@ -52,7 +52,11 @@ func (r *Relay) finished(p *pair, o *outcome) {
 	p.settle(now)
 	switch {
 	case broken == nil:
-		p.failures, p.failing = 0, nil
+		if p.failing = nil; sent == 0 && p.failures > 0 { // where events got through, writing their position says so
+			p.failing = &failing{why: shortened(o.refused[0].err)}
+			r.writeFailing(p)
+		}
+		p.failures = 0
 	case errors.Is(broken, errUntrusted) || p.ctx.Err() != nil:
 	default:
 		r.fail(p, broken, now)

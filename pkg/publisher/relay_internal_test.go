@@ -1,6 +1,8 @@
 package publisher
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,5 +93,28 @@ func TestARelayPrunesTheLogOfOperatorsToItsEnd(t *testing.T) {
 	r := newRelay(Config{Pool: pool, LeaseTTL: time.Minute, LogRetention: time.Minute}, nil, nil, "", "")
 	if n, err := r.prune(t.Context()); n != 2500 || err != nil {
 		t.Errorf("%d records are gone, %v", n, err)
+	}
+}
+
+// However many pairs wait, those that stand near each other are served by one read.
+func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
+	t.Parallel()
+	r, _ := alone(t, sinkFunc(accepts))
+	r.db = newConnections(pgtest.New(t))
+	r.head, r.hungry = 100_000, true
+	for i := range int64(50) {
+		r.pairs[Key{"near", fmt.Sprint(i)}] = &pair{wanting: true, read: 10 * i, since: time.Unix(100-i, 0)}
+		r.pairs[Key{"far", fmt.Sprint(i)}] = &pair{wanting: true, read: 50_000 + 10*i, since: time.Unix(200-i, 0)}
+	}
+	r.startReads(time.Now())
+	var from []int64
+	for _, rd := range r.reads {
+		from = append(from, rd.after)
+	}
+	if slices.Sort(from); !slices.Equal(from, []int64{0, 50_000}) {
+		t.Errorf("reads begin after %d, want one for all near the beginning and one for all near 50000", from)
+	}
+	for range from { // both are over before the database goes
+		<-r.inbox
 	}
 }

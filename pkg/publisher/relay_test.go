@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,5 +47,27 @@ func TestAnIdleRelayIsWokenAtOnce(t *testing.T) {
 		})
 		appendTo(t, pool, 1, "a")
 		eventually(t, "the event has arrived", func() bool { return len(sink.Received()) == i+1 })
+	}
+}
+
+// What the configuration says of a publisher may change, and it may be out of it for a time: where its pairs stand does not, nor are they new when they come back.
+func TestAPairThatIsKnownGoesOnWhereItWasWhateverTheConfigurationSays(t *testing.T) {
+	t.Parallel()
+	pool, before, after, other := pgtest.New(t), &memory.Sink{}, &memory.Sink{}, &memory.Sink{}
+	appendTo(t, pool, 3, "a")
+	stop := start(t, quick(pool, before))
+	eventually(t, "the first have arrived", func() bool { return position(t, pool) == 3 })
+	stop()
+	appendTo(t, pool, 3, "a")
+	stop = start(t, quick(pool, other, func(_ *publisher.Config, p *publisher.Publisher) { p.Name = "another" }))
+	eventually(t, "the other one publishes", func() bool { return len(other.Received()) == 6 })
+	stop()
+	if at := position(t, pool); at != 3 {
+		t.Errorf("out of the configuration it has moved to %d", at)
+	}
+	start(t, quick(pool, after, func(_ *publisher.Config, p *publisher.Publisher) { p.Start, p.BatchSize = publisher.StartEnd(), 1 }))
+	eventually(t, "it goes on, to another sink", func() bool { return position(t, pool) == 6 })
+	if got := fmt.Sprint(of(after, "a")); got != "[4 5 6]" || len(before.Received()) != 3 {
+		t.Errorf("%s have arrived at the new sink, and %d at the old one", got, len(before.Received()))
 	}
 }

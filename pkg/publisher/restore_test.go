@@ -236,3 +236,19 @@ func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 		t.Errorf("of the events before, %d have arrived", n)
 	}
 }
+
+// A position that is put back in place, in the running database, is no write of a relay: whoever holds the pair goes on from it.
+func TestAPositionThatIsPutBackInPlaceIsPublishedFrom(t *testing.T) {
+	t.Parallel()
+	pool, sink := pgtest.New(t), &memory.Sink{}
+	appendTo(t, pool, 30, "a")
+	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = 10 * time.Minute })) // nothing is written to prolong it meanwhile
+	eventually(t, "all has arrived", func() bool { return position(t, pool) == 30 })
+	mustExec(t, pool, "UPDATE tidemark.publications SET position = 10")
+	eventually(t, "what is behind it has arrived again", func() bool { return len(sink.Received()) == 50 && position(t, pool) == 30 })
+	for i, r := range sink.Received()[30:] {
+		if r.Seq != int64(i+11) {
+			t.Errorf("event %d came as number %d of those that came again", r.Seq, i)
+		}
+	}
+}

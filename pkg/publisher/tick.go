@@ -17,6 +17,7 @@ type tick struct {
 	holding  map[Key]bool
 	instance string          // of the database
 	head     int64           // where the journal ended before
+	saved    map[Key]int64   // up to where pairs were known to be written before
 	mine     []Key           // active pairs that are held
 	known    map[string]bool // relays whose knowledge is known
 	members  map[string]map[Key]bool
@@ -50,12 +51,12 @@ const dueEach = 16
 // tick starts a look.
 func (r *Relay) tick(now time.Time) {
 	r.ticking, r.nudged = true, false
-	t := &tick{started: now, holding: map[Key]bool{}, head: r.head, known: map[string]bool{}, members: map[string]map[Key]bool{}}
+	t := &tick{started: now, holding: map[Key]bool{}, head: r.head, saved: map[Key]int64{}, known: map[string]bool{}, members: map[string]map[Key]bool{}}
 	for owner := range r.members {
 		t.known[owner] = true
 	}
 	for key, p := range r.pairs {
-		t.holding[key] = true
+		t.holding[key], t.saved[key] = true, p.saved
 		if !p.leaving && !now.Before(p.notBefore) {
 			t.mine = append(t.mine, key)
 		}
@@ -200,7 +201,7 @@ func (r *Relay) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row pairRow
 }
 
 // restored tells whether a backup has taken the journal's place, or may have: the database is another, it ends before a position that it had reached before, or the row of a pair is older
-// than it was. What was read of it then is not what stands at the same positions now.
+// than it was, be it that somebody has put back its position alone. What was read of it then is not what stands at the same positions now.
 func (r *Relay) restored(t *tick) bool {
 	why := ""
 	if r.instance != "" && r.instance != t.instance {
@@ -213,6 +214,8 @@ func (r *Relay) restored(t *tick) bool {
 			why = fmt.Sprintf("the journal ends at %d, and was read up to %d", row.last, t.head)
 		case row.generation < known:
 			why = fmt.Sprintf("%s has generation %d, and had %d", row.Key, row.generation, known)
+		case row.generation == known && row.position < t.saved[row.Key]: // no write of a relay takes a position back
+			why = fmt.Sprintf("%s is at position %d, and was at %d", row.Key, row.position, t.saved[row.Key])
 		}
 		r.generations[row.Key] = row.generation
 	}
@@ -300,7 +303,7 @@ func (r *Relay) hold(c claimedRow, t *tick, now time.Time) {
 	p := &pair{
 		route: r.routes[c.Key], generation: c.generation, instance: t.instance, claimed: now, trusted: t.started.Add(r.cfg.LeaseTTL),
 		read: c.position, acked: c.position, saved: c.position, held: map[string]int64{}, draining: map[string]bool{}, drained: map[string]time.Time{},
-		failures: c.errors, blockedFor: c.errors,
+		failures: c.errors,
 	}
 	if c.wait > 0 {
 		p.notBefore = now.Add(min(c.wait, retryAfterMax))

@@ -20,6 +20,7 @@ func TestATopicHasTheEventsThatMeetAllItsConditions(t *testing.T) {
 		{"other type", publisher.Filter{EventTypes: []string{"placed"}}, false},
 		{"prefix", publisher.Filter{CampaignPrefix: "shop-"}, true},
 		{"other prefix", publisher.Filter{CampaignPrefix: "shop-8"}, false},
+		{"a prefix of what comes later", publisher.Filter{CampaignPrefix: "hop-"}, false},
 		{"intent", publisher.Filter{Intents: []journal.Intent{journal.AuditOnly}}, true},
 		{"other intent", publisher.Filter{Intents: []journal.Intent{journal.ReplayOnly}}, false},
 		{"required, by key and by value", publisher.Filter{RequiredTags: []string{"eu", "customer", "channel=web"}}, true},

@@ -1,0 +1,94 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// alone is a relay of one pair, to the sink, that has no database.
+func alone(t *testing.T, sink Sink) (*Relay, Key) {
+	t.Helper()
+	to, err := Publisher{Name: "out", Sink: sink}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := Key{"all", "out"}
+	m, err := newMetrics(prometheus.NewRegistry(), []Key{key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{LeaseTTL: time.Hour, PollInterval: time.Second, IdleAfter: 3, IdleMax: time.Minute, CacheBytes: 1 << 20, PageEvents: 1000, Logger: slog.New(slog.DiscardHandler)}
+	r := newRelay(cfg, map[Key]*route{key: {Key: key, to: to, filter: &Filter{}}}, m, "me", "here")
+	r.ctx = t.Context()
+	return r, key
+}
+
+// claimed is the pair as it was just claimed.
+func claimed(r *Relay, key Key, wait time.Duration) *pair {
+	now := time.Now()
+	r.hold(claimedRow{Key: key, generation: 1, errors: 3, wait: wait}, &tick{started: now}, now)
+	p := r.pairs[key]
+	p.reporting = true // there is no database to write to
+	return p
+}
+
+func accepts([]Event) error { return nil }
+
+func TestAPairWaitsAsLongAsTheOtherSideAsksAndFiveMinutesAtMost(t *testing.T) {
+	t.Parallel()
+	r, key := alone(t, sinkFunc(accepts))
+	p := claimed(r, key, 0)
+	for asked, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: 5 * time.Minute} {
+		now := time.Now()
+		r.fail(p, RetryAfter(errors.New("busy"), asked), now)
+		if got := p.notBefore.Sub(now); got != want {
+			t.Errorf("asked to wait %s it waits %s, want %s", asked, got, want)
+		}
+	}
+}
+
+func TestAPairThatIsHandedOverWaitsOn(t *testing.T) {
+	t.Parallel()
+	r, key := alone(t, sinkFunc(accepts))
+	for left, want := range map[time.Duration]time.Duration{0: 0, time.Minute: time.Minute, time.Hour: 5 * time.Minute} {
+		before := time.Now()
+		p := claimed(r, key, left)
+		if p.failures != 3 {
+			t.Errorf("it has failed %d times, its row says 3", p.failures)
+		}
+		if want == 0 && !p.notBefore.IsZero() || want > 0 && (p.notBefore.Before(before.Add(want)) || p.notBefore.After(time.Now().Add(want))) {
+			t.Errorf("with %s left to wait it waits until %s", left, p.notBefore)
+		}
+	}
+}
+
+func TestTheFirstEventEndsTheIdleBackoff(t *testing.T) {
+	t.Parallel()
+	r, key := alone(t, sinkFunc(accepts))
+	p := claimed(r, key, 0)
+	p.wanting, p.empty, p.nextPoll = true, 9, time.Now().Add(time.Minute)
+	r.cache.add(&page{until: 1, events: []journal.Event{{CampaignID: "c", Seq: 1, Position: 1}}})
+	r.head = 1
+	r.fill(p, time.Now())
+	if p.wanting || p.empty != 0 || !p.nextPoll.IsZero() {
+		t.Errorf("it still waits: wanting %t, after %d empty polls, until %s", p.wanting, p.empty, p.nextPoll)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	select {
+	case posted := <-r.inbox:
+		posted()
+	case <-ctx.Done():
+		t.Fatal("nothing was sent")
+	}
+	if p.published != 1 || p.acked != 1 {
+		t.Errorf("%d events are published, up to position %d", p.published, p.acked)
+	}
+}
