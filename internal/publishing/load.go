@@ -262,7 +262,11 @@ func open(kinds []publisher.Kind, name, address string, settings publisher.Setti
 	var known []string
 	for _, kind := range kinds {
 		if kind.Name == name || slices.Contains(kind.Schemes, name) {
-			return kind.Open(settings)
+			sink, err := kind.Open(settings)
+			if err != nil { // what stands beside it may be a nil pointer of the kind's, which is a sink that is not nil
+				return nil, err
+			}
+			return sink, nil
 		}
 		known = append(known, kind.Name)
 	}

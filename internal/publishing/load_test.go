@@ -41,7 +41,8 @@ func kinds() []publisher.Kind {
 			return nil, err
 		}
 		if o.settings.Password == "wrong" {
-			return nil, errors.New(`password "wrong" is wrong`)
+			o = nil // as what New answers beside an error, where a kind returns it as it is
+			return o, errors.New(`password "wrong" is wrong`)
 		}
 		return o, nil
 	}}}
