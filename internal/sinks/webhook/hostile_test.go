@@ -108,7 +108,7 @@ func TestAHostileEndpoint(t *testing.T) {
 			_ = readRequest(conn)
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
 			forever(ctx, conn, "X: "+strings.Repeat("y", 1000)+"\r\n", 0)
-		}, "exceeded"},
+		}, "exceeded 65536 bytes"},
 		"that goes on announcing an answer": {func(ctx context.Context, conn *net.TCPConn) {
 			_ = readRequest(conn)
 			forever(ctx, conn, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", time.Millisecond)
