@@ -164,12 +164,13 @@ func WriteLog(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, cam
 	if act.By == "" {
 		return errNobody
 	}
-	var doc []byte
+	var doc any
 	if detail != nil {
-		var err error
-		if doc, err = json.Marshal(detail); err != nil {
+		written, err := json.Marshal(detail)
+		if err != nil {
 			return err
 		}
+		doc = string(written)
 	}
 	_, err := tx.Exec(ctx, queryRecord, act.By, name, act.Reason, key.Topic, key.Publisher, campaignID, seq, doc)
 	return err

@@ -22,8 +22,9 @@ const (
 			error_count = 0, last_error = NULL, last_error_at = NULL, next_attempt_at = '-infinity', expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2`
 
+	// queryRecord takes the detail as text, which each of pgx's exec modes sends as such.
 	queryRecord = `INSERT INTO tidemark.operator_log (actor, act, reason, topic, publisher, campaign_id, seq, detail)
-		VALUES ($1, $2, nullif($3, ''), nullif($4, ''), nullif($5, ''), nullif($6, ''), nullif($7, 0), $8)`
+		VALUES ($1, $2, nullif($3, ''), nullif($4, ''), nullif($5, ''), nullif($6, ''), nullif($7, 0), $8::text::jsonb)`
 
 	// queryList reads one row a pair, and for each a range of the index on position that $3 bounds, and its rows of parked.
 	queryList = `SELECT p.topic, p.publisher, CASE WHEN p.status = 'PAUSED' AND p.paused_until <= clock_timestamp() THEN 'ACTIVE' ELSE p.status END, p.position,

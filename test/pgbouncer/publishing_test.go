@@ -166,11 +166,11 @@ func (p *publishing) parks() {
 func (p *publishing) bringsBack() {
 	p.Helper()
 	if n, err := publisher.Resolve(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "never"}, p.by); err != nil || n != 1 {
-		p.Errorf("resolved %d, %v", n, err)
+		p.Fatalf("resolved %d, %v", n, err)
 	}
 	p.eventuallyArrived(map[string]string{"never": "[1 3]"})
 	if n, err := publisher.Retry(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "again"}, p.by); err != nil || n != 1 {
-		p.Errorf("retried %d, %v", n, err)
+		p.Fatalf("retried %d, %v", n, err)
 	}
 	p.eventually("it is parked again", "SELECT count(*) = 1 FROM tidemark.parked WHERE status = 'parked' AND attempt_count = 2 AND last_failed_at > first_failed_at")
 	p.lifted.Store(true)
@@ -183,7 +183,7 @@ func (p *publishing) bringsBack() {
 		return err
 	})
 	if err != nil {
-		p.Error(err)
+		p.Fatal(err)
 	}
 	p.eventuallyArrived(map[string]string{"again": "[1 2 3]"})
 	p.eventually("nothing is parked", "SELECT count(*) = 0 FROM tidemark.parked")
@@ -202,18 +202,21 @@ func (p *publishing) moves() {
 	p.eventually("the pair is paused", "SELECT status = 'PAUSED' AND reason = 'gone' AND expires_at = '-infinity' FROM tidemark.publications")
 	p.gone.Store(false)
 	back := int64(9)
-	dry, dryErr := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Time: time.Unix(0, 0), DryRun: true}, p.by)
-	if dryErr != nil || dry.To != 0 || dry.Sent != 10 {
-		p.Errorf("a reset would do %+v, %v", dry, dryErr)
+	dry, err := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Time: time.Unix(0, 0), DryRun: true}, p.by)
+	if err != nil || dry.To != 0 || dry.Sent != 10 {
+		p.Fatalf("a reset would do %+v, %v", dry, err)
 	}
-	resumed := publisher.Resume(p.Context(), p.pool, p.all, p.by)
+	if err := publisher.Resume(p.Context(), p.pool, p.all, p.by); err != nil {
+		p.Fatal(err)
+	}
 	p.eventuallyArrived(map[string]string{"well": "[1 2 3 4 5]"})
 	p.eventually("the position is at the end", "SELECT position = 11 FROM tidemark.publications")
-	paused := publisher.Suspend(p.Context(), p.pool, p.all, time.Hour, p.by)
+	if err := publisher.Suspend(p.Context(), p.pool, p.all, time.Hour, p.by); err != nil {
+		p.Fatal(err)
+	}
 	p.eventually("the pair is given back", "SELECT status = 'PAUSED' AND paused_until < 'infinity' AND expires_at = '-infinity' FROM tidemark.publications")
-	reset, resetErr := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Position: &back}, p.by)
-	if err := errors.Join(resumed, paused, resetErr); err != nil || reset.From != 11 || reset.To != 9 || reset.Sent != 2 {
-		p.Errorf("it was reset by %+v, %v", reset, err)
+	if reset, err := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Position: &back}, p.by); err != nil || reset.From != 11 || reset.To != 9 || reset.Sent != 2 {
+		p.Fatalf("it was reset by %+v, %v", reset, err)
 	}
 	p.eventuallyArrived(map[string]string{"well": "[1 2 3 4 5 4 5]"})
 	done, err := publisher.Replay(p.Context(), p.pool, publisher.ReplayRequest{
