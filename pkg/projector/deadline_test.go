@@ -272,7 +272,7 @@ func TestWhatIsCancelledBeforeItsDeadlineIsTheInfrastructures(t *testing.T) {
 			t.Fatal(err)
 		}
 		appendSlow(t, pool)
-		if _, err := pool.Exec(t.Context(), query[string](t, pool, `SELECT format('ALTER DATABASE %I SET statement_timeout = ''300ms''', current_database())`)); err != nil {
+		if _, err := pool.Exec(t.Context(), query[string](t, pool, `SELECT format('ALTER DATABASE %I SET statement_timeout = ''1s''', current_database())`)); err != nil {
 			t.Fatal(err)
 		}
 		pool.Reset()

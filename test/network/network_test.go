@@ -28,7 +28,7 @@ const group = "default"
 func startWorker(t *testing.T, url, name string) (stop func()) {
 	t.Helper()
 	return tally.Run(t, projector.Config{
-		Pool: tally.Pool(t, url, name, 6), Projections: tally.Both(), LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3, GroupEvents: 50,
+		Pool: tally.HastyPool(t, url, name, 6, time.Second), Projections: tally.Both(), LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3, GroupEvents: 50,
 	})
 }
 
@@ -120,7 +120,7 @@ func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 		return nil
 	}
 	stopSilenced := tally.Run(t, projector.Config{
-		Pool: tally.Pool(t, url, "silenced", 4), Projections: []projector.Projection{tally.Entries("", halt), tally.Tallies("")},
+		Pool: tally.HastyPool(t, url, "silenced", 4, time.Second), Projections: []projector.Projection{tally.Entries("", halt), tally.Tallies("")},
 		LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 1,
 	})
 	tally.Append(t, pool, "a", 1, 2, 3)

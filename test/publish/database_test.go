@@ -16,7 +16,7 @@ import (
 // behind gives a relay's connections to the database another way.
 func behind(t *testing.T, address string) func(*publisher.Config, *publisher.Publisher) {
 	return func(c *publisher.Config, p *publisher.Publisher) {
-		c.Pool = tally.Pool(t, address, "cut", publisher.Connections+1)
+		c.Pool = tally.HastyPool(t, address, "cut", publisher.Connections+1, time.Second)
 		p.Sink.(*broker.Sink).From = "cut"
 	}
 }

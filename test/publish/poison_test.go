@@ -39,7 +39,8 @@ func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 				return "", false
 			})
 			appendTo(t, pool, 3, campaigns(1000)...)
-			run(t, quick(t, pool, b.Addr(), func(_ *publisher.Config, p *publisher.Publisher) {
+			run(t, quick(t, pool, b.Addr(), func(cfg *publisher.Config, p *publisher.Publisher) {
+				cfg.LeaseTTL = time.Minute // nothing is sent twice for want of a lease
 				p.OnRefusal, p.Attempts, p.BackoffMax = c.policy, 3, 10*time.Millisecond
 			}))
 			if c.others {

@@ -14,13 +14,19 @@ import (
 // Pool opens a pool of its own on a database, as a process has one. name is its connections' application_name.
 func Pool(t testing.TB, url, name string, conns int32) *pgxpool.Pool {
 	t.Helper()
+	return HastyPool(t, url, name, conns, time.Minute)
+}
+
+// HastyPool is a [Pool] for a database that may fall silent: an attempt to connect that hangs takes a place of the pool's for no longer than patience.
+func HastyPool(t testing.TB, url, name string, conns int32, patience time.Duration) *pgxpool.Pool {
+	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.MaxConns = conns
 	cfg.ConnConfig.RuntimeParams["application_name"] = name
-	cfg.ConnConfig.ConnectTimeout = time.Second // as the worker has one: else an attempt that hangs takes a place of the pool's
+	cfg.ConnConfig.ConnectTimeout = patience
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
