@@ -1,11 +1,15 @@
 package crash_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -13,60 +17,80 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/worker"
 )
 
-// rebuildKills is how many workers are killed in each round of rebuilds: go test ./test/crash -run Rebuild -args -rebuild-kills=30
+// rebuildKills is how many workers are killed while projections are rebuilt: go test ./test/crash -run Rebuild -args -rebuild-kills=100
 func rebuildKills() int {
-	if f := flag.Lookup("rebuild-kills"); f != nil {
-		if n, err := strconv.Atoi(f.Value.String()); err == nil {
-			return n
-		}
+	n, err := strconv.Atoi(flag.Lookup("rebuild-kills").Value.String())
+	if err != nil {
+		panic(err)
 	}
-	return 5
+	return n
 }
 
-var _ = flag.Int("rebuild-kills", 5, "how many workers are killed in each round of rebuilds")
+var _ = flag.Int("rebuild-kills", 20, "how many workers are killed while projections are rebuilt")
 
-// TestARebuildSurvivesTheDeathOfItsWorkers kills one worker after the other while both projections are rebuilt and events arrive.
+// TestARebuildSurvivesTheDeathOfItsWorkers kills one worker after the other, at random moments of rebuilds of both projections, while events arrive. A rebuild that has survived a few is done; then the next begins.
 func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	t.Parallel()
-	const campaigns, rounds = 60, 2
-	kills := max(2, rebuildKills())
+	const campaigns = 60
 	pool, url := prepared(t)
-	appendAll := func(n int64) {
-		for i := range campaigns {
-			tally.Append(t, pool, fmt.Sprint("c", i), n, n+1)
-		}
-	}
 	begin := func(name string) *worker.Process {
 		cfg := standard(url, name)
 		cfg.PollInterval, cfg.GroupEvents, cfg.Claim, cfg.Concurrency = 10*time.Millisecond, 10, 4, 2
 		return worker.Start(t, cfg)
 	}
-	for n := range int64(4) {
-		appendAll(n)
+	for i := range campaigns {
+		tally.Append(t, pool, fmt.Sprint("c", i), 1, 2, 3, 4, 5, 6, 7, 8)
 	}
 	workers := []*worker.Process{begin("first"), begin("second")}
 	tally.Settle(t, pool, group)
-	share := 1.0
-	for round := range rounds {
+	kills, rounds := 0, 0
+	for ; kills < rebuildKills(); rounds++ {
+		share := 1.0
 		for _, name := range []string{"entries", "tallies"} {
 			if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{MaxShare: &share}, deferred.Act{By: "ada"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for kill := range kills {
-			// Beginning with the first moment at which there is something to lose, ending with the exchange.
-			tally.Eventually(t, "the rebuild goes on", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.projections WHERE state = 'requested')
-				AND (SELECT count(*) FROM tidemark.deferred WHERE projection LIKE '%~next') <= $1`, 2*campaigns*(kills-1-kill)/(kills-1)))
-			victim := kill % len(workers)
+		for kills < rebuildKills() && rebuildComes(t, pool) {
+			victim := rand.IntN(len(workers))
 			workers[victim].Kill(t)
-			appendAll(int64(kill))
-			workers[victim] = begin(fmt.Sprintf("successor %d of round %d", kill, round))
+			kills++
+			for range campaigns / 4 {
+				tally.Append(t, pool, fmt.Sprint("c", rand.IntN(campaigns)), int64(kills))
+			}
+			workers[victim] = begin(fmt.Sprint("successor ", kills))
 		}
-		tally.Eventually(t, "both are rebuilt", tally.Holds(pool, `SELECT count(*) = $1 FROM tidemark.failure_log WHERE act = 'rebuilt'`, 2*(round+1)))
+		tally.Eventually(t, "both are rebuilt", tally.Holds(pool, `SELECT count(*) = $1 FROM tidemark.failure_log WHERE act = 'rebuilt'`, 2*(rounds+1)))
 	}
 	tally.Settle(t, pool, group)
 	tally.Verify(t, pool, "")
+	t.Logf("%d workers were killed in %d rounds of rebuilds", kills, rounds)
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act IN ('failed', 'dead', 'crashed')`); n > 0 {
 		t.Errorf("%d failures are put down to events", n)
 	}
+}
+
+// rebuildComes waits until the rebuilds under way have got further, by a random step, and says whether there still are some.
+func rebuildComes(t *testing.T, pool *pgxpool.Pool) bool {
+	t.Helper()
+	const stage = 20 // weighs as much as so many campaigns
+	stages := map[string]int64{"requested": 6, "copying": 2, "copied": 1, "joining": 1}
+	left := func(ctx context.Context) (int64, error) {
+		all, err := projector.Rebuilds(ctx, pool, "")
+		n := int64(-1)
+		for _, r := range all {
+			n += 1 + stage*stages[r.State] + r.Left
+		}
+		return n, err
+	}
+	now, err := left(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	moment := now - 1 - rand.Int64N(now/3+1)
+	tally.Eventually(t, "the rebuild goes on", func(ctx context.Context) (bool, error) {
+		now, err = left(ctx)
+		return now <= max(moment, -1), err
+	})
+	return now >= 0
 }
