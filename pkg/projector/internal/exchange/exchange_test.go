@@ -79,13 +79,14 @@ func swap(t *testing.T, pool *pgxpool.Pool, old, replacement exchange.Tables) er
 // described is what a user sees of the table old.totals, but for its rows.
 const described = `SELECT concat_ws(E'\n',
 	(SELECT string_agg(indexdef, E'\n' ORDER BY indexdef) FROM pg_indexes WHERE schemaname = 'old' AND tablename = 'totals'),
-	(SELECT string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid)), E'\n' ORDER BY conname) FROM pg_constraint WHERE conrelid = 'old.totals'::regclass),
+	(SELECT string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid), obj_description(oid)), E'\n' ORDER BY conname) FROM pg_constraint WHERE conrelid = 'old.totals'::regclass),
 	(SELECT string_agg(concat_ws(' ', grantee, privilege_type, is_grantable), E'\n' ORDER BY table_name, grantee, privilege_type, is_grantable) FROM information_schema.table_privileges WHERE table_schema = 'old' AND table_name IN ('totals', 'best')),
 	(SELECT string_agg(concat_ws(' ', grantee, column_name, privilege_type), E'\n' ORDER BY grantee, column_name, privilege_type) FROM information_schema.column_privileges WHERE table_schema = 'old' AND table_name = 'totals'),
-	(SELECT string_agg(concat_ws(' ', policyname, roles, cmd, qual, with_check), E'\n') FROM pg_policies WHERE schemaname = 'old'),
+	(SELECT string_agg(concat_ws(' ', policyname, permissive, roles, cmd, qual, with_check), E'\n' ORDER BY policyname) FROM pg_policies WHERE schemaname = 'old'),
 	(SELECT concat_ws(' ', relrowsecurity, relforcerowsecurity, reloptions, relowner::regrole, obj_description(oid)) FROM pg_class WHERE oid = 'old.totals'::regclass),
 	(SELECT string_agg(col_description(attrelid, attnum), ' ') FROM pg_attribute WHERE attrelid = 'old.totals'::regclass),
-	(SELECT string_agg(pg_get_triggerdef(oid), ' ') FROM pg_trigger WHERE tgrelid = 'old.totals'::regclass AND NOT tgisinternal),
+	(SELECT string_agg(pg_get_triggerdef(oid) || tgenabled::text, E'\n' ORDER BY tgname) FROM pg_trigger WHERE tgrelid = 'old.totals'::regclass AND NOT tgisinternal),
+	(SELECT string_agg(concat_ws(' ', indexrelid::regclass, indisvalid, obj_description(indexrelid)), E'\n' ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid = 'old.totals'::regclass),
 	(SELECT string_agg(concat_ws(' ', relnamespace::regnamespace, relname, reloptions, obj_description(oid), pg_get_viewdef(oid)), E'\n' ORDER BY oid::regclass::text) FROM pg_class WHERE relkind = 'v' AND relnamespace IN ('old'::regnamespace, 'public'::regnamespace)),
 	(SELECT string_agg(relname || relacl::text, ' ' ORDER BY relname) FROM pg_class WHERE relkind = 'S' AND relnamespace = 'old'::regnamespace))`
 
@@ -95,19 +96,25 @@ func TestWhatUsersHaveHungOnTheTablesComesAlong(t *testing.T) {
 	pool, old, replacement := begin(t, `
 		CREATE TABLE campaigns (id text PRIMARY KEY); INSERT INTO campaigns VALUES ('old'), ('replacement');
 		CREATE UNIQUE INDEX "odd Name" ON old.totals (lower(campaign_id)) WHERE sum > 0;
-		ALTER TABLE old.totals ADD CONSTRAINT positive CHECK (sum > 0), ADD CONSTRAINT known FOREIGN KEY (campaign_id) REFERENCES campaigns, SET (fillfactor = 70);
+		ALTER TABLE old.totals ADD CONSTRAINT positive CHECK (sum > 0), ADD CONSTRAINT sole UNIQUE (sum, name), ADD CONSTRAINT apart EXCLUDE (sum WITH =), ADD CONSTRAINT known FOREIGN KEY (campaign_id) REFERENCES campaigns, SET (fillfactor = 70);
 		GRANT SELECT ON old.totals TO `+role+` WITH GRANT OPTION; GRANT UPDATE (sum) ON old.totals TO PUBLIC; GRANT SELECT ON old.best TO `+role+`;
 		GRANT USAGE ON SEQUENCE old.numbers, old.totals_id_seq TO `+role+`; GRANT DELETE ON replacement.totals TO `+role+`;
 		COMMENT ON TABLE old.totals IS 'what''s summed'; COMMENT ON COLUMN old.totals.sum IS 'in pence';
+		COMMENT ON INDEX old."odd Name" IS 'for the report'; COMMENT ON INDEX old.totals_sum IS 'ours'; COMMENT ON CONSTRAINT positive ON old.totals IS 'no debts';
 		CREATE POLICY own ON old.totals AS RESTRICTIVE FOR SELECT TO `+role+` USING (campaign_id <> 'secret');
-		ALTER TABLE old.totals ENABLE ROW LEVEL SECURITY;
+		CREATE POLICY new ON old.totals FOR INSERT WITH CHECK (sum < 100); CREATE POLICY "all" ON old.totals USING (true) WITH CHECK (sum < 1000);
+		ALTER TABLE old.totals ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 		CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 		CREATE TRIGGER "On Write" AFTER INSERT ON old.totals FOR EACH ROW EXECUTE FUNCTION seen();
+		CREATE TRIGGER off AFTER INSERT ON old.totals FOR EACH ROW EXECUTE FUNCTION seen(); ALTER TABLE old.totals DISABLE TRIGGER off;
+		CREATE TRIGGER always AFTER INSERT ON old.totals FOR EACH ROW EXECUTE FUNCTION seen(); ALTER TABLE old.totals ENABLE ALWAYS TRIGGER always;
 		CREATE VIEW public.shown WITH (security_barrier = true) AS SELECT t.campaign_id, b.campaign_id AS best, t.sum FROM old.totals t LEFT JOIN old.best b USING (campaign_id);
 		COMMENT ON VIEW public.shown IS 'for all'; GRANT SELECT ON public.shown TO `+role+`;
 		CREATE VIEW public.above AS SELECT sum FROM public.shown;
 		ALTER TABLE old.totals OWNER TO pg_read_all_stats; ALTER VIEW old.best OWNER TO pg_read_all_stats`)
 	before := value(t, pool, described)
+	// What a CREATE INDEX CONCURRENTLY that failed has left is not wanted.
+	run(t, pool, `CREATE INDEX spoiled ON old.totals (name); UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'old.spoiled'::regclass`)
 	if err := swap(t, pool, old, replacement); err != nil {
 		t.Fatal(err)
 	}

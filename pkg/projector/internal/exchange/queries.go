@@ -71,6 +71,15 @@ const (
 			JOIN pg_catalog.pg_attribute n ON n.attrelid = p.new AND n.attname = c.attname
 			WHERE p.kind <> 'SEQUENCE' AND pg_catalog.col_description(p.old, c.attnum) IS NOT NULL AND pg_catalog.col_description(p.new, n.attnum) IS NULL
 			UNION ALL
+			SELECT 2, format('COMMENT ON INDEX %I.%I IS %L', $2::text, j.relname, pg_catalog.obj_description(i.oid, 'pg_class'))
+			FROM pairs p JOIN pg_catalog.pg_index x ON x.indrelid = p.old JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+			JOIN pg_catalog.pg_index y ON y.indrelid = p.new JOIN pg_catalog.pg_class j ON j.oid = y.indexrelid AND j.relname = i.relname
+			WHERE pg_catalog.obj_description(i.oid, 'pg_class') IS NOT NULL AND pg_catalog.obj_description(j.oid, 'pg_class') IS NULL
+			UNION ALL
+			SELECT 2, format('COMMENT ON CONSTRAINT %I ON %s IS %L', d.conname, p.target, pg_catalog.obj_description(c.oid, 'pg_constraint'))
+			FROM pairs p JOIN pg_catalog.pg_constraint c ON c.conrelid = p.old JOIN pg_catalog.pg_constraint d ON d.conrelid = p.new AND d.conname = c.conname
+			WHERE pg_catalog.obj_description(c.oid, 'pg_constraint') IS NOT NULL AND pg_catalog.obj_description(d.oid, 'pg_constraint') IS NULL
+			UNION ALL
 			SELECT 2, format('ALTER TABLE %s SET (%s)', p.target, o.option) FROM pairs p CROSS JOIN LATERAL unnest(p.reloptions) o (option)
 			WHERE p.kind = 'TABLE' AND split_part(o.option, '=', 1) <> ALL (SELECT split_part(x.option, '=', 1) FROM unnest(p.new_options) x (option))
 			UNION ALL
@@ -88,7 +97,10 @@ const (
 			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old AND NOT g.tgisinternal AND g.tgparentid = 0
 			WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger h WHERE h.tgrelid = p.new AND h.tgname = g.tgname)
 			UNION ALL
-			SELECT 6, format('ALTER %s %s OWNER TO %I', p.kind, p.target, (SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = p.relowner)) FROM pairs p
+			SELECT 6, format('ALTER TABLE %s %s TRIGGER %I', p.target, CASE g.tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, g.tgname)
+			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old AND NOT g.tgisinternal AND g.tgparentid = 0 WHERE g.tgenabled <> 'O' AND p.kind = 'TABLE'
+			UNION ALL
+			SELECT 7, format('ALTER %s %s OWNER TO %I', p.kind, p.target, (SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = p.relowner)) FROM pairs p
 			WHERE p.relowner <> p.new_owner AND NOT (p.relkind = 'S' AND EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = p.new AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0))
 		) s (ord, sql)
 		ORDER BY s.ord, s.sql`
