@@ -83,6 +83,7 @@ func (r rebuild) tell(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, act
 func (r rebuild) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
 	var meter *progress.Meter
 	var last projector.Rebuild
+	verifies := false
 	for {
 		start := time.Now()
 		all, err := projector.Rebuilds(ctx, pool, r.name)
@@ -110,6 +111,10 @@ func (r rebuild) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 			}
 			if text := standstill(now); text != "" && text != standstill(last) {
 				meter.Note(text)
+			}
+			if !verifies && now.State == "active" && now.Left+now.Failed+now.Dead == 0 && now.Verify > 0 && standstill(now) == "" {
+				verifies = true // live events leave campaigns behind again, for a moment
+				meter.Note(fmt.Sprintf("All campaigns have caught up. Before the tables are exchanged their rows are counted, and a sample of %d campaigns is verified.", now.Verify))
 			}
 			meter.Set(max(0, now.Campaigns-now.Left-now.Failed-now.Dead), max(0, now.Events-now.LeftEvents))
 		}

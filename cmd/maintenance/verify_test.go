@@ -152,6 +152,7 @@ func TestVerifyAndTimeTravelSayWhatIsMissing(t *testing.T) {
 		{"campaign why --campaign oak" + projectionFiles, cli.ExitUsage, "which table?"},
 		{"campaign why --campaign oak --table scores" + projectionFiles, cli.ExitFailed, `the primary key of scores`},
 		{"campaign why --campaign oak --table scores --key ada --column x" + projectionFiles, cli.ExitUsage, "no such column"},
+		{"campaign why --campaign oak --table nothing --key ada" + projectionFiles, cli.ExitFailed, `--table "nothing": no projection has such a table, there are `},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

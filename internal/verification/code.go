@@ -62,6 +62,8 @@ func (c *code) load() (projections []projector.Projection, catalogue *journal.Ca
 	return projections, catalogue, nil
 }
 
+var errNotHere = errors.New("no such projection that is registered and whose code is here")
+
 // with calls work, for each registered projection whose code is here and that choose wants, with a projector of it.
 func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(projector.Registered) bool, work func(*projector.Projector, projector.Registered) error) error {
 	projections, catalogue, err := c.load()
@@ -96,7 +98,7 @@ func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(project
 		}
 	}
 	if !found {
-		return cli.Hint(fmt.Errorf("no such projection that is registered and whose code is here: registered are %s; the code here is of %s", list(registered), list(here)), "maintenance projection list")
+		return cli.Hint(fmt.Errorf("%w: registered are %s; the code here is of %s", errNotHere, list(registered), list(here)), "maintenance projection list")
 	}
 	return nil
 }

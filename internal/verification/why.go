@@ -2,6 +2,7 @@ package verification
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -62,13 +63,24 @@ of its columns and without campaign_id. The campaign's events are applied one by
 			if request.Table == "" {
 				return cli.Usagef("which table? --table names it")
 			}
-			owns := func(r projector.Registered) bool { return m.chosen(r) && slices.Contains(r.Tables, request.Table) }
+			var tables []string
+			owns := func(r projector.Registered) bool {
+				if m.chosen(r) {
+					tables = append(tables, r.Tables...)
+				}
+				return m.chosen(r) && slices.Contains(r.Tables, request.Table)
+			}
 			var why projector.Why
 			err := m.with(cmd.Context(), env, owns, func(p *projector.Projector, r projector.Registered) (err error) {
 				request.Projection, request.CampaignID = r.Name, m.campaign
 				why, err = p.Why(cmd.Context(), request)
 				return err
 			})
+			if errors.Is(err, errNotHere) && len(tables) > 0 && !slices.Contains(tables, request.Table) {
+				slices.Sort(tables)
+				err = fmt.Errorf("--table %q: no projection has such a table, there are %s", request.Table, list(slices.Compact(tables)))
+				return cli.Hint(err, "maintenance projection list")
+			}
 			if err != nil {
 				return err
 			}
