@@ -24,7 +24,7 @@ import (
 
 // Config configures a [Projector]. Only Pool and Projections are required.
 type Config struct {
-	Pool        *pgxpool.Pool // at least Concurrency + 2 connections, one more with VerifyRate, two more with SnapshotEvery; stays open when the projector stops
+	Pool        *pgxpool.Pool // at least Concurrency + 2 connections, two more for rebuilds, one more with VerifyRate, two more with SnapshotEvery; stays open when the projector stops
 	Projections []Projection
 
 	ConsumerGroup string             // default "default"

@@ -37,6 +37,8 @@ func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, 
 			return ErrRebuilding
 		case kept == nil || kept.Version == withdrawn:
 			return ErrNoPrevious
+		case kept.Paused:
+			return fmt.Errorf("%w: %s is paused, resume it and wait", ErrBehind, kept.Name)
 		}
 		var behind int64
 		if err := tx.QueryRow(ctx, queryCountBehind, kept.ConsumerGroup, kept.Name).Scan(&behind); err != nil {

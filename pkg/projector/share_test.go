@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
@@ -50,5 +51,59 @@ func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 				t.Errorf("%v of 40 s were spent, want about %v", spent, c.want)
 			}
 		})
+	}
+}
+
+// TestAWorkerChargesToTheShareWhatRebuildsCost has a worker copy, and catch up with what was not copied.
+func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	worker := func(version int) *Projector {
+		p, err := New(Config{Pool: pool, Projections: []Projection{onceEach(version)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	one, two := worker(1), worker(2)
+	for _, campaign := range []string{"a", "b"} {
+		noteIn(t, pool, campaign, 3)
+	}
+	if _, err := one.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(most float64) {
+		t.Helper()
+		if _, err := StartRebuild(t.Context(), pool, "seen", RebuildOptions{MaxShare: &most}, deferred.Act{By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := two.tend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if two.share.most != most {
+			t.Errorf("the share is %v, want %v", two.share.most, most)
+		}
+	}
+	ask(0.25)
+	ask(1) // then nobody waits, and the budget is what was spent
+	if err := two.copyRanges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	copied := two.share.budget
+	if copied >= 0 {
+		t.Error("copying is not charged")
+	}
+	noteIn(t, pool, "a", 1)
+	if _, err := one.Drain(t.Context()); err != nil { // files a as behind
+		t.Fatal(err)
+	}
+	if _, err := two.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if two.share.budget >= copied {
+		t.Error("catching up is not charged")
 	}
 }

@@ -1,0 +1,214 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// ready is a worker with a rebuild of the counters that is asked to be verified by none, on a pool of its own: an exchange needs connections that tests hold.
+func ready(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
+	t.Helper()
+	own, err := pgxpool.NewWithConfig(t.Context(), pool.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Close)
+	drain(t, workerOf(t, own, nil, tripled(1)))
+	two := workerOf(t, own, nil, tripled(2))
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	none := 0
+	start(t, pool, projector.RebuildOptions{Verify: &none})
+	return two
+}
+
+// drainBeside drains beside what the test does, which then waits for it.
+func drainBeside(t *testing.T, p *projector.Projector) (wait func()) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Drain(t.Context())
+		done <- err
+	}()
+	return func() {
+		t.Helper()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func version(t *testing.T, pool *pgxpool.Pool, name string) int {
+	t.Helper()
+	return query[int](t, pool, `SELECT coalesce(max(version), 0) FROM tidemark.projections WHERE name = $1`, name)
+}
+
+// TestReadersDoNotQueueBehindAnExchange has one reader that stays on the table, so that the exchange cannot have it. Those who come after the exchange must not wait for that reader's end.
+func TestReadersDoNotQueueBehindAnExchange(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	two := ready(t, pool)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	reader, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Rollback(ctx) }()
+	if _, err := reader.Exec(ctx, `SELECT FROM counters`); err != nil {
+		t.Fatal(err)
+	}
+	wait := drainBeside(t, two)
+	within(t, "the exchange waits for the table", func() bool {
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'public.counters'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted)`)
+	})
+	if _, err := pool.Exec(ctx, `SELECT FROM counters`); err != nil {
+		t.Errorf("a reader that came after the exchange: %v", err)
+	}
+	if err := reader.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	within(t, "the tables are exchanged", func() bool {
+		drain(t, two)
+		return version(t, pool, "counters") == 2
+	})
+	expectSums(t, pool, "a2")
+}
+
+// TestTheExchangeLooksOnceMoreUnderItsLock has a campaign fall behind after the worker has found that none is.
+func TestTheExchangeLooksOnceMoreUnderItsLock(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	two := ready(t, pool)
+	drainTo := func(state string) {
+		t.Helper()
+		within(t, "it is "+state, func() bool {
+			return query[string](t, pool, `SELECT state FROM tidemark.projections WHERE name = 'counters~next'`) == state
+		})
+	}
+	// Held back by a pause until all is copied: then nothing is left but the exchange.
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
+	drain(t, two)
+	drainTo("active")
+	exec(t, pool, `DELETE FROM tidemark.deferred`)
+
+	group, err := pool.Begin(t.Context()) // as a group under way holds it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = group.Rollback(t.Context()) }()
+	if _, err := group.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0))`); err != nil {
+		t.Fatal(err)
+	}
+	wait := drainBeside(t, two)
+	within(t, "the exchange waits for the group", func() bool {
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
+	})
+	if _, err := group.Exec(t.Context(), `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('a', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`); err != nil {
+		t.Fatal(err)
+	}
+	if err := group.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait()
+	if v := version(t, pool, "counters"); v != 1 {
+		t.Errorf("version %d is read while a campaign of it is behind", v)
+	}
+}
+
+// TestThatWhichWaitsForItsNextAttemptHasFailed has a pair that is neither dead nor on its way.
+func TestThatWhichWaitsForItsNextAttemptHasFailed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	two := ready(t, pool)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'failed', now() + interval '1 day')`)
+	drain(t, two)
+	expectText(t, pool, "refusal", "true", `SELECT (refusal LIKE 'at least 1 of its campaigns are failed or dead, allowed are 0%')::text FROM tidemark.rebuilds`)
+	if v := version(t, pool, "counters"); v != 1 {
+		t.Errorf("version %d is read", v)
+	}
+}
+
+// TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid looks at the time until which they are.
+func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	drain(t, workerOf(t, pool, nil, tripled(1)))
+	two := workerOf(t, pool, nil, tripled(2))
+	kept := func(least, most string) {
+		t.Helper()
+		drain(t, two)
+		drain(t, two) // looks at what is kept
+		expectText(t, pool, "kept for that long", "true", `SELECT coalesce(bool_and(kept_until BETWEEN now() + $1::interval AND now() + $2::interval), false)::text FROM tidemark.projections WHERE name = 'counters~previous'`, least, most)
+	}
+	kept("23 h", "24 h")
+	week := 7 * 24 * time.Hour
+	start(t, pool, projector.RebuildOptions{Keep: &week})
+	kept("6 d 23 h", "7 d")
+	start(t, pool, projector.RebuildOptions{})
+	start(t, pool, projector.RebuildOptions{Keep: &week}) // said later
+	kept("6 d 23 h", "7 d")
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{Keep: 2 * week}, ada); err != nil {
+		t.Fatal(err)
+	}
+	kept("13 d 23 h", "14 d")
+}
+
+func TestWhatIsBeingRebuiltIsNotRolledBack(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	two := ready(t, pool)
+	drain(t, two)
+	start(t, pool, projector.RebuildOptions{})
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err, projector.ErrRebuilding) {
+		t.Errorf("rolled back while it is rebuilt: %v", err)
+	}
+	drain(t, two)
+	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'default', 'counters~previous', '', 'ada')`)
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err, projector.ErrBehind) || !strings.Contains(err.Error(), "paused") {
+		t.Errorf("rolled back to tables that are paused: %v", err)
+	}
+}
+
+// TestSnapshotsAreOfTheirVersion has two versions whose tables are made by the same statements, and then one whose rows are made anew.
+func TestSnapshotsAreOfTheirVersion(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	worker := func(version int) *projector.Projector {
+		return workerOf(t, pool, func(c *projector.Config) { c.SnapshotEvery = 2 }, tripled(version))
+	}
+	appendMoves(t, pool, "a", 1, 2, 3, 4, 5)
+	one, two := worker(1), worker(2)
+	drain(t, one)
+	for _, look := range []struct {
+		of   *projector.Projector
+		seq  int64
+		want string
+	}{{one, 5, `"sum": 15`}, {two, 5, `"sum": 30`}, {one, 4, `"sum": 10`}, {two, 4, `"sum": 20`}} {
+		state, err := look.of.AsOf(t.Context(), "counters", "a", look.seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := state.Tables[0].Rows; len(rows) != 1 || !strings.Contains(string(rows[0]), look.want) {
+			t.Errorf("version %d after event %d: %s, want %s", state.Version, look.seq, rows, look.want)
+		}
+	}
+	expectText(t, pool, "snapshots", "1:2 1:4 2:2 2:4", `SELECT string_agg(version || ':' || seq, ' ' ORDER BY version, seq) FROM tidemark.snapshots`)
+	start(t, pool, projector.RebuildOptions{})
+	drain(t, one)
+	expectText(t, pool, "snapshots once it is rebuilt", "0", `SELECT count(*)::text FROM tidemark.snapshots`)
+}
