@@ -177,11 +177,24 @@ func TestWhatIsBeingRebuiltIsNotRolledBack(t *testing.T) {
 	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err, projector.ErrRebuilding) {
 		t.Errorf("rolled back while it is rebuilt: %v", err)
 	}
+	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'default', 'counters', '', 'ada')`)
 	drain(t, two)
-	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'default', 'counters~previous', '', 'ada')`)
+	expectText(t, pool, "paused", "counters~previous", `SELECT string_agg(name, ' ') FROM tidemark.pauses`) // the pause is that of the tables
 	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err, projector.ErrBehind) || !strings.Contains(err.Error(), "paused") {
 		t.Errorf("rolled back to tables that are paused: %v", err)
 	}
+}
+
+// TestFunctionsLeaveWithTheTablesTheyWriteTo has those of an SQL file: they are dropped with the tables later.
+func TestFunctionsLeaveWithTheTablesTheyWriteTo(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for version := range 2 {
+		appendMoves(t, pool, "a", 1)
+		drain(t, workerOf(t, pool, nil, kindsOf(t, "k", version+1)...))
+	}
+	expectText(t, pool, "functions", "public v2, tidemark_previous_file_k v1", `SELECT string_agg(DISTINCT concat_ws(' ', pronamespace::regnamespace, substring(proname::text FROM 'v[0-9]+')), ', ')
+		FROM pg_proc WHERE starts_with(proname::text, 'tidemark_file_k')`)
 }
 
 // TestSnapshotsAreOfTheirVersion has two versions whose tables are made by the same statements, and then one whose rows are made anew.

@@ -172,6 +172,13 @@ func (f *fleet) verify(t *testing.T, version int) {
 // upgrade takes the fleet from version 1 to the last one, by each of the ways in which that happens.
 func (f *fleet) upgrade(t *testing.T) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Log(query[string](t, f.pool, `SELECT concat_ws(E'\n', now(), (SELECT string_agg(p::text, E'\n') FROM tidemark.projections p), (SELECT string_agg(r::text, E'\n') FROM tidemark.rebuilds r),
+				(SELECT string_agg(d::text, E'\n') FROM tidemark.deferred d), (SELECT string_agg(l::text, E'\n') FROM tidemark.leases l), (SELECT string_agg(w::text, E'\n') FROM tidemark.workers w),
+				(SELECT string_agg(x::text, E'\n' ORDER BY x.id) FROM tidemark.failure_log x WHERE x.act IN ('failed', 'dead')), (SELECT count(*) FROM tidemark.outbox))`))
+		}
+	}()
 	for range fleetReplicas {
 		f.replicas = append(f.replicas, f.start(t, 1))
 	}
