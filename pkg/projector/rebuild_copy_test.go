@@ -3,6 +3,7 @@ package projector
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -61,6 +62,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.rebuilds SET copied_to = 'c2'`); err != nil {
 		t.Fatal(err)
 	}
+	noteIn(t, pool, "c8", 1) // is not applied yet
 	if err := two.copyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -75,19 +77,58 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	if err := two.tend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := number(t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'seen~next'`); n != 3+2 {
-		t.Errorf("%d campaigns are filed, want c0, c1, c2, c5, c6", n)
+	if n := number(t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'seen~next'`); n != 3+3 {
+		t.Errorf("%d campaigns are filed, want c0, c1, c2, c5, c6, c8", n)
 	}
 	noteIn(t, pool, "c7", 1)
 	drain(two)
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.projections WHERE name = 'seen' AND version = 2`); n != 1 {
 		t.Error("it is not exchanged")
 	}
-	if n := number(t, pool, `SELECT count(*) FROM seen`); n != 9*3+3 {
+	if n := number(t, pool, `SELECT count(*) FROM seen`); n != 9*3+4 {
 		t.Errorf("%d rows, want a row for each event", n)
 	}
 	if n := number(t, pool, `SELECT (SELECT count(*) FROM tidemark.rebuild_ranges) + (SELECT count(*) FROM tidemark.failure_log WHERE act = 'failed')`); n > 0 {
 		t.Error("ranges are left, or something has failed")
+	}
+}
+
+// TestARangeIsNotCopiedTooLate has a worker come to its range once the copying has ended: its campaigns may have been filed by then.
+func TestARangeIsNotCopiedTooLate(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var workers []*Projector
+	for version := range 2 {
+		p, err := New(Config{Pool: pool, Projections: []Projection{onceEach(version + 1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		workers = append(workers, p)
+	}
+	noteIn(t, pool, "a", 1)
+	if _, err := workers[0].Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	two := workers[1]
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.tend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	k := two.set("seen", nextTables, 2)
+	r, err := two.takeRange(t.Context(), k)
+	if err != nil || r == nil {
+		t.Fatal(r, err)
+	}
+	if err := two.endCopy(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.copyRange(t.Context(), k, *r); !errors.Is(err, errNotCopying) {
+		t.Errorf("copied: %v", err)
+	}
+	if n := number(t, pool, `SELECT count(*) FROM tidemark_next_seen.seen`); n > 0 {
+		t.Errorf("%d rows", n)
 	}
 }
 

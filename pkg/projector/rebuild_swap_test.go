@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -45,6 +48,28 @@ func drainBeside(t *testing.T, p *projector.Projector) (wait func()) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// heldBack has a worker come as far as to the exchange, and wait there for a group under way, whose transaction it answers.
+func heldBack(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) (group pgx.Tx, wait func()) {
+	t.Helper()
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
+	drain(t, p)
+	expectText(t, pool, "state", "active", `SELECT state FROM tidemark.projections WHERE name = 'counters~next'`)
+	exec(t, pool, `DELETE FROM tidemark.deferred`)
+	group, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = group.Rollback(context.WithoutCancel(t.Context())) })
+	if _, err := group.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0))`); err != nil {
+		t.Fatal(err)
+	}
+	wait = drainBeside(t, p)
+	within(t, "the exchange waits for the group", func() bool {
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
+	})
+	return group, wait
 }
 
 func version(t *testing.T, pool *pgxpool.Pool, name string) int {
@@ -92,40 +117,68 @@ func TestTheExchangeLooksOnceMoreUnderItsLock(t *testing.T) {
 	pool := pgtest.New(t)
 	appendMoves(t, pool, "a", 1)
 	two := ready(t, pool)
-	drainTo := func(state string) {
-		t.Helper()
-		within(t, "it is "+state, func() bool {
-			return query[string](t, pool, `SELECT state FROM tidemark.projections WHERE name = 'counters~next'`) == state
-		})
-	}
-	// Held back by a pause until all is copied: then nothing is left but the exchange.
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
-	drain(t, two)
-	drainTo("active")
-	exec(t, pool, `DELETE FROM tidemark.deferred`)
-
-	group, err := pool.Begin(t.Context()) // as a group under way holds it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = group.Rollback(t.Context()) }()
-	if _, err := group.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0))`); err != nil {
-		t.Fatal(err)
-	}
-	wait := drainBeside(t, two)
-	within(t, "the exchange waits for the group", func() bool {
-		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
-	})
+	group, waited := heldBack(t, pool, two)
 	if _, err := group.Exec(t.Context(), `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('a', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`); err != nil {
 		t.Fatal(err)
 	}
 	if err := group.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wait()
+	waited()
 	if v := version(t, pool, "counters"); v != 1 {
 		t.Errorf("version %d is read while a campaign of it is behind", v)
 	}
+}
+
+// TestAnIndexThatComesWithTheExchangeIsWaitedFor has one added after the worker has looked for such.
+func TestAnIndexThatComesWithTheExchangeIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	two := ready(t, pool)
+	group, waited := heldBack(t, pool, two)
+	exec(t, pool, `CREATE INDEX late ON counters ((doc->>'sum'))`)
+	if err := group.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waited()
+	within(t, "the tables are exchanged", func() bool {
+		drain(t, two)
+		return version(t, pool, "counters") == 2
+	})
+	expectText(t, pool, "the new table has", "counters_pkey late", `SELECT string_agg(indexname, ' ' ORDER BY indexname) FROM pg_indexes WHERE schemaname = 'public' AND tablename = 'counters'`)
+	expectText(t, pool, "its statistics are there", "true", `SELECT (count(*) > 0)::text FROM pg_stats WHERE schemaname = 'public' AND tablename = 'counters'`)
+}
+
+// TestWorkersWriteWhileAnIndexIsAdded has a writer that keeps the index from being done. Others must not wait for that writer's end.
+func TestWorkersWriteWhileAnIndexIsAdded(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	two := ready(t, pool)
+	exec(t, pool, `CREATE INDEX late ON counters ((doc->>'sum'))`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const write = `INSERT INTO tidemark_next_counters.counters (campaign_id, key, doc) VALUES ($1, '', '{}')`
+	writer, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = writer.Rollback(ctx) }()
+	if _, err := writer.Exec(ctx, write, "y"); err != nil {
+		t.Fatal(err)
+	}
+	wait := drainBeside(t, two)
+	within(t, "the index waits for the writer", func() bool {
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'CREATE INDEX%')`)
+	})
+	if _, err := pool.Exec(ctx, write, "z"); err != nil {
+		t.Errorf("a writer that came after the index: %v", err)
+	}
+	if err := writer.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wait()
 }
 
 // TestThatWhichWaitsForItsNextAttemptHasFailed has a pair that is neither dead nor on its way.
@@ -136,7 +189,7 @@ func TestThatWhichWaitsForItsNextAttemptHasFailed(t *testing.T) {
 	two := ready(t, pool)
 	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'failed', now() + interval '1 day')`)
 	drain(t, two)
-	expectText(t, pool, "refusal", "true", `SELECT (refusal LIKE 'at least 1 of its campaigns are failed or dead, allowed are 0%')::text FROM tidemark.rebuilds`)
+	expectText(t, pool, "refusal", "true", `SELECT (refusal LIKE 'at least 1 of its campaigns are failed or dead, allowed are 0%' AND refused_at > started_at)::text FROM tidemark.rebuilds`)
 	if v := version(t, pool, "counters"); v != 1 {
 		t.Errorf("version %d is read", v)
 	}
@@ -166,6 +219,30 @@ func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept("13 d 23 h", "14 d")
+}
+
+// TestTablesComeBackThatAreBehindAsFarAsIsAllowed has two campaigns that nobody has applied to the tables that were replaced.
+func TestTablesComeBackThatAreBehindAsFarAsIsAllowed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	two := ready(t, pool)
+	drain(t, two)
+	for _, campaign := range []string{"a", "b"} {
+		appendMoves(t, pool, campaign, 1)
+	}
+	drain(t, two)
+	expectSums(t, pool, "a4 b2")
+	err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: 1}, ada)
+	if !errors.Is(err, projector.ErrBehind) || !strings.Contains(err.Error(), "in 2 campaigns, allowed are 1") {
+		t.Errorf("two are behind, one may be: %v", err)
+	}
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: 2}, ada); err != nil {
+		t.Fatal(err)
+	}
+	expectSums(t, pool, "a1")
+	drain(t, workerOf(t, pool, nil, tripled(1)))
+	expectSums(t, pool, "a2 b1")
 }
 
 func TestWhatIsBeingRebuiltIsNotRolledBack(t *testing.T) {
@@ -224,4 +301,48 @@ func TestSnapshotsAreOfTheirVersion(t *testing.T) {
 	start(t, pool, projector.RebuildOptions{})
 	drain(t, one)
 	expectText(t, pool, "snapshots once it is rebuilt", "0", `SELECT count(*)::text FROM tidemark.snapshots`)
+}
+
+// TestVerifyNoticesThatTheTablesHaveBeenExchanged has that happen between two batches of campaigns.
+func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	exec(t, pool, `SELECT tidemark.append('c' || n, '[{"type": "moved", "payload": {"by": 1}}]', NULL, false) FROM generate_series(1, 100) n`)
+	one := workerOf(t, pool, nil, tripled(1))
+	drain(t, one)
+	two := ready(t, pool)
+	_, err := one.Verify(t.Context(), projector.VerifyRequest{Projection: "counters", All: true, Concurrency: 1, OnProgress: func(projector.VerifyReport) { drain(t, two) }})
+	if !errors.Is(err, projector.ErrRegistered) || !strings.Contains(err.Error(), "begin again") {
+		t.Errorf("verified across an exchange: %v", err)
+	}
+}
+
+// TestASnapshotIsNotUsedOnceAnEventBeforeItIsSkipped has an operator skip one that the snapshots have applied.
+func TestASnapshotIsNotUsedOnceAnEventBeforeItIsSkipped(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	worker := func(refused int64) *projector.Projector {
+		return workerOf(t, pool, func(c *projector.Config) { c.SnapshotEvery = 2 }, fragile(func(e journal.Event) bool { return e.Seq == refused }))
+	}
+	appendMoves(t, pool, "a", 1, 2, 3, 4)
+	broken, mended := worker(3), worker(0)
+	drain(t, broken)
+	rows := func(want int) {
+		t.Helper()
+		state, err := mended.AsOf(t.Context(), "fragile", "a", 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(state.Tables[0].Rows); got != want {
+			t.Errorf("%d rows, want %d", got, want)
+		}
+	}
+	rows(4)
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: "fragile", CampaignID: "a"}, 3, ada)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows(3)
 }

@@ -111,7 +111,7 @@ func TestWhatUsersHaveHungOnTheTablesComesAlong(t *testing.T) {
 		CREATE VIEW public.shown WITH (security_barrier = true) AS SELECT t.campaign_id, b.campaign_id AS best, t.sum FROM old.totals t LEFT JOIN old.best b USING (campaign_id);
 		COMMENT ON VIEW public.shown IS 'for all'; GRANT SELECT ON public.shown TO `+role+`;
 		CREATE VIEW public.above AS SELECT sum FROM public.shown;
-		ALTER TABLE old.totals OWNER TO pg_read_all_stats; ALTER VIEW old.best OWNER TO pg_read_all_stats`)
+		ALTER TABLE old.totals OWNER TO pg_signal_backend; ALTER VIEW old.best OWNER TO pg_signal_backend`)
 	before := value(t, pool, described)
 	// What a CREATE INDEX CONCURRENTLY that failed has left is not wanted.
 	run(t, pool, `CREATE INDEX spoiled ON old.totals (name); UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'old.spoiled'::regclass`)
@@ -186,5 +186,35 @@ func TestWhatCannotBeBroughtAlongIsNamed(t *testing.T) {
 	run(t, pool, `DROP MATERIALIZED VIEW kept; DROP TABLE notes; DROP FUNCTION total; CREATE VIEW shown AS SELECT name FROM old.totals; ALTER TABLE replacement.totals DROP name`)
 	if err := swap(t, pool, old, replacement); err == nil || !strings.Contains(err.Error(), "view public.shown cannot be made on the new tables, drop it or change it first") {
 		t.Errorf("swapped under a view that misses a column: %v", err)
+	}
+}
+
+// TestWhatTheOldTablesBroughtWithThemStaysWithThem has replacements that were made without an index.
+func TestWhatTheOldTablesBroughtWithThemStaysWithThem(t *testing.T) {
+	t.Parallel()
+	pool, old, replacement := begin(t, `DROP INDEX replacement.totals_sum; CREATE INDEX added ON old.totals (name)`)
+	if err := swap(t, pool, old, replacement); err != nil {
+		t.Fatal(err)
+	}
+	const want = "added totals_pkey"
+	if got := value(t, pool, `SELECT string_agg(indexname, ' ' ORDER BY indexname) FROM pg_indexes WHERE schemaname = 'old'`); got != want {
+		t.Errorf("the new tables have %s, want %s", got, want)
+	}
+}
+
+// TestASchemaIsDroppedUnlessOthersStandOnIt has a table in it that another one there refers to, and then tables elsewhere.
+func TestASchemaIsDroppedUnlessOthersStandOnIt(t *testing.T) {
+	t.Parallel()
+	pool, _, _ := begin(t, `CREATE TABLE replacement.parts (campaign_id text REFERENCES replacement.totals, mood replacement.mood)`)
+	if err := exchange.Droppable(t.Context(), pool, "replacement"); err != nil {
+		t.Errorf("what is in the schema itself: %v", err)
+	}
+	run(t, pool, `CREATE TABLE notes (campaign_id text REFERENCES replacement.totals); CREATE TABLE moods (mood replacement.mood)`)
+	var guests *exchange.GuestsError
+	if err := exchange.Droppable(t.Context(), pool, "replacement"); !errors.As(err, &guests) {
+		t.Fatalf("droppable: %v", err)
+	}
+	if want := []string{"constraint notes_campaign_id_fkey on table notes", "table moods"}; !slices.Equal(guests.By, want) {
+		t.Errorf("guests are %q, want %q", guests.By, want)
 	}
 }
