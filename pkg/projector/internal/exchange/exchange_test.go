@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -216,5 +217,36 @@ func TestASchemaIsDroppedUnlessOthersStandOnIt(t *testing.T) {
 	}
 	if want := []string{"constraint notes_campaign_id_fkey on table notes", "table moods"}; !slices.Equal(guests.By, want) {
 		t.Errorf("guests are %q, want %q", guests.By, want)
+	}
+}
+
+// TestViewsAreLockedBeforeTheTables has somebody hold a view, as readers do before they come to its tables: whoever held a table and waited for the view would wait for them, and they for him.
+func TestViewsAreLockedBeforeTheTables(t *testing.T) {
+	t.Parallel()
+	pool, old, replacement := begin(t, `CREATE VIEW shown AS SELECT sum FROM old.totals`)
+	holder, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(t.Context()) }()
+	if _, err := holder.Exec(t.Context(), `COMMENT ON VIEW shown IS 'held'`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- swap(t, pool, old, replacement) }()
+	const waits = `SELECT count(*)::text FROM pg_locks WHERE relation = 'shown'::regclass AND NOT granted`
+	for limit := time.Now().Add(time.Minute); value(t, pool, waits) == "0"; {
+		if time.Now().After(limit) {
+			t.Fatal("nobody waits for the view")
+		}
+	}
+	if n := value(t, pool, `SELECT count(*)::text FROM pg_locks WHERE relation = 'old.totals'::regclass AND mode = 'AccessExclusiveLock'`); n != "0" {
+		t.Error("the table is locked, and the view is not")
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
