@@ -1,5 +1,5 @@
 // Package tracing makes OpenTelemetry spans of what is done with many events at once. A group of events has no parent, for each of its events may come from another trace: the span is a root, and links to the
-// traces whose context the events carry in their metadata. It makes nothing, and costs a look at a nil pointer, where there is no provider.
+// traces whose context the events carry in their metadata. What is applied in the transaction that appends is a child of the span that appends. It makes nothing, and costs a look at a nil pointer, where there is no provider.
 package tracing
 
 import (
@@ -21,7 +21,8 @@ const scope = "github.com/tidemark-go/tidemark"
 type Tracer struct {
 	tracer trace.Tracer
 	name   string
-	start  []trace.SpanStartOption
+	start  []trace.SpanStartOption // of a root
+	within []trace.SpanStartOption // of a child
 }
 
 // New returns a tracer of spans with a name, a kind and attributes; nil if there is no provider.
@@ -29,10 +30,8 @@ func New(provider trace.TracerProvider, name string, kind trace.SpanKind, attrib
 	if provider == nil {
 		return nil
 	}
-	return &Tracer{
-		tracer: provider.Tracer(scope), name: name,
-		start: []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(kind), trace.WithAttributes(attributes...)},
-	}
+	within := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(attributes...)}
+	return &Tracer{tracer: provider.Tracer(scope), name: name, start: append(within[:2:2], trace.WithNewRoot()), within: within}
 }
 
 // Span is what a tracer has started. A nil Span is none. It is for one goroutine.
@@ -49,12 +48,24 @@ type origin struct {
 // inContext is the key of the span in a context.
 type inContext struct{}
 
-// Start starts a span, and returns a context that carries it.
+// Start starts a span that is a root, and returns a context that carries it.
 func (t *Tracer) Start(ctx context.Context) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
 	}
-	ctx, span := t.tracer.Start(ctx, t.name, t.start...)
+	return t.begin(ctx, t.start)
+}
+
+// StartWithin starts a span that is a child of the one in ctx: for what is done in the course of somebody's request.
+func (t *Tracer) StartWithin(ctx context.Context) (context.Context, *Span) {
+	if t == nil {
+		return ctx, nil
+	}
+	return t.begin(ctx, t.within)
+}
+
+func (t *Tracer) begin(ctx context.Context, options []trace.SpanStartOption) (context.Context, *Span) {
+	ctx, span := t.tracer.Start(ctx, t.name, options...)
 	s := &Span{span: span, linked: map[origin]struct{}{}}
 	return context.WithValue(ctx, inContext{}, s), s
 }

@@ -57,6 +57,25 @@ func TestASpanIsARootThatLinksToEachTraceOnce(t *testing.T) {
 	}
 }
 
+func TestASpanWithinARequestIsItsChild(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+	ctx, around := provider.Tracer("test").Start(t.Context(), "around")
+	tracer := tracing.New(provider, "apply inline default", trace.SpanKindInternal)
+	_, span := tracer.StartWithin(ctx)
+	span.End(3, nil)
+	_, root := tracer.Start(ctx)
+	root.End(1, nil)
+	got := spans.GetSpans()
+	if len(got) != 2 || got[0].Parent.SpanID() != around.SpanContext().SpanID() || got[0].SpanKind != trace.SpanKindInternal || got[1].Parent.IsValid() {
+		t.Errorf("the spans are %+v", got)
+	}
+	if inner, none := (*tracing.Tracer)(nil).StartWithin(ctx); inner != ctx || none != nil {
+		t.Error("no tracer starts a span")
+	}
+}
+
 func TestASpanHasNoMoreLinksThanIsUsual(t *testing.T) {
 	t.Parallel()
 	var events []event

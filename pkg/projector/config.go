@@ -33,8 +33,8 @@ type Config struct {
 	Logger        *slog.Logger       // default: discard
 	Registerer    prometheus.Registerer
 
-	// TracerProvider makes a span of each group of events that is applied, with links to the traces whose context the events carry ([journal.WithTrace]). It has all events read, also those that the
-	// database applies by itself. Default nil: no spans, at no cost.
+	// TracerProvider makes a span of each group of events that is applied, with links to the traces whose context the events carry ([journal.WithTrace]), of each inline apply, as a child of the span in its
+	// context, and of each range and exchange of a rebuild. It has all events read, also those that the database applies by itself. Default nil: no spans, at no cost.
 	TracerProvider trace.TracerProvider
 
 	PollInterval   time.Duration // longest wait between looks at the queue; default 2s
@@ -198,6 +198,7 @@ func New(cfg Config) (*Projector, error) {
 		share:      &share{workers: cfg.Concurrency, most: 1},
 		longest:    longestTimeout(list),
 		tracer:     tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
+		inline:     tracing.New(cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
 	}
 	p.promises = p.bounds()
 	p.breaker = newBreaker(cfg.Logger, metrics.breaker, p.backoff)

@@ -48,7 +48,7 @@ var (
 // the application's process, under the search_path of the projections; the settings are put back as they were. It takes about four round trips.
 //
 // Errors are [ErrNotRegistered], [ErrIsolation], an [*ApplyError] for a projection's failure, and those of the database.
-func (p *Projector) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) error {
+func (p *Projector) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
 	if !p.entered.Load() {
 		return ErrNotRegistered
 	}
@@ -61,9 +61,12 @@ func (p *Projector) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...jour
 	if len(campaigns) == 0 {
 		return nil
 	}
+	ctx, span := p.inline.StartWithin(ctx)
+	n := 0
+	defer func() { span.End(n, failed) }()
 	for attempt := 1; ; attempt++ {
-		n, err := p.applyInline(ctx, tx.Conn(), campaigns)
-		if err == nil {
+		var err error
+		if n, err = p.applyInline(ctx, tx.Conn(), campaigns); err == nil {
 			p.metrics.inline.Add(float64(n))
 			return nil
 		}
@@ -78,6 +81,7 @@ func (p *Projector) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...jour
 			return fmt.Errorf("apply inline: %w", err)
 		}
 		p.metrics.inlineLeft.Inc()
+		span.Fail("left to the workers")
 		p.cfg.Logger.WarnContext(ctx, "not applied inline, left to the workers", "campaigns", campaigns, "error", err)
 		return p.leaveToWorkers(ctx, tx.Conn(), campaigns)
 	}
@@ -143,6 +147,7 @@ func (p *Projector) applySlice(ctx context.Context, conn *pgx.Conn, units []*uni
 	if err := t.read(ctx, p.cfg.GroupEvents); err != nil {
 		return 0, nil, err
 	}
+	t.link(ctx)
 	rest = units[len(t.units):]
 	if t.units[len(t.units)-1].more {
 		rest = units[len(t.units)-1:]

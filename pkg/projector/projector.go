@@ -51,6 +51,7 @@ type Projector struct {
 	care        atomic.Int64    // groups that are still to be applied carefully
 	longest     time.Duration   // timeout of any projection and event type
 	tracer      *tracing.Tracer // nil: nobody follows traces
+	inline      *tracing.Tracer // of [Projector.ApplyInline]; nil as tracer is
 
 	claims       claims    // of the dispatcher
 	cursor       string    // of the dispatcher

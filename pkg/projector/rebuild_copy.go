@@ -144,7 +144,10 @@ func (p *Projector) nextRange(ctx context.Context, tx pgx.Tx, first string, camp
 }
 
 // copyRange applies the events of a range's campaigns, but for those that have been filed already.
-func (p *Projector) copyRange(ctx context.Context, k *known, r campaignRange) error {
+func (p *Projector) copyRange(ctx context.Context, k *known, r campaignRange) (err error) {
+	ctx, span := p.traced(ctx, "copy", k)
+	events := int64(0)
+	defer func() { span.End(int(events), wrong(err)) }()
 	conn, err := p.cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
@@ -176,7 +179,6 @@ func (p *Projector) copyRange(ctx context.Context, k *known, r campaignRange) er
 	if err := t.copyCampaigns(ctx, k, r, campaigns); err != nil {
 		return t.blame(err)
 	}
-	events := int64(0)
 	for _, c := range campaigns {
 		events += c.Checkpoint
 	}

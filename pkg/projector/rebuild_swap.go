@@ -33,12 +33,14 @@ func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) erro
 	if err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, p.cfg.Pool, func(guard pgx.Tx) error {
+	return pgx.BeginFunc(ctx, p.cfg.Pool, func(guard pgx.Tx) (err error) {
 		var mine bool
 		// By the simple protocol, whose end leaves no snapshot in the transaction: an index that is made concurrently would wait for it for ever.
 		if err := guard.QueryRow(ctx, querySwapGuard, pgx.QueryExecModeSimpleProtocol, name).Scan(&mine); err != nil || !mine {
 			return errors.Join(err, errNotYet)
 		}
+		ctx, span := p.traced(ctx, "swap", k)
+		defer func() { span.End(0, wrong(err)) }()
 		if err := p.prepareSwap(ctx, k, o); err != nil {
 			return err
 		}
@@ -46,7 +48,7 @@ func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) erro
 			return err
 		}
 		act := deferred.Act{By: "worker " + p.keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.spec.Version)}
-		err := swapPatiently(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+		err = swapPatiently(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
 			if _, err := ready(ctx, tx, p.cfg.ConsumerGroup, name); err != nil {
 				return err
 			}

@@ -3,8 +3,10 @@ package projector_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -69,5 +71,90 @@ func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 				t.Error("no link leads to the append")
 			}
 		})
+	}
+}
+
+func TestAnInlineApplyIsASpanWithinTheOneThatAppends(t *testing.T) {
+	t.Parallel()
+	refuse := true
+	for name, c := range map[string]struct {
+		cfg  projector.Config
+		by   int
+		want codes.Code
+	}{
+		"applied":             {projector.Config{Projections: []projector.Projection{counters()}}, 1, codes.Unset},
+		"refused":             {projector.Config{Projections: []projector.Projection{squeamish(&refuse)}}, -1, codes.Error},
+		"left_to_the_workers": {projector.Config{Projections: []projector.Projection{squeamish(&refuse)}, InlineBestEffort: true}, -1, codes.Error},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, spans := pgtest.New(t), tracetest.NewInMemoryExporter()
+			provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+			c.cfg.TracerProvider = provider
+			p := inlineProjector(t, pool, c.cfg)
+			ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
+			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				appended, err := journal.Append(ctx, tx, "c", journal.Any, journal.WithTrace(ctx, moveEvents(c.by, c.by)...)...)
+				if err != nil {
+					return err
+				}
+				return p.ApplyInline(ctx, tx, appended...)
+			})
+			appending.End()
+			if refused := err != nil; refused != (name == "refused") {
+				t.Fatal(err)
+			}
+			found := 0
+			for _, s := range spans.GetSpans() {
+				if s.Name != "apply inline default" {
+					continue
+				}
+				found++
+				if s.Parent.SpanID() != appending.SpanContext().SpanID() || s.SpanKind != trace.SpanKindInternal || !slices.Contains(s.Attributes, attribute.String("tidemark.consumer_group", "default")) {
+					t.Errorf("it is %s, %v, a child of %v", s.SpanKind, s.Attributes, s.Parent)
+				}
+				if s.Status.Code != c.want {
+					t.Errorf("its status is %+v", s.Status)
+				}
+				if applied := slices.Contains(s.Attributes, attribute.Int("tidemark.events", 2)); applied != (name == "applied") || len(s.Links) != 1 {
+					t.Errorf("it has %v and links to %v", s.Attributes, s.Links)
+				}
+			}
+			if found != 1 {
+				t.Errorf("there are %d such spans", found)
+			}
+		})
+	}
+}
+
+func TestARebuildIsFollowedRangeByRangeAndToTheExchange(t *testing.T) {
+	t.Parallel()
+	pool, spans := pgtest.New(t), tracetest.NewInMemoryExporter()
+	drain(t, workerOf(t, pool, nil, kindsOf(t, "k", 1)...))
+	moveAll(t, pool, 1, 2, 3)
+	drain(t, workerOf(t, pool, nil, kindsOf(t, "k", 1)...))
+	drain(t, workerOf(t, pool, func(c *projector.Config) {
+		c.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+	}, kindsOf(t, "k", 2)...))
+	events := map[string]int64{}
+	for _, s := range spans.GetSpans() {
+		what, name, _ := strings.Cut(s.Name, " ")
+		if what == "apply" {
+			continue
+		}
+		if s.Parent.IsValid() || s.SpanKind != trace.SpanKindInternal || s.Status.Code != codes.Unset || !slices.Contains(s.Attributes, attribute.String("tidemark.consumer_group", "default")) ||
+			!slices.Contains(s.Attributes, attribute.String("tidemark.projection", name)) || !slices.Contains(s.Attributes, attribute.Int("tidemark.projection_version", 2)) {
+			t.Errorf("a span is %s %s, %v, %+v", s.SpanKind, s.Name, s.Attributes, s.Status)
+		}
+		for _, a := range s.Attributes {
+			if a.Key == "tidemark.events" {
+				events[s.Name] += a.Value.AsInt64()
+			}
+		}
+	}
+	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
+		if n, there := events["swap "+name]; events["copy "+name] != 80 || !there || n != 0 {
+			t.Errorf("of %s there are %v", name, events)
+		}
 	}
 }
