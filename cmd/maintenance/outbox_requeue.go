@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,12 +36,20 @@ projection, or for many events, there is deferred requeue.`,
 				return cli.Usagef("which event? Name --campaign and --seq, which starts at 1")
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				keys, err := admin.On(pool).RequeueEvent(ctx, by(act), group, campaign, seq)
+				outcome, err := admin.On(pool).RequeueEvent(ctx, by(act), group, campaign, seq)
 				if errors.Is(err, deferred.ErrNotFound) {
 					return cli.Hint(err, "maintenance deferred list --campaign %s", cli.Quote(campaign))
 				}
+				var done admin.Requeued
+				if err == nil {
+					err = json.Unmarshal(outcome.Detail, &done)
+				}
 				if err != nil {
 					return err
+				}
+				keys := make([]deferred.Key, len(done.Projections))
+				for i, projection := range done.Projections {
+					keys[i] = deferred.Key{Projection: projection, CampaignID: campaign}
 				}
 				told := actOnPairs{done: "requeued", asJSON: asJSON}
 				return told.tell(env, int64(len(keys)), keys)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -28,6 +29,7 @@ var (
 	ErrChanged   = errors.New("what the act is about has changed meanwhile: look at it again")                     // of a count that was confirmed
 	ErrNotFound  = errors.New("there is no such thing")                                                            // its message says what
 	ErrNotHere   = errors.New("this worker does not have the configuration or the code for it: ask one that does") // publishers and projections that are code
+	ErrSink      = errors.New("the sink has not taken it")                                                         // its message says why
 )
 
 const (
@@ -65,6 +67,7 @@ type Config struct {
 	// Publishers are those that this process can send with; nil: none.
 	Publishers []publisher.Publisher
 	Topics     []publisher.Topic
+	Catalogue  *journal.Catalogue // has events of the journal sent as they are today; nil: as they were written
 
 	// Projector has the code of these projections; nil: no travels in time.
 	Projector   *projector.Projector

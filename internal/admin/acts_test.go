@@ -78,6 +78,9 @@ func calls(a *admin.Acts) []struct {
 	return []call{
 		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Requeue(ctx, r, key) }},
 		{admin.ActRetry, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Retry(ctx, r, key) }},
+		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.RequeueEvent(ctx, r, "g", "c001", 1)
+		}},
 		{admin.ActResolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Resolve(ctx, r, key, 1) }},
 		{admin.ActPause, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.Pause(ctx, r, target, time.Hour)
@@ -151,7 +154,7 @@ func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
 	pool, acts := database(t, 3)
 	// These have tests of their own, the last two with the commands that do them.
 	seen := map[admin.Kind]bool{admin.ActRollback: true, admin.ActTestSend: true, admin.ActRepublish: true, admin.ActBackfill: true}
-	for _, call := range calls(acts) {
+	for i, call := range calls(acts) {
 		seen[call.kind] = true
 		before := scan[string](t, pool, everything)
 		low := as(call.kind.Role() - 1)
@@ -163,7 +166,7 @@ func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
 			t.Fatalf("%s that was forbidden changed something", call.kind)
 		}
 		request := as(call.kind.Role())
-		request.Key = "key of " + string(call.kind)
+		request.Key = fmt.Sprint("key ", i)
 		logged := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log`)
 		if _, err := call.do(t.Context(), request); err != nil {
 			t.Fatalf("%s: %v", call.kind, err)

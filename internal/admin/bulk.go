@@ -81,18 +81,30 @@ type Bulk struct {
 	Kind   OperationKind `json:"kind"`             // OpRequeue or OpResolve with Pairs, OpRetryParked or OpResolveParked with Parked
 	Pairs  *PairFilter   `json:"pairs,omitempty"`  //
 	Parked *ParkedFilter `json:"parked,omitempty"` //
+	Limit  int64         `json:"limit,omitempty"`  // at most so many, those that are due or failed first; 0: all
 }
 
 // Preview is what a bulk act would be about.
 type Preview struct {
 	Bulk
 	Count   int64  `json:"count"`
-	More    bool   `json:"more"`    // there are more than MostItems
+	More    bool   `json:"more"`    // there are more than the limit, or MostItems
 	Sample  []Item `json:"sample"`  // the first ones
 	Confirm string `json:"confirm"` // what is to be typed
 }
 
+// most is how many items it takes.
+func (b Bulk) most() int64 {
+	if b.Limit == 0 {
+		return MostItems
+	}
+	return b.Limit
+}
+
 func (b Bulk) check() error {
+	if b.Limit < 0 || b.Limit > MostItems {
+		return fmt.Errorf("%w: limit %d: give 1 to %d, or 0 for as many as one operation takes", ErrInvalid, b.Limit, MostItems)
+	}
 	switch b.Kind {
 	case OpRequeue, OpResolve:
 		if b.Pairs != nil && b.Parked == nil {
@@ -122,18 +134,18 @@ func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	p := &Preview{Bulk: b, Sample: []Item{}}
 	var err error
 	if b.Pairs != nil {
-		p.Count, p.Sample, err = previewPairs(ctx, a.cfg.Pool, *b.Pairs)
+		p.Count, p.Sample, err = previewPairs(ctx, a.cfg.Pool, *b.Pairs, b.most())
 	} else {
-		p.Count, p.Sample, err = previewParked(ctx, a.cfg.Pool, *b.Parked)
+		p.Count, p.Sample, err = previewParked(ctx, a.cfg.Pool, *b.Parked, b.most())
 	}
-	if p.More = p.Count > MostItems; p.More {
-		p.Count = MostItems
+	if p.More = p.Count > b.most(); p.More {
+		p.Count = b.most()
 	}
 	p.Confirm = b.confirm(p.Count)
 	return p, err
 }
 
-func previewPairs(ctx context.Context, db journal.Querier, of PairFilter) (int64, []Item, error) {
+func previewPairs(ctx context.Context, db journal.Querier, of PairFilter, most int64) (int64, []Item, error) {
 	f, err := of.Filter()
 	if err != nil {
 		return 0, nil, err
@@ -141,7 +153,7 @@ func previewPairs(ctx context.Context, db journal.Querier, of PairFilter) (int64
 	if len(f.Status) == 0 {
 		f.Status = []deferred.Status{deferred.Failed, deferred.Dead}
 	}
-	f.Limit = sampleSize
+	f.Limit = int(min(sampleSize, most))
 	list, err := deferred.List(ctx, db, f)
 	if err != nil {
 		return 0, nil, err
@@ -150,14 +162,14 @@ func previewPairs(ctx context.Context, db journal.Querier, of PairFilter) (int64
 	for _, p := range list {
 		sample = append(sample, Item{CampaignID: p.CampaignID, Subject: p.Projection, Seq: p.NextSeq})
 	}
-	f.Limit = MostItems + 1
+	f.Limit = int(most) + 1
 	n, err := deferred.Count(ctx, db, f)
 	return n, sample, err
 }
 
-func previewParked(ctx context.Context, db journal.Querier, of ParkedFilter) (int64, []Item, error) {
+func previewParked(ctx context.Context, db journal.Querier, of ParkedFilter, most int64) (int64, []Item, error) {
 	f := of.filter()
-	f.Limit = sampleSize
+	f.Limit = int(min(sampleSize, most))
 	list, err := publisher.ListParked(ctx, db, f)
 	if err != nil {
 		return 0, nil, err
@@ -168,7 +180,7 @@ func previewParked(ctx context.Context, db journal.Querier, of ParkedFilter) (in
 			sample = append(sample, parkedItem(p))
 		}
 	}
-	f.Limit = MostItems + 1
+	f.Limit = int(most) + 1
 	n, err := publisher.CountParked(ctx, db, f)
 	return n, sample, err
 }
@@ -194,9 +206,9 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 		}
 		var n int64
 		if b.Pairs != nil {
-			n, err = freezePairs(ctx, tx, id, *b.Pairs)
+			n, err = freezePairs(ctx, tx, id, *b.Pairs, b.most())
 		} else {
-			n, err = freezeParked(ctx, tx, id, *b.Parked)
+			n, err = freezeParked(ctx, tx, id, *b.Parked, b.most())
 		}
 		verb, _, _ := strings.Cut(b.confirm(0), " 0")
 		switch {
@@ -217,13 +229,13 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 }
 
 // freezePairs writes the pairs that a filter chooses into the operation's items.
-func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter) (n int64, err error) {
+func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter, most int64) (n int64, err error) {
 	f, err := of.Filter()
 	if err != nil {
 		return 0, err
 	}
-	for n < MostItems {
-		f.Limit = int(min(freezePage, MostItems-n))
+	for n < most {
+		f.Limit = int(min(freezePage, most-n))
 		places, err := deferred.Choose(ctx, tx, f)
 		if err != nil {
 			return 0, err
@@ -241,20 +253,27 @@ func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter) (n int
 	return n, nil
 }
 
-func freezeParked(ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter) (int64, error) {
+func freezeParked(ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter, most int64) (n int64, err error) {
 	f := of.filter()
-	f.Limit = MostItems
-	list, err := publisher.ListParked(ctx, tx, f)
-	if err != nil {
-		return 0, err
-	}
-	var items [][]any
-	for _, p := range list {
-		if p.Status != "draining" {
-			items = append(items, []any{id, int64(len(items) + 1), p.CampaignID, p.Topic + "/" + p.Publisher, p.Seq})
+	f.Limit = freezePage
+	for n < most {
+		list, err := publisher.ListParked(ctx, tx, f)
+		if err != nil {
+			return 0, err
 		}
+		var items [][]any
+		for _, p := range list {
+			if p.Status != "draining" && n < most {
+				n++
+				items = append(items, []any{id, n, p.CampaignID, p.Topic + "/" + p.Publisher, p.Seq})
+			}
+		}
+		if err := copyItems(ctx, tx, items); err != nil || len(list) < f.Limit {
+			return n, err
+		}
+		f.After = &list[len(list)-1]
 	}
-	return int64(len(items)), copyItems(ctx, tx, items)
+	return n, nil
 }
 
 func copyItems(ctx context.Context, tx pgx.Tx, items [][]any) error {

@@ -92,6 +92,46 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	}
 }
 
+func TestABulkActHasALimit(t *testing.T) {
+	t.Parallel()
+	pool, acts := database(t, 5)
+	exec(t, pool, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message, first_failed_at)
+		SELECT 't', 's', campaign_id, 1, true, 1, CASE campaign_id WHEN 'c003' THEN 'draining' ELSE 'parked' END, 'no', now() + make_interval(secs => substr(campaign_id, 2)::int)
+		FROM tidemark.journal WHERE campaign_id > 'c001'`)
+	for _, bad := range []int64{-1, admin.MostItems + 1} {
+		if _, err := acts.PreviewBulk(t.Context(), admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}, Limit: bad}); !errors.Is(err, admin.ErrInvalid) {
+			t.Errorf("a limit of %d: %v", bad, err)
+		}
+	}
+	for _, c := range []struct {
+		bulk  admin.Bulk
+		count int64
+		more  bool
+		about string
+	}{
+		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}, Limit: 3}, 3, true, "c001 c002 c003"},
+		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}, Limit: 5}, 5, false, "c001 c002 c003 c004 c005"},
+		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 3}, 3, true, "c001 c002 c004"}, // what drains is no part of it
+		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 4}, 4, false, "c001 c002 c004 c005"},
+	} {
+		preview, err := acts.PreviewBulk(t.Context(), c.bulk)
+		if err != nil || preview.Count != c.count || preview.More != c.more || len(preview.Sample) > int(c.count) {
+			t.Errorf("preview %+v, %v", preview, err)
+			continue
+		}
+		outcome, err := acts.StartBulk(t.Context(), as(auth.Operator), c.bulk, preview.Confirm)
+		op := operation(t, outcome, err)
+		items, err := acts.Items(t.Context(), op.ID, 0, 0)
+		var about []string
+		for _, i := range items {
+			about = append(about, i.CampaignID)
+		}
+		if got := strings.Join(about, " "); err != nil || got != c.about || op.Total != c.count {
+			t.Errorf("%s of %d is about %s, %v, want %s", op.Kind, op.Total, got, err, c.about)
+		}
+	}
+}
+
 func TestABulkActCanBeAborted(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 50)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
@@ -112,13 +113,19 @@ func (a *Acts) RepairGaps(ctx context.Context, r Request, group string, onGap fu
 	return err
 }
 
-// RepairGap files a work item for the gap of one campaign, if there is one. Errors are those of [outbox.RepairGap]. An operation repairs all gaps of a group.
+// RepairGap files a work item for the gap of one campaign, if there is one. Errors are [outbox.ErrNotRegistered], [journal.ErrNotFound], and those of [outbox.RepairGap]. An operation repairs all gaps of a group.
 func (a *Acts) RepairGap(ctx context.Context, r Request, group, campaignID string) (*Outcome, error) {
 	if group == "" || campaignID == "" {
 		return nil, fmt.Errorf("%w: name the group and the campaign", ErrInvalid)
 	}
 	asked := pauseRequest{Group: group, CampaignID: campaignID}
 	return a.do(ctx, act{Request: r, kind: ActRepairGaps, about: subject{CampaignID: campaignID}, request: asked}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		if err := knownGroup(ctx, tx, group); err != nil {
+			return nil, err
+		}
+		if _, err := journal.Last(ctx, tx, campaignID); err != nil {
+			return nil, err
+		}
 		checkpoints, err := lease.Checkpoints(ctx, tx, group, []string{campaignID})
 		if err != nil {
 			return nil, err

@@ -3,12 +3,12 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // GroupReplay replays all campaigns of a group.
@@ -29,6 +29,7 @@ type Verification struct {
 	Campaigns  []string `json:"campaigns,omitempty"` // these
 	Sample     int      `json:"sample,omitempty"`    // or so many at random; neither: all
 	Ignore     []string `json:"ignore,omitempty"`    // columns that may differ
+	Proof      bool     `json:"proof,omitempty"`     // apply nothing: see [Prove]; of all campaigns
 }
 
 // Republication sends a slice of a campaign to a publisher again.
@@ -58,41 +59,50 @@ type ProjectionBackfill struct {
 
 // StartBackfill has workers look for the campaigns that a projection has nothing of, and file them. The outcome's detail is the [Operation]. Errors are those of [deferred.CountBackfill].
 func (a *Acts) StartBackfill(ctx context.Context, r Request, projection string) (*Outcome, error) {
-	all, err := projector.Projections(ctx, a.cfg.Pool)
+	p, err := registered(ctx, a.cfg.Pool, projection)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("backfill: %w", err)
 	}
-	i := slices.IndexFunc(all, func(p projector.Registered) bool { return p.Name == projection })
-	if i < 0 {
-		return nil, fmt.Errorf("backfill projection %q: %w", projection, projector.ErrUnknownProjection)
-	}
-	return a.start(ctx, r, OpBackfill, ProjectionBackfill{all[i].Group, projection}, func(ctx context.Context, tx pgx.Tx) (int64, error) {
-		return deferred.CountBackfill(ctx, tx, all[i].Group, projection)
+	return a.start(ctx, r, OpBackfill, ProjectionBackfill{p.Group, projection}, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		return deferred.CountBackfill(ctx, tx, p.Group, projection)
 	})
 }
 
-// StartRepair has workers look for gaps of a group in all of the journal, and repair them. The outcome's detail is the [Operation].
+// StartRepair has workers look for gaps of a group in all of the journal, and repair them. The outcome's detail is the [Operation]. Errors: [outbox.ErrNotRegistered].
 func (a *Acts) StartRepair(ctx context.Context, r Request, g GapRepair) (*Outcome, error) {
 	if g.Group == "" {
 		return nil, fmt.Errorf("%w: name the group", ErrInvalid)
 	}
-	return a.start(ctx, r, OpRepairGaps, g, nil)
+	return a.start(ctx, r, OpRepairGaps, g, func(ctx context.Context, tx pgx.Tx) (int64, error) { return 0, knownGroup(ctx, tx, g.Group) })
 }
 
-// StartVerify has a worker that has the projection's code verify it. The outcome's detail is the [Operation].
+// StartVerify has a worker that has the projection's code verify it, or any worker prove it. The outcome's detail is the [Operation]. Errors: [projector.ErrUnknownProjection].
 func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Outcome, error) {
 	if v.Projection == "" || v.Sample < 0 || len(v.Campaigns) > 0 && v.Sample > 0 || len(v.Campaigns) > 5000 {
 		return nil, fmt.Errorf("%w: name the projection, and up to 5000 campaigns, or the size of a sample, or neither for all", ErrInvalid)
 	}
-	return a.start(ctx, r, OpVerify, v, nil)
+	if v.Proof && (len(v.Campaigns) > 0 || v.Sample > 0 || len(v.Ignore) > 0) {
+		return nil, fmt.Errorf("%w: a proof is of all campaigns and of no columns: leave out campaigns, sample and ignore", ErrInvalid)
+	}
+	return a.start(ctx, r, OpVerify, v, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		_, err := registered(ctx, tx, v.Projection)
+		return 0, err
+	})
 }
 
-// StartRepublication has a worker that has the publisher send a slice of a campaign again. The outcome's detail is the [Operation].
+// StartRepublication has a worker that has the publisher send a slice of a campaign again. The outcome's detail is the [Operation]. Errors: [publisher.ErrNotFound],
+// [journal.ErrNotFound].
 func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republication) (*Outcome, error) {
 	if p.Topic == "" || p.Publisher == "" || p.CampaignID == "" || p.From < 1 || p.Until != 0 && p.Until < p.From {
 		return nil, fmt.Errorf("%w: name the topic, the publisher and the campaign, and seqs: from is 1 or more, until not less, or 0 for the last one", ErrInvalid)
 	}
-	return a.start(ctx, r, OpRepublish, p, nil)
+	return a.start(ctx, r, OpRepublish, p, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		if err := published(ctx, tx, publisher.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
+			return 0, err
+		}
+		_, err := journal.Last(ctx, tx, p.CampaignID)
+		return 0, err
+	})
 }
 
 func (a *Acts) start(ctx context.Context, r Request, kind OperationKind, request any, total func(context.Context, pgx.Tx) (int64, error)) (*Outcome, error) {
@@ -105,14 +115,12 @@ func (a *Acts) start(ctx context.Context, r Request, kind OperationKind, request
 		if err != nil {
 			return nil, err
 		}
-		if total != nil {
-			n, err := total(ctx, tx)
-			if err != nil {
-				return nil, err
-			}
-			if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
-				return nil, err
-			}
+		n, err := total(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
+			return nil, err
 		}
 		return readOperation(ctx, tx, id)
 	})

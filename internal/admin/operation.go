@@ -28,6 +28,14 @@ const (
 	OpRepublish     OperationKind = "republish"      // a slice of a campaign to a publisher
 )
 
+// OperationKinds answers all kinds.
+func OperationKinds() []OperationKind {
+	return []OperationKind{OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps, OpBackfill, OpVerify, OpRepublish}
+}
+
+// OperationStates answers all states that an operation may have.
+func OperationStates() []string { return []string{"running", "done", "aborted", "failed"} }
+
 // Operation is something that workers do bit by bit.
 type Operation struct {
 	ID        int64           `json:"id"`

@@ -3,10 +3,14 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -108,15 +112,38 @@ func (a *Acts) PreviewReset(ctx context.Context, r Request, key publisher.Key, t
 	return Reset(result), err
 }
 
-// TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this worker does not have, and those of the sink.
+// TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this worker does not have, [ErrSink] for one whose sink takes nothing; then the
+// idempotency key may be used again.
 func (a *Acts) TestSend(ctx context.Context, r Request, key publisher.Key) (*Outcome, error) {
-	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
+	return a.testSend(ctx, r, key, sendRequest{}, func() (publisher.Event, error) { return publisher.TestEvent(key.Topic, time.Now()) })
+}
+
+// SendEvent sends an event of the journal to a publisher's sink, with the id it has, in one attempt. Errors are those of [Acts.TestSend], and [journal.ErrNotFound].
+func (a *Acts) SendEvent(ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64) (*Outcome, error) {
+	return a.testSend(ctx, r, key, sendRequest{CampaignID: campaignID, Seq: seq}, func() (publisher.Event, error) {
+		event, err := journal.Get(ctx, a.cfg.Pool, campaignID, seq)
+		if err == nil && a.cfg.Catalogue != nil {
+			event, err = a.cfg.Catalogue.Current(event)
+		}
+		return publisher.Event{Event: event, Topic: key.Topic}, err
+	})
+}
+
+// sendRequest is what is sent where.
+type sendRequest struct {
+	publicationRequest
+	CampaignID string `json:"campaign_id,omitempty"` // "": an event that is made up
+	Seq        int64  `json:"seq,omitempty"`
+}
+
+func (a *Acts) testSend(ctx context.Context, r Request, key publisher.Key, asked sendRequest, find func() (publisher.Event, error)) (*Outcome, error) {
+	asked.publicationRequest = publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true}, func(ctx context.Context, db *recorder) (any, error) {
-		to, err := a.sink(key.Publisher)
+		to, err := a.sink(key)
 		if err != nil {
 			return nil, err
 		}
-		event, err := publisher.TestEvent(key.Topic, time.Now())
+		event, err := find()
 		if err != nil {
 			return nil, err
 		}
@@ -124,8 +151,28 @@ func (a *Acts) TestSend(ctx context.Context, r Request, key publisher.Key) (*Out
 		if err := db.note(sent); err != nil { // before it is written down, for a key that comes again
 			return nil, err
 		}
-		return sent, publisher.TestSend(ctx, db, to, event, r.publisher())
+		took := &taking{Sink: to.Sink}
+		to.Sink, db.void = took, func() bool { return !took.it.Load() }
+		if err := publisher.TestSend(ctx, db, to, event, r.publisher()); err != nil && db.void() {
+			return nil, fmt.Errorf("%w: %w", ErrSink, err)
+		} else if err != nil {
+			return nil, err
+		}
+		return sent, nil
 	})
+}
+
+// taking is a sink that remembers whether it has taken what it was given.
+type taking struct {
+	publisher.Sink
+	it atomic.Bool
+}
+
+// Publish is the sink's.
+func (t *taking) Publish(ctx context.Context, batch []publisher.Event) error {
+	err := t.Sink.Publish(ctx, batch)
+	t.it.Store(err == nil)
+	return err
 }
 
 // SendTo sends an event to a sink that the caller has. Errors are those of [publisher.TestSend].
@@ -145,13 +192,17 @@ func (a *Acts) Republish(ctx context.Context, r Request, slice publisher.ReplayR
 	return done, err
 }
 
-func (a *Acts) sink(name string) (publisher.Publisher, error) {
+func (a *Acts) sink(key publisher.Key) (publisher.Publisher, error) {
 	for _, p := range a.cfg.Publishers {
-		if p.Name == name {
-			return p, nil
+		if p.Name != key.Publisher {
+			continue
 		}
+		if !slices.Contains(p.Topics, key.Topic) {
+			return p, fmt.Errorf("topic %q: %w: publisher %q has %s", key.Topic, ErrNotFound, p.Name, strings.Join(p.Topics, ", "))
+		}
+		return p, nil
 	}
-	return publisher.Publisher{}, fmt.Errorf("publisher %q: %w", name, ErrNotHere)
+	return publisher.Publisher{}, fmt.Errorf("publisher %q: %w", key.Publisher, ErrNotHere)
 }
 
 // parkedRequest is which parked event an act is about.

@@ -28,7 +28,11 @@ type recorder struct {
 	detail   json.RawMessage // for the log and the answer
 	recorded bool
 	repeated *Outcome
+	void     func() bool // says that what was asked for was not done, though it is written down: the key is left to whoever tries again; nil: it was
 }
+
+// keyed says whether the act's key is taken.
+func (r *recorder) keyed() bool { return r.act.Key != "" && (r.void == nil || !r.void()) }
 
 // errRepeated ends an act that has been done before.
 var errRepeated = errors.New("done before")
@@ -107,7 +111,7 @@ func (r *recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 
 // take takes the key, or finds what came of it.
 func (r *recorder) take(ctx context.Context, tx pgx.Tx) error {
-	if r.act.Key == "" {
+	if !r.keyed() {
 		return nil
 	}
 	tag, err := tx.Exec(ctx, queryTakeKey, r.act.Who.Name, r.act.Key, r.act.kind, r.sum)
@@ -158,7 +162,7 @@ func (r *recorder) record(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
-	if r.act.Key == "" {
+	if !r.keyed() {
 		return nil
 	}
 	_, err := tx.Exec(ctx, queryKeepResult, r.act.Who.Name, r.act.Key, r.detail)

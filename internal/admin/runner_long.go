@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -23,7 +24,7 @@ var errEnded = errors.New("the operation was ended, or is another worker's by no
 // long does an operation whose work is done in no transaction of ours, under a lease.
 func (r *Runner) long(ctx context.Context) (bool, error) {
 	for kind, here := range map[OperationKind][]string{OpVerify: r.projections(), OpRepublish: r.publishers()} {
-		if len(here) == 0 {
+		if len(here) == 0 && kind != OpVerify {
 			continue
 		}
 		var id int64
@@ -135,6 +136,9 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 	if err != nil {
 		return err
 	}
+	if v.Proof {
+		return r.prove(ctx, o, v, p)
+	}
 	var differ []string
 	report, err := r.cfg.Projector.Verify(ctx, projector.VerifyRequest{
 		Projection: v.Projection, Campaigns: v.Campaigns, Sample: v.Sample, All: len(v.Campaigns) == 0 && v.Sample == 0, Ignore: v.Ignore, Concurrency: 1,
@@ -151,6 +155,32 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 	p.set(report, report.Total, report.Campaigns, report.Skipped, report.Differing)
 	for i, id := range differ {
 		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), id, v.Projection, 0, "its rows differ from what the journal says"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Runner) prove(ctx context.Context, o Operation, v Verification, p *progress) error {
+	var differ []lease.Unproved
+	proof, err := Prove(ctx, r.cfg.Pool, v.Projection, func(u lease.Unproved) {
+		if len(differ) < differing {
+			differ = append(differ, u)
+		}
+	})
+	if errors.Is(err, projector.ErrUnknownProjection) {
+		return errPermanent{err}
+	}
+	if err != nil {
+		return err
+	}
+	p.set(proof, proof.Campaigns, proof.Campaigns, 0, proof.Differing)
+	for i, u := range differ {
+		found := fmt.Sprintf("%d events were applied up to seq %d, and the journal has %d", u.Applied, u.Checkpoint, u.Journal)
+		if u.Applied == u.Journal {
+			found = fmt.Sprintf("the %d events that were applied up to seq %d are others than the journal's", u.Applied, u.Checkpoint)
+		}
+		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), u.CampaignID, v.Projection, u.Checkpoint, found); err != nil {
 			return err
 		}
 	}

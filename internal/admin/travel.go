@@ -36,6 +36,20 @@ func (a *Acts) Why(ctx context.Context, r projector.WhyRequest) (why projector.W
 	return why, err
 }
 
+// Verify compares a projection's rows of one campaign with what the journal says, and answers up to most differences with their rows. Errors are those of [Acts.AsOf], and of [projector.Projector.Verify].
+func (a *Acts) Verify(ctx context.Context, projection, campaignID string, ignore []string, most int) (report projector.VerifyReport, found []projector.Difference, err error) {
+	request := projector.VerifyRequest{Projection: projection, Campaigns: []string{campaignID}, Ignore: ignore, Concurrency: 1, OnDifference: func(d projector.Difference) {
+		if len(found) < most {
+			found = append(found, d)
+		}
+	}}
+	err = a.travel(ctx, projection, func() error {
+		report, err = a.cfg.Projector.Verify(ctx, request)
+		return err
+	})
+	return report, found, err
+}
+
 func (a *Acts) travel(ctx context.Context, projection string, do func() error) error {
 	if a.cfg.Projector == nil || !slices.Contains(a.cfg.Projections, projection) {
 		return fmt.Errorf("projection %q: %w", projection, ErrNotHere)

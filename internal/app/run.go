@@ -70,7 +70,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	for i, p := range projections {
 		names[i] = p.Spec().Name
 	}
-	if err := startAdmin(ctx, g, settings, admin.Config{Projector: p, Projections: names}, projections, catalogue, routes, logger); err != nil {
+	if err := startAdmin(ctx, g, settings, admin.Config{Projector: p, Projections: names, Catalogue: catalogue}, projections, catalogue, routes, logger); err != nil {
 		return err
 	}
 	if err := startOperations(ctx, g, admin.RunnerConfig{Pool: pool, Logger: logger, Projector: p, Projections: names, Catalogue: catalogue}, settings, routes); err != nil {

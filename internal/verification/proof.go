@@ -2,12 +2,12 @@ package verification
 
 import (
 	"context"
+	"errors"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -16,17 +16,9 @@ import (
 const proofVersion = 1
 
 type proofJSON struct {
-	Version           int            `json:"version"`
-	Projection        string         `json:"projection"`
-	ProjectionVersion int            `json:"projection_version"`
-	Group             string         `json:"group"`
-	Campaigns         int64          `json:"campaigns"` // that the group has applied events of
-	Events            int64          `json:"events"`    // that it has applied
-	Unhashed          int64          `json:"unhashed"`  // campaigns of whose events only the number is known
-	Behind            int64          `json:"behind"`    // campaigns in which the projection is behind the group: nothing is said of it there
-	Skipped           int64          `json:"skipped"`   // events that it has gone past without applying them, as far back as the failure log is kept
-	Differing         int64          `json:"differing"`
-	Unproved          []unprovedJSON `json:"unproved"`
+	Version int `json:"version"`
+	admin.Proof
+	Unproved []unprovedJSON `json:"unproved"`
 }
 
 type unprovedJSON struct {
@@ -38,37 +30,16 @@ type unprovedJSON struct {
 }
 
 // prove compares what the projection's group has counted with the journal.
-func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string) error {
-	all, err := projector.Projections(ctx, pool)
-	if err != nil {
-		return err
-	}
-	for _, r := range all {
-		if r.Name == name {
-			return v.proveGroup(ctx, env, pool, r)
+func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string) (err error) {
+	document := proofJSON{Version: proofVersion, Unproved: []unprovedJSON{}}
+	document.Proof, err = admin.Prove(ctx, pool, name, func(u lease.Unproved) {
+		if len(document.Unproved) < v.limit {
+			document.Unproved = append(document.Unproved, unprovedJSON(u))
 		}
-	}
-	return cli.Hint(cli.Exitf(cli.ExitFailed, "no projection %q is registered", name), "maintenance projection list")
-}
-
-func (v *verify) proveGroup(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r projector.Registered) error {
-	document := proofJSON{Version: proofVersion, Projection: r.Name, ProjectionVersion: r.Version, Group: r.Group, Unproved: []unprovedJSON{}}
-	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		proved, err := lease.Prove(ctx, tx, r.Group, func(u lease.Unproved) {
-			if document.Differing++; len(document.Unproved) < v.limit {
-				document.Unproved = append(document.Unproved, unprovedJSON(u))
-			}
-		})
-		if err != nil {
-			return err
-		}
-		document.Campaigns, document.Events, document.Unhashed = proved.Campaigns, proved.Events, proved.Unhashed
-		if document.Behind, err = deferred.Count(ctx, tx, deferred.Filter{Projection: r.Name}); err != nil {
-			return err
-		}
-		document.Skipped, err = deferred.CountSkipped(ctx, tx, r.Name)
-		return err
 	})
+	if errors.Is(err, projector.ErrUnknownProjection) {
+		return cli.Hint(err, "maintenance projection list")
+	}
 	if err != nil {
 		return err
 	}

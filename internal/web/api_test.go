@@ -77,11 +77,13 @@ func path(pattern string) string {
 }
 
 // withRows are the calls that are refused to viewers for what they show, not for their role.
-func withRows() []string { return []string{"getAsOf", "getDiff", "getWhy", "exportEvents"} }
+func withRows() []string {
+	return []string{"getAsOf", "getDiff", "getWhy", "verifyCampaign", "exportEvents"}
+}
 
 // query is what a call cannot do without.
 func query(id string) string {
-	return map[string]string{"getAsOf": "?projection=notes&seq=2", "getDiff": "?projection=notes&from=1&to=2", "getWhy": "?projection=notes&key=", "listGaps": "?group=default", "listLeases": "?group=default"}[id]
+	return map[string]string{"getAsOf": "?projection=notes&seq=2", "getDiff": "?projection=notes&from=1&to=2", "getWhy": "?projection=notes&key=", "verifyCampaign": "?projection=notes", "listGaps": "?group=default", "listLeases": "?group=default"}[id]
 }
 
 func routes(t *testing.T, s *served) []api.Route {

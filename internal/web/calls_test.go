@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -233,6 +234,127 @@ func TestATestSendThroughTheAPIArrives(t *testing.T) {
 	}
 	if got := scan[string](t, pool, lastAct); got != "test_sent operator does it?" {
 		t.Errorf("the log ends with %q", got)
+	}
+}
+
+func TestAnEventOfTheJournalIsSentToASink(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	refusing := errors.New("no room")
+	sink := &memory{meanwhile: func(int) error { return refusing }}
+	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
+	s := serveOn(t, pool, acting, nil)
+	header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
+	const asked = `{"reason": "now?", "with": {"campaign_id": "a", "seq": 2}}`
+	send := func(path, body string) (int, string) {
+		response, text := s.call(t, auth.Operator, http.MethodPost, path, body, header)
+		return response.StatusCode, text
+	}
+	// A sink that does not take it is no fault of the request, nor of the database; the key may be used again.
+	if status, body := send("/api/v1/publishers/t/s/test-send", asked); status != http.StatusBadGateway || !strings.Contains(body, "no room") {
+		t.Errorf("a sink that refuses is answered %d %s", status, body)
+	}
+	if got := scan[string](t, pool, `SELECT detail ->> 'error' FROM tidemark.operator_log ORDER BY id DESC LIMIT 1`); !strings.Contains(got, "no room") {
+		t.Errorf("the log says %q", got)
+	}
+	sink.meanwhile = nil
+	for _, want := range []string{`"repeated":false`, `"repeated":true`} {
+		if status, body := send("/api/v1/publishers/t/s/test-send", asked); status != http.StatusOK || !strings.Contains(body, want) ||
+			!strings.Contains(body, scan[string](t, pool, `SELECT event_id::text FROM tidemark.journal WHERE campaign_id = 'a' AND seq = 2`)) {
+			t.Errorf("it is answered %d %s, want %s and the event's id", status, body, want)
+		}
+	}
+	if got := sink.taken(); !slices.Equal(got, []string{"a 2"}) {
+		t.Errorf("the sink has %q", got)
+	}
+	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, reason, campaign_id, seq) FROM tidemark.operator_log ORDER BY id DESC LIMIT 1`); got != "test_sent operator now? a 2" {
+		t.Errorf("the log ends with %q", got)
+	}
+	for call, want := range map[string]int{
+		`/s/test-send {"with": {"campaign_id": "a", "seq": 9}}`: http.StatusNotFound,
+		`/s/test-send {"with": {"campaign_id": "a"}}`:           http.StatusBadRequest,
+		`/s/test-send {"with": {"seq": 1}}`:                     http.StatusBadRequest,
+		`/nobody/test-send {}`:                                  http.StatusConflict,
+	} {
+		path, body, _ := strings.Cut(call, " ")
+		header["Idempotency-Key"] = call
+		if status, text := send("/api/v1/publishers/t"+path, body); status != want {
+			t.Errorf("%s is answered %d, want %d: %s", call, status, want, text)
+		}
+	}
+	if status, text := send("/api/v1/publishers/elsewhere/s/test-send", ""); status != http.StatusNotFound || !strings.Contains(text, `publisher \"s\" has t`) {
+		t.Errorf("a topic that it does not have is answered %d %s", status, text)
+	}
+}
+
+func TestOneEventIsRequeuedForAllThatFailedAtIt(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	s := serveOn(t, pool, acting, nil)
+	header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
+	s.act(t, "/api/v1/campaigns/b%2F1/events/1/requeue", `{"with": {"group": "other"}}`, http.StatusNotFound)
+	s.act(t, "/api/v1/campaigns/b%2F1/events/2/requeue", "", http.StatusNotFound)
+	s.act(t, "/api/v1/campaigns/b%2F1/events/0/requeue", "", http.StatusBadRequest)
+	for _, want := range []string{`"repeated":false`, `"repeated":true`} {
+		response, body := s.call(t, auth.Operator, http.MethodPost, "/api/v1/campaigns/b%2F1/events/1/requeue", `{"reason": "mended"}`, header)
+		if response.StatusCode != http.StatusOK || !strings.Contains(body, want) || !strings.Contains(body, `"projections":["notes"]`) {
+			t.Errorf("%s %s, want %s", response.Status, body, want)
+		}
+	}
+	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, reason, campaign_id, seq) FROM tidemark.operator_log ORDER BY id DESC LIMIT 1`); got != "deferred_requeued operator mended b/1 1" {
+		t.Errorf("the log ends with %q", got)
+	}
+	if got := scan[string](t, pool, `SELECT status FROM tidemark.deferred WHERE campaign_id = 'b/1'`); got != "failed" {
+		t.Errorf("the pair is %s", got)
+	}
+}
+
+func TestACampaignIsVerifiedRowByRow(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	exec(t, pool, `UPDATE notes SET doc = '{"count": 99}' WHERE campaign_id = 'a'`)
+	hidden, err := payload.ParsePaths("$..count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveOn(t, pool, acting, nil)
+	compare := func(s *served, role auth.Role, query string) (status int, body string) {
+		response, body := s.call(t, role, http.MethodGet, "/api/v1/campaigns/a/verify?"+query, "", nil)
+		return response.StatusCode, body
+	}
+	status, body := compare(s, auth.Operator, "projection=notes")
+	var found struct {
+		Item struct {
+			Differences []struct {
+				Kind, Table string
+				Columns     []string
+				Want, Got   struct{ Doc notes }
+			}
+			NotShown int `json:"not_shown"`
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &found); err != nil {
+		t.Fatal(err, body)
+	}
+	if d := found.Item.Differences; status != http.StatusOK || len(d) != 1 || d[0].Kind != "different" || d[0].Table != "notes" || !slices.Equal(d[0].Columns, []string{"doc"}) || d[0].Want.Doc.Count != 2 ||
+		d[0].Got.Doc.Count != 99 {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := compare(s, auth.Operator, "projection=notes&ignore=doc"); status != http.StatusOK || !strings.Contains(body, `"differences":[]`) {
+		t.Errorf("without the column it is %d %s", status, body)
+	}
+	for query, want := range map[string]int{"": http.StatusBadRequest, "projection=nothing": http.StatusConflict, "projection=notes&limit=0": http.StatusBadRequest} {
+		if status, body := compare(s, auth.Operator, query); status != want {
+			t.Errorf("%q is answered %d, want %d: %s", query, status, want, body)
+		}
+	}
+	if status, _ := compare(s, auth.Viewer, "projection=notes"); status != http.StatusForbidden {
+		t.Errorf("a viewer is answered %d", status)
+	}
+	exec(t, pool, `DELETE FROM tidemark.tokens; INSERT INTO notes (campaign_id, key, doc) SELECT 'a', 'x' || i, '{"count": 99}' FROM generate_series(1, 4) i`)
+	redacting := serveOn(t, pool, acting, func(c *web.Config) { c.Payloads.Redact = hidden })
+	if status, body := compare(redacting, auth.Admin, "projection=notes&limit=3"); status != http.StatusOK || strings.Contains(body, "99") || !strings.Contains(body, `"not_shown":2`) {
+		t.Errorf("what is redacted is shown: %d %s", status, body)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,6 +136,7 @@ func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		var refused *problem.Problem
 		var server *pgconn.PgError
+		var connect *pgconn.ConnectError
 		switch {
 		case errors.As(err, &refused):
 			problem.Write(w, refused)
@@ -143,8 +145,13 @@ func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database took too long", "ask for less, or try again later"))
 		case errors.As(err, &server) && server.Code == "55P03":
 			problem.Write(w, problem.New(http.StatusConflict, "something else holds what this needs", "try again in a moment"))
+		case errors.As(err, &connect), errors.As(err, &server) && slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, server.Code):
+			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database cannot be reached, or takes no more connections", "look at Postgres; maintenance doctor and the worker's log say more"))
 		default:
 			problem.Write(w, problem.New(http.StatusInternalServerError, "it did not work", "the worker's log says why"))
+		}
+		if errors.As(err, &server) && strings.HasPrefix(server.Code, "22") { // it quotes data
+			err = errors.New("SQLSTATE " + server.Code)
 		}
 		logger.WarnContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}

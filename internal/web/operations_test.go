@@ -56,6 +56,43 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 		t.Errorf("it found %s", body)
 	}
 
+	// A proof needs no code: a worker that has none does it.
+	exec(t, pool, `UPDATE tidemark.leases SET applied = applied + 1 WHERE campaign_id = 'a'`)
+	s.act(t, "/api/v1/projections/notes/verify", `{"reason": "all of it, once each?", "with": {"proof": true}}`, http.StatusOK)
+	s.act(t, "/api/v1/projections/notes/verify", `{"with": {"proof": true, "sample": 3}}`, http.StatusBadRequest)
+	operations(t, pool, admin.Config{})
+	if got := scan[string](t, pool, newest); got != "verify done done 2 failed 1" {
+		t.Errorf("a proof that finds something is %q", got)
+	}
+	id = scan[int64](t, pool, `SELECT max(id) FROM tidemark.operations`)
+	if _, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/operations/"+strconv.FormatInt(id, 10)+"/items", "", nil); !strings.Contains(body, `"detail":"3 events were applied up to seq 2, and the journal has 2"`) {
+		t.Errorf("it found %s", body)
+	}
+	if got := scan[string](t, pool, `SELECT concat_ws(' ', progress ->> 'differing', progress ->> 'group', progress ->> 'behind') FROM tidemark.operations ORDER BY id DESC LIMIT 1`); got != "1 default 1" {
+		t.Errorf("its progress is %q", got)
+	}
+	// It has been removed by the time that a worker comes to it.
+	exec(t, pool, `INSERT INTO tidemark.operations (kind, request, actor) VALUES ('verify', '{"projection": "nothing", "proof": true}', 'ada')`)
+	operations(t, pool, admin.Config{})
+	if got := scan[string](t, pool, newest); got != `verify failed done 0 failed 0 prove: projection "nothing": no such projection is registered` {
+		t.Errorf("a proof of nothing is %q", got)
+	}
+
+	// What no worker could ever do is not started.
+	started := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`)
+	for call, body := range map[string]string{
+		"/projections/nothing/verify": "", "/projections/nothing/backfill": "", "/groups/nowhere/replay": "", "/groups/nowhere/repair-gaps": "", "/campaigns/a/repair-gap": `{"with": {"group": "nowhere"}}`,
+		"/campaigns/nobody/repair-gap": `{"with": {"group": "default"}}`, "/publishers/t/nobody/replay": `{"with": {"campaign_id": "a", "from": 1}}`,
+		"/publishers/t/s/replay": `{"with": {"campaign_id": "nobody", "from": 1}}`,
+	} {
+		if text := s.act(t, "/api/v1"+call, body, http.StatusNotFound); !strings.Contains(text, `"remedy":"`) {
+			t.Errorf("%s does not say what to do: %s", call, text)
+		}
+	}
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`); n != started {
+		t.Errorf("%d operations about nothing were started", n-started)
+	}
+
 	s.act(t, "/api/v1/publishers/t/s/replay", `{"reason": "lost", "with": {"campaign_id": "a", "from": 1}}`, http.StatusOK)
 	operations(t, pool, acting)
 	if got := scan[string](t, pool, newest); got != "republish done done 2 failed 0" || !slices.Equal(sink.taken(), []string{"a 1", "a 2"}) {

@@ -124,3 +124,19 @@ func TestTheValueThatCouldNotBeReadIsTakenOutOfAMessage(t *testing.T) {
 		}
 	}
 }
+
+func TestAnErrorOfAnEventIsToldWithoutItsValues(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		cause error
+		want  string
+	}{
+		{&pgconn.PgError{Code: "22P02", Message: `invalid input syntax for type integer: "secret"`, Detail: "secret"}, `projection p: event 7 (noted) of campaign "c": invalid input syntax for type integer: "…"`},
+		{fmt.Errorf("fold: %w", errors.New(`strconv.Atoi: parsing "secret": invalid syntax`)), `projection p: event 7 (noted) of campaign "c": fold: strconv.Atoi: parsing "…": invalid syntax`},
+	} {
+		e := &ApplyError{Projection: "p", CampaignID: "c", Seq: 7, EventType: "noted", Err: test.cause}
+		if got := e.Redacted(); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -182,3 +183,15 @@ func (e *ApplyError) Error() string {
 }
 
 func (e *ApplyError) Unwrap() error { return e.Err }
+
+// Redacted is the message without the values that Postgres and decoders quote of an event: for logs, and for whoever does not see all payloads.
+func (e *ApplyError) Redacted() string {
+	message := e.Err.Error()
+	var pgErr *pgconn.PgError
+	if errors.As(e.Err, &pgErr) {
+		message = withoutData(pgErr)
+	}
+	shown := *e
+	shown.Err = errors.New(withoutValues(message))
+	return shown.Error()
+}

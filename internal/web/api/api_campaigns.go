@@ -1,21 +1,17 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/web/auth"
-	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/pause"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func (a *API) campaignRoutes() []Route {
@@ -38,7 +34,15 @@ func (a *API) campaignRoutes() []Route {
 		a.reads("/campaigns/{campaign}/as-of", "getAsOf", a.asOf),
 		a.reads("/campaigns/{campaign}/diff", "getDiff", a.diff),
 		a.reads("/campaigns/{campaign}/why", "getWhy", a.why),
+		a.reads("/campaigns/{campaign}/verify", "verifyCampaign", a.verify),
 		a.reads("/gaps", "listGaps", a.gaps),
+		does("/campaigns/{campaign}/events/{seq}/requeue", "requeueEvent", admin.ActRequeue, act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
+			seq, err := place(r, "seq")
+			if err != nil {
+				return nil, err
+			}
+			return acts.RequeueEvent(r.Context(), by, b.Group, r.PathValue("campaign"), seq)
+		})),
 		does("/campaigns/{campaign}/replay", "replayCampaign", admin.ActReplay, act(a, func(r *http.Request, by admin.Request, b admin.GroupReplay) (*admin.Outcome, error) {
 			return acts.ReplayCampaigns(r.Context(), by, deferred.ReplayRequest{Group: b.Group, Projection: b.Projection, From: b.From, Campaigns: []string{r.PathValue("campaign")}})
 		})),
@@ -164,6 +168,11 @@ func (a *API) events(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(events) == 0 { // the campaign ends here, or there is none
+		if _, err := journal.Last(r.Context(), a.cfg.Pool, r.PathValue("campaign")); err != nil {
+			return nil, err
+		}
+	}
 	return a.eventPage(r, events, limit, func(e journal.Event) any { return e.Seq }), nil
 }
 
@@ -177,99 +186,13 @@ func (a *API) gaps(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
+	if err := a.group(r, group); err != nil {
+		return nil, err
+	}
 	gaps, next, err := outbox.Gaps(r.Context(), a.cfg.Pool, group, after, 0)
 	p := all(gaps)
 	if next != "" {
 		p.Next = cursor(next)
 	}
 	return p, err
-}
-
-// sees refuses rows of read models to whoever sees no payloads: they are made of them.
-func (a *API) sees(r *http.Request) error {
-	if id := auth.From(r.Context()); !a.cfg.Payloads.Sees(id) {
-		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are", "ask somebody with that role").Of("role", id.Role.String(), a.cfg.Payloads.Least.String())
-	}
-	return nil
-}
-
-func (a *API) asOf(r *http.Request) (any, error) {
-	q := parameters(r)
-	projection, seq := q.text("projection"), q.number("seq", 0, 0, math.MaxInt64)
-	if err := errors.Join(q.done(), a.sees(r)); err != nil {
-		return nil, err
-	}
-	state, err := a.cfg.Acts.AsOf(r.Context(), projection, r.PathValue("campaign"), seq)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range state.Tables {
-		for i, row := range t.Rows {
-			t.Rows[i] = a.row(r, row)
-		}
-	}
-	return one(state), nil
-}
-
-func (a *API) diff(r *http.Request) (any, error) {
-	q := parameters(r)
-	projection, from, to := q.text("projection"), q.number("from", 0, 0, math.MaxInt64), q.number("to", 0, 0, math.MaxInt64)
-	if err := errors.Join(q.done(), a.sees(r)); err != nil {
-		return nil, err
-	}
-	changes, err := a.cfg.Acts.Diff(r.Context(), projection, r.PathValue("campaign"), from, to)
-	if err != nil {
-		return nil, err
-	}
-	for i := range changes {
-		changes[i].Before, changes[i].After = a.row(r, changes[i].Before), a.row(r, changes[i].After)
-	}
-	return all(changes), nil
-}
-
-// why names the events that wrote the values of a row.
-func (a *API) why(r *http.Request) (any, error) {
-	q := parameters(r)
-	request := projector.WhyRequest{
-		Projection: q.text("projection"), CampaignID: r.PathValue("campaign"), Table: q.text("table"), Key: q.list("key"), Seq: q.number("seq", 0, 0, math.MaxInt64),
-	}
-	if err := errors.Join(q.done(), a.sees(r)); err != nil {
-		return nil, err
-	}
-	why, err := a.cfg.Acts.Why(r.Context(), request)
-	if err != nil {
-		return nil, err
-	}
-	shown := whyShown{Projection: why.Projection, Table: why.Table, CampaignID: why.CampaignID, Seq: why.Seq, Key: why.Key, Row: a.row(r, why.Row)}
-	var row map[string]json.RawMessage
-	if why.Row != nil {
-		if err := json.Unmarshal(shown.Row, &row); err != nil {
-			return nil, err
-		}
-	}
-	for _, c := range why.Causes {
-		shown.Causes = append(shown.Causes, causeShown{c.Column, row[c.Column], a.event(r, c.Event)})
-	}
-	if why.Gone != nil {
-		shown.Gone = a.event(r, *why.Gone)
-	}
-	return one(shown), nil
-}
-
-type whyShown struct {
-	Projection, Table, CampaignID string
-	Seq                           int64
-	Key, Row                      json.RawMessage
-	Causes                        []causeShown
-	Gone                          any
-}
-
-type causeShown struct {
-	Column string
-	Value  json.RawMessage // as the row has it: what is hidden there is hidden here
-	Event  any
-}
-
-func (a *API) row(r *http.Request, row json.RawMessage) json.RawMessage {
-	return a.cfg.Payloads.Show(auth.From(r.Context()), row)
 }

@@ -54,9 +54,7 @@ func pairFilter(q *query) deferred.Filter {
 		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Class: q.text("class"), Code: q.text("code"),
 		Fingerprint: q.text("fingerprint"), MessagePattern: q.text("message"), OlderThan: q.duration("older_than"), NewerThan: q.duration("newer_than"),
 	}
-	for _, s := range q.list("status") {
-		f.Status = append(f.Status, deferred.Status(s))
-	}
+	f.Status = choices(q, "status", deferred.Statuses())
 	return f
 }
 
@@ -91,7 +89,7 @@ func (a *API) deferredStats(r *http.Request) (any, error) {
 func (a *API) deferredLog(r *http.Request) (any, error) {
 	q := parameters(r)
 	f := deferred.LogFilter{
-		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), Fingerprint: q.text("fingerprint"), Actor: q.text("by"), Acts: q.list("act"), Limit: q.limit(),
+		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), Fingerprint: q.text("fingerprint"), Actor: q.text("by"), Acts: choices(q, "act", deferred.Acts()), Limit: q.limit(),
 	}
 	q.after(&f.Before)
 	if err := q.done(); err != nil {

@@ -12,7 +12,7 @@ func (a *API) operationRoutes() []Route {
 	return []Route{
 		a.reads("/operations", "listOperations", func(r *http.Request) (any, error) {
 			q := parameters(r)
-			f := admin.OperationFilter{State: q.text("state"), Kind: admin.OperationKind(q.text("kind")), Limit: q.limit()}
+			f := admin.OperationFilter{State: choice(q, "state", admin.OperationStates()), Kind: choice(q, "kind", admin.OperationKinds()), Limit: q.limit()}
 			q.after(&f.Before)
 			if err := q.done(); err != nil {
 				return nil, err
@@ -45,6 +45,11 @@ func (a *API) operationRoutes() []Route {
 			items, err := acts.Items(r.Context(), id, after, limit)
 			if err != nil {
 				return nil, err
+			}
+			if len(items) == 0 {
+				if _, err := acts.Operation(r.Context(), id); err != nil {
+					return nil, err
+				}
 			}
 			return list(items, limit, func(last admin.Item) any { return last.Ord }), nil
 		}),

@@ -65,7 +65,7 @@ func (a *API) projectionRoutes() []Route {
 			return acts.RemoveProjection(r.Context(), by, name(r), b.Tables, b.Confirm)
 		})),
 		does("/projections/{projection}/verify", "verifyProjection", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b verifyBody) (*admin.Outcome, error) {
-			return acts.StartVerify(r.Context(), by, admin.Verification{Projection: name(r), Campaigns: b.Campaigns, Sample: b.Sample, Ignore: b.Ignore})
+			return acts.StartVerify(r.Context(), by, admin.Verification{Projection: name(r), Campaigns: b.Campaigns, Sample: b.Sample, Ignore: b.Ignore, Proof: b.Proof})
 		})),
 	}
 }
@@ -103,4 +103,5 @@ type verifyBody struct {
 	Campaigns []string `json:"campaigns"`
 	Sample    int      `json:"sample"`
 	Ignore    []string `json:"ignore"`
+	Proof     bool     `json:"proof"`
 }

@@ -2,7 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -43,9 +45,14 @@ func (a *API) publisherRoutes() []Route {
 			return acts.ResumePublisher(r.Context(), by, publicationOf(r))
 		})),
 		does("/publishers/{topic}/{publisher}/reset", "resetPublisher", admin.ActResetPublisher, act(a, a.reset)),
-		does("/publishers/{topic}/{publisher}/test-send", "testSend", admin.ActTestSend, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-			o, err := acts.TestSend(r.Context(), by, publicationOf(r))
-			return o, err
+		does("/publishers/{topic}/{publisher}/test-send", "testSend", admin.ActTestSend, act(a, func(r *http.Request, by admin.Request, b sendBody) (*admin.Outcome, error) {
+			if b == (sendBody{}) {
+				return acts.TestSend(r.Context(), by, publicationOf(r))
+			}
+			if b.CampaignID == "" || b.Seq < 1 {
+				return nil, problem.New(http.StatusBadRequest, "an event of the journal has a campaign and a seq", "name both, or neither for an event that is made up").Of("seq", strconv.FormatInt(b.Seq, 10), "1 or more")
+			}
+			return acts.SendEvent(r.Context(), by, publicationOf(r), b.CampaignID, b.Seq)
 		})),
 		does("/publishers/{topic}/{publisher}/replay", "republish", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b republishBody) (*admin.Outcome, error) {
 			key := publicationOf(r)
@@ -75,7 +82,7 @@ func publicationOf(r *http.Request) publisher.Key {
 func (a *API) publication(r *http.Request) (any, error) {
 	pairs, err := publisher.List(r.Context(), a.cfg.Pool, publicationOf(r))
 	if err == nil && len(pairs) == 0 {
-		err = publisher.ErrNotFound
+		err = fmt.Errorf("%s: %w", publicationOf(r), publisher.ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -109,6 +116,12 @@ func (a *API) reset(r *http.Request, by admin.Request, b resetBody) (*admin.Outc
 	return &admin.Outcome{Act: "dry_run", Detail: detail}, err
 }
 
+// sendBody names an event of the journal; empty: one is made up.
+type sendBody struct {
+	CampaignID string `json:"campaign_id"`
+	Seq        int64  `json:"seq"`
+}
+
 type republishBody struct {
 	CampaignID string `json:"campaign_id"`
 	From       int64  `json:"from"`
@@ -127,7 +140,7 @@ type parkedPlace struct {
 func (a *API) parked(r *http.Request) (any, error) {
 	q := parameters(r)
 	f := publisher.ParkedFilter{
-		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Status: q.text("status"), MessagePattern: q.text("message"), Limit: q.limit(),
+		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Status: choice(q, "status", []string{"retrying", "parked", "draining"}), MessagePattern: q.text("message"), Limit: q.limit(),
 	}
 	var at parkedPlace
 	if q.after(&at) {

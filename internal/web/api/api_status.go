@@ -95,17 +95,7 @@ func (a *API) examine(r *http.Request) (any, error) {
 
 func (a *API) readStatus(r *http.Request) (any, error) {
 	q := parameters(r)
-	var sections []status.Section
-	for _, name := range q.list("section") {
-		known := false
-		for _, s := range status.Sections() {
-			known = known || string(s) == name
-		}
-		if !known {
-			q.refuse("section", name, "", "there is no such section", "leave it out for all")
-		}
-		sections = append(sections, status.Section(name))
-	}
+	sections := choices(q, "section", status.Sections())
 	if err := q.done(); err != nil {
 		return nil, err
 	}
@@ -134,13 +124,10 @@ func (a *API) section(section status.Section, show func(s *status.Status) any) f
 
 func (a *API) entries(r *http.Request) (any, error) {
 	q := parameters(r)
-	f := outbox.Filter{Status: outbox.Status(q.text("status")), CampaignID: q.text("campaign"), Limit: q.limit()}
+	f := outbox.Filter{Status: choice(q, "status", outbox.Statuses()), CampaignID: q.text("campaign"), Limit: q.limit()}
 	var at *outbox.Place
 	if place := (outbox.Place{}); q.after(&place) {
 		at = &place
-	}
-	if f.Status != "" && !slices.Contains(outbox.Statuses(), f.Status) {
-		q.refuse("status", string(f.Status), fmt.Sprint(outbox.Statuses()), "there is no such status", "use one of the limit's")
 	}
 	if err := q.done(); err != nil {
 		return nil, err
@@ -153,6 +140,15 @@ func (a *API) entries(r *http.Request) (any, error) {
 	return p, err
 }
 
+// group refuses a consumer group that there is not: an empty list would say that all is well.
+func (a *API) group(r *http.Request, name string) error {
+	groups, err := outbox.Groups(r.Context(), a.cfg.Pool)
+	if err == nil && !slices.ContainsFunc(groups, func(g outbox.Group) bool { return g.Name == name }) {
+		err = fmt.Errorf("group %q: %w", name, outbox.ErrNotRegistered)
+	}
+	return err
+}
+
 func (a *API) leases(r *http.Request) (any, error) {
 	q := parameters(r)
 	group, limit, after := q.text("group"), q.limit(), ""
@@ -163,6 +159,9 @@ func (a *API) leases(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
+	if err := a.group(r, group); err != nil {
+		return nil, err
+	}
 	leases, err := lease.List(r.Context(), a.cfg.Pool, group, after, limit)
 	if err != nil {
 		return nil, err
@@ -170,9 +169,20 @@ func (a *API) leases(r *http.Request) (any, error) {
 	return list(leases, limit, func(l lease.Row) any { return l.CampaignID }), nil
 }
 
+// logged are the acts that the operators' log may have.
+func logged() []string {
+	acts := publisher.Acts()
+	for _, k := range admin.Kinds() {
+		if !slices.Contains(acts, string(k)) {
+			acts = append(acts, string(k))
+		}
+	}
+	return acts
+}
+
 func (a *API) log(r *http.Request) (any, error) {
 	q := parameters(r)
-	f := publisher.LogFilter{Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"), Actor: q.text("by"), Acts: q.list("act"), Limit: q.limit()}
+	f := publisher.LogFilter{Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"), Actor: q.text("by"), Acts: choices(q, "act", logged()), Limit: q.limit()}
 	q.after(&f.Before)
 	if err := q.done(); err != nil {
 		return nil, err

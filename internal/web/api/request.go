@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"slices"
@@ -48,6 +49,45 @@ func (q *query) text(name string) string {
 	return values[0]
 }
 
+// projection answers the parameter of calls that cannot do without.
+func (q *query) projection() string {
+	name := q.text("projection")
+	if name == "" {
+		q.refuse("projection", "", "", "the projection is missing", "name one of /api/v1/projections")
+	}
+	return name
+}
+
+// choice answers a parameter that is one of a few words, or "".
+func choice[T ~string](q *query, name string, words []T) T {
+	value := T(q.text(name))
+	if value != "" {
+		oneOf(q, name, value, words)
+	}
+	return value
+}
+
+// choices answers a parameter that may be there several times, each time one of a few words.
+func choices[T ~string](q *query, name string, words []T) []T {
+	var found []T
+	for _, value := range q.list(name) {
+		oneOf(q, name, T(value), words)
+		found = append(found, T(value))
+	}
+	return found
+}
+
+func oneOf[T ~string](q *query, name string, value T, words []T) {
+	if slices.Contains(words, value) {
+		return
+	}
+	known := make([]string, len(words))
+	for i, w := range words {
+		known[i] = string(w)
+	}
+	q.refuse(name, string(value), strings.Join(known, ", "), "there is no such "+strings.ReplaceAll(name, "_", " "), "use one of the limit's")
+}
+
 // list answers a parameter that may be there several times.
 func (q *query) list(name string) []string {
 	q.used = append(q.used, name)
@@ -64,6 +104,16 @@ func (q *query) number(name string, standard, least, most int64) int64 {
 		q.refuse(name, text, strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10), "the parameter is no number that is taken", "give a whole number within the limit")
 	}
 	return n
+}
+
+// neededNumber is number for a parameter that must be there.
+func (q *query) neededNumber(name string, least int64, detail, remedy string) int64 {
+	if q.r.URL.Query().Get(name) == "" {
+		q.used = append(q.used, name)
+		q.refuse(name, "", strconv.FormatInt(least, 10)+" or more", detail, remedy)
+		return least
+	}
+	return q.number(name, least, least, math.MaxInt64)
 }
 
 // limit is the size of a page.
