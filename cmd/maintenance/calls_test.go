@@ -16,7 +16,7 @@ func callsOf() map[string]string {
 		"audit":                    "listLog",
 		"outbox list":              "listQueueEntries",
 		"outbox report":            "listQueue",
-		"outbox requeue":           "requeueDeferred",
+		"outbox requeue":           "requeueEvent",
 		"outbox requeue-dead":      "startBulk previewBulk",
 		"deferred list":            "listDeferred",
 		"deferred show":            "getDeferred",
@@ -33,7 +33,7 @@ func callsOf() map[string]string {
 		"campaign pause":           "pauseCampaign",
 		"campaign resume":          "resumeCampaign",
 		"projection list":          "listProjections",
-		"projection verify":        "verifyProjection replayCampaign",
+		"projection verify":        "verifyProjection verifyCampaign replayCampaign",
 		"projection backfill":      "backfillProjection",
 		"projection pause":         "pauseProjection",
 		"projection resume":        "resumeProjection",
@@ -61,6 +61,12 @@ func callsOf() map[string]string {
 		"events import":            "- it appends, which is the application's: the API's credentials are operators', and what they appended could never be taken back",
 		"events export":            "exportEvents",
 		"events query":             "queryEvents",
+		"worker list":              "listWorkers",
+		"worker drain":             "drainWorker",
+		"worker undrain":           "undrainWorker",
+		"operation list":           "listOperations",
+		"operation show":           "getOperation listOperationItems",
+		"operation abort":          "abortOperation",
 		"token list":               "listTokens",
 		"token create":             "createToken",
 		"token revoke":             "revokeToken",
@@ -70,16 +76,9 @@ func callsOf() map[string]string {
 // onlyCalls are the calls that no command stands for, and why.
 func onlyCalls() map[string]string {
 	return map[string]string{
-		"getDescription":     "the API's own",
-		"getMe":              "the API's own: a command has no identity but the database's",
-		"listOperations":     "commands do what they do themselves, and wait for it",
-		"getOperation":       "commands do what they do themselves, and wait for it",
-		"listOperationItems": "commands do what they do themselves, and wait for it",
-		"abortOperation":     "commands do what they do themselves: interrupt them",
-		"listWorkers":        "in status and group list",
-		"listLeases":         "in campaign show, lease by lease",
-		"drainWorker":        "SIGTERM drains a worker from its own machine",
-		"undrainWorker":      "as drainWorker",
+		"getDescription": "the API's own",
+		"getMe":          "the API's own: a command has no identity but the database's",
+		"listLeases":     "in campaign show, lease by lease",
 	}
 }
 

@@ -81,6 +81,11 @@ func commands() []known {
 		acted("publisher replay", "published.sql", "--topic orders --campaign oak --from 2 --to archive --publishers FILE", "replay_started oak 2", "replay_ended oak 2"),
 		// An import appends as an application does, with rights to nothing else: the journal itself is the record of it.
 		shows("events import"), shows("events export"), shows("events query"),
+		shows("worker list"),
+		acted("worker drain", "deferred.sql", "w1", "worker_drained"),
+		{command: "worker undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},
+		shows("operation list"), shows("operation show"),
+		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
 		shows("token list"),
 		acted("token create", "", "eve --role operator", "token_created"),
 		{command: "token revoke", prepare: entrusted, args: "eve", log: []string{"token_revoked"}},
@@ -171,7 +176,8 @@ const (
 	everything = `SELECT 'deferred ' || d::text FROM tidemark.deferred d UNION ALL SELECT 'pause ' || p::text FROM tidemark.pauses p UNION ALL SELECT 'projection ' || p::text FROM tidemark.projections p
 		UNION ALL SELECT 'rebuild ' || r::text FROM tidemark.rebuilds r UNION ALL SELECT 'group ' || g::text FROM tidemark.consumer_groups g UNION ALL SELECT 'work ' || o::text FROM tidemark.outbox o
 		UNION ALL SELECT 'publication ' || p::text FROM tidemark.publications p UNION ALL SELECT 'parked ' || p::text FROM tidemark.parked p UNION ALL SELECT 'failure ' || f::text FROM tidemark.failure_log f
-		UNION ALL SELECT 'token ' || t::text FROM tidemark.tokens t ORDER BY 1`
+		UNION ALL SELECT 'token ' || t::text FROM tidemark.tokens t UNION ALL SELECT 'worker ' || w::text FROM tidemark.workers w
+		UNION ALL SELECT 'operation ' || o::text FROM tidemark.operations o ORDER BY 1`
 )
 
 // logged answers what the log of operators says, oldest first.
@@ -200,6 +206,14 @@ func edited(t *testing.T) string {
 	pool, _ := played(t)
 	url := pool.Config().ConnString()
 	change(t, url, `UPDATE scores SET points = 99 WHERE campaign_id = 'oak' AND player = 'ada'`)
+	return url
+}
+
+// drainedWorker has a worker that claims nothing.
+func drainedWorker(t *testing.T) string {
+	t.Helper()
+	url := database(t, "deferred.sql")
+	requireRun(t, url, "worker drain w1", cli.ExitOK, "")
 	return url
 }
 

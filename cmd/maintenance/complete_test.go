@@ -23,7 +23,7 @@ func completed(t *testing.T, url string, words ...string) []string {
 // The campaign "ash<tab>" is not among them: a shell would take the tab for the end of the word.
 func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql")
+	url := database(t, "deferred.sql", "operations.sql")
 	for line, want := range map[string][]string{
 		"outbox list --campaign |":         {"elm", "oak"},
 		"outbox list --campaign o|":        {"oak"},
@@ -40,6 +40,12 @@ func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 		"projection remove s|":             {"scores", "sessions"},
 		"group resume s|":                  {"search"},
 		"group remove |":                   {"default", "search"},
+		"worker drain |":                   {"w1"},
+		"worker list --group s|":           {"search"},
+		"operation list --state |":         {"running", "done", "aborted", "failed"},
+		"operation list --kind re|":        {"requeue", "resolve", "retry_parked", "resolve_parked", "replay", "repair_gaps", "republish"},
+		"operation abort |":                {"3", "2", "1"},
+		"token create --role |":            {"viewer", "operator", "admin"},
 		"gaps repair --group |":            {"default", "search"},
 		"outbox requeue --campaign e|":     {"elm"},
 		"outbox list --status |":           {"pending", "processing", "paused", "failed", "dead", "rebuilding"},

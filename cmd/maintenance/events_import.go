@@ -33,6 +33,19 @@ type eventsImport struct {
 	rejected   string
 	source     string
 	byCampaign bool
+	asJSON     bool
+}
+
+// importVersion changes when a field goes or changes its meaning.
+const importVersion = 1
+
+// importJSON says what became of the lines, also of an import that has failed.
+type importJSON struct {
+	Version      int     `json:"version"`
+	Appended     int64   `json:"appended"`
+	Duplicates   int64   `json:"duplicates"` // they were there already
+	Rejected     int64   `json:"rejected"`
+	RejectedFile *string `json:"rejected_file"` // null: none was rejected
 }
 
 func newEventsImport(env *cli.Env) *cobra.Command {
@@ -68,6 +81,7 @@ appended twice. A line without "id" gets one that follows from --source, the lin
 	flags.StringVar(&o.rejected, "rejected", "", "file for the lines that were skipped, as they are (default FILE.rejected)")
 	flags.StringVar(&o.source, "source", "", "name of the input, part of the ids of lines without one (default the file's name without its folder)")
 	flags.BoolVar(&o.byCampaign, "by-campaign", false, "keep the order within each campaign only: faster where campaigns alternate")
+	flags.BoolVar(&o.asJSON, "json", false, "write JSON: how many lines were appended, there already, rejected")
 	return command
 }
 
@@ -102,15 +116,27 @@ func (o eventsImport) run(ctx context.Context, env *cli.Env, path string) error 
 		done, err := ndjson.Import(ctx, pool, in, cfg)
 		err = errors.Join(err, rejected.close())
 		meter.Done()
-		env.Note("%d appended, %d there already, %d rejected", done.Appended, done.Duplicates, done.Rejected)
-		if done.Rejected > 0 {
-			env.Note("The rejected lines are in %s.", o.rejected)
+		if o.asJSON {
+			document := importJSON{Version: importVersion, Appended: done.Appended, Duplicates: done.Duplicates, Rejected: done.Rejected}
+			if done.Rejected > 0 {
+				document.RejectedFile = &o.rejected
+			}
+			err = errors.Join(err, env.PrintJSON(document))
+		} else {
+			o.tell(env, done)
 		}
 		if errors.Is(err, context.Canceled) {
 			return errors.New("interrupted: the same command goes on where this one stopped")
 		}
 		return err
 	})
+}
+
+func (o eventsImport) tell(env *cli.Env, done ndjson.Imported) {
+	env.Note("%d appended, %d there already, %d rejected", done.Appended, done.Duplicates, done.Rejected)
+	if done.Rejected > 0 {
+		env.Note("The rejected lines are in %s.", o.rejected)
+	}
 }
 
 // openInput answers the file, and its size if it has one.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,6 +84,16 @@ func TestEventsImportedAndExported(t *testing.T) {
 	})
 }
 
+// squeezed answers JSON without blanks.
+func squeezed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 func TestABadLine(t *testing.T) {
 	t.Parallel()
 	const bad = `{"campaign_id":"clock","type":"ticked","payload":["not","an","object"]}`
@@ -92,6 +103,9 @@ func TestABadLine(t *testing.T) {
 		t.Parallel()
 		url := pgtest.URL(t)
 		got := requireRun(t, url, "events import "+writeFile(t, "bad", text), cli.ExitFailed, "line 6 is refused: payload")
+		if told := execute(t, url, false, "events import --json "+writeFile(t, "bad", text)); told.code != cli.ExitFailed || squeezed(t, told.out) != `{"version":1,"appended":0,"duplicates":5,"rejected":0,"rejected_file":null}` {
+			t.Errorf("as JSON it is %s, exit code %d", told.out, told.code)
+		}
 		if !strings.Contains(got.err, "5 appended") {
 			t.Errorf("stderr is %q, want it to say that 5 events were appended", got.err)
 		}
@@ -111,6 +125,10 @@ func TestABadLine(t *testing.T) {
 		}
 		if want := bad + "\n{\n"; string(rejected) != want {
 			t.Errorf("the rejected lines are %q, want %q", rejected, want)
+		}
+		told := requireRun(t, url, "events import --on-error skip --json "+path, cli.ExitOK, "line 7")
+		if want := fmt.Sprintf(`{"version":1,"appended":0,"duplicates":10,"rejected":2,"rejected_file":%q}`, path+".rejected"); squeezed(t, told.out) != want {
+			t.Errorf("as JSON it is %s, want %s", told.out, want)
 		}
 		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 		requireRun(t, url, "events import --on-error skip --rejected "+elsewhere+" "+path, cli.ExitOK, "0 appended, 10 there already, 2 rejected")

@@ -8,6 +8,8 @@
 //	maintenance gaps        campaigns that nothing would bring to their heads
 //	maintenance lag         how far groups and projections are behind
 //	maintenance publisher   what is published: see, pause, move, try, replay; what is parked
+//	maintenance worker      workers: see, drain
+//	maintenance operation   what workers do bit by bit for the API and the pages: see, abort
 //	maintenance events      events as lines of JSON: import, export
 //	maintenance audit       what operators did, and why
 //	maintenance token       who may use the pages and the API of workers: create, list, revoke

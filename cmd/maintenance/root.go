@@ -19,6 +19,8 @@ func newRoot(env *cli.Env) *cobra.Command {
 		newDoctor(env),
 		newLag(env),
 		newPublisher(env),
+		newWorker(env),
+		newOperation(env),
 		newEvents(env),
 		newAudit(env),
 		newToken(env),

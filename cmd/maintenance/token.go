@@ -34,6 +34,15 @@ type tokenJSON struct {
 	RevokedBy  *string    `json:"revoked_by"`
 }
 
+// tokenActJSON says what was done to a token.
+type tokenActJSON struct {
+	Version int     `json:"version"`
+	Act     string  `json:"act"`
+	Name    string  `json:"name"`
+	Role    *string `json:"role"`  // null: of one that was revoked
+	Token   *string `json:"token"` // this once; null: of one that was revoked
+}
+
 func newToken(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("token", "Say who may use the pages and the API of workers", newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
 	noun.Long = `Tokens for the admin listener of workers (TIDEMARK_ADMIN_ADDR): for its API, and to log in to its pages. Only a hash of a token is kept: it is shown once.`
@@ -42,9 +51,10 @@ func newToken(env *cli.Env) *cobra.Command {
 
 func newTokenCreate(env *cli.Env) *cobra.Command {
 	var (
-		role string
-		d    time.Duration
-		act  cli.Act
+		role   string
+		d      time.Duration
+		act    cli.Act
+		asJSON bool
 	)
 	command := &cobra.Command{
 		Use:   "create NAME",
@@ -71,6 +81,9 @@ nothing, an admin also what leaves events out, moves positions and exchanges tab
 				if err := json.Unmarshal(created.Detail, &made); err != nil {
 					return err
 				}
+				if asJSON {
+					return env.PrintJSON(tokenActJSON{tokensVersion, "created", made.Name, &made.Role, &made.Token})
+				}
 				env.Note("This is the token of %s, %s. It cannot be shown again.", args[0], parsed)
 				_, err = fmt.Fprintln(env.Out, made.Token)
 				return err
@@ -81,6 +94,8 @@ nothing, an admin also what leaves events out, moves positions and exchanges tab
 	flags.StringVar(&role, "role", auth.Viewer.String(), "viewer, operator or admin")
 	cli.BindDuration(flags, &d, "expires", "`time` after which it holds no more, as in 30d (default never)")
 	act.BindOne(flags)
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	cli.CompleteFlag(command, "role", cli.Choices([]string{auth.Viewer.String(), auth.Operator.String(), auth.Admin.String()}))
 	return command
 }
 
@@ -124,7 +139,10 @@ func newTokenList(env *cli.Env) *cobra.Command {
 }
 
 func newTokenRevoke(env *cli.Env) *cobra.Command {
-	var act cli.Act
+	var (
+		act    cli.Act
+		asJSON bool
+	)
 	command := &cobra.Command{
 		Use:     "revoke NAME",
 		Short:   "End a token, and the sessions begun with it, at once",
@@ -136,10 +154,14 @@ func newTokenRevoke(env *cli.Env) *cobra.Command {
 				if errors.Is(err, auth.ErrNoToken) {
 					return cli.Hint(err, "maintenance token list")
 				}
-				if err == nil {
-					env.Note("Token %s holds no more.", args[0])
+				if err != nil {
+					return err
 				}
-				return err
+				if asJSON {
+					return env.PrintJSON(tokenActJSON{Version: tokensVersion, Act: "revoked", Name: args[0]})
+				}
+				env.Note("Token %s holds no more.", args[0])
+				return nil
 			})
 		},
 	}
@@ -151,5 +173,6 @@ func newTokenRevoke(env *cli.Env) *cobra.Command {
 		return names, err
 	})
 	act.BindOne(command.Flags())
+	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return command
 }
