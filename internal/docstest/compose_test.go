@@ -47,6 +47,26 @@ func TestCompose(t *testing.T) {
 			}
 		}
 	})
+	t.Run("builds each image in one service, which those that use it wait for", func(t *testing.T) {
+		t.Parallel()
+		services, builder := composeServices(t), map[string]string{}
+		for name, s := range services {
+			if other := builder[s.Image]; s.Build != nil && other != "" {
+				t.Errorf("%s and %s both build %s: done at once, one of them fails", name, other, s.Image)
+			}
+			if s.Build != nil {
+				builder[s.Image] = name
+			}
+		}
+		for name, s := range services {
+			if _, waits := s.DependsOn[builder[s.Image]]; builder[s.Image] != "" && name != builder[s.Image] && !waits {
+				t.Errorf("%s uses %s and does not wait for %s, which builds it: started alone, it has no image", name, s.Image, builder[s.Image])
+			}
+		}
+		if builder["tidemark:dev"] == "" {
+			t.Error("no service builds tidemark:dev")
+		}
+	})
 	t.Run("lets the worker be scaled", func(t *testing.T) {
 		t.Parallel()
 		worker := composeServices(t)["worker"]
@@ -148,7 +168,7 @@ func TestDockerfile(t *testing.T) {
 	t.Run("holds every program that docker-compose.yml starts", func(t *testing.T) {
 		t.Parallel()
 		for name, s := range composeServices(t) {
-			if s.Build == nil {
+			if s.Image != "tidemark:dev" {
 				continue
 			}
 			program := "/worker"
