@@ -3,6 +3,7 @@ package docstest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -235,6 +236,9 @@ func TestKubernetes(t *testing.T) {
 			if _, ok := objects(t)["ServiceAccount/"+pod.ServiceAccountName]; !ok {
 				t.Errorf("%s: there is no service account %s", id, pod.ServiceAccountName)
 			}
+			if user := fmt.Sprintf("\nUSER %[1]d:%[1]d\n", pod.SecurityContext.RunAsUser); !bytes.Contains(dockerfileText(t), []byte(user)) {
+				t.Errorf("%s runs as %d, the image's programs as another", id, pod.SecurityContext.RunAsUser)
+			}
 			for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
 				s := c.SecurityContext
 				if s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {
@@ -269,6 +273,26 @@ func TestKubernetes(t *testing.T) {
 		service, monitor := all["Service/tidemark-worker"].Spec.Ports[0], all["ServiceMonitor/tidemark-worker"].Spec.Endpoints[0]
 		if service.Name != monitor.Port || service.TargetPort != all["Deployment/tidemark-worker"].Spec.Template.Spec.Containers[0].Ports[0].Name || monitor.Path != "/metrics" {
 			t.Errorf("the service has %+v, the monitor %+v", service, monitor)
+		}
+	})
+	t.Run("the autoscaler alone says how many there are", func(t *testing.T) {
+		t.Parallel()
+		content, err := os.ReadFile(manifests + "/keda/kustomization.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k struct {
+			Patches []struct {
+				Target struct{ Kind, Name string }
+				Patch  string
+			}
+		}
+		if err := yaml.Unmarshal(content, &k); err != nil {
+			t.Fatal(err)
+		}
+		if len(k.Patches) != 1 || k.Patches[0].Target.Kind != "Deployment" || k.Patches[0].Target.Name != "tidemark-worker" ||
+			!regexp.MustCompile(`op: remove\s+path: /spec/replicas\s*$`).MatchString(k.Patches[0].Patch) {
+			t.Errorf("an apply puts the Deployment's number in the place of the autoscaler's: %+v", k.Patches)
 		}
 	})
 	t.Run("scaling goes by a metric that there is", func(t *testing.T) {
