@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # containers.sh runs the set in real containers: migrate, three workers, load; then it looks whether every replica is healthy, everything appended is applied, and
-# everybody stops in time when told to.
+# everybody stops in time when told to. With compose it also looks whether Prometheus finds every replica and can evaluate every rule, and whether workers say so
+# while Postgres is away and go on by themselves when it is back.
 #
 #   scripts/containers.sh compose   docker-compose.yml as it is: needs an engine with the compose plugin, and a registry to fetch images from
 #   scripts/containers.sh local     the same image's last stage around programs built here, on the host's network and the Postgres of TIDEMARK_DATABASE_URL:
@@ -51,8 +52,29 @@ compose() {
 	$engine compose run --rm load -rate "$rate" -seconds "$seconds"
 	applied() { $engine compose run --rm maintenance lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
 	eventually applied
+	say "everything appended is applied"
 	$engine compose run --rm maintenance doctor
-	stops $($engine compose ps --quiet worker)
+
+	metric() { $engine compose exec -T prometheus promtool query instant http://127.0.0.1:9090 "$1" | awk '{ print $(NF - 1) }'; }
+	watched() { [ "$(metric 'count(up{job="tidemark"} == 1)')" = "$workers" ]; }
+	recorded() { [ "$(metric 'count(job_consumer_group:tidemark_group_lag_events:max)')" -ge 1 ]; }
+	eventually watched
+	eventually recorded
+	[ "$(metric 'sum(prometheus_rule_evaluation_failures_total)')" = 0 ] || die "Prometheus cannot evaluate every rule"
+	say "Prometheus watches $workers workers"
+
+	unhealthy() { [ "$($engine inspect --format '{{.State.Health.Status}}' "$1")" = unhealthy ]; }
+	replicas=$($engine compose ps --quiet worker)
+	$engine compose stop postgres
+	for c in $replicas; do eventually unhealthy "$c"; done
+	$engine compose start postgres
+	for c in $replicas; do eventually healthy "$c"; done
+	[ "$($engine inspect --format '{{.RestartCount}}' $replicas | sort -u)" = 0 ] || die "a worker had to be restarted because Postgres was away"
+	say "workers waited for Postgres and went on"
+
+	$engine compose run --rm load -rate "$rate" -seconds "$seconds" &
+	stops $replicas # while there is work
+	wait
 }
 
 local_set() {
