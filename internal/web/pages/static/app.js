@@ -50,6 +50,12 @@
 	showZone();
 	setInterval(() => showTimes(document), 1000);
 
+	// Typed confirmations: the button waits for the right words; the server checks them too. Forms come and go with live updates.
+	const check = (box) => { box.form.querySelector("button[type=submit]").disabled = box.value.trim() !== box.dataset.confirm; };
+	const arm = (within) => { for (const box of within.querySelectorAll("input[data-confirm]")) check(box); };
+	document.addEventListener("input", (e) => { if (e.target.matches("input[data-confirm]")) check(e.target); });
+	arm(document);
+
 	// Live updates: the stream says that something changed, the page is read again, and the parts marked data-live take the place of the old ones.
 	const button = document.getElementById("live");
 	const state = document.getElementById("live-state");
@@ -82,6 +88,7 @@
 				const here = [...part.querySelectorAll("tr")].findIndex((row) => row.classList.contains("here"));
 				part.replaceWith(document.adoptNode(next));
 				showTimes(next);
+				arm(next);
 				if (here >= 0) next.querySelectorAll("tr")[here]?.classList.add("here");
 				if (focused) [...next.querySelectorAll("a[href]")].find((a) => a.getAttribute("href") === focused)?.focus({ preventScroll: true });
 			}
@@ -129,14 +136,6 @@
 	const slide = document.querySelector("input[type=range][data-slide]");
 	slide?.addEventListener("input", () => { document.getElementById(slide.dataset.slide).value = slide.value; });
 	slide?.addEventListener("change", () => slide.form.requestSubmit());
-
-	// Typed confirmations: the button waits for the right words; the server checks them too.
-	for (const box of document.querySelectorAll("input[data-confirm]")) {
-		const submit = box.form.querySelector("button[type=submit]");
-		const check = () => { submit.disabled = box.value.trim() !== box.dataset.confirm; };
-		box.addEventListener("input", check);
-		check();
-	}
 
 	// Keys.
 	const dialog = document.getElementById("keys");
