@@ -1,6 +1,7 @@
 package projector_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,6 +172,40 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 	}
 	if _, err := p.Diff(t.Context(), "document_x", "a", 3, 2); err == nil {
 		t.Error("backwards is taken")
+	}
+}
+
+// stamped has a time in its key, whose JSON is another text than its own.
+func stamped() projector.Projection {
+	h := projector.NewHandlers(projector.Spec{
+		Name: "stamped", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE stamped (campaign_id text NOT NULL, at timestamptz NOT NULL, by bigint NOT NULL, PRIMARY KEY (campaign_id, at))`,
+	})
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		g.Queue(`INSERT INTO stamped VALUES ($1, 'epoch'::timestamptz + make_interval(secs => $2), $3)`, e.CampaignID, float64(e.Seq), m.By)
+		return nil
+	})
+	return h
+}
+
+func TestWhyTakesAKeyAsTheRowHasIt(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{stamped()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendMoves(t, pool, "a", 1, 2, 3)
+	state, err := p.AsOf(t.Context(), "stamped", "a", 3)
+	if err != nil || len(state.Tables) != 1 || len(state.Tables[0].Rows) != 3 {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	var row struct{ At string }
+	if err := json.Unmarshal(state.Tables[0].Rows[1], &row); err != nil || !strings.Contains(row.At, "T") {
+		t.Fatalf("%+v, %v", row, err)
+	}
+	why, err := p.Why(t.Context(), projector.WhyRequest{Projection: "stamped", CampaignID: "a", Key: []string{row.At}})
+	if err != nil || len(why.Causes) != 3 || why.Causes[2].Event.Seq != 2 {
+		t.Errorf("the row of %s: %+v, %v", row.At, why, err)
 	}
 }
 

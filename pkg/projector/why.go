@@ -30,7 +30,7 @@ type WhyRequest struct {
 	Projection string
 	CampaignID string
 	Table      string   // "": the projection's only one
-	Key        []string // values of the primary key as text, without campaign_id, in the order of its columns
+	Key        []string // values of the primary key as text, or as the text of the row's JSON, without campaign_id, in the order of its columns
 	Seq        int64    // as of this event; 0: the last one
 }
 
@@ -119,7 +119,7 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 	}
 	for i, column := range columns {
 		name := strings.ReplaceAll(pgx.Identifier{column}.Sanitize(), "%", "%%")
-		all = append(all, fmt.Sprintf("%%[1]s.%s::text = %s", name, escaped(r.Key[i])))
+		all = append(all, fmt.Sprintf("%[1]s IN (%%[1]s.%[2]s::text, to_jsonb(%%[1]s.%[2]s) #>> '{}')", escaped(r.Key[i]), name))
 	}
 	return t, strings.Join(all, " AND "), nil
 }

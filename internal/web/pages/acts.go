@@ -43,9 +43,9 @@ func (p *Pages) act(do acting) http.Handler {
 		case err != nil:
 			say(w, flash{Tone: "bad", Text: "Not done.", More: p.explain(r.Context(), err)})
 		case outcome != nil && outcome.Repeated:
-			say(w, flash{Tone: "warn", Text: "This form was sent before; it has been done once.", More: text})
+			say(w, flash{Tone: "warn", Text: "This form was sent before; it has been done once.", More: text, Path: operationOf(outcome)})
 		default:
-			say(w, flash{Tone: "ok", Text: text})
+			say(w, flash{Tone: "ok", Text: text, Path: operationOf(outcome)})
 		}
 		http.Redirect(w, r, backTo(r, "/"), http.StatusSeeOther)
 	})

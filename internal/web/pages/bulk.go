@@ -165,9 +165,7 @@ func verifyCampaign(ctx context.Context, a *admin.Acts, req admin.Request, r *ht
 	if err != nil {
 		return nil, "", err
 	}
-	var op admin.Operation
-	_ = json.Unmarshal(o.Detail, &op)
-	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies it. See Bulk acts for what it finds.", op.ID), nil
+	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies it. See Bulk acts for what it finds.", numberOf(o)), nil
 }
 
 func verifyProjection(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
@@ -179,9 +177,7 @@ func verifyProjection(ctx context.Context, a *admin.Acts, req admin.Request, r *
 	if err != nil {
 		return nil, "", err
 	}
-	var op admin.Operation
-	_ = json.Unmarshal(o.Detail, &op)
-	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies %s. See Bulk acts for what it finds.", op.ID, r.PostFormValue("projection")), nil
+	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies %s. See Bulk acts for what it finds.", numberOf(o), r.PostFormValue("projection")), nil
 }
 
 func drainWorker(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {

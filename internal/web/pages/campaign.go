@@ -42,6 +42,8 @@ type campaignPage struct {
 
 	Seq    int64 // the slider's
 	Then   *then // nil: nobody has asked for it
+	Why    whyOf // the row that is explained; empty: none
+	NoWhy  string
 	Ticks  []tick
 	Prev   string
 	Next   string
@@ -73,7 +75,8 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 	if err != nil {
 		return view{}, err
 	}
-	page := &campaignPage{ID: id}
+	settleSlide(r)
+	page := &campaignPage{ID: id, Why: readWhyOf(r), NoWhy: without(r, "why", "table", "key")}
 	if page.Head, err = journal.Last(ctx, p.cfg.Pool, id); err != nil {
 		return view{}, fmt.Errorf("campaign %q: %w", short(id), err)
 	}
@@ -89,7 +92,7 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 	g.Go(func() error { return p.readStandings(ctx, page) })
 	g.Go(func() error { return p.readTimeline(ctx, r, page) })
 	if r.FormValue("seq") != "" {
-		g.Go(func() (err error) { page.Then, err = p.readThen(ctx, id, page.Seq); return err })
+		g.Go(func() (err error) { page.Then, err = p.readThen(ctx, id, page.Seq, page.Why); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return view{}, err
@@ -99,7 +102,10 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 		page.Prev = at(page.Seq - 1)
 	}
 	if page.Seq < head {
-		page.Next, page.Latest = at(page.Seq+1), at(head)
+		page.Next = at(page.Seq + 1)
+	}
+	if page.Seq < head || page.Then == nil {
+		page.Latest = at(head)
 	}
 	page.Ticks = ticks(page.Events, page.Seq, head)
 	return view{Name: "campaign", Title: short(id), Data: page}, nil
@@ -181,6 +187,18 @@ func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaig
 		page.Newer = with(r, "until", fmt.Sprint(min(head, until+perPage))) + "#timeline"
 	}
 	return nil
+}
+
+// settleSlide makes one number of the slider's two: its own counts where it was moved and the field beside it was not, as happens where no script moves them together.
+func settleSlide(r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("was") != "" && q.Get("seq") == q.Get("was") && q.Get("slide") != "" {
+		q.Set("seq", q.Get("slide"))
+		r.Form.Set("seq", q.Get("slide"))
+	}
+	q.Del("slide")
+	q.Del("was")
+	r.URL.RawQuery = q.Encode()
 }
 
 // ticks draws the events of the timeline where the slider has them.

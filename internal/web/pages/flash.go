@@ -20,6 +20,7 @@ type flash struct {
 	Tone string `json:"tone"` // ok, warn, bad
 	Text string `json:"text"`
 	More string `json:"more,omitempty"`
+	Path string `json:"path,omitempty"` // of the operation that has begun
 }
 
 // say keeps a flash for the next page.
@@ -55,6 +56,9 @@ func said(w http.ResponseWriter, r *http.Request) *flash {
 	case "ok", "warn", "bad":
 	default:
 		f.Tone = "info"
+	}
+	if !strings.HasPrefix(f.Path, operationPath) {
+		f.Path = ""
 	}
 	return &f
 }

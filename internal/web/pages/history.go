@@ -36,6 +36,7 @@ type sample struct {
 	At       time.Time
 	Pending  int64
 	Lag      time.Duration // the greatest of the groups'
+	Oldest   time.Duration // what the oldest item has waited
 	Behind   int64
 	Dead     int64
 	Position int64
@@ -112,6 +113,9 @@ func digest(s *status.Status) sample {
 	for _, q := range s.Queue {
 		d.Pending += q.Pending + q.Processing + q.Paused
 		d.Dead += q.Dead
+		if q.Oldest != nil {
+			d.Oldest = max(d.Oldest, q.At.Sub(q.Oldest.Since))
+		}
 	}
 	for _, l := range s.Lag {
 		if l.Projection == "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 )
@@ -19,7 +20,7 @@ func repairGaps(ctx context.Context, a *admin.Acts, req admin.Request, r *http.R
 	if err != nil {
 		return nil, "", err
 	}
-	return o, fmt.Sprintf("Operation %d has begun: workers look for gaps of group %s and repair them. See Bulk acts for what they find.", operationOf(o), group), nil
+	return o, fmt.Sprintf("Operation %d has begun: workers look for gaps of group %s and repair them. See Bulk acts for what they find.", numberOf(o), group), nil
 }
 
 // republish has a worker send a slice of a campaign to a publisher again.
@@ -40,11 +41,22 @@ func republish(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Re
 	if err != nil {
 		return nil, "", err
 	}
-	return o, fmt.Sprintf("Operation %d has begun: a worker that has %s sends the events of %s again. See Bulk acts for how far it is.", operationOf(o), key, short(r.PostFormValue("campaign"))), nil
+	return o, fmt.Sprintf("Operation %d has begun: a worker that has %s sends the events of %s again. See Bulk acts for how far it is.", numberOf(o), key, short(r.PostFormValue("campaign"))), nil
 }
 
-// operationOf answers the number of the operation that an act has begun.
-func operationOf(o *admin.Outcome) int64 {
+const operationPath = "/bulk/operation?id="
+
+// operationOf answers the address of the operation that an act has begun; "": it has begun none.
+func operationOf(o *admin.Outcome) string {
+	var op admin.Operation
+	if o == nil || json.Unmarshal(o.Detail, &op) != nil || op.ID == 0 || op.Kind == "" {
+		return ""
+	}
+	return operationPath + strconv.FormatInt(op.ID, 10)
+}
+
+// numberOf answers the number of the operation that an act has begun.
+func numberOf(o *admin.Outcome) int64 {
 	var op admin.Operation
 	_ = json.Unmarshal(o.Detail, &op)
 	return op.ID

@@ -128,7 +128,7 @@ func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
 	if page.Empty == "not draining" {
 		empty.Tone = "warn"
 	}
-	oldest := tile{Label: "Oldest item", Value: "none", Note: "nothing waits for a worker", Tone: "ok"}
+	oldest := tile{Label: "Oldest item", Value: "none", Note: "nothing waits for a worker", Tone: "ok", Spark: line("The oldest item's wait", func(s sample) float64 { return s.Oldest.Seconds() })}
 	if page.Oldest != nil {
 		oldest.Value, oldest.Tone = span(page.Waited), above(page.Waited, 10*time.Second, 2*time.Minute)
 		oldest.Note = fmt.Sprintf("event %s of %s", count(page.Oldest.Seq), short(page.Oldest.CampaignID))

@@ -51,14 +51,24 @@ func pages(r *http.Request, next any, shown string) pager {
 
 // with answers this page's address with another value of a parameter; "" leaves it out.
 func with(r *http.Request, name, value string) string {
-	q := url.Values{}
-	for k, v := range r.URL.Query() {
-		q[k] = v
-	}
+	q := r.URL.Query()
 	q.Del(name)
 	if value != "" {
 		q.Set(name, value)
 	}
+	return address(r, q)
+}
+
+// without answers this page's address without some of its parameters.
+func without(r *http.Request, names ...string) string {
+	q := r.URL.Query()
+	for _, name := range names {
+		q.Del(name)
+	}
+	return address(r, q)
+}
+
+func address(r *http.Request, q url.Values) string {
 	if len(q) == 0 {
 		return r.URL.Path
 	}

@@ -30,6 +30,7 @@ type then struct {
 	Most    int64 // thenEvents
 	NoCode  bool  // this worker has the code of no projection
 	Hidden  bool  // rows are hidden from this role, as payloads are
+	Why     *why  // nil: nobody has asked
 }
 
 // model is a projection's part of it.
@@ -52,6 +53,7 @@ type modelTable struct {
 type modelRow struct {
 	Kind  string // "added", "changed", or ""
 	Cells []cell
+	Why   string // the address that explains it; "": nothing does
 }
 
 type cell struct {
@@ -63,10 +65,11 @@ type cell struct {
 type change struct {
 	Table  string
 	Before text
+	Why    string
 }
 
 // readThen applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
-func (p *Pages) readThen(ctx context.Context, campaign string, seq int64) (*then, error) {
+func (p *Pages) readThen(ctx context.Context, campaign string, seq int64, of whyOf) (*then, error) {
 	out := &then{Most: thenEvents, TooFar: seq > thenEvents, NoCode: len(p.cfg.Projections) == 0, Hidden: !p.cfg.Payloads.Sees(auth.From(ctx))}
 	if seq > 0 {
 		e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
@@ -89,23 +92,40 @@ func (p *Pages) readThen(ctx context.Context, campaign string, seq int64) (*then
 		return nil, err
 	}
 	for _, reg := range registered {
-		i := slices.IndexFunc(p.cfg.Projections, func(c projector.Projection) bool { return c.Spec().Name == reg.Name })
-		if i < 0 {
+		if !p.has(reg.Name) {
 			continue
 		}
-		m, err := p.readModel(ctx, p.cfg.Projections[i:i+1], reg, campaign, seq)
+		m, err := p.readModel(ctx, reg, campaign, seq)
 		if err != nil {
 			return nil, err
 		}
 		out.Models = append(out.Models, m)
 	}
 	out.NoCode = len(out.Models) == 0
+	if of.Projection != "" && seq > 0 && !out.NoCode {
+		if out.Why, err = p.readWhy(ctx, registered, of, campaign, seq); err != nil {
+			return nil, err
+		}
+	}
 	return out, nil
 }
 
-func (p *Pages) readModel(ctx context.Context, code []projector.Projection, reg projector.Registered, campaign string, seq int64) (model, error) {
+// has says whether this process has a projection's code.
+func (p *Pages) has(projection string) bool {
+	return slices.ContainsFunc(p.cfg.Projections, func(c projector.Projection) bool { return c.Spec().Name == projection })
+}
+
+// projector answers what applies events for one projection, which the process must have the code of.
+func (p *Pages) projector(reg projector.Registered) (*projector.Projector, error) {
+	i := slices.IndexFunc(p.cfg.Projections, func(c projector.Projection) bool { return c.Spec().Name == reg.Name })
+	return projector.New(projector.Config{
+		Pool: p.cfg.Pool, Projections: p.cfg.Projections[i : i+1], ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.cfg.Catalogue, Logger: p.cfg.Logger,
+	})
+}
+
+func (p *Pages) readModel(ctx context.Context, reg projector.Registered, campaign string, seq int64) (model, error) {
 	m := model{Projection: reg.Name, Version: reg.Version}
-	one, err := projector.New(projector.Config{Pool: p.cfg.Pool, Projections: code, ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.cfg.Catalogue, Logger: p.cfg.Logger})
+	one, err := p.projector(reg)
 	if err != nil {
 		return m, err
 	}
@@ -114,19 +134,26 @@ func (p *Pages) readModel(ctx context.Context, code []projector.Projection, reg 
 	if err == nil && seq > 0 {
 		changes, err = one.Diff(ctx, reg.Name, campaign, seq-1, seq)
 	}
+	if err != nil {
+		if m.Failed, err = unreached(err); err != nil {
+			err = fmt.Errorf("projection %s as of event %d: %w", reg.Name, seq, err)
+		}
+		return m, err
+	}
+	return p.lay(m, state, changes), nil
+}
+
+// unreached answers why a projection cannot be brought to an event, or the error that has nothing to do with it.
+func unreached(err error) (string, error) {
 	var applied *projector.ApplyError
 	var pgErr *pgconn.PgError
 	switch {
 	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered), errors.Is(err, projector.ErrTouched):
-		m.Failed = err.Error()
-		return m, nil
+		return err.Error(), nil
 	case errors.As(err, &pgErr) && pgErr.Code != "57014":
-		m.Failed = err.Error()
-		return m, nil
-	case err != nil:
-		return m, fmt.Errorf("projection %s as of event %d: %w", reg.Name, seq, err)
+		return err.Error(), nil
 	}
-	return p.lay(m, state, changes), nil
+	return "", err
 }
 
 // lay puts what the event changed beside what there was after it.
@@ -134,7 +161,11 @@ func (p *Pages) lay(m model, state projector.State, changes []projector.Change) 
 	m.Changed = len(changes)
 	for _, c := range changes {
 		if c.Kind == projector.ChangeRemoved {
-			m.Gone = append(m.Gone, change{Table: c.Table, Before: line(string(p.redacted(c.Before)))})
+			gone := change{Table: c.Table, Before: line(string(p.redacted(c.Before)))}
+			if i := slices.IndexFunc(state.Tables, func(t projector.StateTable) bool { return t.Table == c.Table }); i >= 0 {
+				gone.Why = p.whyAddress(state, state.Tables[i], c.Before)
+			}
+			m.Gone = append(m.Gone, gone)
 		}
 	}
 	for _, t := range state.Tables {
@@ -144,6 +175,7 @@ func (p *Pages) lay(m model, state projector.State, changes []projector.Change) 
 		var same []modelRow
 		for _, raw := range t.Rows {
 			row := p.layRow(t, raw, changes)
+			row.Why = p.whyAddress(state, t, raw)
 			if row.Kind != "" {
 				rows = append(rows, row)
 			} else if len(same) < thenRows {

@@ -35,6 +35,9 @@ func pathOf(where string) string {
 	name, _, _ = strings.Cut(name, " of ")
 	switch kind {
 	case "projection":
+		if strings.Contains(where, " of consumer group ") { // it is paused
+			return "/projections"
+		}
 		path, _ := link("/deferred", "projection", strings.Trim(name, `"`))
 		return path
 	case "publisher":

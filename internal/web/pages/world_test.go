@@ -179,7 +179,7 @@ func (w *world) append(t *testing.T, campaign string, events ...journal.Event) {
 	}
 }
 
-// relay publishes until what is cursed has been parked.
+// relay publishes until what is cursed has been parked, and all else is sent.
 func (w *world) relay(t *testing.T, _ []projector.Projection) {
 	t.Helper()
 	relay, err := publisher.New(publisher.Config{
@@ -195,7 +195,7 @@ func (w *world) relay(t *testing.T, _ []projector.Projection) {
 	go func() { done <- relay.Run(ctx) }()
 	for ctx.Err() == nil {
 		all, err := publisher.List(ctx, w.pool, publisher.Key{})
-		if err == nil && len(all) == 2 && all[0].Parked+all[1].Parked == 10 {
+		if err == nil && len(all) == 2 && all[0].Parked+all[1].Parked == 10 && all[0].Behind == 0 && all[1].Behind == 0 {
 			break
 		}
 		select {
@@ -233,7 +233,14 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 			t.Errorf("the listener ended with: %v", err)
 		}
 	})
-	runner, err := admin.NewRunner(admin.RunnerConfig{Pool: w.pool, Owner: "the test's worker", Interval: 20 * time.Millisecond, Batch: 2})
+	verifier, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := admin.NewRunner(admin.RunnerConfig{ // it has no publisher billing: what is to be sent there waits
+		Pool: w.pool, Owner: "the test's worker", Interval: 20 * time.Millisecond, Batch: 2, Projector: verifier, Projections: []string{"heroes", "scores"},
+		Topics: []publisher.Topic{{Name: "campaign-events"}}, Publishers: []publisher.Publisher{{Name: "audit-trail", Sink: taker{}, Topics: []string{"campaign-events"}}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
