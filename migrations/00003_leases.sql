@@ -1,7 +1,7 @@
 -- +goose Up
 -- The tables below swing between empty and millions of rows within one cached plan. So their functions run under settings and in a form that leave the
 -- planner one choice: a probe of the primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row by its place (ctid),
--- which nobody can move meanwhile: it is locked.
+-- which nobody can move meanwhile: it is locked. A worker that is woken has one campaign, mostly. For one there are statements beside those for many: they do the same, and are begun sooner.
 
 -- acquire_leases leases those of the campaigns that nobody holds: p_idle have a lease row, p_new had none a moment ago. Each array names a campaign once. Rows
 -- are locked in the order of campaign_id; a row that somebody is writing is skipped, never waited for. Callers read "held" from the lease alone: owner and
@@ -114,12 +114,12 @@ END
 $$;
 -- +goose StatementEnd
 
--- claim finds campaigns with work and without a live lease, from just after p_cursor around the whole outbox, and leases up to p_limit of them.
+-- claim_around finds campaigns with work and without a live lease, from just after p_cursor around the whole outbox, and leases up to p_limit of them.
 -- It looks at the next few rows, then steps from campaign to campaign along the outbox's primary key, and stops at the limit, so its cost follows what it returns plus
--- what others hold (at most p_steps), not the backlog. A claim that a crash of the server forgets is harmless, so it does not wait for the disk.
+-- what others hold (at most p_steps), not the backlog.
 -- next_expiry is the earliest expiry among the leases it passed; next_cursor is where the next claim goes on, '' once it has been all around. A group that is paused has none.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer DEFAULT 4096,
+CREATE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
@@ -140,7 +140,6 @@ DECLARE
     stop text COLLATE "C" := NULL;
     reached text;
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
     campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}';
     SELECT p.expires_at INTO next_expiry FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > at;
     IF FOUND THEN
@@ -223,6 +222,53 @@ END
 $$;
 -- +goose StatementEnd
 
+-- claim is what workers call: claim_around, but for two cases that have to be quick, because a worker looks in vain or is woken by one append. Where the outbox is empty there is nothing to walk. Where it
+-- has one campaign, whose lease was given back in good order, and nobody has crashed, that lease is taken. It evaluates no more expressions than it must: plpgsql makes each ready anew in each transaction.
+-- A claim that a crash of the server forgets is harmless, so it does not wait for the disk.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer DEFAULT 4096,
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz, OUT crashed_ids text[])
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+AS $$
+DECLARE
+    only_id text;
+    alone boolean;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    IF p_cursor = '' AND p_limit > 1 THEN
+        SELECT o.campaign_id, NOT EXISTS (
+                SELECT FROM tidemark.outbox n WHERE n.consumer_group = p_group AND n.campaign_id > o.campaign_id ORDER BY n.consumer_group, n.campaign_id LIMIT 1
+            ) AND NOT EXISTS (
+                SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > clock_timestamp()
+            ) AND NOT EXISTS (
+                SELECT FROM tidemark.crashes c WHERE c.consumer_group = p_group AND cardinality(c.owners) > 0
+            )
+        INTO only_id, alone
+        FROM (SELECT o.campaign_id FROM tidemark.outbox o WHERE o.consumer_group = p_group ORDER BY o.consumer_group, o.campaign_id LIMIT 1) o;
+        IF NOT FOUND THEN
+            campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}'; next_cursor := '';
+            RETURN;
+        ELSIF alone THEN
+            UPDATE tidemark.leases l SET owner = p_owner, generation = l.generation + 1, expires_at = clock_timestamp() + p_ttl
+            FROM (
+                SELECT l.ctid AS place FROM tidemark.leases l
+                WHERE l.consumer_group = p_group AND l.campaign_id = only_id AND l.expires_at = '-infinity'
+                FOR UPDATE SKIP LOCKED
+            ) f
+            WHERE l.ctid = f.place
+            RETURNING ARRAY[l.campaign_id], ARRAY[l.generation], ARRAY[l.checkpoint], '', '{}' INTO campaign_ids, generations, checkpoints, next_cursor, crashed_ids;
+            IF FOUND THEN
+                RETURN;
+            END IF;
+        END IF;
+    END IF;
+    SELECT a.campaign_ids, a.generations, a.checkpoints, a.next_cursor, a.next_expiry, a.crashed_ids INTO campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids
+    FROM tidemark.claim_around(p_group, p_owner, p_cursor, p_limit, p_ttl, p_steps) AS a;
+END
+$$;
+-- +goose StatementEnd
+
 -- claimed_campaigns and claimed_checkpoints are what the last claim of this session has answered, if it was to be kept: by them the statements that come behind a claim find its campaigns before
 -- anybody has seen its answer.
 -- +goose StatementBegin
@@ -255,6 +301,15 @@ DECLARE
     hashes bigint[];
 BEGIN
     -- No lock is taken first: hardly ever does anybody else write the rows.
+    IF cardinality(p_campaign_ids) = 1 THEN
+        UPDATE tidemark.leases l
+        SET checkpoint = p_to[1], applied = l.applied + p_events[1], applied_hash = l.applied_hash # p_hashes[1],
+            expires_at = CASE WHEN p_release[1] THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+        WHERE l.consumer_group = p_group AND l.campaign_id = p_campaign_ids[1] AND l.generation = p_generations[1] AND l.owner = p_owner AND l.checkpoint = p_from[1];
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
     WITH moved AS (
         UPDATE tidemark.leases l
         SET checkpoint = m.new, applied = l.applied + m.events, applied_hash = l.applied_hash # m.hash,
@@ -369,6 +424,11 @@ AS $$
 DECLARE
     n bigint;
 BEGIN
+    IF cardinality(p_campaign_ids) = 1 THEN
+        DELETE FROM tidemark.outbox o WHERE o.consumer_group = p_group AND o.campaign_id = p_campaign_ids[1] AND o.seq <= p_to[1];
+        GET DIAGNOSTICS n = ROW_COUNT;
+        RETURN n;
+    END IF;
     -- Rows up to a checkpoint are deleted under its campaign's lease and by nobody else, so their places stay theirs without a lock.
     DELETE FROM tidemark.outbox o
     WHERE o.ctid = ANY (ARRAY(
@@ -495,5 +555,6 @@ DROP FUNCTION tidemark.advance;
 DROP FUNCTION tidemark.claimed_checkpoints;
 DROP FUNCTION tidemark.claimed_campaigns;
 DROP FUNCTION tidemark.claim;
+DROP FUNCTION tidemark.claim_around;
 DROP FUNCTION tidemark.acquire_leases;
 DROP FUNCTION tidemark.note_crashes;

@@ -49,6 +49,14 @@ func calls(t *testing.T) map[string]call {
 			claimed, err := free.Claim(t.Context(), tx, "", group, 0)
 			return enough(err, len(claimed.Leases), group)
 		},
+		"claim the only one": func(t *testing.T, tx pgx.Tx, _ int) error {
+			_, err := tx.Exec(t.Context(), `WITH given AS (INSERT INTO tidemark.leases VALUES ('only', $1, '', 1, '-infinity', 0)) INSERT INTO tidemark.outbox VALUES ('only', $1, 1, now(), 1)`, long)
+			if err != nil {
+				return err
+			}
+			claimed, err := lease.Keeper{Group: "only", Owner: "w", TTL: time.Minute}.Claim(t.Context(), tx, "", group, 0)
+			return enough(err, len(claimed.Leases), 1)
+		},
 		"claim deferred": func(t *testing.T, tx pgx.Tx, _ int) error {
 			claimed, err := free.ClaimDeferred(t.Context(), tx, []string{"p"}, group)
 			return enough(err, len(claimed.Leases), group)
@@ -62,6 +70,11 @@ func calls(t *testing.T) map[string]call {
 			held.Advance(batch, steps)
 			return tx.SendBatch(t.Context(), batch).Close()
 		},
+		"advance one": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			held.Advance(batch, []lease.Step{{CampaignID: campaigns(1, all)[0], Generation: 1, To: perCampaign, Release: true}})
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
 		"renew": func(t *testing.T, tx pgx.Tx, all int) error {
 			kept, err := held.Renew(t.Context(), tx, leases(campaigns(group, all)))
 			return enough(err, len(kept), group)
@@ -72,6 +85,11 @@ func calls(t *testing.T) map[string]call {
 		"complete": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch := &pgx.Batch{}
 			outbox.Complete(batch, "g", campaigns(group, all), one)
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"complete one": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			outbox.Complete(batch, "g", campaigns(1, all), one[:1])
 			return tx.SendBatch(t.Context(), batch).Close()
 		},
 		"read a group": func(t *testing.T, tx pgx.Tx, all int) error {

@@ -46,8 +46,7 @@ func (p *Projector) claimAhead(ctx context.Context, most int, ask time.Duration)
 		}
 		t.units = a.units
 	})
-	t.queue(queryCommit)
-	t.queue(queryBegin)
+	t.queue(queryCommitBegin)
 	t.queueSettings()
 	err = t.read(ctx, p.limit.events())
 	if err == nil && len(a.units) > 0 && !claimed.Suspicious() {

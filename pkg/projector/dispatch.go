@@ -18,6 +18,7 @@ func (p *Projector) dispatch(ctx context.Context, work chan<- assignment) {
 	idle, woken := 0, false
 	calm := true                   // the last claim came round with room left
 	var announced, quiet time.Time // when and until when appends were asked to notify
+	var named time.Time            // when a notification first named what they were asked last
 	for ctx.Err() == nil {
 		if p.drained.Load() {
 			p.claims.letGo()
@@ -29,8 +30,11 @@ func (p *Projector) dispatch(ctx context.Context, work chan<- assignment) {
 		trial := p.breaker.pass(ctx)
 		how := claiming{trial: trial, ahead: woken && !trial && p.working.Load() == 0 && p.care.Load() <= 0}
 		woken = false
-		// Asked in the same request and before it looks, so that what the claim does not see is notified, but for what is being appended meanwhile.
-		if now := time.Now(); calm && p.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
+		// Asked in the same request and before it looks, so that what the claim does not see is notified, but for what is being appended meanwhile. Who has just been woken does not
+		// take the time for it: what was asked stands until awakeAfter is over, and the next claim comes before that.
+		now := time.Now()
+		stands := how.ahead && now.Sub(named) < awakeAfter/2
+		if calm && !stands && p.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
 			announced, quiet, how.ask = now, now.Add(p.cfg.PollInterval), p.cfg.PollInterval*2
 		}
 		n, next, err := p.claim(ctx, work, how)
@@ -47,6 +51,9 @@ func (p *Projector) dispatch(ctx context.Context, work chan<- assignment) {
 			continue
 		}
 		calm = next.around
+		if how.ask > 0 {
+			p.asked.Store(announced.UnixNano())
+		}
 		if trial && n > 0 {
 			loop.Rest() // the worker that has the campaign promises
 			p.breaker.settle(ctx)
@@ -56,7 +63,7 @@ func (p *Projector) dispatch(ctx context.Context, work chan<- assignment) {
 			p.breaker.succeeded(ctx) // there is nothing to try, and the database said so
 		}
 		switch {
-		case n > 0 && (!calm || time.Now().After(quiet)) || next.again:
+		case n > 0 && (!calm || !how.ahead && time.Now().After(quiet)) || next.again:
 			idle = 0
 			continue
 		case n > 0:
@@ -69,7 +76,10 @@ func (p *Projector) dispatch(ctx context.Context, work chan<- assignment) {
 		p.metrics.wakeups.WithLabelValues(awoken.String()).Inc()
 		switch awoken {
 		case notified:
-			woken, idle, quiet = true, 0, time.Time{} // the listener has ended the wait
+			woken, idle, quiet = true, 0, time.Time{} // the listener ends the wait
+			if !named.After(announced) {
+				named = time.Now()
+			}
 		case elapsed:
 			idle++
 		case finished:

@@ -60,15 +60,19 @@ func (p *Projector) listenOnce(ctx context.Context, connected func()) error {
 const awakeAfter = 20 * time.Millisecond
 
 // endWaits ends the waits that notifications have named, so that under load appends stop notifying. A worker that is idle asks anew as soon as it is
-// woken; to end its earlier wait at the same moment could end the new one.
+// woken, or soon after; to end its earlier wait at the same moment could end the new one.
 func (p *Projector) endWaits(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case payload := <-p.woken:
+			named := time.Now().UnixNano()
 			if !pause(ctx, awakeAfter) {
 				return
+			}
+			if p.asked.Load() > named {
+				continue // another wait has taken its place
 			}
 			bounded, cancel := p.bounded(ctx)
 			if err := lease.Awake(bounded, p.cfg.Pool, payload); err != nil && ctx.Err() == nil {

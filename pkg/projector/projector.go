@@ -32,6 +32,7 @@ type Projector struct {
 	searchPath  string
 	wake        chan struct{} // somebody appended
 	woken       chan string   // the wait that a notification has named
+	asked       atomic.Int64  // when the wait in force was asked for, by this clock in nanoseconds
 	free        chan struct{} // a worker has finished an assignment
 	entered     atomic.Bool   // the registry knows its projections
 	listening   atomic.Bool   // notifications arrive

@@ -5,6 +5,9 @@ const (
 	queryBegin  = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	queryCommit = `COMMIT`
 
+	// queryCommitBegin commits, and opens the next transaction with the same isolation.
+	queryCommitBegin = `COMMIT AND CHAIN`
+
 	// querySavepointPart and those below are about what of a transaction may fail by itself.
 	querySavepointPart = `SAVEPOINT tidemark`
 	queryRollbackPart  = `ROLLBACK TO SAVEPOINT tidemark`
