@@ -30,7 +30,11 @@ var conditionParts = []struct {
 }{
 	{regexp.MustCompile(`FUNCTION tidemark\.append\(`), `FUNCTION tidemark.append_bare(`},
 	{
-		regexp.MustCompile(`(?s)    IF NOT p_locked AND \(n = 1 .*?\n    END IF;\n`),
+		regexp.MustCompile(`(?s)    IF n = 1 THEN\n        tagged := .*?\n    END IF;\n`),
+		"    named := CASE WHEN n = 1 THEN one ? 'id' ELSE jsonb_path_exists(p_events, '$[*].id') END;\n",
+	},
+	{
+		regexp.MustCompile(`(?s)    IF p_locked THEN\n        NULL;\n    ELSIF alike .*?\n    END IF;\n`),
 		"    IF NOT p_locked THEN\n" +
 			"        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;\n" +
 			"    END IF;\n",

@@ -256,10 +256,10 @@ CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect big
 AS $$
 #variable_conflict use_column
 DECLARE
-    -- Checked by the client, and no limit is set for this database, role or session: nothing is to be checked again.
-    trusted CONSTANT boolean := p_checked AND concat(current_setting('tidemark.max_campaign_id_bytes', true), current_setting('tidemark.max_events_per_call', true),
+    -- Checked by the client, and no limit is or was set for this database, role or session: nothing is to be checked again.
+    trusted CONSTANT boolean := p_checked AND coalesce(current_setting('tidemark.max_campaign_id_bytes', true), current_setting('tidemark.max_events_per_call', true),
         current_setting('tidemark.max_payload_bytes', true), current_setting('tidemark.max_metadata_bytes', true), current_setting('tidemark.max_tags', true),
-        current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) = '';
+        current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) IS NULL;
     limits integer[];
     hash CONSTANT bigint := hashtextextended(p_campaign_id, 0);
     held text;
@@ -269,7 +269,9 @@ DECLARE
     random_tail text;
     n integer;
     one jsonb; -- the first event
-    tagged boolean := false; -- any of them
+    tagged boolean; -- any of them
+    named boolean; -- the same: has an id
+    alike boolean; -- all are of one type
     head bigint;
     waiting bigint;
     known integer;
@@ -295,27 +297,36 @@ BEGIN
     END IF;
     one := p_events -> 0;
 
+    -- What one event need not be asked is not even prepared for.
+    IF n = 1 THEN
+        tagged := one ? 'tags';
+        named := one ? 'id';
+        alike := true;
+    ELSE
+        tagged := jsonb_path_exists(p_events, '$[*].tags[*]');
+        named := jsonb_path_exists(p_events, '$[*].id');
+        alike := jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type');
+    END IF;
+
     -- What conditions wait for; then, as lock_campaigns, the campaign. Most calls have one event without tags, or such events of one type: one expression each.
-    IF NOT p_locked AND (n = 1 AND NOT one ? 'tags'
-        OR n > 1 AND NOT jsonb_path_exists(p_events, '$[*].tags[*]') AND jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type')) THEN
+    IF p_locked THEN
+        NULL;
+    ELSIF alike AND NOT tagged THEN
         taken := pg_advisory_xact_lock_shared(tidemark.type_key(one ->> 'type'))::text
             || pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
     ELSE
-        tagged := CASE WHEN n = 1 THEN one ? 'tags' ELSE jsonb_path_exists(p_events, '$[*].tags[*]') END;
-        IF NOT p_locked THEN
-            IF tagged THEN
-                taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events));
-            ELSE
-                PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
-            END IF;
-            taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
+        IF tagged THEN
+            taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events));
+        ELSE
+            PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
         END IF;
+        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
     END IF;
 
     -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
     -- whatever it expected at first. Each id is probed for, in a form that leaves the planner no
     -- other index, also while it believes the table to be empty: a join, or the primary key, would read the whole campaign.
-    IF n = 1 AND one ? 'id' OR n > 1 AND jsonb_path_exists(p_events, '$[*].id') THEN
+    IF named THEN
         SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
             OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
             OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM e.actor
@@ -359,7 +370,7 @@ BEGIN
         pg_advisory_xact_lock_shared(tidemark.lock_key(32001, held::bigint))::text
             || CASE WHEN current_setting('tidemark.floor', true) IS DISTINCT FROM held THEN set_config('tidemark.floor', held, true) END
     INTO head, at, waiting, taken;
-    ms := extract(epoch FROM at) * 1000;
+    ms := date_part('epoch', at) * 1000;
 
     IF p_expect <> head THEN
         RAISE EXCEPTION 'campaign % is at seq %, the append expects it at %', left(p_campaign_id, 64), head, p_expect
@@ -368,20 +379,17 @@ BEGIN
     END IF;
 
     -- Ids are UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them, 62 random bits.
-    random_tail := right(replace(gen_random_uuid()::text, '-', ''), 16); -- begins with the variant
+    random_tail := right(gen_random_uuid()::text, 17); -- begins with the variant
 
     -- The same three times: what is not needed is not even prepared for, which is a good part of what one event costs.
     IF trusted AND n = 1 AND NOT tagged THEN
-        seq := head + 1;
-        position := nextval('tidemark.journal_position');
-        event_id := coalesce((one ->> 'id')::uuid, (lpad(to_hex((ms << 16) | 28673), 16, '0') || random_tail)::uuid);
-        duplicate := false;
-        INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
+        RETURN QUERY
+        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
             payload, metadata, payload_bytes, occurred_at, recorded_at)
-        VALUES (p_campaign_id, head + 1, position, event_id, one ->> 'type', coalesce((one ->> 'version')::integer, 1),
+        VALUES (p_campaign_id, head + 1, nextval('tidemark.journal_position'), coalesce((one ->> 'id')::uuid, (lpad(to_hex((ms << 16) | 28673), 16, '0') || random_tail)::uuid), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
             coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
-            coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at);
-        RETURN NEXT;
+            coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at)
+        RETURNING j.seq, j.position, j.event_id, false;
     ELSIF trusted THEN
         RETURN QUERY
             INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
