@@ -34,7 +34,7 @@ func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 		}
 		events[i] = journal.Event{Type: eventType, Payload: payload}
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(fillConnections)
 	step := max(1, min(campaignsPerFill, eventsPerFill/w.Events))
 	for first := 0; first < w.Campaigns; first += step {
@@ -43,8 +43,8 @@ func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 			for i := first; i < min(first+step, w.Campaigns); i++ {
 				batches = append(batches, journal.Batch{CampaignID: campaignID(i), Events: events})
 			}
-			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.AppendAll(ctx, tx, batches...)
+			return pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
+				_, err := journal.AppendAll(groupCtx, tx, batches...)
 				return err
 			})
 		})

@@ -271,7 +271,7 @@ DECLARE
     one jsonb; -- the first event
     tagged boolean; -- any of them
     named boolean; -- the same: has an id
-    alike boolean; -- all are of one type
+    alike boolean; -- all are without tags and of one type
     head bigint;
     waiting bigint;
     known integer;
@@ -301,17 +301,18 @@ BEGIN
     IF n = 1 THEN
         tagged := one ? 'tags';
         named := one ? 'id';
-        alike := true;
+        alike := NOT tagged;
     ELSE
-        tagged := jsonb_path_exists(p_events, '$[*].tags[*]');
-        named := jsonb_path_exists(p_events, '$[*].id');
-        alike := jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type');
+        alike := NOT jsonb_path_exists(p_events, '$[*] ? (exists (@.tags) || exists (@.id) || @.type != $type)', jsonb_build_object('type', one -> 'type'));
+        tagged := NOT alike AND jsonb_path_exists(p_events, '$[*].tags[*]');
+        named := NOT alike AND jsonb_path_exists(p_events, '$[*].id');
+        alike := alike OR NOT tagged AND jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type');
     END IF;
 
     -- What conditions wait for; then, as lock_campaigns, the campaign. Most calls have one event without tags, or such events of one type: one expression each.
     IF p_locked THEN
         NULL;
-    ELSIF alike AND NOT tagged THEN
+    ELSIF alike THEN
         taken := pg_advisory_xact_lock_shared(tidemark.type_key(one ->> 'type'))::text
             || pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
     ELSE
