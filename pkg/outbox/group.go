@@ -25,7 +25,7 @@ const (
 	beforeAnything = ""
 )
 
-// Register makes a consumer group known: from now on each append gives it a work item for each event. A group that is new gets one for
+// Register makes a consumer group known: from now on each append gives it a work item for each campaign. A group that is new gets one for
 // every campaign that was there before, so that it starts with the first event of each. It is safe to call at every start, from several
 // processes at once, and again after a crash.
 //
