@@ -34,7 +34,6 @@ const (
 	queryWithdraw      = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
 	queryForgetRow     = `DELETE FROM tidemark.projections WHERE name = $1`
 	queryDecline       = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
-	queryAccept        = `UPDATE tidemark.projections SET declined = 0 WHERE name = $1`
 
 	// queryTakeSet gives a row another name and place, and says until when its tables are kept.
 	queryTakeSet = `UPDATE tidemark.projections SET name = $2, schema_name = $3, kept_until = clock_timestamp() + $4::interval, declined = $5 WHERE name = $1`

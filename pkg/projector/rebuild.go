@@ -66,7 +66,8 @@ func (o RebuildOptions) validate() error {
 
 // StartRebuild asks the workers to build a projection's tables anew beside those that are read, from the first event of each campaign, and to exchange the two when nothing is left behind. All goes
 // on meanwhile: live events reach both. It returns at once; [Rebuilds] says how far it is. For a rebuild that has begun it changes the options instead, and has the exchange tried
-// again; begun says which of the two it was. A version lower than the one it builds, or another one that is asked for, is refused.
+// again; begun says which of the two it was. A version lower than the one it builds, or another one that is asked for, is refused. A version that was aborted or rolled back is built if it is the one that is asked for, or
+// the highest that a worker has where none is; otherwise no worker begins it by itself, as before.
 //
 // Errors are [ErrUnknownProjection] and those of the database.
 func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOptions, act deferred.Act) (begun bool, err error) {
@@ -94,9 +95,6 @@ func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOption
 			return err
 		}
 		begun = true
-		if _, err := tx.Exec(ctx, queryAccept, name); err != nil {
-			return err
-		}
 		if _, err := tx.Exec(ctx, queryRequest, nextTables.of(name), live.ConsumerGroup, or(o.Version, 0)); err != nil {
 			return err
 		}

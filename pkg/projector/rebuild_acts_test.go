@@ -98,6 +98,41 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	}
 }
 
+// TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain has version 3 aborted, and then lower ones built and taken back, while a worker that has version 3 looks on.
+func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	one, two, three := workerOf(t, pool, nil, tripled(1)), workerOf(t, pool, nil, tripled(2)), workerOf(t, pool, nil, tripled(3))
+	drain(t, one)
+	if err := three.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := projector.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
+		t.Fatal(err)
+	}
+	shown := func(when, want string) {
+		t.Helper()
+		drain(t, three)
+		expectText(t, pool, when, want, `SELECT string_agg(name || ' ' || version, ', ' ORDER BY name) FROM tidemark.projections`)
+	}
+	shown("once it is aborted", "counters 1")
+	first, second, third := 1, 2, 3
+	start(t, pool, projector.RebuildOptions{Version: &first})
+	shown("while version 1 is asked for", "counters 1, counters~next 1")
+	drain(t, one)
+	shown("once version 1 is rebuilt", "counters 1, counters~previous 1")
+	start(t, pool, projector.RebuildOptions{Version: &second})
+	drain(t, two)
+	shown("once version 2 is built", "counters 2, counters~previous 1")
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: -1}, ada); err != nil {
+		t.Fatal(err)
+	}
+	shown("once version 2 is rolled back", "counters 1, counters~previous 2")
+	start(t, pool, projector.RebuildOptions{Version: &third})
+	shown("once version 3 is asked for", "counters 3, counters~previous 1")
+}
+
 func TestARolledBackProjectionIsAsIfItHadNeverBeenRebuilt(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -216,7 +216,7 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") // lock not available, deadlock
 }
 
-// swap puts one of a projection's sets of tables in the place of the live one, which becomes the previous one and is kept for so long. No rebuild of version declined, or a lower one, begins
+// swap puts one of a projection's sets of tables in the place of the live one, which becomes the previous one and is kept for so long. No rebuild of version declined, or of one that was declined before, or a lower one, begins
 // by itself afterwards. The caller holds the registry's lock.
 func swap(ctx context.Context, tx pgx.Tx, name string, from tableSet, keep time.Duration, declined int, act deferred.Act, what string) error {
 	rows, err := lockSets(ctx, tx, name)
@@ -264,7 +264,7 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from tableSet, keep time.
 		declined int
 	}{
 		{liveTables, swapSet, attic, &keep, 0},
-		{from, liveTables, live.SchemaName, nil, declined},
+		{from, liveTables, live.SchemaName, nil, max(declined, live.Declined)},
 		{swapSet, previousTables, attic, &keep, 0},
 	} {
 		if err := rename(ctx, tx, live.ConsumerGroup, r.from.of(name), r.to.of(name), r.schema, r.kept, r.declined); err != nil {
