@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,6 +20,10 @@ const (
 	callAppend   = `SELECT seq FROM tidemark.append($1, $2::jsonb, NULL, true)`
 	callBare     = `SELECT seq FROM tidemark.append_bare($1, $2::jsonb, NULL, true)`
 
+	lockUntagged = `tidemark.lock_untagged(p_campaign_id, one ->> 'type')`
+	lockCampaign = `(pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hashtextextended(p_campaign_id, 0) & 63))::text` +
+		` || pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0)))::text)`
+
 	// The clock is to see the function and the round trips, not the disk.
 	noFlush = `SET synchronous_commit = off`
 )
@@ -29,18 +34,14 @@ var conditionParts = []struct {
 	left string
 }{
 	{regexp.MustCompile(`FUNCTION tidemark\.append\(`), `FUNCTION tidemark.append_bare(`},
+	{regexp.MustCompile(`one \?\| '\{tags,id\}'`), `one ? 'id'`},
+	{regexp.MustCompile(`(?s)    plain := .*?\n    IF plain THEN\n`), "    plain := NOT jsonb_path_exists(p_events, '$[*].id');\n    IF plain THEN\n"},
+	{regexp.MustCompile(`(?s)        tagged := .*?\n        named := .*?\n`), "        named := true;\n"},
 	{
-		regexp.MustCompile(`(?s)    IF n = 1 THEN\n        tagged := .*?\n    END IF;\n`),
-		"    named := CASE WHEN n = 1 THEN one ? 'id' ELSE jsonb_path_exists(p_events, '$[*].id') END;\n",
-	},
-	{
-		regexp.MustCompile(`(?s)    IF p_locked THEN\n        NULL;\n    ELSIF alike .*?\n    END IF;\n`),
-		"    IF NOT p_locked THEN\n" +
-			"        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;\n" +
-			"    END IF;\n",
+		regexp.MustCompile(`(?s)        IF p_locked THEN\n            NULL;\n        ELSIF tagged .*?\n        END IF;\n`),
+		``,
 	},
 	{regexp.MustCompile(`(?s)    IF tagged THEN\n        INSERT INTO tidemark\.event_tags .*?    END IF;\n`), ``},
-	{regexp.MustCompile(`trusted AND n = 1 AND NOT tagged`), `trusted AND n = 1`},
 }
 
 // bareAppend answers the source of tidemark.append without its parts for conditions.
@@ -51,7 +52,7 @@ func bareAppend(source string) (string, error) {
 		}
 		source = p.part.ReplaceAllLiteralString(source, p.left)
 	}
-	return source, nil
+	return strings.ReplaceAll(source, lockUntagged, lockCampaign), nil
 }
 
 // untagged times calls of both functions on one connection, a few of one and then a few of the other, and answers the median of each, in milliseconds.

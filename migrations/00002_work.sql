@@ -243,6 +243,53 @@ END
 $$;
 -- +goose StatementEnd
 
+-- refuse_version says that a campaign does not stand where an append expects it.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint) RETURNS bigint
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'campaign % is at seq %, the append expects it at %', left(p_campaign_id, 64), p_actual, p_expected
+        USING ERRCODE = 'TM001', HINT = 'read the new events, decide again, append again',
+            DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'expected', p_expected, 'actual', p_actual)::text;
+END
+$$;
+-- +goose StatementEnd
+
+-- limits_set says whether any limit is or was set for this database, role or session.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.limits_set() RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN coalesce(current_setting('tidemark.max_campaign_id_bytes', true), current_setting('tidemark.max_events_per_call', true),
+        current_setting('tidemark.max_payload_bytes', true), current_setting('tidemark.max_metadata_bytes', true), current_setting('tidemark.max_tags', true),
+        current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) IS NOT NULL;
+-- +goose StatementEnd
+
+-- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign, as lock_campaigns. It and the next two stand in expressions, which are cheaper than queries.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS text
+    LANGUAGE sql
+    RETURN pg_advisory_xact_lock_shared(tidemark.type_key(p_type))::text || pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hashtextextended(p_campaign_id, 0) & 63))::text
+        || pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0)))::text;
+-- +goose StatementEnd
+
+-- hold_floor takes the writer floor and answers the time. The last value first, then the lock that names it, and only in a later statement nextval: see tidemark.read_floor. A transaction's first floor is below
+-- all its positions, so it takes no other: the setting says which it is, and goes when the lock goes, with the transaction or the savepoint. Anybody may set it, so the lock is taken in any case, and never
+-- above the last value.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.hold_floor() RETURNS timestamptz
+    LANGUAGE sql
+    RETURN CASE WHEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, set_config('tidemark.floor', greatest(0, least(coalesce(pg_sequence_last_value('tidemark.journal_position'), 0),
+        nullif(current_setting('tidemark.floor', true), '')::bigint))::text, true)::bigint))::text IS NOT NULL THEN clock_timestamp() END;
+-- +goose StatementEnd
+
+-- made_id answers a UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them, 62 random bits, of which the text begins with the variant.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_random text) RETURNS uuid
+    LANGUAGE sql IMMUTABLE
+    RETURN (lpad(to_hex((p_ms + (p_ord >> 12) << 16) | 28672 | (p_ord & 4095)), 16, '0') || p_random)::uuid;
+-- +goose StatementEnd
+
 -- append adds events to a campaign, in the caller's transaction. p_events is an array of objects with "type" and, all optional,
 -- "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags", "payload", "metadata", "occurred_at".
 -- p_expect is the seq the campaign must stand at: NULL for any, 0 for a campaign without events.
@@ -256,27 +303,43 @@ CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect big
 AS $$
 #variable_conflict use_column
 DECLARE
-    -- Checked by the client, and no limit is or was set for this database, role or session: nothing is to be checked again.
-    trusted CONSTANT boolean := p_checked AND coalesce(current_setting('tidemark.max_campaign_id_bytes', true), current_setting('tidemark.max_events_per_call', true),
-        current_setting('tidemark.max_payload_bytes', true), current_setting('tidemark.max_metadata_bytes', true), current_setting('tidemark.max_tags', true),
-        current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) IS NULL;
+    one CONSTANT jsonb := p_events -> 0;
+    trusted CONSTANT boolean := p_checked AND NOT tidemark.limits_set(); -- checked by the client, and nothing says otherwise
     limits integer[];
-    hash CONSTANT bigint := hashtextextended(p_campaign_id, 0);
-    held text;
+    n integer;
+    plain boolean; -- all are without tags and ids, and of one type
+    tagged boolean; -- any of them
+    named boolean; -- the same: has an id
     taken text; -- of locks, which return nothing; an assignment is cheaper than a query
     at timestamptz;
     ms bigint;
     random_tail text;
-    n integer;
-    one jsonb; -- the first event
-    tagged boolean; -- any of them
-    named boolean; -- the same: has an id
-    alike boolean; -- all are without tags and of one type
     head bigint;
     waiting bigint;
     known integer;
     different bigint;
 BEGIN
+    -- What most calls have: one event without tags and without an id. Each expression and query is made ready anew in each transaction, which is most of what one event costs: here are as few as
+    -- can be.
+    IF trusted AND jsonb_array_length(p_events) = 1 AND NOT one ?| '{tags,id}' THEN
+        at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') IS NOT NULL THEN tidemark.hold_floor() END;
+        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
+            payload, metadata, payload_bytes, occurred_at, recorded_at)
+        VALUES (p_campaign_id, coalesce((SELECT CASE WHEN p_expect <> h.seq THEN tidemark.refuse_version(p_campaign_id, p_expect, h.seq) ELSE h.seq + 1 END
+                FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
+            nextval('tidemark.journal_position'), tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1, right(gen_random_uuid()::text, 17)), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
+            coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
+            coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at)
+        RETURNING j.seq, j.position, j.event_id, false INTO seq, position, event_id, duplicate;
+        INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+        SELECT g.name, p_campaign_id, seq, at, 1 FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
+        IF pg_sequence_last_value('tidemark.waiting') > date_part('epoch', at) * 1000 THEN
+            PERFORM tidemark.wake();
+        END IF;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+
     IF NOT trusted THEN
         limits := tidemark.append_limits();
         IF p_campaign_id IS NULL OR p_campaign_id = '' OR octet_length(p_campaign_id) > limits[1] THEN
@@ -295,107 +358,78 @@ BEGIN
     IF n = 0 THEN
         RETURN;
     END IF;
-    one := p_events -> 0;
-
-    -- What one event need not be asked is not even prepared for.
-    IF n = 1 THEN
-        tagged := one ? 'tags';
-        named := one ? 'id';
-        alike := NOT tagged;
+    plain := NOT jsonb_path_exists(p_events, '$[*].tags') AND NOT jsonb_path_exists(p_events, '$[*].id') AND jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type');
+    IF plain THEN
+        at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') IS NOT NULL THEN tidemark.hold_floor() END;
     ELSE
-        alike := NOT jsonb_path_exists(p_events, '$[*] ? (exists (@.tags) || exists (@.id) || @.type != $type)', jsonb_build_object('type', one -> 'type'));
-        tagged := NOT alike AND jsonb_path_exists(p_events, '$[*].tags[*]');
-        named := NOT alike AND jsonb_path_exists(p_events, '$[*].id');
-        alike := alike OR NOT tagged AND jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type');
-    END IF;
+        tagged := jsonb_path_exists(p_events, '$[*].tags[*]');
+        named := jsonb_path_exists(p_events, '$[*].id');
 
-    -- What conditions wait for; then, as lock_campaigns, the campaign. Most calls have one event without tags, or such events of one type: one expression each.
-    IF p_locked THEN
-        NULL;
-    ELSIF alike THEN
-        taken := pg_advisory_xact_lock_shared(tidemark.type_key(one ->> 'type'))::text
-            || pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
-    ELSE
-        IF tagged THEN
+        -- What conditions wait for; then the campaign.
+        IF p_locked THEN
+            NULL;
+        ELSIF tagged THEN
             taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events));
         ELSE
             PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
         END IF;
-        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
-    END IF;
-
-    -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
-    -- whatever it expected at first. Each id is probed for, in a form that leaves the planner no
-    -- other index, also while it believes the table to be empty: a join, or the primary key, would read the whole campaign.
-    IF named THEN
-        SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
-            OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
-            OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM e.actor
-            OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
-            OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at))
-        INTO known, different
-        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
-            actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
-            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
-        CROSS JOIN LATERAL (
-            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN e.id AND e.id ORDER BY j.event_id LIMIT 1
-        ) j;
-        IF different IS NOT NULL THEN
-            RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1, left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
-                USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
-        ELSIF known = n THEN
-            RETURN QUERY SELECT j.seq, j.position, j.event_id, true
-                FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
-                CROSS JOIN LATERAL (
-                    SELECT * FROM tidemark.journal j
-                    WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN (e.event ->> 'id')::uuid AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
-                ) j
-                ORDER BY e.ord;
-            RETURN;
-        ELSIF known > 0 THEN
-            RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new', left(p_campaign_id, 64), known, n
-                USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
+        IF NOT p_locked THEN
+            taken := tidemark.lock_campaigns(ARRAY[p_campaign_id]);
         END IF;
-        IF (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid) FROM jsonb_array_elements(p_events) AS e (event)) THEN
-            RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
-                USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
-        END IF;
-    END IF;
 
-    -- The writer floor: the last value first, then the lock that names it, and only in a later statement nextval. See
-    -- tidemark.read_floor. A transaction's first floor is below all its positions, so it takes no other: the setting says which it
-    -- is, and goes when the lock goes, with the transaction or the savepoint. Anybody may set it, so the lock is taken in any case, and never above the last value.
-    held := greatest(0, least(coalesce(pg_sequence_last_value('tidemark.journal_position'), 0), nullif(current_setting('tidemark.floor', true), '')::bigint));
-    SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0),
-        clock_timestamp(), coalesce(pg_sequence_last_value('tidemark.waiting'), 0),
-        pg_advisory_xact_lock_shared(tidemark.lock_key(32001, held::bigint))::text
-            || CASE WHEN current_setting('tidemark.floor', true) IS DISTINCT FROM held THEN set_config('tidemark.floor', held, true) END
-    INTO head, at, waiting, taken;
+        -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
+        -- whatever it expected at first. Each id is probed for, in a form that leaves the planner no
+        -- other index, also while it believes the table to be empty: a join, or the primary key, would read the whole campaign.
+        IF named THEN
+            SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
+                OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
+                OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM e.actor
+                OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
+                OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at))
+            INTO known, different
+            FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
+                actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
+                AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
+            CROSS JOIN LATERAL (
+                SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN e.id AND e.id ORDER BY j.event_id LIMIT 1
+            ) j;
+            IF different IS NOT NULL THEN
+                RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1, left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
+                    USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+            ELSIF known = n THEN
+                RETURN QUERY SELECT j.seq, j.position, j.event_id, true
+                    FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
+                    CROSS JOIN LATERAL (
+                        SELECT * FROM tidemark.journal j
+                        WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN (e.event ->> 'id')::uuid AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
+                    ) j
+                    ORDER BY e.ord;
+                RETURN;
+            ELSIF known > 0 THEN
+                RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new', left(p_campaign_id, 64), known, n
+                    USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
+            END IF;
+            IF (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid) FROM jsonb_array_elements(p_events) AS e (event)) THEN
+                RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
+                    USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+            END IF;
+        END IF;
+
+        at := tidemark.hold_floor();
+    END IF;
     ms := date_part('epoch', at) * 1000;
-
+    random_tail := right(gen_random_uuid()::text, 17);
+    SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0) INTO head;
     IF p_expect <> head THEN
-        RAISE EXCEPTION 'campaign % is at seq %, the append expects it at %', left(p_campaign_id, 64), head, p_expect
-            USING ERRCODE = 'TM001', HINT = 'read the new events, decide again, append again',
-                DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'expected', p_expect, 'actual', head)::text;
+        PERFORM tidemark.refuse_version(p_campaign_id, p_expect, head);
     END IF;
 
-    -- Ids are UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them, 62 random bits.
-    random_tail := right(gen_random_uuid()::text, 17); -- begins with the variant
-
-    -- The same three times: what is not needed is not even prepared for, which is a good part of what one event costs.
-    IF trusted AND n = 1 AND NOT tagged THEN
-        RETURN QUERY
-        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
-            payload, metadata, payload_bytes, occurred_at, recorded_at)
-        VALUES (p_campaign_id, head + 1, nextval('tidemark.journal_position'), coalesce((one ->> 'id')::uuid, (lpad(to_hex((ms << 16) | 28673), 16, '0') || random_tail)::uuid), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
-            coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
-            coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at)
-        RETURNING j.seq, j.position, j.event_id, false;
-    ELSIF trusted THEN
+    -- The same twice: what is not needed is not even prepared for.
+    IF trusted THEN
         RETURN QUERY
             INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
                 tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
-            SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, (lpad(to_hex((ms + (e.ord >> 12) << 16) | 28672 | (e.ord & 4095)), 16, '0') || random_tail)::uuid), e.type, coalesce(e.version, 1),
+            SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, tidemark.made_id(ms, e.ord, random_tail)), e.type, coalesce(e.version, 1),
                 coalesce(e.intent, 'projection_and_replay')::tidemark.intent, e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'),
                 coalesce(e.payload, '{}'),
                 e.metadata, coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0), coalesce(e.occurred_at, at), at
@@ -407,7 +441,7 @@ BEGIN
         RETURN QUERY
             INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
                 tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
-            SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, (lpad(to_hex((ms + (e.ord >> 12) << 16) | 28672 | (e.ord & 4095)), 16, '0') || random_tail)::uuid), e.type, coalesce(e.version, 1),
+            SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, tidemark.made_id(ms, e.ord, random_tail)), e.type, coalesce(e.version, 1),
                 CASE WHEN e.intent IN ('replay_only', 'audit_only') THEN e.intent ELSE 'projection_and_replay' END::tidemark.intent, e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'),
                 CASE
                     WHEN octet_length(e.type) BETWEEN 1 AND 256
@@ -447,6 +481,7 @@ BEGIN
     END IF;
 
     -- Somebody waits: wake him, and say which wait it was, so that it is ended once.
+    waiting := pg_sequence_last_value('tidemark.waiting');
     IF waiting > ms THEN
         PERFORM pg_notify('tidemark_work', waiting::text);
     END IF;
@@ -515,6 +550,11 @@ $$;
 DROP FUNCTION tidemark.append_all;
 DROP FUNCTION tidemark.wake;
 DROP FUNCTION tidemark.append;
+DROP FUNCTION tidemark.made_id;
+DROP FUNCTION tidemark.hold_floor;
+DROP FUNCTION tidemark.lock_untagged;
+DROP FUNCTION tidemark.limits_set;
+DROP FUNCTION tidemark.refuse_version;
 DROP FUNCTION tidemark.lock_keys;
 DROP FUNCTION tidemark.touched_tags;
 DROP FUNCTION tidemark.touched_types;

@@ -91,6 +91,8 @@ func TestAppendChecksWhatTheCallerExpects(t *testing.T) {
 		{journal.Any, 1, false, 0, 6},
 		{journal.Exactly(0), 1, true, 0, 6},
 		{journal.Exactly(-1), 1, true, -1, 6},
+		{journal.Exactly(5), 2, true, 5, 6},
+		{journal.Exactly(6), 1, false, 0, 7},
 	} {
 		places, err := appendTo(t.Context(), pool, "c", step.expect, noted(step.events)...)
 		switch {
@@ -101,8 +103,9 @@ func TestAppendChecksWhatTheCallerExpects(t *testing.T) {
 		}
 		stored := query[int64](t, pool, "SELECT count(*) FROM tidemark.journal")
 		queued := query[int64](t, pool, "SELECT coalesce(sum(events), 0) FROM tidemark.outbox")
-		if stored != step.head || queued != step.head {
-			t.Fatalf("step %d: %d events and work for %d, want %d", i, stored, queued, step.head)
+		numbered := query[int64](t, pool, "SELECT coalesce(pg_sequence_last_value('tidemark.journal_position'), 0)")
+		if stored != step.head || queued != step.head || numbered != step.head {
+			t.Fatalf("step %d: %d events, work for %d, and %d positions were given, want %d", i, stored, queued, numbered, step.head)
 		}
 	}
 }
