@@ -162,3 +162,56 @@ func TestVerifyAndTimeTravelSayWhatIsMissing(t *testing.T) {
 		})
 	}
 }
+
+// TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode has version 2 in the place of version 1, whose tables are kept and followed.
+func TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode(t *testing.T) {
+	t.Parallel()
+	pool, one := played(t)
+	older, err := os.ReadFile("testdata/projections/scores.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := strings.NewReplacer("-- version: 1", "-- version: 2", "'points')::integer)", "'points')::integer * 2)").Replace(string(older))
+	newest, all := t.TempDir(), t.TempDir()
+	for path, text := range map[string]string{newest + "/scores.sql": newer, all + "/scores.sql": newer, all + "/older.sql": string(older)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := projector.LoadDir(os.DirFS(newest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := projector.New(projector.Config{Pool: pool, Projections: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained(t, two)
+	drained(t, one) // as a worker that is still there
+	url := pool.Config().ConnString()
+	run := func(args, directory string, code int, says string) {
+		t.Helper()
+		got := execute(t, url, false, args+" --projections-dir "+directory)
+		if got.code != code || !strings.Contains(got.out+got.err, says) {
+			t.Errorf("%s: exit code %d, want %d and %q: %s%s", args, got.code, code, says, got.out, got.err)
+		}
+	}
+	const earlier = "testdata/projections"
+	run("projection verify scores", newest, cli.ExitOK, "3 campaigns")
+	run("projection verify scores~previous", earlier, cli.ExitOK, "3 campaigns")
+	run("projection verify scores", all, cli.ExitOK, "3 campaigns")
+	run("projection verify scores~previous", all, cli.ExitOK, "3 campaigns")
+	run("projection verify scores~previous --proof", newest, cli.ExitOK, "3 campaigns")
+	run("projection verify scores~previous", newest, cli.ExitFailed, "version 1 of scores~previous is registered, there is version 2 here: it takes the code of version 1")
+	run("projection verify scores", earlier, cli.ExitFailed, "version 2 of scores is registered, there is version 1 here: it takes the code of version 2")
+	run("projection verify scores~next", newest, cli.ExitFailed, "registered are scores, scores~previous; the code here is of scores")
+	run("campaign as-of --campaign oak --seq 2 --projection scores~previous", earlier, cli.ExitUsage, "name scores, with the code of the version that you mean")
+	run("campaign why --campaign oak --table scores --key ada --json", newest, cli.ExitOK, `"version": 1`)
+	change(t, url, `DELETE FROM tidemark_previous_scores.scores WHERE campaign_id = 'ash' AND player = 'ada'`)
+	run("projection verify scores", newest, cli.ExitOK, "3 campaigns")
+	run("projection verify scores~previous --repair", earlier, cli.ExitDifferences, "1 campaign filed")
+	drained(t, two)
+	run("projection verify scores~previous", earlier, cli.ExitOK, "1 campaign")
+	drained(t, one)
+	run("projection verify scores~previous", earlier, cli.ExitOK, "3 campaigns")
+}

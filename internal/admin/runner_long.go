@@ -48,7 +48,7 @@ func (r *Runner) projections() []string {
 	if r.cfg.Projector == nil {
 		return nil
 	}
-	return r.cfg.Projections
+	return append(r.cfg.Projector.Followed(), r.cfg.Projections...)
 }
 
 func (r *Runner) publishers() (names []string) {

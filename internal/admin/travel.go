@@ -43,7 +43,7 @@ func (a *Acts) Verify(ctx context.Context, projection, campaignID string, ignore
 			found = append(found, d)
 		}
 	}}
-	err = a.travel(ctx, projection, func() error {
+	err = a.travel(ctx, projector.ProjectionOf(projection), func() error {
 		report, err = a.cfg.Projector.Verify(ctx, request)
 		return err
 	})

@@ -56,14 +56,17 @@ func (m *moment) with(ctx context.Context, env *cli.Env, choose func(projector.R
 	if m.campaign == "" {
 		return cli.Usagef("which campaign? --campaign names it")
 	}
+	if name := projector.ProjectionOf(m.projection); name != m.projection {
+		return cli.Usagef("--projection %s: it is the code that makes the rows, whichever tables they are kept in: name %s, with the code of the version that you mean", m.projection, name)
+	}
 	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
 		return explain(m.code.with(ctx, pool, choose, work))
 	})
 }
 
-// chosen are the projections to look at.
+// chosen are the projections to look at. What the code makes of the events is in none of their tables, so that those beside the ones that are read are none to choose.
 func (m *moment) chosen(r projector.Registered) bool {
-	return m.projection == "" || m.projection == r.Name
+	return r.Name == projector.ProjectionOf(r.Name) && (m.projection == "" || m.projection == r.Name)
 }
 
 // NewAsOf returns the command that shows a campaign's rows as they were after an event.

@@ -64,7 +64,7 @@ func (c *code) load() (projections []projector.Projection, catalogue *journal.Ca
 
 var errNotHere = errors.New("no such projection that is registered and whose code is here")
 
-// with calls work, for each registered projection whose code is here and that choose wants, with a projector of it.
+// with calls work, for each registered projection whose code is here and that choose wants, with a projector of it in all versions that are here.
 func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(projector.Registered) bool, work func(*projector.Projector, projector.Registered) error) error {
 	projections, catalogue, err := c.load()
 	if err != nil {
@@ -75,21 +75,25 @@ func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(project
 		return err
 	}
 	var registered, here []string
+	byName, schema := map[string][]projector.Projection{}, map[string]string{}
 	for _, p := range projections {
-		here = append(here, p.Spec().Name)
+		name := p.Spec().Name
+		if byName[name] == nil {
+			here = append(here, name)
+		}
+		byName[name] = append(byName[name], p)
+	}
+	for _, r := range all {
+		registered, schema[r.Name] = append(registered, r.Name), r.Schema
 	}
 	found := false
 	for _, r := range all {
-		registered = append(registered, r.Name)
-		if !choose(r) {
-			continue
-		}
-		i := slices.Index(here, r.Name)
-		if i < 0 {
+		name := projector.ProjectionOf(r.Name)
+		if byName[name] == nil || !choose(r) {
 			continue
 		}
 		found = true
-		p, err := projector.New(projector.Config{Pool: pool, Projections: projections[i : i+1], ConsumerGroup: r.Group, Schema: r.Schema, Catalogue: catalogue})
+		p, err := projector.New(projector.Config{Pool: pool, Projections: byName[name], ConsumerGroup: r.Group, Schema: schema[name], Catalogue: catalogue})
 		if err != nil {
 			return err
 		}

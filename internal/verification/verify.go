@@ -90,10 +90,12 @@ not have. It ends with 7 if anything differs, repaired or not.
 With --proof no event is applied, and no code is needed: the number of events that workers have applied of each campaign, and a hash of their ids, are kept with each checkpoint, and are
 compared with the journal.
 
-The code is that of the SQL files which workers read; projections in Go are verified by their own worker: worker verify NAME.`,
+The code is that of the SQL files which workers read; projections in Go are verified by their own worker: worker verify NAME. It takes the version that is registered. The tables that a
+rebuild has replaced, as long as they are kept, and those that it builds are verified as NAME~previous and NAME~next, with the code of theirs.`,
 		Example: `  maintenance projection verify sessions --sample 1000
   maintenance projection verify sessions --campaign oak --json
   maintenance projection verify sessions --proof
+  maintenance projection verify sessions~previous --projections-dir old/projections
   maintenance projection verify sessions --all --repair --reason 'somebody wrote to the table'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {

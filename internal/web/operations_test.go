@@ -147,6 +147,29 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 		t.Fatalf("the new tables say %s", got)
 	}
 	s := serveOn(t, pool, acting, nil)
+	// What would come back is verified by those who have its code.
+	if _, err := acting.Projector.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const was = `UPDATE tidemark_previous_notes.notes SET doc = jsonb_build_object('count', (doc ->> 'count')::integer + $1) WHERE campaign_id = 'a'`
+	if _, err := pool.Exec(t.Context(), was, 97); err != nil {
+		t.Fatal(err)
+	}
+	if _, body := s.call(t, auth.Operator, http.MethodGet, "/api/v1/campaigns/a/verify?projection=notes~previous", "", nil); !strings.Contains(body, `"kind":"different"`) || !strings.Contains(body, "99") {
+		t.Errorf("looked at it finds %s", body)
+	}
+	s.act(t, "/api/v1/projections/notes~previous/verify", `{"with": {}}`, http.StatusOK)
+	operations(t, pool, admin.Config{Projector: newer, Projections: []string{"notes"}})
+	if got := scan[string](t, pool, newest); got != "verify running done 0 failed 0" {
+		t.Errorf("without the code it is %q", got)
+	}
+	operations(t, pool, acting)
+	if got := scan[string](t, pool, newest); !strings.HasPrefix(got, "verify done done ") || !strings.HasSuffix(got, " failed 1") {
+		t.Errorf("with the code it is %q", got)
+	}
+	if _, err := pool.Exec(t.Context(), was, -97); err != nil {
+		t.Fatal(err)
+	}
 	s.act(t, "/api/v1/projections/notes/rollback", `{"reason": "it is wrong", "with": {"allow_behind": -1}}`, http.StatusOK)
 	if got := scan[string](t, pool, `SELECT doc ->> 'count' FROM notes WHERE campaign_id = 'a'`); got != "2" {
 		t.Errorf("the tables say %s", got)

@@ -13,7 +13,7 @@ import (
 )
 
 // LoadDir loads the projections in the files of fsys whose names end in .sql, in the order of their names. Folders, other
-// files and those whose names begin with a dot are ignored. An fsys without any such file is an error, for it is nearly always a wrong path.
+// files and those whose names begin with a dot are ignored. One projection may be there in several versions, each in a file of its own. An fsys without any such file is an error, for it is nearly always a wrong path.
 //
 // The mistakes of all files are reported together, each as a [*FileError].
 func LoadDir(fsys fs.FS) ([]Projection, error) {
@@ -25,7 +25,7 @@ func LoadDir(fsys fs.FS) ([]Projection, error) {
 		projections []Projection
 		errs        []error
 		files       int
-		fileOf      = map[string]string{} // projection → file
+		fileOf      = map[identity]string{} // projection → file
 	)
 	for _, entry := range entries {
 		if entry.IsDir() || path.Ext(entry.Name()) != ".sql" || strings.HasPrefix(entry.Name(), ".") {
@@ -37,13 +37,13 @@ func LoadDir(fsys fs.FS) ([]Projection, error) {
 			errs = append(errs, err)
 			continue
 		}
-		name := projection.spec.Name
-		if other, taken := fileOf[name]; taken {
-			reason := fmt.Sprintf("projection %q is already in %s", name, other)
+		this := identity{projection.spec.Name, projection.spec.Version}
+		if other, taken := fileOf[this]; taken {
+			reason := fmt.Sprintf("version %d of projection %q is already in %s", projection.spec.Version, projection.spec.Name, other)
 			errs = append(errs, &FileError{File: entry.Name(), Line: projection.nameLine, Reason: reason})
 			continue
 		}
-		fileOf[name] = entry.Name()
+		fileOf[this] = entry.Name()
 		projections = append(projections, projection)
 	}
 	if files == 0 {

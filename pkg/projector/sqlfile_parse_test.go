@@ -185,7 +185,16 @@ func TestLoadDirReportsTheMistakesOfAllFiles(t *testing.T) {
 		return &fstest.MapFile{Data: []byte("-- version: 1\n-- projection: " + name + "\nCREATE TABLE t ();\n-- on: x\nSELECT 1;")}
 	}
 	_, err := LoadDir(fstest.MapFS{"a.sql": file("one"), "b.sql": file("two"), "c.sql": file("one"), "d.sql": file("No")})
-	assertMistakes(t, err, []string{`c.sql:2: projection "one" is already in a.sql`, `d.sql:2: projection name "No"`})
+	assertMistakes(t, err, []string{`c.sql:2: version 1 of projection "one" is already in a.sql`, `d.sql:2: projection name "No"`})
+}
+
+func TestLoadDirLoadsTheVersionsOfAProjection(t *testing.T) {
+	t.Parallel()
+	good := sessionsHead + "-- on: x\nSELECT 1;"
+	projections, err := LoadDir(fstest.MapFS{"a.sql": {Data: []byte(good)}, "b.sql": {Data: []byte(strings.Replace(good, "version: 1", "version: 2", 1))}})
+	if err != nil || len(projections) != 2 || projections[0].Spec().Name != projections[1].Spec().Name || projections[0].Spec().Version == projections[1].Spec().Version {
+		t.Errorf("loaded %v: %v", projections, err)
+	}
 }
 
 func TestLoadDirLoadsSQLFilesAndNothingElse(t *testing.T) {

@@ -35,6 +35,15 @@ func split(name string) (projection string, set tableSet) {
 	return projection, tableSet(which)
 }
 
+// ProjectionOf answers the projection that a registered name is of: scores of scores~next and scores~previous too, which are the tables that are being built and those that were replaced.
+func ProjectionOf(name string) string {
+	projection, _ := split(name)
+	return projection
+}
+
+// Followed answers the names of the registered projections of which this worker has the version, those of tables that are being built or were replaced too; none before [Projector.Register].
+func (p *Projector) Followed() []string { return p.behind() }
+
 // schemaBytes is the length of the longest name that Postgres does not cut off.
 const schemaBytes = 63
 

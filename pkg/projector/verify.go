@@ -29,6 +29,8 @@ var ErrNotVerifiable = errors.New("projection cannot be verified")
 // are rolled back, up to where the projection stands in the campaign, and compares row by row. Rows and places belong to one moment, so live work may go on; it is not
 // disturbed. Events are applied one by one or in groups as by [Config], never by a function that an SQL file has become, and events that were skipped are left out.
 //
+// The tables that a rebuild builds or has replaced are those of the projections NAME~next and NAME~previous, with the code of their version.
+//
 // Memory does not grow with what there is to compare. Differences are no error. It returns [ErrNotVerifiable] if no table has a column campaign_id, [ErrTouched], and
 // [ErrRegistered] if the projection is not registered as it is.
 func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
@@ -73,7 +75,7 @@ func (p *Projector) live(ctx context.Context, name string) (compared, error) {
 	}
 	k := p.set(base, set, row.Version)
 	if k == nil {
-		return compared{}, fmt.Errorf("%w: version %d is registered, there is version %d here", ErrRegistered, row.Version, p.newest(base).spec.Version)
+		return compared{}, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d", ErrRegistered, row.Version, name, p.newest(base).spec.Version)
 	}
 	still := func(ctx context.Context, db journal.Querier) error {
 		now, err := p.lookup(ctx, db, name)

@@ -117,9 +117,9 @@ func (p *Pages) has(projection string) bool {
 
 // projector answers what applies events for one projection, which the process must have the code of.
 func (p *Pages) projector(reg projector.Registered) (*projector.Projector, error) {
-	i := slices.IndexFunc(p.cfg.Projections, func(c projector.Projection) bool { return c.Spec().Name == reg.Name })
+	versions := slices.DeleteFunc(slices.Clone(p.cfg.Projections), func(c projector.Projection) bool { return c.Spec().Name != reg.Name })
 	return projector.New(projector.Config{
-		Pool: p.cfg.Pool, Projections: p.cfg.Projections[i : i+1], ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.cfg.Catalogue, Logger: p.cfg.Logger,
+		Pool: p.cfg.Pool, Projections: versions, ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.cfg.Catalogue, Logger: p.cfg.Logger,
 	})
 }
 
