@@ -31,7 +31,14 @@ func (b *Bench) Filled(ctx context.Context, w Workload) (*Database, error) {
 }
 
 func measureDense(ctx context.Context, b *Bench) ([]Figure, error) {
-	return measureApply(ctx, b, "dense", dense(b), denseGroups(), map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 2.5})
+	appended := dense(b)
+	appended.Whole = true
+	return measureApply(ctx, b, "dense", appended, denseGroups(), map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 2.5})
+}
+
+// measureDenseSingly has the most work items that there can be. The documents' limit is what is left of theirs when each event has one to be deleted.
+func measureDenseSingly(ctx context.Context, b *Bench) ([]Figure, error) {
+	return measureApply(ctx, b, "dense_singly", dense(b), denseGroups(), map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 2})
 }
 
 func measureSparse(ctx context.Context, b *Bench) ([]Figure, error) {

@@ -24,7 +24,7 @@ const (
 		FROM gone g CROSS JOIN LATERAL generate_series(g.seq - g.events + 1, g.seq) AS s`
 )
 
-// Fill appends the workload's events as an application would, if in larger portions, and leaves a work item for each.
+// Fill appends the workload's events as an application would, if in larger portions.
 func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 	events := make([]journal.Event, w.Events)
 	for i := range events {
@@ -51,6 +51,9 @@ func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("fill the journal: %w", err)
+	}
+	if w.Whole {
+		return nil
 	}
 	if _, err := pool.Exec(ctx, splitOutbox); err != nil {
 		return fmt.Errorf("fill the outbox: %w", err)

@@ -19,6 +19,7 @@ type Measure struct {
 func Measures() []Measure {
 	return []Measure{
 		{"dense", "many events a campaign, against a bare loop without a queue", measureDense},
+		{"dense_singly", "the same, with a work item for each event", measureDenseSingly},
 		{"sparse", "one event a campaign, against a bare loop without a queue", measureSparse},
 		{"river", "the same UPSERT, against River", measureRiver},
 		{"watermill", "against watermill-sql's drain", measureWatermill},

@@ -48,7 +48,8 @@ type DamageTaken struct {
 // Workload is how many events wait, and in how many campaigns.
 type Workload struct {
 	Campaigns int
-	Events    int // in each campaign
+	Events    int  // in each campaign
+	Whole     bool // a campaign's events wait as the one work item that their append wrote; else as if each had been appended by itself
 }
 
 // Total is the number of events in all campaigns.
