@@ -44,19 +44,18 @@ func (f *file) wrong(at ast.Node, format string, args ...any) {
 // wrongYAML notes a mistake that the YAML package has found; at is where, if it does not say.
 func (f *file) wrongYAML(at ast.Node, err error, format string, args ...any) {
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	var syntax yaml.Error
-	if !errors.As(err, &syntax) {
-		f.wrong(at, format+": %s", append(args, text)...)
-		return
-	}
 	line := 1
 	if at != nil {
 		line = at.GetToken().Position.Line
 	}
-	if token := syntax.GetToken(); token != nil {
-		line = token.Position.Line
+	var syntax yaml.Error
+	if errors.As(err, &syntax) {
+		text = syntax.GetMessage()
+		if token := syntax.GetToken(); token != nil {
+			line = token.Position.Line
+		}
 	}
-	f.mistakes = append(f.mistakes, mistake{line, fmt.Errorf(format+": %s", append(args, syntax.GetMessage())...)})
+	f.mistakes = append(f.mistakes, mistake{line, fmt.Errorf(format+": %s", append(args, text)...)})
 }
 
 // err is the mistakes in the order of their lines, or nil.
@@ -83,12 +82,19 @@ func (f *file) fields(node ast.Node, what string, known ...string) []field {
 		return nil
 	}
 	var fields []field
+	seen := map[string]int{} // names: the lines they stand in
 	for entry := mapping.MapRange(); entry.Next(); {
 		name := field{name: entry.Key().GetToken().Value, key: entry.Key(), value: entry.Value()}
 		if len(known) > 0 && !slices.Contains(known, name.name) {
 			f.wrong(name.key, "%s has no field %q: it may have %s", what, name.name, strings.Join(known, ", "))
 			continue
 		}
+		line := name.key.GetToken().Position.Line
+		if first, twice := seen[name.name]; twice {
+			f.wrong(name.key, "%s has %q twice, first in line %d: leave one of them out", what, name.name, first)
+			continue
+		}
+		seen[name.name] = line
 		fields = append(fields, name)
 	}
 	return fields
@@ -104,12 +110,20 @@ func (f *file) text(at field) string {
 	case ast.ScalarNode:
 		return node.GetToken().Value
 	}
-	f.wrong(at.key, "%s must be text", at.name)
+	kind := "a mapping"
+	if _, list := at.value.(*ast.SequenceNode); list {
+		kind = "a list"
+	}
+	f.wrong(at.key, "%s is %s, it must be one text", at.name, kind)
 	return ""
 }
 
-// texts answers a list of texts; one text is a list of one.
+// texts answers a list of texts, of which there is at least one; one text is a list of one.
 func (f *file) texts(at field) (texts []string) {
+	if none(at.value) {
+		f.wrong(at.key, "%s is empty: name at least one, or leave it out", at.name)
+		return nil
+	}
 	list, ok := at.value.(*ast.SequenceNode)
 	if !ok {
 		if text := f.text(at); text != "" {
@@ -120,7 +134,7 @@ func (f *file) texts(at field) (texts []string) {
 	for _, item := range list.Values {
 		text := f.text(field{"each item of " + at.name, item, item})
 		if text == "" {
-			f.wrong(item, "%s holds an empty item", at.name)
+			f.wrong(item, "%s holds an empty item: leave it out", at.name)
 			continue
 		}
 		texts = append(texts, text)
@@ -128,11 +142,12 @@ func (f *file) texts(at field) (texts []string) {
 	return texts
 }
 
-// number answers a whole number of at least least.
-func (f *file) number(at field, least int64) int64 {
-	n, err := strconv.ParseInt(f.text(at), 10, 64)
-	if err != nil || n < least {
-		f.wrong(at.key, "%s is %q, it must be a whole number from %d", at.name, f.text(at), least)
+// number answers a whole number from least to most.
+func (f *file) number(at field, least, most int64) int64 {
+	text := f.text(at)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		f.wrong(at.key, "%s is %q, it must be a whole number from %d to %d", at.name, text, least, most)
 		return 0
 	}
 	return n
@@ -140,9 +155,10 @@ func (f *file) number(at field, least int64) int64 {
 
 // duration answers a length of time of at least a millisecond.
 func (f *file) duration(at field) time.Duration {
-	d, err := time.ParseDuration(f.text(at))
+	text := f.text(at)
+	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Millisecond {
-		f.wrong(at.key, "%s is %q, it must be a length of time such as 500ms, 30s or 5m", at.name, f.text(at))
+		f.wrong(at.key, "%s is %q, it must be a length of time such as 500ms, 30s or 5m, and at least 1ms", at.name, text)
 		return 0
 	}
 	return d
@@ -191,4 +207,10 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 func isEmpty(node ast.Node) bool {
 	_, null := node.(*ast.NullNode)
 	return node == nil || null
+}
+
+// none tells whether there is nothing, or a list of nothing.
+func none(node ast.Node) bool {
+	list, ok := node.(*ast.SequenceNode)
+	return isEmpty(node) || ok && len(list.Values) == 0
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
@@ -43,13 +43,13 @@ func (r *Routes) Close() error {
 func Load(path string, kinds []publisher.Kind, logger *slog.Logger) (*Routes, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("publishers: %w", err)
+		return nil, fmt.Errorf("publishers: %w: name a YAML file that says what is published where", err)
 	}
 	f := &file{name: path}
 	routes := &Routes{}
-	parsed, err := parser.ParseBytes(content, 0)
+	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey()) // what is written twice is reported with all else
 	if err != nil {
-		f.wrongYAML(nil, err, "it is not YAML")
+		f.wrongYAML(nil, err, "it is not YAML (a text that ends in a colon, or holds one before a space, stands in quotes)")
 	} else if len(parsed.Docs) == 0 || isEmpty(parsed.Docs[0].Body) {
 		f.wrong(nil, "it is empty: it needs topics and publishers")
 	} else {
@@ -61,6 +61,13 @@ func Load(path string, kinds []publisher.Kind, logger *slog.Logger) (*Routes, er
 	}
 	return routes, nil
 }
+
+// What a file may ask for: a round has up to four times as many events as its batches together, all of them in memory.
+const (
+	mostBatch       = 10_000
+	mostConcurrency = 1_000
+	mostAttempts    = 1_000_000
+)
 
 type loader struct {
 	*file
@@ -78,6 +85,7 @@ func (l *loader) root(node ast.Node) {
 			continue
 		}
 		for _, topic := range l.fields(at.value, "topics") {
+			l.named(topic, "topic")
 			l.topics[topic.name] = true
 			l.routes.Topics = append(l.routes.Topics, l.topic(topic))
 		}
@@ -89,7 +97,15 @@ func (l *loader) root(node ast.Node) {
 		l.wrong(node, "there are no publishers: name at least one")
 	}
 	for _, at := range publishers {
+		l.named(at, "publisher")
 		l.routes.Publishers = append(l.routes.Publishers, l.publisher(at))
+	}
+}
+
+// named notes a name that is none.
+func (l *loader) named(at field, what string) {
+	if strings.TrimSpace(at.name) == "" {
+		l.wrong(at.key, "the name of a %s is %q: give it one, positions are kept under it", what, at.name)
 	}
 }
 
@@ -123,12 +139,15 @@ func (l *loader) publisher(at field) publisher.Publisher {
 	p := publisher.Publisher{Name: at.name}
 	var encoder publisher.Encoder
 	var sink field
+	subscribes := false
 	what := "publisher " + strconv.Quote(at.name)
 	for _, at := range l.fields(at.value, what, "topics", "sink", "format", "cloudevents", "start", "batch_size", "concurrency", "order", "timeout", "on_refusal", "attempts",
 		"retry_base", "retry_max", "backoff_max") {
 		switch at.name {
 		case "topics":
-			p.Topics = l.known(at)
+			if subscribes = !none(at.value); subscribes {
+				p.Topics = l.known(at)
+			}
 		case "sink":
 			sink = at
 		case "format":
@@ -144,11 +163,11 @@ func (l *loader) publisher(at field) publisher.Publisher {
 		case "start":
 			p.Start = l.start(at)
 		case "batch_size":
-			p.BatchSize = int(l.number(at, 1))
+			p.BatchSize = int(l.number(at, 1, mostBatch))
 		case "concurrency":
-			p.Concurrency = int(l.number(at, 1))
+			p.Concurrency = int(l.number(at, 1, mostConcurrency))
 		case "attempts":
-			p.Attempts = int(l.number(at, 1))
+			p.Attempts = int(l.number(at, 1, mostAttempts))
 		case "order":
 			p.Order = choice(l.file, at, publisher.OrderCampaign, publisher.OrderGlobal)
 		case "on_refusal":
@@ -163,7 +182,10 @@ func (l *loader) publisher(at field) publisher.Publisher {
 			p.BackoffMax = l.duration(at)
 		}
 	}
-	if len(p.Topics) == 0 {
+	if p.RetryBase > p.RetryMax && p.RetryMax > 0 {
+		l.wrong(at.key, "%s has retry_base %s, which must not be longer than retry_max, %s", what, p.RetryBase, p.RetryMax)
+	}
+	if !subscribes {
 		l.wrong(at.key, "%s has no topics: name those that it publishes", what)
 	}
 	if sink.value == nil {
@@ -180,9 +202,9 @@ func (l *loader) known(at field) []string {
 	for i, name := range names {
 		switch {
 		case !l.topics[name]:
-			l.wrong(at.key, "there is no topic %q", name)
+			l.wrong(at.key, "there is no topic %q: the file has %s", name, strings.Join(slices.Sorted(maps.Keys(l.topics)), ", "))
 		case slices.Contains(names[:i], name):
-			l.wrong(at.key, "topic %q is named twice", name)
+			l.wrong(at.key, "topic %q is named twice: leave one of them out", name)
 		}
 	}
 	return names
@@ -215,7 +237,7 @@ func (l *loader) sink(name string, at field, encoder publisher.Encoder) publishe
 	l.expand(at.value)
 	settings := publisher.Settings{Publisher: name, Encoder: encoder, Logger: l.logger.With("publisher", name)}
 	var kind, address string
-	rest := &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: at.key.GetToken()}
+	var rest []field // the sink's own
 	if _, ok := at.value.(ast.MapNode); ok {
 		for _, at := range l.fields(at.value, "sink") {
 			switch at.name {
@@ -224,25 +246,21 @@ func (l *loader) sink(name string, at field, encoder publisher.Encoder) publishe
 			case "url":
 				address = l.text(at)
 			default:
-				key, _ := at.key.(ast.MapKeyNode)
-				rest.Values = append(rest.Values, ast.MappingValue(at.key.GetToken(), key, at.value))
+				rest = append(rest, at)
 			}
 		}
 	} else {
 		address = l.text(at)
 	}
-	settings.Decode = func(into any) error {
-		if len(rest.Values) == 0 {
-			return nil
-		}
-		return yaml.NodeToValue(rest, into, yaml.Strict())
-	}
+	settings.Decode = func(into any) error { return l.decode(rest, "publisher "+strconv.Quote(name), into) }
 	if len(l.mistakes) > before {
 		return nil
 	}
 	sink, err := open(l.kinds, kind, address, settings)
-	if err != nil {
-		l.wrongYAML(at.key, err, "publisher %q", name)
+	for _, err := range each(err) {
+		if !errors.Is(err, errNoted) {
+			l.wrong(at.key, "publisher %q: %w", name, err)
+		}
 	}
 	return sink
 }

@@ -87,3 +87,31 @@ func TestAnImplausibleAccountOfABatchIsNone(t *testing.T) {
 		}
 	}
 }
+
+// checked is a sink that can tell whether it is healthy.
+type checked struct {
+	sinkFunc
+	health error
+}
+
+func (c checked) Healthy(context.Context) error { return c.health }
+
+// To look for an event at fault must not become a load on a sink that is down: a few are tried, and none where it says itself that it is down.
+func TestASinkThatIsDownIsTriedAFewTimesOnly(t *testing.T) {
+	t.Parallel()
+	down, calls := errors.New("down"), 0
+	failing := sinkFunc(func([]Event) error { calls++; return down })
+	if o := sent(t, 100, failing); calls != 1+probesInARow || probesInARow > 10 || len(o.refused) > 0 || !errors.Is(o.broken, down) {
+		t.Errorf("it was called %d times, %d events were refused: %v", calls, len(o.refused), o.broken)
+	}
+	to, err := Publisher{Sink: checked{failing, down}}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sender{to: &to, probe: true, trusted: func() bool { return true }}
+	calls = 0
+	o := s.send(t.Context(), []Event{{Event: journal.Event{CampaignID: "a", Seq: 1, Position: 1}}, {Event: journal.Event{CampaignID: "b", Seq: 1, Position: 2}}})
+	if calls != 1 || len(o.refused) > 0 || !errors.Is(o.broken, down) {
+		t.Errorf("one that says it is down was called %d times, %d events were refused: %v", calls, len(o.refused), o.broken)
+	}
+}

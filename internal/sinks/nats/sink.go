@@ -50,7 +50,9 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	err = s.send(ctx, l, b)
 	if err != nil {
 		s.drop(l) // with what it may still hold
-		err = fmt.Errorf("publish to %s: %w", s.cfg.Subject, err)
+		if err = fmt.Errorf("publish to %s: %w", s.cfg.Subject, err); errors.Is(err, jetstream.ErrNoStreamResponse) {
+			err = fmt.Errorf("%w: JetStream must be on, with a stream that stores the subject", err)
+		}
 	} else {
 		err = b.err()
 	}

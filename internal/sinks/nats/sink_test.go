@@ -161,7 +161,7 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 		want      string
 		unhealthy bool
 	}{
-		"a stream that does not exist": {nats.Config{Subject: "nowhere", User: "root", Password: "pw"}, "no response from stream", true},
+		"a stream that does not exist": {nats.Config{Subject: "nowhere", User: "root", Password: "pw"}, "no response from stream: JetStream must be on, with a stream that stores the subject", true},
 		"another stream":               {nats.Config{Subject: "events", Stream: "full", User: "root", Password: "pw"}, "expected stream does not match", false},
 		"a right that is missing":      {nats.Config{Subject: "events", User: "reader", Password: "pw"}, "ermissions violation", true},
 		"a password that is wrong":     {nats.Config{Subject: "events", User: "root", Password: "guess"}, "uthorization", true},

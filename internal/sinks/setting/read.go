@@ -21,9 +21,7 @@ func Read(s publisher.Settings, into any) error {
 		if err != nil { // the parser's error may show a password
 			return errors.New("the URL's parameters cannot be read: write them as ?name=value&name=value, with % as %25")
 		}
-		if err := fill(query, reflect.ValueOf(into).Elem()); err != nil {
-			return err
-		}
+		return errors.Join(fill(query, reflect.ValueOf(into).Elem()), s.Decode(into))
 	}
 	return s.Decode(into)
 }

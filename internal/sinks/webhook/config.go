@@ -76,7 +76,7 @@ func (c Config) check() (to, proxy *url.URL, err error) {
 	case c.Unsigned && len(c.Secrets) > 0:
 		errs = append(errs, errors.New("unsigned is set, and there are secrets: leave out one of both"))
 	case !c.Unsigned && len(c.Secrets) == 0:
-		errs = append(errs, errors.New("there are no secrets to sign with: give secrets: [whsec_…], made e.g. with: echo whsec_$(openssl rand -base64 32); or say unsigned: true"))
+		errs = append(errs, errors.New("there are no secrets to sign with: give secrets: [whsec_…], made e.g. with: echo whsec_$(openssl rand -base64 32); or say unsigned: true; in a URL alone they stand behind a #, as https://example.com/events#whsec_… or #unsigned"))
 	}
 	for i, s := range c.Secrets {
 		if s.IsZero() {

@@ -38,10 +38,11 @@ func Kind() publisher.Kind {
 			return nil, err
 		}
 		cfg, err := given.config()
-		if err != nil {
-			return nil, err
-		}
 		cfg.Name, cfg.Encoder = s.Publisher, s.Encoder
+		if err != nil {
+			_, _, others := cfg.withDefaults().check()
+			return nil, errors.Join(err, others)
+		}
 		return New(cfg)
 	}}
 }
@@ -71,6 +72,7 @@ func (s *settings) config() (Config, error) {
 		secret, err := webhook.ParseSecret(text)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("secret %d: %w", i+1, err))
+			secret = webhook.NewSecret() // in its place, while all else is checked
 		}
 		cfg.Secrets = append(cfg.Secrets, secret)
 	}
