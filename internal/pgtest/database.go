@@ -20,7 +20,25 @@ const maxConns = 8
 // New answers a pool on a migrated database of the test's own. Pool and database go when the test ends.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(URL(t))
+	return open(t, URL(t))
+}
+
+// Copy answers a pool on a copy of another test database, for tests that begin with the same data and each change it. Nobody may be connected to
+// the other one. Pool and copy go when the test ends.
+func Copy(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	return open(t, database(t, func(context.Context, *pgx.Conn) (string, error) {
+		cfg, err := pgx.ParseConfig(url)
+		if err != nil {
+			return "", err
+		}
+		return cfg.Database, nil
+	}))
+}
+
+func open(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatalf("open the test's pool: %v", err)
 	}

@@ -63,6 +63,25 @@ func TestEachDatabaseIsTheTestsOwn(t *testing.T) {
 	}
 }
 
+func TestACopyHasWhatTheOtherHadAndIsItsOwn(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	conn := connect(t, url)
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE before ()"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgtest.Copy(t, url).Exec(t.Context(), "DROP TABLE before; CREATE TABLE after ()"); err != nil {
+		t.Fatal(err)
+	}
+	conn = connect(t, url)
+	if !has(t, conn, "table", "before") || has(t, conn, "table", "after") {
+		t.Error("what is done in a copy is done in what it was made of")
+	}
+}
+
 func TestADatabaseGoesWithItsTestEvenWhenASessionIsLeft(t *testing.T) {
 	t.Parallel()
 	watcher := connect(t, pgtest.Empty(t))

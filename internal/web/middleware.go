@@ -121,15 +121,24 @@ func logged(logger *slog.Logger, next http.Handler) http.Handler {
 					problem.Write(o, problem.New(http.StatusInternalServerError, "something went wrong in the server", "its log says what"))
 				}
 			}
-			level := slog.LevelDebug
-			if r.Method != http.MethodGet && r.Method != http.MethodHead || o.status >= http.StatusInternalServerError {
+			level, status := slog.LevelDebug, o.status
+			if gone(r) && (status == 0 || status >= http.StatusInternalServerError) {
+				status = statusGone
+			}
+			if r.Method != http.MethodGet && r.Method != http.MethodHead || status >= http.StatusInternalServerError {
 				level = slog.LevelInfo
 			}
-			logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", o.status, "duration", time.Since(began), "remote", r.RemoteAddr)
+			logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", status, "duration", time.Since(began), "remote", r.RemoteAddr)
 		}()
 		next.ServeHTTP(o, r)
 	})
 }
+
+// statusGone is what is logged of a request that nobody waited for, in place of an error that nobody has seen. Other servers log it so too.
+const statusGone = 499
+
+// gone says whether who sent the request has left: a browser that goes to another page while this one is being read.
+func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
 
 // failed answers a request that met an error of the server or the database.
 func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, err error) {
@@ -153,6 +162,10 @@ func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 		if errors.As(err, &server) && strings.HasPrefix(server.Code, "22") { // it quotes data
 			err = errors.New("SQLSTATE " + server.Code)
 		}
-		logger.WarnContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		level := slog.LevelWarn
+		if gone(r) { // what it was doing was cancelled with it
+			level = slog.LevelDebug
+		}
+		logger.Log(r.Context(), level, "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 }

@@ -100,6 +100,9 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 	case errors.Is(err, journal.ErrNotFound), errors.Is(err, deferred.ErrNotFound), errors.Is(err, publisher.ErrNotFound), errors.Is(err, admin.ErrNotFound), errors.Is(err, projector.ErrUnknownProjection), errors.Is(err, projector.ErrNoRebuild):
 		refused = problem.New(http.StatusNotFound, err.Error(), "go back to the list: it may have caught up meanwhile, or never have been")
 	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
+		if ctx.Err() == nil {
+			p.cfg.Logger.WarnContext(ctx, "a page took too long to read", "error", err)
+		}
 		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer", "narrow the filter, or look at Postgres health")
 	case errors.Is(err, admin.ErrForbidden):
 		refused = problem.New(http.StatusForbidden, err.Error(), "ask somebody with that role")

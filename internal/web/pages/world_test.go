@@ -124,9 +124,40 @@ func heroEvents(n int) []journal.Event {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{pool: pgtest.New(t), token: map[auth.Role]string{}}
+	w.fill(t)
+	w.serve(t, worldCode())
+	return w
+}
+
+// fillWorld fills a database for [copyWorld], and answers its address.
+func fillWorld(t *testing.T) string {
+	t.Helper()
+	url := pgtest.URL(t)
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	(&world{pool: pool}).fill(t)
+	return url
+}
+
+// copyWorld serves a copy of a database that has been filled: what is done in it is seen by this test alone.
+func copyWorld(t *testing.T, filled string) *world {
+	t.Helper()
+	w := &world{pool: pgtest.Copy(t, filled), token: map[auth.Role]string{}}
+	w.serve(t, worldCode())
+	return w
+}
+
+func worldCode() []projector.Projection {
+	return []projector.Projection{heroes(), scores(func() bool { return false })}
+}
+
+func (w *world) fill(t *testing.T) {
+	t.Helper()
 	ctx := t.Context()
-	mended := func() bool { return false }
-	code := []projector.Projection{heroes(), scores(mended)}
+	code := worldCode()
 	drain := func() {
 		t.Helper()
 		p, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
@@ -154,15 +185,13 @@ func newWorld(t *testing.T) *world {
 	}
 	w.append(t, hostileID, journal.Event{Type: "cursed", Actor: hostileText, AggregateID: "x", Payload: large})
 	drain()
-	w.relay(t, code)
+	w.relay(t)
 	w.append(t, "waiting-room", heroEvents(4)...)
 	w.append(t, "oak", heroEvents(3)...)
 	if _, err := w.pool.Exec(ctx, `INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
 		VALUES ('worker-a-1', 'default', 'node-a', 4242, now() - interval '3 hours', now(), 12, 90210), ('worker-b-7', 'default', 'node-b', 77, now() - interval '9 hours', now() - interval '5 minutes', 0, 1234567)`); err != nil {
 		t.Fatal(err)
 	}
-	w.serve(t, code)
-	return w
 }
 
 func (w *world) append(t *testing.T, campaign string, events ...journal.Event) {
@@ -180,7 +209,7 @@ func (w *world) append(t *testing.T, campaign string, events ...journal.Event) {
 }
 
 // relay publishes until what is cursed has been parked, and all else is sent.
-func (w *world) relay(t *testing.T, _ []projector.Projection) {
+func (w *world) relay(t *testing.T) {
 	t.Helper()
 	relay, err := publisher.New(publisher.Config{
 		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}}, PollInterval: 10 * time.Millisecond,
