@@ -46,7 +46,7 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	db := stdlib.OpenDB(*cfg)
+	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(leaveSchema))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := requireUTF8(ctx, db); err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -64,6 +64,18 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
+}
+
+// setPath takes the schema that the migrations make out of the search path, if anything is left then.
+const setPath = `
+	SELECT set_config('search_path', string_agg(quote_ident(name), ', ' ORDER BY n), false)
+	FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (name, n) WHERE name <> 'tidemark' HAVING count(*) > 0`
+
+// leaveSchema has goose find its table where the first run has put it. It looks in the current schema alone; for a role named tidemark, whose search path begins with the schema
+// of that name, that is another one from the second run on.
+func leaveSchema(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, setPath)
+	return err
 }
 
 // requireUTF8 refuses a database in which an event's text could not be stored or would be changed.
