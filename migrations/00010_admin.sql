@@ -34,6 +34,7 @@ CREATE TABLE tidemark.act_keys (
     request bytea            NOT NULL, -- SHA-256
     result  jsonb,
     at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    held    timestamptz, -- until then somebody does it outside the database; NULL: it is done
     PRIMARY KEY (actor, key)
 );
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -79,6 +80,51 @@ func onlyCalls() map[string]string {
 		"getDescription": "the API's own",
 		"getMe":          "the API's own: a command has no identity but the database's",
 		"listLeases":     "in campaign show, lease by lease",
+	}
+}
+
+// dryRuns says what answers what a command with --dry-run would do: a call that takes dry_run, one that reads, or, after "- ", why there is none.
+func dryRuns() map[string]string {
+	return map[string]string{
+		"outbox requeue-dead":      "previewBulk",
+		"deferred requeue":         "previewBulk",
+		"deferred resolve":         "previewBulk",
+		"campaign replay":          "replayCampaign replayGroup",
+		"projection backfill":      "backfillProjection",
+		"projection remove":        "removeProjection",
+		"group remove":             "removeGroup",
+		"gaps repair":              "listGaps",
+		"projection verify":        "- verifyProjection repairs nothing: replayCampaign does, of the campaigns that it names",
+		"publisher reset":          "resetPublisher",
+		"publisher replay":         "republish",
+		"publisher parked retry":   "previewBulk",
+		"publisher parked resolve": "previewBulk",
+		"publisher test-send":      "- getEvent shows the event, and one that is made up is of no interest",
+	}
+}
+
+func TestTheAPIHasADryRunWhereTheCommandLineHasOne(t *testing.T) {
+	t.Parallel()
+	description, err := os.ReadFile("../../internal/web/api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, c := range leaves(newRoot(environment("", false, nil, nil))) {
+		calls := dryRuns()[command]
+		if has := c.Flags().Lookup("dry-run") != nil; has != (calls != "") {
+			t.Errorf("command %q has --dry-run: %t; what is said of it here is %q", command, has, calls)
+		}
+		if strings.HasPrefix(calls, "- ") {
+			continue
+		}
+		for _, call := range strings.Fields(calls) {
+			_, described, _ := strings.Cut(string(description), "operationId: "+call+"\n")
+			described, _, _ = strings.Cut(described, "operationId: ")
+			reads := call == "previewBulk" || call == "listGaps"
+			if described == "" || strings.Contains(described, "dry_run:") == reads {
+				t.Errorf("call %s does not take dry_run, as it should for command %q", call, command)
+			}
+		}
 	}
 }
 

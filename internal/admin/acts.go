@@ -24,6 +24,7 @@ import (
 var (
 	ErrForbidden = errors.New("the role is too low")                                                               // for the act
 	ErrKeyReused = errors.New("the idempotency key was used for another request: use a new one for each request")  // by the same person
+	ErrUnderWay  = errors.New("the same request is being done")                                                    // with the same idempotency key
 	ErrInvalid   = errors.New("the request makes no sense")                                                        // its message says why
 	ErrDeclined  = errors.New("the confirmation does not say what it should")                                      // its message says what
 	ErrChanged   = errors.New("what the act is about has changed meanwhile: look at it again")                     // of a count that was confirmed

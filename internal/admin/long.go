@@ -93,8 +93,8 @@ func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Out
 // StartRepublication has a worker that has the publisher send a slice of a campaign again. The outcome's detail is the [Operation]. Errors: [publisher.ErrNotFound],
 // [journal.ErrNotFound].
 func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republication) (*Outcome, error) {
-	if p.Topic == "" || p.Publisher == "" || p.CampaignID == "" || p.From < 1 || p.Until != 0 && p.Until < p.From {
-		return nil, fmt.Errorf("%w: name the topic, the publisher and the campaign, and seqs: from is 1 or more, until not less, or 0 for the last one", ErrInvalid)
+	if err := p.check(); err != nil {
+		return nil, err
 	}
 	return a.start(ctx, r, OpRepublish, p, func(ctx context.Context, tx pgx.Tx) (int64, error) {
 		if err := published(ctx, tx, publisher.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
@@ -103,6 +103,13 @@ func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republicatio
 		_, err := journal.Last(ctx, tx, p.CampaignID)
 		return 0, err
 	})
+}
+
+func (p Republication) check() error {
+	if p.Topic == "" || p.Publisher == "" || p.CampaignID == "" || p.From < 1 || p.Until != 0 && p.Until < p.From {
+		return fmt.Errorf("%w: name the topic, the publisher and the campaign, and seqs: from is 1 or more, until not less, or 0 for the last one", ErrInvalid)
+	}
+	return nil
 }
 
 func (a *Acts) start(ctx context.Context, r Request, kind OperationKind, request any, total func(context.Context, pgx.Tx) (int64, error)) (*Outcome, error) {

@@ -112,8 +112,8 @@ func (a *Acts) PreviewReset(ctx context.Context, r Request, key publisher.Key, t
 	return Reset(result), err
 }
 
-// TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this worker does not have, [ErrSink] for one whose sink takes nothing; then the
-// idempotency key may be used again.
+// TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this worker does not have, [ErrUnderWay] while the same request is being sent, [ErrSink] for a publisher whose sink takes
+// nothing; then the idempotency key may be used again.
 func (a *Acts) TestSend(ctx context.Context, r Request, key publisher.Key) (*Outcome, error) {
 	return a.testSend(ctx, r, key, sendRequest{}, func() (publisher.Event, error) { return publisher.TestEvent(key.Topic, time.Now()) })
 }
@@ -136,9 +136,12 @@ type sendRequest struct {
 	Seq        int64  `json:"seq,omitempty"`
 }
 
+// holdSlack is what an idempotency key is held beyond the time that the sink has.
+const holdSlack = time.Minute
+
 func (a *Acts) testSend(ctx context.Context, r Request, key publisher.Key, asked sendRequest, find func() (publisher.Event, error)) (*Outcome, error) {
 	asked.publicationRequest = publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
-	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true}, func(ctx context.Context, db *recorder) (any, error) {
+	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true}, func(ctx context.Context, db *recorder) (detail any, err error) {
 		to, err := a.sink(key)
 		if err != nil {
 			return nil, err
@@ -151,6 +154,14 @@ func (a *Acts) testSend(ctx context.Context, r Request, key publisher.Key, asked
 		if err := db.note(sent); err != nil { // before it is written down, for a key that comes again
 			return nil, err
 		}
+		if err := db.hold(ctx, max(to.Timeout, holdSlack)+holdSlack); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				db.release(ctx)
+			}
+		}()
 		took := &taking{Sink: to.Sink}
 		to.Sink, db.void = took, func() bool { return !took.it.Load() }
 		if err := publisher.TestSend(ctx, db, to, event, r.publisher()); err != nil && db.void() {

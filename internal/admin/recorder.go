@@ -28,6 +28,7 @@ type recorder struct {
 	detail   json.RawMessage // for the log and the answer
 	recorded bool
 	repeated *Outcome
+	held     *time.Time  // the key is taken already, until then
 	void     func() bool // says that what was asked for was not done, though it is written down: the key is left to whoever tries again; nil: it was
 }
 
@@ -111,7 +112,7 @@ func (r *recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 
 // take takes the key, or finds what came of it.
 func (r *recorder) take(ctx context.Context, tx pgx.Tx) error {
-	if !r.keyed() {
+	if !r.keyed() || r.held != nil {
 		return nil
 	}
 	tag, err := tx.Exec(ctx, queryTakeKey, r.act.Who.Name, r.act.Key, r.act.kind, r.sum)
@@ -126,10 +127,36 @@ func (r *recorder) look(ctx context.Context) error {
 	if r.act.Key == "" {
 		return nil
 	}
-	if err := r.find(ctx, r.pool); !errors.Is(err, pgx.ErrNoRows) {
+	if err := r.find(ctx, r.pool); !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, ErrUnderWay) {
 		return err
 	}
 	return nil
+}
+
+// hold takes the key before something is done outside the database, in a transaction of its own: whoever comes with it meanwhile is answered [ErrUnderWay], and not made to wait. It is kept with
+// what came of it, released, or, if this process dies, free again after d.
+func (r *recorder) hold(ctx context.Context, d time.Duration) error {
+	if r.act.Key == "" {
+		return nil
+	}
+	err := r.pool.QueryRow(ctx, queryHoldKey, r.act.Who.Name, r.act.Key, r.act.kind, r.sum, d.Seconds()).Scan(&r.held)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	if err = r.find(ctx, r.pool); errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("idempotency key %q: %w", r.act.Key, ErrUnderWay) // and has just failed
+	}
+	return err
+}
+
+// release gives up a key that is held, after an error. If that fails too, the key is free again when its time is over.
+func (r *recorder) release(ctx context.Context) {
+	if r.held == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
+	defer cancel()
+	_, _ = r.pool.Exec(ctx, queryReleaseKey, r.act.Who.Name, r.act.Key, r.held)
 }
 
 // rower reads one row: a pool or a transaction.
@@ -137,15 +164,19 @@ type rower interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// find answers errRepeated, ErrKeyReused, or pgx.ErrNoRows for a key that nobody has used.
+// find answers errRepeated, ErrKeyReused, ErrUnderWay, or pgx.ErrNoRows for a key that nobody has used.
 func (r *recorder) find(ctx context.Context, db rower) error {
 	var sum []byte
+	var held bool
 	o := &Outcome{Act: string(r.act.kind), Repeated: true}
-	if err := db.QueryRow(ctx, queryKey, r.act.Who.Name, r.act.Key).Scan(&sum, &o.Detail); err != nil {
+	if err := db.QueryRow(ctx, queryKey, r.act.Who.Name, r.act.Key).Scan(&sum, &o.Detail, &held); err != nil {
 		return err
 	}
 	if !bytes.Equal(sum, r.sum) {
 		return fmt.Errorf("idempotency key %q: %w", r.act.Key, ErrKeyReused)
+	}
+	if held {
+		return fmt.Errorf("idempotency key %q: %w", r.act.Key, ErrUnderWay)
 	}
 	r.repeated = o
 	return errRepeated

@@ -109,5 +109,19 @@ func (h actHandler[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // with is the type of what the act is told.
 func (h actHandler[T]) with() reflect.Type { return reflect.TypeFor[T]() }
 
+// would answers what an act would do, in place of doing it.
+func would(detail any, err error) (*admin.Outcome, error) {
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(detail)
+	return &admin.Outcome{Act: "dry_run", Detail: raw}, err
+}
+
+// tryBody is the body of acts that take nothing else.
+type tryBody struct {
+	DryRun bool `json:"dry_run"`
+}
+
 // none is the body of acts that take a reason and nothing else.
 type none struct{}

@@ -43,8 +43,12 @@ func (a *API) campaignRoutes() []Route {
 			}
 			return acts.RequeueEvent(r.Context(), by, b.Group, r.PathValue("campaign"), seq)
 		})),
-		does("/campaigns/{campaign}/replay", "replayCampaign", admin.ActReplay, act(a, func(r *http.Request, by admin.Request, b admin.GroupReplay) (*admin.Outcome, error) {
-			return acts.ReplayCampaigns(r.Context(), by, deferred.ReplayRequest{Group: b.Group, Projection: b.Projection, From: b.From, Campaigns: []string{r.PathValue("campaign")}})
+		does("/campaigns/{campaign}/replay", "replayCampaign", admin.ActReplay, act(a, func(r *http.Request, by admin.Request, b campaignReplayBody) (*admin.Outcome, error) {
+			replay := deferred.ReplayRequest{Group: b.Group, Projection: b.Projection, From: b.From, Campaigns: []string{r.PathValue("campaign")}}
+			if b.DryRun {
+				return would(acts.PreviewReplay(r.Context(), replay))
+			}
+			return acts.ReplayCampaigns(r.Context(), by, replay)
 		})),
 		does("/campaigns/{campaign}/pause", "pauseCampaign", admin.ActPause, act(a, func(r *http.Request, by admin.Request, b pauseBody) (*admin.Outcome, error) {
 			return a.pauses(r, by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")}, b)
@@ -62,6 +66,9 @@ func (a *API) campaignRoutes() []Route {
 			return acts.Resume(r.Context(), by, pause.Target{Group: r.PathValue("group")})
 		})),
 		does("/groups/{group}/remove", "removeGroup", admin.ActRemoveGroup, act(a, func(r *http.Request, by admin.Request, b confirmBody) (*admin.Outcome, error) {
+			if b.DryRun {
+				return would(acts.PreviewGroupRemoval(r.Context(), r.PathValue("group")))
+			}
 			return acts.RemoveGroup(r.Context(), by, r.PathValue("group"), b.Confirm)
 		})),
 	}
@@ -70,6 +77,14 @@ func (a *API) campaignRoutes() []Route {
 // confirmBody has the name of what is removed once more.
 type confirmBody struct {
 	Confirm string `json:"confirm"`
+	DryRun  bool   `json:"dry_run"`
+}
+
+type campaignReplayBody struct {
+	Group      string `json:"group"`
+	Projection string `json:"projection"`
+	From       int64  `json:"from"`
+	DryRun     bool   `json:"dry_run"`
 }
 
 type groupBody struct {

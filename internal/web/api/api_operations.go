@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
 func (a *API) operationRoutes() []Route {
@@ -72,6 +73,9 @@ func (a *API) operationRoutes() []Route {
 			return acts.Abort(r.Context(), by, id)
 		})),
 		does("/groups/{group}/replay", "replayGroup", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b groupReplayBody) (*admin.Outcome, error) {
+			if b.DryRun {
+				return would(acts.PreviewReplay(r.Context(), deferred.ReplayRequest{Group: r.PathValue("group"), Projection: b.Projection, From: b.From}))
+			}
 			return acts.StartReplay(r.Context(), by, admin.GroupReplay{Group: r.PathValue("group"), Projection: b.Projection, From: b.From})
 		})),
 		does("/groups/{group}/repair-gaps", "repairGaps", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
@@ -94,4 +98,5 @@ type bulkBody struct {
 type groupReplayBody struct {
 	Projection string `json:"projection"`
 	From       int64  `json:"from"`
+	DryRun     bool   `json:"dry_run"`
 }

@@ -58,10 +58,16 @@ func (a *API) projectionRoutes() []Route {
 			}
 			return acts.Rollback(r.Context(), by, name(r), projector.RollbackOptions{AllowBehind: b.AllowBehind, Keep: d})
 		})),
-		does("/projections/{projection}/backfill", "backfillProjection", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+		does("/projections/{projection}/backfill", "backfillProjection", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b tryBody) (*admin.Outcome, error) {
+			if b.DryRun {
+				return would(acts.PreviewBackfill(r.Context(), name(r)))
+			}
 			return acts.StartBackfill(r.Context(), by, name(r))
 		})),
 		does("/projections/{projection}/remove", "removeProjection", admin.ActRemove, act(a, func(r *http.Request, by admin.Request, b removeBody) (*admin.Outcome, error) {
+			if b.DryRun {
+				return would(acts.PreviewRemoval(r.Context(), name(r), b.Tables))
+			}
 			return acts.RemoveProjection(r.Context(), by, name(r), b.Tables, b.Confirm)
 		})),
 		does("/projections/{projection}/verify", "verifyProjection", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b verifyBody) (*admin.Outcome, error) {
@@ -92,6 +98,7 @@ func (b rebuildBody) options() (projector.RebuildOptions, error) {
 type removeBody struct {
 	Tables  bool   `json:"tables"`
 	Confirm string `json:"confirm"`
+	DryRun  bool   `json:"dry_run"`
 }
 
 type rollbackBody struct {

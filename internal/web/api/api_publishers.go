@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -56,7 +55,11 @@ func (a *API) publisherRoutes() []Route {
 		})),
 		does("/publishers/{topic}/{publisher}/replay", "republish", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b republishBody) (*admin.Outcome, error) {
 			key := publicationOf(r)
-			return acts.StartRepublication(r.Context(), by, admin.Republication{Topic: key.Topic, Publisher: key.Publisher, CampaignID: b.CampaignID, From: b.From, Until: b.Until})
+			p := admin.Republication{Topic: key.Topic, Publisher: key.Publisher, CampaignID: b.CampaignID, From: b.From, Until: b.Until}
+			if b.DryRun {
+				return would(acts.PreviewRepublication(r.Context(), by, p))
+			}
+			return acts.StartRepublication(r.Context(), by, p)
 		})),
 		does("/parked/{topic}/{publisher}/{campaign}/{seq}/retry", "retryParked", admin.ActRetryParked, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
 			seq, err := place(r, "seq")
@@ -108,12 +111,7 @@ func (a *API) reset(r *http.Request, by admin.Request, b resetBody) (*admin.Outc
 	if !b.DryRun {
 		return a.cfg.Acts.ResetPublisher(r.Context(), by, publicationOf(r), to)
 	}
-	preview, err := a.cfg.Acts.PreviewReset(r.Context(), by, publicationOf(r), to)
-	if err != nil {
-		return nil, err
-	}
-	detail, err := json.Marshal(preview)
-	return &admin.Outcome{Act: "dry_run", Detail: detail}, err
+	return would(a.cfg.Acts.PreviewReset(r.Context(), by, publicationOf(r), to))
 }
 
 // sendBody names an event of the journal; empty: one is made up.
@@ -126,6 +124,7 @@ type republishBody struct {
 	CampaignID string `json:"campaign_id"`
 	From       int64  `json:"from"`
 	Until      int64  `json:"until"`
+	DryRun     bool   `json:"dry_run"`
 }
 
 // parkedPlace is a place in the list of parked events.

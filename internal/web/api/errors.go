@@ -31,6 +31,7 @@ type answered struct {
 func answers() []answered {
 	return []answered{
 		{http.StatusBadGateway, "look at the sink and its settings; test-send may be tried again with the same idempotency key", []error{admin.ErrSink}},
+		{http.StatusConflict, "ask again in a moment, with the same Idempotency-Key: the answer is what came of it", []error{admin.ErrUnderWay}},
 		{http.StatusForbidden, "ask somebody with that role", []error{admin.ErrForbidden}},
 		{http.StatusUnprocessableEntity, "take a new Idempotency-Key", []error{admin.ErrKeyReused}},
 		{http.StatusUnprocessableEntity, "confirm with the text that is asked for", []error{admin.ErrDeclined}},

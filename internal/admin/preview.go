@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// What some acts would do. Nothing is changed, nor written to the log.
+
+// Removal is what would be removed.
+type Removal struct {
+	Group      string   `json:"group"`
+	Projection *string  `json:"projection"` // null: the whole group
+	Pairs      int64    `json:"pairs"`      // in which the projection is behind
+	Tables     []string `json:"tables"`     // that would be dropped
+}
+
+// PreviewRemoval answers what [Acts.RemoveProjection] would remove. Errors: [projector.ErrUnknownProjection].
+func (a *Acts) PreviewRemoval(ctx context.Context, name string, tables bool) (Removal, error) {
+	p, err := registered(ctx, a.cfg.Pool, name)
+	if err != nil {
+		return Removal{}, err
+	}
+	out := Removal{Group: p.Group, Projection: &name, Tables: []string{}}
+	if tables {
+		for _, table := range p.Tables {
+			out.Tables = append(out.Tables, p.Schema+"."+table)
+		}
+	}
+	out.Pairs, err = deferred.Count(ctx, a.cfg.Pool, deferred.Filter{Group: p.Group, Projection: name})
+	return out, err
+}
+
+// PreviewGroupRemoval answers what [Acts.RemoveGroup] would remove. Errors: [outbox.ErrNotRegistered], and [outbox.ErrInUse] for a group that has projections.
+func (a *Acts) PreviewGroupRemoval(ctx context.Context, group string) (Removal, error) {
+	if err := knownGroup(ctx, a.cfg.Pool, group); err != nil {
+		return Removal{}, err
+	}
+	all, err := projector.Projections(ctx, a.cfg.Pool)
+	if err != nil {
+		return Removal{}, err
+	}
+	if i := slices.IndexFunc(all, func(p projector.Registered) bool { return p.Group == group }); i >= 0 {
+		return Removal{}, fmt.Errorf("group %q has projection %q: %w", group, all[i].Name, outbox.ErrInUse)
+	}
+	return Removal{Group: group, Tables: []string{}}, nil
+}
+
+// Filing is how many pairs would be filed.
+type Filing struct {
+	Pairs int64 `json:"pairs"`
+}
+
+// PreviewReplay answers what a replay would file; no campaigns are all. Errors are those of [deferred.CountReplay].
+func (a *Acts) PreviewReplay(ctx context.Context, replay deferred.ReplayRequest) (Filing, error) {
+	if replay.Group == "" || replay.From < 0 {
+		return Filing{}, fmt.Errorf("%w: name the group, and a seq of 1 or more, or 0 for from scratch", ErrInvalid)
+	}
+	n, err := deferred.CountReplay(ctx, a.cfg.Pool, replay)
+	return Filing{n}, err
+}
+
+// PreviewBackfill answers what [Acts.StartBackfill] would file. Errors: [projector.ErrUnknownProjection], and those of [deferred.CountBackfill].
+func (a *Acts) PreviewBackfill(ctx context.Context, projection string) (Filing, error) {
+	p, err := registered(ctx, a.cfg.Pool, projection)
+	if err != nil {
+		return Filing{}, err
+	}
+	n, err := deferred.CountBackfill(ctx, a.cfg.Pool, p.Group, projection)
+	return Filing{n}, err
+}
+
+// Slice is what of a campaign would be sent.
+type Slice struct {
+	From    int64 `json:"from"`
+	Through int64 `json:"through"` // the last seq
+	Events  int64 `json:"events"`  // those of them that are the topic's
+}
+
+// PreviewRepublication answers what [Acts.StartRepublication] would send, and reads all of it for that. Errors are its, [ErrNotHere] for a topic or a publisher that this worker does not
+// have, and [journal.ErrNotFound] for a campaign that has no event from there on.
+func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republication) (Slice, error) {
+	if err := p.check(); err != nil {
+		return Slice{}, err
+	}
+	if err := published(ctx, a.cfg.Pool, publisher.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
+		return Slice{}, err
+	}
+	topic := slices.IndexFunc(a.cfg.Topics, func(t publisher.Topic) bool { return t.Name == p.Topic })
+	to := slices.IndexFunc(a.cfg.Publishers, func(q publisher.Publisher) bool { return q.Name == p.Publisher })
+	if topic < 0 || to < 0 {
+		return Slice{}, fmt.Errorf("topic %q and publisher %q: %w", p.Topic, p.Publisher, ErrNotHere)
+	}
+	found, err := publisher.Replay(ctx, a.cfg.Pool, publisher.ReplayRequest{
+		Topic: a.cfg.Topics[topic], To: a.cfg.Publishers[to], CampaignID: p.CampaignID, From: p.From, Until: p.Until, Catalogue: a.cfg.Catalogue, DryRun: true,
+	}, r.publisher())
+	if err == nil && found.Through < p.From {
+		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, journal.ErrNotFound)
+	}
+	return Slice{p.From, found.Through, found.Sent}, err
+}
