@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
@@ -14,12 +15,13 @@ import (
 const waitingLook = 500
 
 type campaignsPage struct {
-	Query string
-	Rows  []campaignRow
-	Pager pager
-	Worst bool // the rows are campaigns with work, not what was searched for
-	Part  bool // more campaigns have work than were looked at
-	Look  int64
+	Query  string
+	Bucket string // of the heat map, if the rows are of one alone
+	Rows   []campaignRow
+	Pager  pager
+	Worst  bool // the rows are campaigns with work, not what was searched for
+	Part   bool // more campaigns have work than were looked at
+	Look   int64
 }
 
 type campaignRow struct {
@@ -66,12 +68,23 @@ func (p *Pages) readFound(ctx context.Context, r *http.Request, page *campaignsP
 	return nil
 }
 
-func (p *Pages) readWaiting(ctx context.Context, _ *http.Request, page *campaignsPage) error {
+func (p *Pages) readWaiting(ctx context.Context, r *http.Request, page *campaignsPage) error {
+	bucket, err := number(r, "bucket", 0)
+	if err == nil && bucket > heatBuckets {
+		err = problem.New(http.StatusBadRequest, "there is no such bucket", "follow a link of the lag heat map").Of("bucket", count(bucket), "1 to "+count(int64(heatBuckets)))
+	}
+	if err != nil {
+		return err
+	}
 	waiting, err := outbox.WalkWaiting(ctx, p.cfg.Pool, "", "", waitingLook)
 	if err != nil {
 		return err
 	}
 	page.Worst, page.Part = true, len(waiting) == waitingLook
+	if bucket > 0 {
+		page.Bucket = bucketName(int(bucket) - 1)
+		waiting = slices.DeleteFunc(waiting, func(w outbox.Waiting) bool { return bucketOf(w.CampaignID) != int(bucket)-1 })
+	}
 	slices.SortStableFunc(waiting, func(a, b outbox.Waiting) int { return a.Since.Compare(b.Since) })
 	for _, w := range waiting[:min(perPage, len(waiting))] {
 		page.Rows = append(page.Rows, campaignRow{ID: w.CampaignID, Waiting: &w})

@@ -17,6 +17,7 @@ type heatPage struct {
 
 type heatRow struct {
 	Name  string
+	Path  string // its campaigns that wait now
 	Cells []heatCell
 }
 
@@ -24,6 +25,7 @@ type heatCell struct {
 	Class string // h0 to h5
 	Text  string
 	Label string
+	Waits bool // something waited
 }
 
 type legend struct{ Class, Text string }
@@ -37,7 +39,8 @@ func (p *Pages) readHeat(_ context.Context, _ *http.Request) (view, error) {
 		page.Columns = append(page.Columns, c.At)
 	}
 	for b := range heatBuckets {
-		row := heatRow{Name: fmt.Sprintf("%d of %d", b+1, heatBuckets)}
+		row := heatRow{Name: bucketName(b)}
+		row.Path, _ = link("/campaigns", "bucket", b+1)
 		for _, c := range columns {
 			row.Cells = append(row.Cells, warmth(c.Waits[b], c.Seen[b]))
 		}
@@ -45,6 +48,9 @@ func (p *Pages) readHeat(_ context.Context, _ *http.Request) (view, error) {
 	}
 	return view{Name: "heat", Title: "Lag heat map", Data: page}, nil
 }
+
+// bucketName answers what people call a bucket: they count from 1.
+func bucketName(b int) string { return fmt.Sprintf("%d of %d", b+1, heatBuckets) }
 
 // warmth answers how a wait is shown: by its colour and by its length.
 func warmth(d time.Duration, seen bool) heatCell {
@@ -54,15 +60,15 @@ func warmth(d time.Duration, seen bool) heatCell {
 	case d == 0:
 		return heatCell{Class: "h0", Text: "0", Label: "nothing waits"}
 	case d < time.Second:
-		return heatCell{Class: "h1", Text: "<1s"}
+		return heatCell{Class: "h1", Text: "<1s", Waits: true}
 	case d < 10*time.Second:
-		return heatCell{Class: "h2", Text: fmt.Sprintf("%ds", int(d.Seconds()))}
+		return heatCell{Class: "h2", Text: fmt.Sprintf("%ds", int(d.Seconds())), Waits: true}
 	case d < time.Minute:
-		return heatCell{Class: "h3", Text: fmt.Sprintf("%ds", int(d.Seconds()))}
+		return heatCell{Class: "h3", Text: fmt.Sprintf("%ds", int(d.Seconds())), Waits: true}
 	case d < 10*time.Minute:
-		return heatCell{Class: "h4", Text: fmt.Sprintf("%dm", int(d.Minutes()))}
+		return heatCell{Class: "h4", Text: fmt.Sprintf("%dm", int(d.Minutes())), Waits: true}
 	case d < time.Hour:
-		return heatCell{Class: "h5", Text: fmt.Sprintf("%dm", int(d.Minutes()))}
+		return heatCell{Class: "h5", Text: fmt.Sprintf("%dm", int(d.Minutes())), Waits: true}
 	}
-	return heatCell{Class: "h5", Text: fmt.Sprintf("%dh", int(d.Hours()))}
+	return heatCell{Class: "h5", Text: fmt.Sprintf("%dh", int(d.Hours())), Waits: true}
 }

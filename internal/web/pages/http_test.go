@@ -1,9 +1,12 @@
 package pages_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,11 +52,49 @@ func TestEveryPageIsThere(t *testing.T) {
 	}
 }
 
+func TestBucketsOfTheHeatMapShareTheCampaignsOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 40 {
+		w.append(t, fmt.Sprintf("guild-%02d", i), heroEvents(1)...)
+	}
+	id := regexp.MustCompile(`<a class="id" href="([^"]+)"`)
+	rows := func(path string) (found []string) {
+		t.Helper()
+		status, body := w.get(t, auth.Viewer, path)
+		if status != http.StatusOK {
+			t.Fatalf("%s answers %d", path, status)
+		}
+		for _, m := range id.FindAllStringSubmatch(body, -1) {
+			found = append(found, m[1])
+		}
+		slices.Sort(found)
+		return found
+	}
+	var all []string
+	for bucket := 1; bucket <= 16; bucket++ {
+		some := rows(fmt.Sprint("/campaigns?bucket=", bucket))
+		if len(some) > 20 {
+			t.Errorf("bucket %d has %d campaigns of 42", bucket, len(some))
+		}
+		all = append(all, some...)
+	}
+	slices.Sort(all)
+	if want := rows("/campaigns"); len(want) < 42 || !slices.Equal(all, want) {
+		t.Errorf("the buckets have %q, of %q", all, want)
+	}
+	for _, path := range []string{"/campaigns?bucket=17", "/campaigns?bucket=x"} {
+		if status, _ := w.get(t, auth.Viewer, path); status != http.StatusBadRequest {
+			t.Errorf("%s answers %d", path, status)
+		}
+	}
+}
+
 // everyPage answers an address of each page.
 func everyPage() []string {
 	q := url.QueryEscape
 	return []string{
-		"/", "/campaigns", "/campaigns?q=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5", "/campaign?id=oak&seq=5&why=scores&table=scores&key=alina", "/campaign?id=" + q(hostileID), "/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
+		"/", "/campaigns", "/campaigns?bucket=3", "/campaigns?q=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5", "/campaign?id=oak&seq=5&why=scores&table=scores&key=alina", "/campaign?id=" + q(hostileID), "/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
 		"/deferred", "/deferred?all=1", "/deferred?projection=scores&status=dead&message=curse", "/deferred/pair?projection=scores&campaign=cave-00", "/deferred/pair?projection=scores&campaign=" + q(hostileID),
 		"/parked", "/parked?all=1", "/parked?publisher=billing&topic=campaign-events", "/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/publishers", "/publishers/pair?topic=campaign-events&publisher=billing",
 		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?group=default&all=1", "/lag", "/postgres", "/audit", "/audit?of=failures", "/settings", "/bulk", "/bulk?kind=requeue&projection=scores", "/bulk/parked", "/bulk/parked?kind=retry_parked&publisher=billing",

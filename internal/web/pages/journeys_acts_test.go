@@ -280,7 +280,7 @@ func testHeat(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Viewer)
 	b.open("/lag")
-	b.await(`[...document.querySelectorAll("#heat td")].some((c) => !c.matches(".h0") && /^(<1s|[0-9]+[smh])$/.test(c.innerText.trim()))`) // campaigns wait, and a cell says how long
+	b.await(`[...document.querySelectorAll("#heat td")].some((c) => !c.matches(".h0") && /^(<1s|[0-9]+[smh])\s+in bucket [0-9]+ of 16$/.test(c.innerText.trim()))`) // campaigns wait, and a cell says how long
 	if n := eval[int](b, `document.querySelectorAll("#heat tbody tr").length`); n != 16 {
 		t.Errorf("the map has %d buckets of campaigns, want 16", n)
 	}
@@ -288,6 +288,11 @@ func testHeat(t *testing.T, b *tab, w *world) {
 		t.Error("a column has no time, or a cell says what it says by its colour alone")
 	}
 	b.shot("heat")
+	b.press("#heat td a")
+	b.await("location.pathname === '/campaigns' && /^.bucket=[0-9]+$/.test(location.search)")
+	b.sees("of the lag heat map")
+	b.await(`document.querySelectorAll("#list tbody tr").length > 0`)
+	b.shot("bucket")
 }
 
 func testResolve(t *testing.T, b *tab, w *world) {
