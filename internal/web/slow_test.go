@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,5 +122,20 @@ func TestAClientThatReadsNothingIsDropped(t *testing.T) {
 	}
 	if n := h.open(); n != 0 {
 		t.Errorf("%d streams are open", n)
+	}
+}
+
+func TestARequestHasAnEnd(t *testing.T) {
+	t.Parallel()
+	asked := false
+	handler := bounded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked = true
+		if until, ok := r.Context().Deadline(); !ok || time.Until(until) > 30*time.Second {
+			t.Errorf("a request may take until %s, want 30 s", until)
+		}
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if !asked {
+		t.Error("the request has not got through")
 	}
 }
