@@ -5,7 +5,7 @@
 #   pgbouncer  for the test that runs a worker behind it
 #   rabbitmq   a RabbitMQ server's programs, for the test of its sink
 #   redis      a Redis server's program, for the tests of the inbox on Redis
-#   promtool   Prometheus' tool, for the tests of its rules
+#   promtool   Prometheus and its tool, for the tests of its rules
 #   chromium   a browser, for the tests of the pages
 #   cc         a C compiler, which Go's race detector links with
 #   drivers    psycopg and node-postgres, for the docs' snippets, where their interpreters are
@@ -126,13 +126,13 @@ need_redis() {
 }
 
 need_promtool() {
-	if have promtool; then
+	if have promtool && have prometheus; then
 		return
 	fi
 	if try_install prometheus; then
 		as_root update-rc.d prometheus disable >/dev/null 2>&1 || true
 	else
-		say "need: promtool is missing; the test that uses it will fail. Install Prometheus with your package manager."
+		say "need: prometheus or promtool is missing; the tests that use them will fail. Install Prometheus with your package manager."
 	fi
 }
 
