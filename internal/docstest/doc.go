@@ -8,7 +8,7 @@
 //	python   a Python with psycopg runs it, likewise
 //	js       Node with pg runs it, likewise
 //	sh       each line is a make target, a program of ours with flags that it knows, or one of a few known commands
-//	yaml     it parses, and so does json
+//	yaml     it parses, and so does json; what says what is published where is loaded as a worker would
 //	text     it is a picture, or shown only; "text output" is what the snippet before it must print
 //
 // Snippets of one page and language share the database and run in the order of the page.

@@ -1,0 +1,60 @@
+package docstest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestNamedTests checks that the tests that a row of docs/publishing-tests.md names are in the folder that it names.
+func TestNamedTests(t *testing.T) {
+	t.Parallel()
+	const path = "docs/publishing-tests.md"
+	quoted := regexp.MustCompile("`([^`]+)`")
+	named := 0
+	for _, p := range pages(t) {
+		if p.path != path {
+			continue
+		}
+		for line := range strings.SplitSeq(p.text, "\n") {
+			cells := strings.Split(strings.Trim(line, "| "), " | ")
+			if len(cells) != 3 || strings.HasPrefix(cells[1], "-") || cells[1] == "tests" {
+				continue
+			}
+			functions := functionsIn(t, strings.Trim(cells[2], "`"))
+			for _, name := range quoted.FindAllStringSubmatch(cells[1], -1) {
+				named++
+				if !strings.Contains(functions, "\nfunc "+name[1]+"(") {
+					t.Errorf("%s: there is no %s in %s", path, name[1], cells[2])
+				}
+			}
+			if !strings.Contains(cells[1], "`") {
+				t.Errorf("%s: no test shows that %s", path, cells[0])
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("%s names %d tests, there were more", path, named)
+	}
+}
+
+// functionsIn answers the tests' source in a folder.
+func functionsIn(t *testing.T, folder string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Errorf("there are no tests in %s: %v", folder, err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString("\n")
+		all.Write(content)
+	}
+	return all.String()
+}

@@ -1,0 +1,144 @@
+package publisher
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// parkedRows are events of two topics, publishers, campaigns, types and kinds of errors.
+const parkedRows = `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type, status, attempt_count, error_message, first_failed_at) VALUES
+	('t1', 'p1', 'a', 1, true, 1, 'paid', 'parked', 25, 'too large', '2026-01-01'),
+	('t1', 'p1', 'a', 2, false, 2, 'paid', 'parked', 25, 'down', '2026-01-02'),
+	('t1', 'p2', 'a', 1, true, 1, 'told', 'retrying', 3, 'down', '2026-01-03'),
+	('t2', 'p1', 'b', 7, true, 9, 'told', 'parked', 25, 'too slow', '2026-01-04'),
+	('t2', 'p1', 'c', 3, true, 8, NULL, 'draining', 0, NULL, NULL)`
+
+// What a filter lists is what it counts, retries and resolves, but for campaigns that are on their way already.
+func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
+	t.Parallel()
+	pool, _ := prepare(t, parkedRows)
+	for want, f := range map[string]ParkedFilter{
+		"t1/p1/a/1 t1/p1/a/2 t1/p2/a/1":                     {Topic: "t1"},
+		"t1/p1/a/1 t1/p1/a/2 t2/p1/b/7 t2/p1/c/3":           {Publisher: "p1"},
+		"t2/p1/b/7":                                         {CampaignID: "b"},
+		"t1/p1/a/1 t1/p2/a/1":                               {Seq: 1},
+		"t1/p2/a/1 t2/p1/b/7":                               {EventType: "told"},
+		"t1/p2/a/1":                                         {Status: "retrying"},
+		"t1/p1/a/1 t2/p1/b/7":                               {MessagePattern: "^too (large|slow)"},
+		"t1/p1/a/1 t1/p1/a/2":                               {Topic: "t1", Publisher: "p1", EventType: "paid"},
+		"t1/p1/a/2 t1/p2/a/1":                               {MessagePattern: "down"},
+		"t1/p1/a/1 t1/p1/a/2 t1/p2/a/1 t2/p1/b/7 t2/p1/c/3": {},
+	} {
+		list, err := ListParked(t.Context(), pool, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		acted := int64(0)
+		for _, k := range list {
+			got = append(got, fmt.Sprintf("%s/%s/%s/%d", k.Topic, k.Publisher, k.CampaignID, k.Seq))
+			if k.Status != "draining" {
+				acted++
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%+v lists %v, want %s", f, got, want)
+		}
+		if n, err := CountParked(t.Context(), pool, f); err != nil || n != acted {
+			t.Errorf("%+v counts %d, %v, want %d", f, n, err, acted)
+		}
+		for name, act := range map[string]func(tx pgx.Tx) (int64, error){
+			"retries":  func(tx pgx.Tx) (int64, error) { return Retry(t.Context(), tx, f, Act{By: "anna"}) },
+			"resolves": func(tx pgx.Tx) (int64, error) { return Resolve(t.Context(), tx, f, Act{By: "anna", Reason: "old"}) },
+		} {
+			tx, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := act(tx)
+			var logged int64
+			if scan := tx.QueryRow(t.Context(), "SELECT count(*) FROM tidemark.operator_log WHERE act LIKE 'parked_%' AND seq > 0").Scan(&logged); scan != nil || err != nil || n != acted || logged != n {
+				t.Errorf("%+v %s %d, %d stand in the log, want %d: %v, %v", f, name, n, logged, acted, err, scan)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// What retry and resolve make of the rows.
+func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
+	t.Parallel()
+	pool, _ := prepare(t, parkedRows)
+	states := func() (all string) {
+		t.Helper()
+		if err := pool.QueryRow(t.Context(), `SELECT string_agg(format('%s/%s/%s/%s %s %s %s', topic, publisher, campaign_id, seq, status, attempt_count, next_attempt_at <= clock_timestamp()), ', ' ORDER BY topic, publisher, campaign_id, seq)
+			FROM tidemark.parked`).Scan(&all); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if _, err := Retry(t.Context(), pool, ParkedFilter{Topic: "t2"}, Act{By: "anna"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resolve(t.Context(), pool, ParkedFilter{Topic: "t1", Publisher: "p1"}, Act{By: "anna", Reason: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := states(), "t1/p1/a/2 draining 0 t, t1/p2/a/1 retrying 3 t, t2/p1/b/7 retrying 0 t, t2/p1/c/3 draining 0 t"; got != want {
+		t.Errorf("the rows are\n%s, want\n%s", got, want)
+	}
+}
+
+// An event that was refused waits for its next attempt, and for no operator's decision is it tried at all.
+func TestOnlyWhatIsDueIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	pool, _ := prepare(t, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, next_attempt_at) VALUES
+		('all', 'out', 'due', 1, true, 1, 'retrying', now() - interval '1 second'), ('all', 'out', 'on its way', 1, true, 2, 'draining', now()), ('all', 'out', 'later', 1, true, 3, 'retrying', now() + interval '1 hour'),
+		('all', 'out', 'parked', 1, true, 4, 'parked', now() - interval '1 hour'), ('all', 'other', 'not ours', 1, true, 5, 'retrying', now())`)
+	rows, err := pool.Query(t.Context(), queryDue, []string{"all"}, []string{"out"}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var key Key
+	var campaign, status string
+	var seq, position int64
+	var holds bool
+	var attempts int
+	var due []string
+	if _, err := pgx.ForEachRow(rows, []any{&key.Topic, &key.Publisher, &campaign, &seq, &holds, &position, &status, &attempts}, func() error {
+		due = append(due, campaign)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(due, ", "); got != "due, on its way" {
+		t.Errorf("these are due: %s", got)
+	}
+}
+
+// A failed pair cannot be paused, a resumed one does not wait out its back-off, and no position is negative.
+func TestActsLeaveAPairAsTheyShould(t *testing.T) {
+	t.Parallel()
+	pool, _ := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, status, next_attempt_at) VALUES
+		('all', 'failed', 0, 'FAILED', '-infinity'), ('all', 'paused', 0, 'PAUSED', now() + interval '5 minutes')`)
+	by := Act{By: "anna"}
+	if err := Suspend(t.Context(), pool, Key{"all", "failed"}, time.Hour, by); err == nil || !strings.Contains(err.Error(), "reset it first") {
+		t.Errorf("pausing a pair that has failed: %v", err)
+	}
+	if err := Resume(t.Context(), pool, Key{"all", "paused"}, by); err != nil {
+		t.Fatal(err)
+	}
+	var at string
+	if err := pool.QueryRow(t.Context(), "SELECT status || ' ' || next_attempt_at FROM tidemark.publications WHERE publisher = 'paused'").Scan(&at); err != nil || at != "ACTIVE -infinity" {
+		t.Errorf("resumed it is %s, %v", at, err)
+	}
+	below := int64(-1)
+	if _, err := Reset(t.Context(), pool, Key{"all", "failed"}, ResetTo{Position: &below}, by); err == nil || !strings.Contains(err.Error(), "position -1: the journal has positions from 0 to") {
+		t.Errorf("reset below the beginning: %v", err)
+	}
+}

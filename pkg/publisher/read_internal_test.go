@@ -1,0 +1,82 @@
+package publisher
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// before runs something when a statement is about to be sent.
+type before struct {
+	statement string
+	run       func()
+}
+
+func (b before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, b.statement) {
+		b.run()
+	}
+	return ctx
+}
+
+func (before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// What is appended after the journal was found empty, and before it is known that somebody waits, is notified to nobody: it must be seen by a second look.
+func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	cfg := pool.Config().Copy()
+	appended := 0
+	cfg.ConnConfig.Tracer = before{"tidemark.waiting", func() {
+		appended++
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := journal.Append(t.Context(), tx, "a", journal.Any, journal.Event{Type: "noted"})
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}}
+	traced, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(traced.Close)
+	r, _ := alone(t, sinkFunc(accepts))
+	r.db = newConnections(traced)
+	w, err := r.readWindow(t.Context(), &reading{announce: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if appended != 1 || len(w.events) != 1 {
+		t.Errorf("%d events were appended, %d were seen", appended, len(w.events))
+	}
+}
+
+// Nobody was told of what was appended before there was anybody to tell, or while the connection was gone.
+func TestARelayThatBeginsToListenLooksOnce(t *testing.T) {
+	t.Parallel()
+	r, _ := alone(t, sinkFunc(accepts))
+	r.cfg.Pool = pgtest.New(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.listen(ctx)
+	}()
+	select {
+	case <-r.wake:
+	case <-ctx.Done():
+		t.Error("it listens, and does not look at what was appended before")
+	}
+	cancel()
+	<-done
+}
