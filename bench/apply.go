@@ -38,7 +38,7 @@ func measureDense(ctx context.Context, b *Bench) ([]Figure, error) {
 
 // measureDenseSingly has the most work items that there can be. The documents' limit is what is left of theirs when each event has one to be deleted.
 func measureDenseSingly(ctx context.Context, b *Bench) ([]Figure, error) {
-	return measureApply(ctx, b, "dense_singly", dense(b), denseGroups(), map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 2})
+	return measureApply(ctx, b, "dense_singly", dense(b), denseGroups(), map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 1.75})
 }
 
 func measureSparse(ctx context.Context, b *Bench) ([]Figure, error) {
