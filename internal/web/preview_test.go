@@ -1,9 +1,10 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -104,45 +105,74 @@ func serveOther(t *testing.T, s *served) *served {
 	return serveOn(t, s.pool, admin.Config{}, nil)
 }
 
+// gate is a sink that takes nothing until it is told to go on.
+type gate struct {
+	sending, goOn chan struct{}
+	taken         atomic.Int64
+}
+
+func (*gate) Name() string { return "gate" }
+
+func (g *gate) Publish(_ context.Context, events []publisher.Event) error {
+	g.sending <- struct{}{}
+	<-g.goOn
+	g.taken.Add(int64(len(events)))
+	return nil
+}
+
 func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
-	sending, goOn := make(chan struct{}), make(chan struct{})
-	sink := &memory{meanwhile: func(int) error { sending <- struct{}{}; <-goOn; return nil }}
+	sink := &gate{sending: make(chan struct{}), goOn: make(chan struct{})}
 	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
 	s := serveOn(t, pool, acting, nil)
-	send := func(key, body string) (int, string) {
-		response, text := s.call(t, auth.Operator, http.MethodPost, "/api/v1/publishers/t/s/test-send", body, map[string]string{"Idempotency-Key": key})
-		return response.StatusCode, text
+	begin := func(body string) <-chan int {
+		status := make(chan int, 1)
+		go func() {
+			response, _ := s.call(t, auth.Operator, http.MethodPost, "/api/v1/publishers/t/s/test-send", body, map[string]string{"Idempotency-Key": "one"})
+			status <- response.StatusCode
+		}()
+		return status
 	}
-	first := make(chan int, 1)
-	go func() {
-		status, _ := send("one", "")
-		first <- status
-	}()
-	<-sending
-	if status, body := send("one", ""); status != http.StatusConflict {
-		t.Errorf("the same request at the same time is answered %d %s", status, body)
+	refused := func(when, body string, want int) {
+		t.Helper()
+		answer := begin(body)
+		select {
+		case status := <-answer:
+			if status != want {
+				t.Errorf("%s it is answered %d, want %d", when, status, want)
+			}
+		case <-sink.sending:
+			t.Errorf("%s it is sent", when)
+			sink.goOn <- struct{}{}
+			<-answer
+		}
 	}
-	if status, body := send("one", `{"with": {"campaign_id": "a", "seq": 1}}`); status != http.StatusUnprocessableEntity {
-		t.Errorf("another request with the key is answered %d %s", status, body)
-	}
-	goOn <- struct{}{}
+	first := begin("")
+	<-sink.sending
+	refused("while the same is being sent", "", http.StatusConflict)
+	refused("while another is being sent with its key", `{"with": {"campaign_id": "a", "seq": 1}}`, http.StatusUnprocessableEntity)
+	sink.goOn <- struct{}{}
 	if status := <-first; status != http.StatusOK {
 		t.Errorf("the first is answered %d", status)
 	}
-	if status, body := send("one", ""); status != http.StatusOK || len(sink.taken()) != 1 {
-		t.Errorf("afterwards it is answered %d %s, and the sink has %q", status, body, sink.taken())
-	}
+	refused("afterwards", "", http.StatusOK)
 	// One that died while it sent leaves the key held, until its time is over.
 	exec(t, pool, `UPDATE tidemark.act_keys SET result = NULL, held = now() + interval '1 hour'`)
-	if status, body := send("one", ""); status != http.StatusConflict {
-		t.Errorf("while the key is held it is answered %d %s", status, body)
-	}
+	refused("while the key is held", "", http.StatusConflict)
 	exec(t, pool, `UPDATE tidemark.act_keys SET held = now() - interval '1 second'`)
-	go func() { <-sending; goOn <- struct{}{} }()
-	if status, body := send("one", ""); status != http.StatusOK || !slices.Equal(sink.taken(), []string{"tidemark-test 1", "tidemark-test 1"}) {
-		t.Errorf("when that is over it is answered %d %s, and the sink has %q", status, body, sink.taken())
+	again := begin("")
+	select {
+	case <-sink.sending:
+		sink.goOn <- struct{}{}
+		if status := <-again; status != http.StatusOK {
+			t.Errorf("when that is over it is answered %d", status)
+		}
+	case status := <-again:
+		t.Errorf("when that is over it is answered %d, and not sent", status)
+	}
+	if n := sink.taken.Load(); n != 2 {
+		t.Errorf("the sink has taken %d events, want 2", n)
 	}
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys WHERE held IS NULL AND result IS NOT NULL`); n != 1 {
 		t.Errorf("%d keys are kept with what came of them, want 1", n)
