@@ -11,7 +11,7 @@ CREATE TABLE tidemark.projections (
     table_names    text[]           NOT NULL,
     state          text             NOT NULL CHECK (state IN ('requested', 'copying', 'copied', 'joining', 'active')),
     own_reset      boolean          NOT NULL DEFAULT false, -- it deletes a campaign's rows in a way of its own
-    own_objects    text[]           NOT NULL DEFAULT '{}', -- indexes and constraints that came with its tables: others are users'
+    own_objects    text[]           NOT NULL DEFAULT '{}', -- what came with its tables: indexes, constraints, columns, settings and the like. Others are users'
     declined       integer          NOT NULL DEFAULT 0, -- no rebuild of this version or a lower one begins by itself: it was aborted, or rolled back
     kept_until     timestamptz, -- of NAME~previous
     registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp()

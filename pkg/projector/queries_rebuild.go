@@ -30,6 +30,7 @@ const (
 			SELECT count(*), coalesce(sum(l.checkpoint), 0), clock_timestamp() FROM tidemark.leases l WHERE l.consumer_group = $2 AND l.checkpoint > 0)
 		WHERE r.projection = $1`
 	queryRefuse        = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
+	queryForetell      = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
 	queryForgetRebuild = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
 	queryWithdraw      = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
 	queryForgetRow     = `DELETE FROM tidemark.projections WHERE name = $1`

@@ -346,3 +346,30 @@ func TestASnapshotIsNotUsedOnceAnEventBeforeItIsSkipped(t *testing.T) {
 	}
 	rows(3)
 }
+
+// TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce has a materialized view on them from the beginning, and then no more.
+func TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	drain(t, workerOf(t, pool, nil, tripled(1)))
+	exec(t, pool, `CREATE MATERIALIZED VIEW kept AS SELECT campaign_id FROM counters`)
+	two := workerOf(t, pool, nil, tripled(2))
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const refusal = `SELECT coalesce(string_agg(refusal || (refused_at IS NOT NULL)::text, ' '), '') FROM tidemark.rebuilds`
+	const why = "the tables cannot be exchanged, for these would go on with the old ones: materialized view kept on counters: drop them first, and make them again afterwards"
+	if got := query[string](t, pool, refusal); got != "when the rebuild began, "+why+"false" {
+		t.Errorf("at the beginning it is said that %q", got)
+	}
+	drain(t, two)
+	if got := query[string](t, pool, refusal); got != why+"true" {
+		t.Errorf("at the exchange it is said that %q", got)
+	}
+	expectSums(t, pool, "a1")
+	exec(t, pool, `DROP MATERIALIZED VIEW kept`)
+	start(t, pool, projector.RebuildOptions{}) // tries again at once
+	drain(t, two)
+	expectSums(t, pool, "a2")
+}

@@ -195,6 +195,9 @@ func (p *Projector) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *l
 	if err != nil {
 		return err
 	}
+	if err := p.foretell(ctx, tx, live, r); err != nil {
+		return err
+	}
 	if _, err := tx.Exec(ctx, queryMeasureRebuild, k.spec.Name, p.cfg.ConsumerGroup); err != nil {
 		return err
 	}
@@ -215,6 +218,18 @@ func (p *Projector) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *l
 		}
 	}
 	return nil
+}
+
+// foretell says at once what will keep the tables from being exchanged, as far as it is there already: there is time to do something about it.
+func (p *Projector) foretell(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registered) error {
+	err := exchange.Blocked(ctx, tx, live.tables(), (&lockedSet{registered: *r}).tables())
+	var blocked *exchange.BlockedError
+	if !errors.As(err, &blocked) {
+		return err
+	}
+	p.cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name, "error", err)
+	_, err = tx.Exec(ctx, queryForetell, live.Name, "when the rebuild began, "+err.Error())
+	return err
 }
 
 // addedTo answers what users have added to the live tables and another set has not. It leaves the search_path of the live tables.

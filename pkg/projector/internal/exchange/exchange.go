@@ -19,24 +19,53 @@ type DB interface {
 type Tables struct {
 	Schema string
 	Names  []string
-	Own    []string // their indexes and constraints that nobody has added, as [Objects] answers them
+	Own    []string // what came with them and was not added by users, as [Objects] answers it
 }
 
-// Objects answers the indexes and constraints that tables have, as table.name.
+// Objects answers what tables have, a line each: indexes and constraints as table.name, columns, defaults, settings, triggers and the like with their kind before them. search_path must begin with
+// the tables' schema.
 func Objects(ctx context.Context, db DB, t Tables) ([]string, error) {
-	return texts(ctx, db, queryObjects, t.Schema, t.Names)
+	return texts(ctx, db, queryObjects, t.Schema, t.Schema, t.Names)
 }
 
-// Addition is an index or a constraint that one table has been given and the other has not.
+// objects is [Objects] under a search_path of another schema.
+func objects(ctx context.Context, tx DB, t Tables) (all []string, err error) {
+	return all, under(ctx, tx, t.Schema, func() error {
+		all, err = Objects(ctx, tx, t)
+		return err
+	})
+}
+
+// under does something with a schema before those of the search_path, which then is as it was.
+func under(ctx context.Context, tx DB, schema string, do func() error) error {
+	paths, err := texts(ctx, tx, querySearched)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, querySearchBefore, schema); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, querySearchPath, paths[0])
+	return err
+}
+
+// Addition is what one table has been given and the other has not: an index, a constraint, a default, a setting.
 type Addition struct {
 	SQL  string // that makes it
-	Name string // table.name
+	Name string // as [Objects] says it
 }
 
 // Added answers what old has been given since it was made and replacement has not: what old.Own does not name. The statements are for a search_path of both schemas,
 // the replacement's first, and tx for one of the old one.
 func Added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, error) {
-	rows, err := tx.Query(ctx, queryAdded, old.Schema, replacement.Schema, old.Names, old.Own)
+	has, err := objects(ctx, tx, replacement)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, queryAdded, old.Schema, replacement.Schema, old.Names, old.Own, has)
 	if err != nil {
 		return nil, err
 	}
@@ -56,21 +85,16 @@ func (e *BlockedError) Error() string {
 // It gives the replacements the owner, grants, comments, policies, triggers and settings of their namesakes before it locks anything that readers use. Then it locks views on the tables before
 // the tables, as readers do. It returns a [*BlockedError] for what it cannot bring along.
 func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix string) error {
-	blocked, err := texts(ctx, tx, queryBlocked, old.Schema, replacement.Schema, old.Names)
+	if err := Blocked(ctx, tx, old, replacement); err != nil {
+		return err
+	}
+	carry, err := texts(ctx, tx, queryCarry, old.Schema, replacement.Schema, old.Own)
 	if err != nil {
 		return err
 	}
-	if len(blocked) > 0 {
-		return &BlockedError{By: blocked}
-	}
-	carry, err := texts(ctx, tx, queryCarry, old.Schema, replacement.Schema)
-	if err != nil {
+	// What they name is that which comes with the new tables.
+	if err := under(ctx, tx, replacement.Schema, func() error { return runAll(ctx, tx, carry) }); err != nil {
 		return err
-	}
-	for _, sql := range carry {
-		if err := run(ctx, tx, sql); err != nil {
-			return err
-		}
 	}
 	rows, err := tx.Query(ctx, queryViews, old.Schema, replacement.Schema, old.Names)
 	if err != nil {
@@ -85,20 +109,45 @@ func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix
 	if err != nil {
 		return err
 	}
+	after, err := texts(ctx, tx, queryAfter, old.Schema, replacement.Schema, old.Names, old.Own)
+	if err != nil {
+		return err
+	}
 	for _, v := range views { // as they are: it is the lock that counts
 		if err := run(ctx, tx, v.SQL); err != nil {
-			return fmt.Errorf("view %s: %w", v.Name, err)
+			return fmt.Errorf("%s: %w", v.Name, err)
 		}
 	}
-	for _, sql := range move {
-		if err := run(ctx, tx, sql); err != nil {
-			return err
-		}
+	if err := runAll(ctx, tx, move); err != nil {
+		return err
 	}
 	for _, v := range views {
 		if err := run(ctx, tx, v.SQL); err != nil {
-			return fmt.Errorf("view %s cannot be made on the new tables, drop it or change it first: %w", v.Name, err)
+			return fmt.Errorf("%s cannot be made on the new tables, drop it or change it first: %w", v.Name, err)
 		}
+	}
+	return runAll(ctx, tx, after)
+}
+
+// Blocked returns the [*BlockedError] that [Swap] would.
+func Blocked(ctx context.Context, tx DB, old, replacement Tables) error {
+	by, err := texts(ctx, tx, queryBlocked, old.Schema, replacement.Schema, old.Names)
+	if err != nil {
+		return err
+	}
+	has, err := objects(ctx, tx, replacement)
+	if err != nil {
+		return err
+	}
+	columns, err := texts(ctx, tx, queryForeign, old.Schema, replacement.Schema, old.Names, old.Own, has)
+	if err != nil {
+		return err
+	}
+	for _, column := range columns {
+		by = append(by, fmt.Sprintf("column %s, which is not as the projection made it, so that what it holds would be lost", column))
+	}
+	if len(by) > 0 {
+		return &BlockedError{By: by}
 	}
 	return nil
 }
@@ -128,6 +177,15 @@ func Droppable(ctx context.Context, tx DB, schema string) error {
 		err = &GuestsError{schema, guests}
 	}
 	return err
+}
+
+func runAll(ctx context.Context, tx pgx.Tx, statements []string) error {
+	for _, sql := range statements {
+		if err := run(ctx, tx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func run(ctx context.Context, tx pgx.Tx, sql string) error {

@@ -2,6 +2,7 @@ package exchange_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,11 +30,23 @@ func begin(t *testing.T, added string) (pool *pgxpool.Pool, old, replacement exc
 	}
 	old, replacement = exchange.Tables{Schema: "old", Names: []string{"totals"}}, exchange.Tables{Schema: "replacement", Names: []string{"totals"}}
 	var err error
-	if old.Own, err = exchange.Objects(t.Context(), pool, old); err != nil {
+	if old.Own, err = own(t, pool, old); err != nil {
 		t.Fatal(err)
 	}
 	run(t, pool, added)
 	return pool, old, replacement
+}
+
+// own is what tables have been made with.
+func own(t *testing.T, pool *pgxpool.Pool, tables exchange.Tables) (all []string, err error) {
+	t.Helper()
+	return all, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SELECT set_config('search_path', $1, true)`, tables.Schema); err != nil {
+			return err
+		}
+		all, err = exchange.Objects(t.Context(), tx, tables)
+		return err
+	})
 }
 
 func run(t *testing.T, pool *pgxpool.Pool, sql string) {
@@ -72,6 +85,9 @@ func swap(t *testing.T, pool *pgxpool.Pool, old, replacement exchange.Tables) er
 		}
 		if _, err := tx.Exec(t.Context(), `SET LOCAL search_path TO old, pg_catalog`); err != nil {
 			return err
+		}
+		if again, err := exchange.Added(t.Context(), tx, old, replacement); err != nil || len(again) > 0 {
+			return fmt.Errorf("added twice would be %v: %w", again, err)
 		}
 		return exchange.Swap(t.Context(), tx, old, replacement, "attic", "")
 	})
@@ -146,7 +162,7 @@ func TestWhatTheTablesHangOnEachOtherStaysAmongThem(t *testing.T) {
 		CREATE TABLE replacement.parts (campaign_id text REFERENCES replacement.totals, name text UNIQUE, whole text); INSERT INTO replacement.parts VALUES ('replacement', 'a', NULL), ('replacement', 'b', 'a')`)
 	old.Names, replacement.Names = []string{"totals", "parts"}, []string{"totals", "parts"}
 	var err error
-	if old.Own, err = exchange.Objects(t.Context(), pool, old); err != nil {
+	if old.Own, err = own(t, pool, old); err != nil {
 		t.Fatal(err)
 	}
 	run(t, pool, `
