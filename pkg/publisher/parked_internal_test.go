@@ -22,15 +22,15 @@ func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 	t.Parallel()
 	pool, _ := prepare(t, parkedRows)
 	for want, f := range map[string]ParkedFilter{
-		"t1/p1/a/1 t1/p1/a/2 t1/p2/a/1":                     {Topic: "t1"},
-		"t1/p1/a/1 t1/p1/a/2 t2/p1/b/7 t2/p1/c/3":           {Publisher: "p1"},
-		"t2/p1/b/7":                                         {CampaignID: "b"},
-		"t1/p1/a/1 t1/p2/a/1":                               {Seq: 1},
-		"t1/p2/a/1 t2/p1/b/7":                               {EventType: "told"},
-		"t1/p2/a/1":                                         {Status: "retrying"},
-		"t1/p1/a/1 t2/p1/b/7":                               {MessagePattern: "^too (large|slow)"},
-		"t1/p1/a/1 t1/p1/a/2":                               {Topic: "t1", Publisher: "p1", EventType: "paid"},
-		"t1/p1/a/2 t1/p2/a/1":                               {MessagePattern: "down"},
+		"t1/p1/a/1 t1/p1/a/2 t1/p2/a/1":           {Topic: "t1"},
+		"t1/p1/a/1 t1/p1/a/2 t2/p1/b/7 t2/p1/c/3": {Publisher: "p1"},
+		"t2/p1/b/7":           {CampaignID: "b"},
+		"t1/p1/a/1 t1/p2/a/1": {Seq: 1},
+		"t1/p2/a/1 t2/p1/b/7": {EventType: "told"},
+		"t1/p2/a/1":           {Status: "retrying"},
+		"t1/p1/a/1 t2/p1/b/7": {MessagePattern: "^too (large|slow)"},
+		"t1/p1/a/1 t1/p1/a/2": {Topic: "t1", Publisher: "p1", EventType: "paid"},
+		"t1/p1/a/2 t1/p2/a/1": {MessagePattern: "down"},
 		"t1/p1/a/1 t1/p1/a/2 t1/p2/a/1 t2/p1/b/7 t2/p1/c/3": {},
 	} {
 		list, err := ListParked(t.Context(), pool, f)

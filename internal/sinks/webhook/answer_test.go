@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -272,5 +273,21 @@ func TestOfABodyNoMoreIsReadThanIsBounded(t *testing.T) {
 	body := &endless{}
 	if said := drain(body, func() {}); len(said) != saidBytes || body.closed != 1 || body.read > saidBytes+2*answerBytes {
 		t.Errorf("%d bytes are repeated, %d were read, it was closed %d times", len(said), body.read, body.closed)
+	}
+}
+
+// Once the status is there the event was taken: an endpoint that does not end its answer is not waited for.
+func TestWhatComesAfterTheStatusIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := open(t, Config{URL: url, AllowNetworks: loopback(), Timeout: time.Hour})
+	if err := s.Publish(ctx, []publisher.Event{of("a", 1)}); err != nil || ctx.Err() != nil {
+		t.Errorf("got %v, %v", err, ctx.Err())
 	}
 }
