@@ -14,7 +14,7 @@ CREATE TABLE tidemark.snapshots (
     PRIMARY KEY (campaign_id, projection, version, seq)
 );
 
-CREATE INDEX snapshots_projection_idx ON tidemark.snapshots (projection);
+CREATE INDEX snapshots_projection_idx ON tidemark.snapshots (projection, version);
 
 -- +goose Down
 DROP TABLE tidemark.snapshots;

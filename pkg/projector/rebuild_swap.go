@@ -129,6 +129,11 @@ func (p *Projector) prepareSwap(ctx context.Context, k *known, o readiness) erro
 	if err := p.addLate(ctx, k); err != nil {
 		return err
 	}
+	if live := p.seen.Load().rows[k.spec.Name]; live != nil && live.Version == k.spec.Version { // they can be made again; the exchange has few left to forget
+		if _, err := p.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
+			return err
+		}
+	}
 	r := p.seen.Load().rows[k.name]
 	if r == nil {
 		return errNotYet
@@ -271,8 +276,10 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from tableSet, keep time.
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, queryForgetSnapshots, name); err != nil {
-		return err
+	if live.Version == replacement.Version { // others have snapshots of their own
+		if _, err := tx.Exec(ctx, queryForgetSnapshots, name); err != nil {
+			return err
+		}
 	}
 	if err := forgetRebuild(ctx, tx, name); err != nil {
 		return err

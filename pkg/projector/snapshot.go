@@ -34,6 +34,22 @@ const (
 			) x WHERE x.n > $4 AND x.gap IS NOT NULL ORDER BY x.gap, x.seq LIMIT 1)`
 
 	queryForgetSnapshots  = `DELETE FROM tidemark.snapshots WHERE projection = $1`
+	// queryForgetSomeSnapshots deletes up to $3 of a version's.
+	queryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`
+
+	// queryOutlivedSnapshots steps from one version to the next along the index, and answers those that are of no use any more: lower ones than the projection's that none of its tables are of, and higher ones, which somebody
+	// may be about to register, whose latest is older than a week; and those of projections that are not registered.
+	queryOutlivedSnapshots = `WITH RECURSIVE versions AS (
+			(SELECT s.projection, s.version FROM tidemark.snapshots s ORDER BY s.projection, s.version LIMIT 1)
+			UNION ALL
+			SELECT n.projection, n.version FROM versions v CROSS JOIN LATERAL (
+				SELECT s.projection, s.version FROM tidemark.snapshots s WHERE (s.projection, s.version) > (v.projection, v.version) ORDER BY s.projection, s.version LIMIT 1) n
+		)
+		SELECT v.projection, v.version FROM versions v LEFT JOIN tidemark.projections l ON l.name = v.projection
+		WHERE NOT EXISTS (SELECT FROM tidemark.projections r WHERE r.name IN (v.projection, v.projection || '~next', v.projection || '~previous') AND r.version = v.version)
+			AND (l.name IS NULL OR v.version < l.version OR NOT EXISTS (
+				SELECT FROM tidemark.snapshots s WHERE (s.projection, s.version) = (v.projection, v.version) AND s.made_at > clock_timestamp() - interval '7 days'))`
+
 	queryForgetSnapshotOf = `DELETE FROM tidemark.snapshots WHERE campaign_id = ANY ($1::text[]) AND projection = $2`
 
 	// queryLongCampaigns walks the leases' primary key: campaigns with at least $3 events, and of which $4 they have none up to their last multiple of $3.
