@@ -98,7 +98,7 @@ func each(err error) (errs []error) {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // what it wraps is not asked
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}
