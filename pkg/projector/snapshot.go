@@ -33,7 +33,7 @@ const (
 				FROM tidemark.snapshots o WHERE (o.campaign_id, o.projection, o.version) = ($1, $2, $3) WINDOW w AS (ORDER BY o.seq)
 			) x WHERE x.n > $4 AND x.gap IS NOT NULL ORDER BY x.gap, x.seq LIMIT 1)`
 
-	queryForgetSnapshots  = `DELETE FROM tidemark.snapshots WHERE projection = $1`
+	queryForgetSnapshots = `DELETE FROM tidemark.snapshots WHERE projection = $1`
 	// queryForgetSomeSnapshots deletes up to $3 of a version's.
 	queryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`
 
