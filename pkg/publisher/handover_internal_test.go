@@ -104,3 +104,27 @@ func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 		t.Errorf("claimed twice it has generation %d, %v", generation, err)
 	}
 }
+
+// A pair is given back once its batch is over, and not while another could send what comes next beside it.
+func TestAPairIsNotGivenBackWhileABatchIsUnderWay(t *testing.T) {
+	t.Parallel()
+	r, key := alone(t, sinkFunc(accepts))
+	r.db = newConnections(pgtest.New(t))
+	p := claimed(r, key, 0)
+	p.reporting, p.leaving, p.busy = false, true, true
+	if r.save(time.Now()); r.saving {
+		t.Error("it is given back, and a batch is under way")
+	}
+	p.busy, p.draining["a"] = false, true
+	if r.save(time.Now()); r.saving {
+		t.Error("it is given back, and a campaign is being brought back")
+	}
+	delete(p.draining, "a")
+	r.hurry = true
+	if r.save(time.Now()); !r.saving {
+		t.Error("nothing is under way, and it is not given back")
+	}
+	for r.working > 0 { // it is over before the database goes
+		(<-r.inbox)()
+	}
+}
