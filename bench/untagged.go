@@ -21,8 +21,7 @@ const (
 	callBare     = `SELECT seq FROM tidemark.append_bare($1, $2::jsonb, NULL, true)`
 
 	lockUntagged = `tidemark.lock_untagged(p_campaign_id, one ->> 'type')`
-	lockCampaign = `(pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hashtextextended(p_campaign_id, 0) & 63))::text` +
-		` || pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0)))::text)`
+	lockCampaign = `tidemark.lock_campaign(p_campaign_id)`
 
 	// The clock is to see the function and the round trips, not the disk.
 	noFlush = `SET synchronous_commit = off`
@@ -37,10 +36,7 @@ var conditionParts = []struct {
 	{regexp.MustCompile(`one \?\| '\{tags,id\}'`), `one ? 'id'`},
 	{regexp.MustCompile(`(?s)    plain := .*?\n    IF plain THEN\n`), "    plain := NOT jsonb_path_exists(p_events, '$[*].id');\n    IF plain THEN\n"},
 	{regexp.MustCompile(`(?s)        tagged := .*?\n        named := .*?\n`), "        named := true;\n"},
-	{
-		regexp.MustCompile(`(?s)        IF p_locked THEN\n            NULL;\n        ELSIF tagged .*?\n        END IF;\n`),
-		``,
-	},
+	{regexp.MustCompile(`(?s)            IF tagged THEN\n                taken := .*?\n            END IF;\n`), ``},
 	{regexp.MustCompile(`(?s)    IF tagged THEN\n        INSERT INTO tidemark\.event_tags .*?    END IF;\n`), ``},
 }
 

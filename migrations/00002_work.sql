@@ -126,6 +126,13 @@ END
 $$;
 -- +goose StatementEnd
 
+-- lock_campaign makes the numbering of one campaign exclusive to this transaction until it ends. It stands in expressions, which are cheaper than queries.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.lock_campaign(p_campaign_id text) RETURNS text
+    LANGUAGE sql
+    RETURN pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hashtextextended(p_campaign_id, 0) & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0)))::text;
+-- +goose StatementEnd
+
 -- lock_campaigns makes the numbering of campaigns exclusive to this transaction until it ends. Locks are taken in one
 -- order. A call with many campaigns takes whole buckets instead, so that no import can exhaust the lock table.
 -- +goose StatementBegin
@@ -133,11 +140,10 @@ CREATE FUNCTION tidemark.lock_campaigns(p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
 AS $$
 DECLARE
-    hash CONSTANT bigint := hashtextextended(p_campaign_ids[1], 0);
     taken text;
 BEGIN
     IF cardinality(p_campaign_ids) = 1 THEN
-        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hash & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hash))::text;
+        taken := tidemark.lock_campaign(p_campaign_ids[1]);
     ELSIF cardinality(p_campaign_ids) > 256 THEN
         PERFORM pg_advisory_xact_lock(tidemark.lock_key(32004, bucket))
         FROM (SELECT DISTINCT hashtextextended(id, 0) & 63 AS bucket FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS b;
@@ -243,7 +249,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- refuse_version says that a campaign does not stand where an append expects it.
+-- refuse_version says that a campaign does not stand where an append expects it. It never answers; its type lets it stand where a seq is wanted.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint) RETURNS bigint
     LANGUAGE plpgsql
@@ -265,12 +271,11 @@ CREATE FUNCTION tidemark.limits_set() RETURNS boolean
         current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) IS NOT NULL;
 -- +goose StatementEnd
 
--- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign, as lock_campaigns. It and the next two stand in expressions, which are cheaper than queries.
+-- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign. It, hold_floor and made_id stand in expressions too.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS text
     LANGUAGE sql
-    RETURN pg_advisory_xact_lock_shared(tidemark.type_key(p_type))::text || pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hashtextextended(p_campaign_id, 0) & 63))::text
-        || pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0)))::text;
+    RETURN pg_advisory_xact_lock_shared(tidemark.type_key(p_type))::text || tidemark.lock_campaign(p_campaign_id);
 -- +goose StatementEnd
 
 -- hold_floor takes the writer floor and answers the time. The last value first, then the lock that names it, and only in a later statement nextval: see tidemark.read_floor. A transaction's first floor is below
@@ -366,15 +371,13 @@ BEGIN
         named := jsonb_path_exists(p_events, '$[*].id');
 
         -- What conditions wait for; then the campaign.
-        IF p_locked THEN
-            NULL;
-        ELSIF tagged THEN
-            taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events));
-        ELSE
-            PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
-        END IF;
         IF NOT p_locked THEN
-            taken := tidemark.lock_campaigns(ARRAY[p_campaign_id]);
+            IF tagged THEN
+                taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events));
+            ELSE
+                PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
+            END IF;
+            taken := tidemark.lock_campaign(p_campaign_id);
         END IF;
 
         -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
@@ -561,6 +564,7 @@ DROP FUNCTION tidemark.touched_types;
 DROP FUNCTION tidemark.tag_key;
 DROP FUNCTION tidemark.type_key;
 DROP FUNCTION tidemark.lock_campaigns;
+DROP FUNCTION tidemark.lock_campaign;
 DROP FUNCTION tidemark.refuse_event;
 DROP FUNCTION tidemark.append_limits;
 DROP SEQUENCE tidemark.waiting;

@@ -313,7 +313,7 @@ BEGIN
         taken := tidemark.lock_keys(tidemark.touched_types(events), tidemark.touched_tags(events), tidemark.query_keys(query, terms));
     END IF;
     IF single THEN
-        taken := pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hashtextextended(campaign, 0) & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(campaign, 0)))::text; -- as lock_campaigns
+        taken := tidemark.lock_campaign(campaign);
     ELSE
         PERFORM tidemark.lock_campaigns(array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
     END IF;

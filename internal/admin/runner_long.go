@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ func (r *Runner) projections() []string {
 	if r.cfg.Projector == nil {
 		return nil
 	}
-	return append(r.cfg.Projector.Followed(), r.cfg.Projections...)
+	return slices.Concat(r.cfg.Projector.Followed(), r.cfg.Projections)
 }
 
 func (r *Runner) publishers() (names []string) {

@@ -1,10 +1,8 @@
 package projector_test
 
 import (
-	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -369,67 +367,4 @@ func TestWhatWasAddedToTheTablesIsOnTheNewOnes(t *testing.T) {
 	if got := query[string](t, pool, on, "public"); got != "by Sum, by_campaign, counted, older" {
 		t.Errorf("the new tables have %q", got)
 	}
-}
-
-// TestASampleIsVerifiedBeforeTheExchange has rows that are others each time they are written, in columns that the database knows to be so and in one that it does not.
-func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	var written atomic.Int64
-	version := func(version int) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters (campaign_id text, seq bigint, nth bigint, at timestamptz DEFAULT clock_timestamp(), id uuid DEFAULT gen_random_uuid())`})
-		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
-			g.Queue(`INSERT INTO counters VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, written.Add(1))
-			return nil
-		})
-		return h
-	}
-	appendMoves(t, pool, "a", 1, 2)
-	appendMoves(t, pool, "b", 1)
-	drain(t, newProjector(t, pool, version(1)))
-	two := newProjector(t, pool, version(2))
-	drain(t, two)
-	const differs = "6 differences between the new tables and what the journal says, in 2 of 2 campaigns that were verified: name columns that hold the time of the write as to be ignored, or do not verify"
-	expectText(t, pool, "refusal", differs, `SELECT coalesce((SELECT refusal FROM tidemark.rebuilds), '')`)
-	expectText(t, pool, "version", "1", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)
-	start(t, pool, projector.RebuildOptions{Ignore: []string{"counters.nth"}})
-	drain(t, two)
-	expectText(t, pool, "version", "2", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)
-}
-
-// TestRowsAreCountedBeforeTheExchange has new tables that are empty, and one with rows of a campaign that is none: what no sample of campaigns would show.
-func TestRowsAreCountedBeforeTheExchange(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	version := func(version int, events string) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters (campaign_id text, seq bigint)`})
-		projector.On(h, events, func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
-			g.Queue(`INSERT INTO counters VALUES ($1, $2)`, e.CampaignID, e.Seq)
-			return nil
-		})
-		return h
-	}
-	appendMoves(t, pool, "a", 1, 2)
-	drain(t, newProjector(t, pool, version(1, "moved")))
-	refusal := func(want string) {
-		t.Helper()
-		expectText(t, pool, "refusal", want, `SELECT coalesce((SELECT refusal FROM tidemark.rebuilds), '')`)
-	}
-	drain(t, newProjector(t, pool, version(2, "never")))
-	refusal("the new table counters has no rows, where the one that is read has 2: if that is right, do not verify")
-
-	three := newProjector(t, pool, version(3, "moved"))
-	if err := three.Register(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark_next_counters.counters VALUES ('nobody', 1)`); err != nil {
-		t.Fatal(err)
-	}
-	drain(t, three)
-	refusal("the new table counters has rows of 1 campaigns that have no events: look at how the projection names campaigns, or do not verify")
-	none := 0
-	start(t, pool, projector.RebuildOptions{Verify: &none})
-	drain(t, three)
-	refusal("")
-	expectText(t, pool, "version", "3", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)
 }
