@@ -20,6 +20,7 @@ type pair struct {
 	stopDrains context.CancelFunc
 
 	read      int64            // events up to this position have been handed out, or left out
+	ahead     int64            // pages that begin before this position are no longer read in advance: they have been
 	acked     int64            // events up to this position are published or parked
 	saved     int64            // acked as the database knows it
 	published int64            // events sent since it was saved

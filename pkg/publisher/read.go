@@ -94,7 +94,8 @@ func tailPause(pairs int) time.Duration {
 	return min(time.Duration(max(pairs-1, 0))*tailPair, tailMost)
 }
 
-// prefetch reads pages behind the one that a pair is in, while the pair sends.
+// prefetch reads pages behind the one that a pair is in, while the pair sends, each once: where memory is short, pairs that send for long would otherwise drop each other's pages, and
+// read them again, until they are done.
 func (r *Relay) prefetch(p *pair, now time.Time) {
 	ahead := 1
 	if r.cache.bytes < r.cache.limit/2 {
@@ -108,10 +109,11 @@ func (r *Relay) prefetch(p *pair, now time.Time) {
 		}
 		at = in.until
 	}
-	if at >= r.head || len(r.reads) >= maxReads || r.stopping || r.cache.at(at) != nil ||
+	if at >= r.head || at < p.ahead || len(r.reads) >= maxReads || r.stopping || r.cache.at(at) != nil ||
 		slices.ContainsFunc(r.reads, func(rd *reading) bool { return rd.after <= at && at-rd.after <= int64(r.cfg.PageEvents) }) {
 		return
 	}
+	p.ahead = at + 1
 	r.read(at, now)
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -116,5 +118,34 @@ func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	}
 	for range from { // both are over before the database goes
 		<-r.inbox
+	}
+}
+
+// A pair that sends for long has the pages behind it read in advance. Where memory is too short for them they are read once all the same, and again when they are wanted.
+func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	const count, events = 5, 20
+	for range count {
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := journal.Append(t.Context(), tx, "a", journal.Any, slices.Repeat([]journal.Event{{Type: "noted"}}, events)...)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, key := alone(t, sinkFunc(accepts))
+	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.cache = newConnections(pool), events, 1, pages{limit: 1, full: events}
+	p := claimed(r, key, 0)
+	p.busy = true
+	r.head = count * events
+	for i := range int64(count) { // as others do, that go on
+		r.read(i*events, time.Now())
+		for answers := 0; r.working > 0; answers++ {
+			if answers > 3*count {
+				t.Fatalf("after a read of page %d, pages are read again and again while one pair sends", i)
+			}
+			(<-r.inbox)()
+		}
 	}
 }
