@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
 func TestTwoOperatorsAtOnceRequeueEachPairOnce(t *testing.T) {
@@ -99,7 +100,7 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 		t.Fatal(tag, err)
 	}
 	for _, args := range []string{"deferred resolve --projection scores --campaign oak --seq 2 --reason r", "campaign pause oak", "campaign replay --campaign oak --projection scores --from 1"} {
-		got := execute(t, url+"&lock_timeout=50", false, args)
+		got := execute(t, pgtest.With(url, "lock_timeout", "50"), false, args)
 		if got.code != cli.ExitConflict || got.out != "" {
 			t.Errorf("%s: exit code %d, stdout %q: want %d", args, got.code, got.out, cli.ExitConflict)
 		}
@@ -110,6 +111,6 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"deferred requeue --projection scores --campaign oak", "deferred retry --projection scores --campaign oak", "projection pause scores", "group pause default"} {
-		requireRun(t, url+"&lock_timeout=50", args, cli.ExitOK, "")
+		requireRun(t, pgtest.With(url, "lock_timeout", "50"), args, cli.ExitOK, "")
 	}
 }

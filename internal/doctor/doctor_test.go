@@ -135,7 +135,7 @@ func TestWhatTheServersSettingsSayIsFound(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[string]doctor.Status{"0": doctor.Warn, "60s": doctor.OK} {
 		url := pgtest.URL(t)
-		findings, err := doctor.Run(t.Context(), open(t, url+"&idle_in_transaction_session_timeout="+limit), doctor.Options{})
+		findings, err := doctor.Run(t.Context(), open(t, pgtest.With(url, "idle_in_transaction_session_timeout", limit)), doctor.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,10 +99,14 @@ func create(ctx context.Context, server, name string, template func(context.Cont
 	return clone(ctx, admin, name, source)
 }
 
-// clone copies a database. The server's default strategy stays: for one this small, neither is measurably quicker.
+// clone copies a database file by file: a third of the work of copying through the log, which is what Postgres does by itself since version 15.
 func clone(ctx context.Context, admin *pgx.Conn, name, source string) error {
+	var strategy string
+	if major, _, _ := strings.Cut(admin.PgConn().ParameterStatus("server_version"), "."); major >= "15" {
+		strategy = " STRATEGY file_copy"
+	}
 	_, err := admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+
-		" TEMPLATE "+pgx.Identifier{source}.Sanitize()+" ENCODING 'UTF8'")
+		" TEMPLATE "+pgx.Identifier{source}.Sanitize()+" ENCODING 'UTF8'"+strategy)
 	return err
 }
 
@@ -127,6 +131,18 @@ func withDatabase(server, name string) string {
 		return server + " dbname=" + name
 	}
 	u.Path = "/" + name
+	return u.String()
+}
+
+// With answers the address with one more parameter: a setting of its sessions, or one of pgx's.
+func With(address, name, value string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme == "" {
+		return address + " " + name + "='" + value + "'"
+	}
+	query := u.Query()
+	query.Set(name, value)
+	u.RawQuery = query.Encode()
 	return u.String()
 }
 

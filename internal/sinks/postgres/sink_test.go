@@ -184,9 +184,9 @@ func TestATableThatCannotBeUsedIsAnErrorOfTheSink(t *testing.T) {
 			test.cfg.URL = db.url
 			switch name {
 			case "read-only":
-				test.cfg.URL += "&default_transaction_read_only=on"
+				test.cfg.URL = pgtest.With(test.cfg.URL, "default_transaction_read_only", "on")
 			case "wrong parameter":
-				test.cfg.URL += "&no_such_setting=1"
+				test.cfg.URL = pgtest.With(test.cfg.URL, "no_such_setting", "1")
 			}
 			s := open(t, test.cfg)
 			err := s.Publish(t.Context(), events("c", 2))
@@ -220,7 +220,7 @@ func openURL(t *testing.T, address string) error {
 func TestTheURLNamesTableAndConnection(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t)
-	u, err := url.Parse(db.url + "&table=copy&connections=2&application_name=somebody")
+	u, err := url.Parse(pgtest.With(pgtest.With(pgtest.With(db.url, "table", "copy"), "connections", "2"), "application_name", "somebody"))
 	if err != nil {
 		t.Fatal(err)
 	}
