@@ -92,7 +92,7 @@ func TestResultIsGoodOnlyIfAllWasAppliedOnceAndRightly(t *testing.T) {
 
 func config(url string, seed uint64, out io.Writer) Config {
 	return Config{
-		DatabaseURL: url, Length: 4 * time.Second, Rate: 300, Campaigns: 50, Seed: seed, Workers: 3, LeaseTTL: time.Second,
+		DatabaseURL: url, Length: 3 * time.Second, Rate: 300, Campaigns: 50, Seed: seed, Workers: 3, LeaseTTL: time.Second,
 		Out: out, Logger: slog.New(slog.DiscardHandler),
 	}
 }

@@ -19,7 +19,7 @@ func buildWorker(ctx context.Context) (binary string, remove func() error, err e
 	}
 	remove = func() error { return os.RemoveAll(folder) }
 	binary = filepath.Join(folder, "worker")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/tidemark-go/tidemark/examples/tabletop/cmd/worker")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary, "github.com/tidemark-go/tidemark/examples/tabletop/cmd/worker")
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", nil, errors.Join(fmt.Errorf("build the worker: %w\n%s", err, output), remove())
 	}

@@ -23,7 +23,7 @@ type cluster struct {
 }
 
 // openCluster answers the cluster under dir, made now if there is none. The caller holds the lock.
-func openCluster(ctx context.Context, dir string, quick bool, log *slog.Logger) (cluster, error) {
+func openCluster(ctx context.Context, dir string, cfg Config, log *slog.Logger) (cluster, error) {
 	data, err := filepath.EvalSymlinks(filepath.Join(dir, clusterName))
 	if err == nil {
 		var version []byte
@@ -34,7 +34,7 @@ func openCluster(ctx context.Context, dir string, quick bool, log *slog.Logger) 
 	if !errors.Is(err, fs.ErrNotExist) {
 		return cluster{}, fmt.Errorf("look at the cluster: %w", err)
 	}
-	return create(ctx, dir, quick, log)
+	return create(ctx, dir, cfg, log)
 }
 
 const clusterName = "pg"
@@ -64,13 +64,17 @@ func existing(ctx context.Context, dir, data, version string, log *slog.Logger) 
 }
 
 // create makes a cluster where the server's user can reach it.
-func create(ctx context.Context, dir string, quick bool, log *slog.Logger) (cluster, error) {
+func create(ctx context.Context, dir string, cfg Config, log *slog.Logger) (cluster, error) {
 	found, err := findBinaries(ctx, dir, log)
 	if err != nil {
 		return cluster{}, err
 	}
 	c := cluster{bin: found[0], as: unprivileged()}
-	home, err := place(dir, clusterName, c.as)
+	var preferred string
+	if cfg.Memory {
+		preferred = inMemory(ctx)
+	}
+	home, err := place(dir, clusterName, c.as, preferred)
 	if err != nil {
 		return cluster{}, err
 	}
@@ -79,7 +83,7 @@ func create(ctx context.Context, dir string, quick bool, log *slog.Logger) (clus
 	}
 	c.data = filepath.Join(home, clusterName)
 	log.InfoContext(ctx, "make a Postgres cluster", "data", c.data, "binaries", string(c.bin))
-	if err := c.initdb(ctx, quick); err != nil {
+	if err := c.initdb(ctx, cfg.Settings["fsync"] == "off"); err != nil {
 		return cluster{}, fmt.Errorf("make a cluster with %s: %w", c.bin.initdb(), err)
 	}
 	return c, nil

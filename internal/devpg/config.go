@@ -18,6 +18,10 @@ type Config struct {
 	// Settings are lines of postgresql.conf that go on top of the defaults. They take effect when this call starts the server,
 	// not when it finds one running.
 	Settings map[string]string
+	// Memory makes a new cluster in memory, in a folder under /dev/shm that the state folder links to, where the machine has 4 GiB to
+	// spare; elsewhere and with too little, it is on the disk as others are. A restart of the machine loses it, and it keeps its memory
+	// until the state folder is gone and another cluster is made. For tests.
+	Memory bool
 	// Private servers are shared with nobody: Close always stops them.
 	Private bool
 }

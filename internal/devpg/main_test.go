@@ -52,7 +52,7 @@ func hold(dir string) error {
 
 // quick is a configuration that makes and starts a cluster in little time.
 func quick(dir string) devpg.Config {
-	return devpg.Config{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}}
+	return devpg.Config{Dir: dir, Memory: true, Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}}
 }
 
 // patience is how long anything may take, also to several processes that make a cluster one after the other.

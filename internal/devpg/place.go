@@ -12,8 +12,8 @@ import (
 )
 
 // place answers the folder in which to make the thing of that name, where the user can reach it: the state folder itself, or a new
-// one elsewhere, which a symbolic link in the state folder points at from then on.
-func place(dir, name string, as *syscall.Credential) (home string, err error) {
+// one elsewhere, which a symbolic link in the state folder points at from then on. A preferred parent, unless empty, comes before both.
+func place(dir, name string, as *syscall.Credential, preferred string) (home string, err error) {
 	link := filepath.Join(dir, name)
 	if target, err := os.Readlink(link); err == nil && reachable(filepath.Dir(target), as) == nil {
 		return filepath.Dir(target), nil
@@ -21,24 +21,30 @@ func place(dir, name string, as *syscall.Credential) (home string, err error) {
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("make room for %s: %w", link, err)
 	}
-	if reachable(dir, as) == nil {
+	if preferred == "" && reachable(dir, as) == nil {
 		return dir, nil
 	}
-	if home, err = elsewhere(as); err != nil {
+	if home, err = elsewhere(as, preferred); err != nil {
 		return "", err
 	}
 	if err := os.Symlink(filepath.Join(home, name), link); err != nil {
 		return "", errors.Join(fmt.Errorf("note where %s is: %w", name, err), os.Remove(home))
 	}
+	if err := os.WriteFile(filepath.Join(home, linkName), []byte(link+"\n"), 0o644); err != nil {
+		return "", fmt.Errorf("note whose %s is: %w", home, err)
+	}
 	return home, nil
 }
 
-// elsewhere makes a folder that the user can reach. /var/tmp comes first because it outlives a reboot.
-func elsewhere(as *syscall.Credential) (string, error) {
+// elsewhere makes a folder that the user can reach. /var/tmp comes before other disks because it outlives a reboot.
+func elsewhere(as *syscall.Credential, preferred string) (string, error) {
 	if err := reachable("/", as); err != nil {
 		return "", fmt.Errorf("run as an unprivileged user, since Postgres refuses to be root: user id %d: %w", as.Uid, err)
 	}
 	tried := []string{"/var/tmp", os.TempDir(), "/tmp"}
+	if preferred != "" {
+		tried = append([]string{preferred}, tried...)
+	}
 	for _, parent := range tried {
 		home, err := os.MkdirTemp(parent, temporaryPattern)
 		if err != nil {
@@ -56,7 +62,8 @@ func elsewhere(as *syscall.Credential) (string, error) {
 // reachable tells whether that user's processes can work in dir. Trying it is the one way that also sees access lists.
 func reachable(dir string, as *syscall.Credential) error {
 	if as == nil {
-		return nil
+		_, err := os.Stat(dir)
+		return err
 	}
 	attempt := &exec.Cmd{Path: shell, Args: []string{shell, "-c", ":"}, Dir: dir, SysProcAttr: &syscall.SysProcAttr{Credential: as}}
 	return attempt.Run()

@@ -56,7 +56,7 @@ func (s *Server) connectOrStartOnce(ctx context.Context) (*postmaster, error) {
 		}
 		return running, nil
 	}
-	c, err := openCluster(ctx, s.dir, s.cfg.Settings["fsync"] == "off", s.log)
+	c, err := openCluster(ctx, s.dir, s.cfg, s.log)
 	if err != nil {
 		return nil, err
 	}

@@ -87,16 +87,13 @@ func database(t testing.TB, template func(context.Context, *pgx.Conn) (string, e
 }
 
 func create(ctx context.Context, server, name string, template func(context.Context, *pgx.Conn) (string, error)) (err error) {
-	admin, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return fmt.Errorf("the tests' server (%s, or a private one): %w", urlEnv, err)
-	}
-	defer func() { err = errors.Join(err, admin.Close(ctx)) }()
-	source, err := template(ctx, admin)
-	if err != nil {
-		return fmt.Errorf("make the template: %w", err)
-	}
-	return clone(ctx, admin, name, source)
+	return admins.use(ctx, server, func(admin *pgx.Conn) error {
+		source, err := template(ctx, admin)
+		if err != nil {
+			return fmt.Errorf("make the template: %w", err)
+		}
+		return clone(ctx, admin, name, source)
+	})
 }
 
 // clone copies a database file by file: a third of the work of copying through the log, which is what Postgres does by itself since version 15.
@@ -110,13 +107,8 @@ func clone(ctx context.Context, admin *pgx.Conn, name, source string) error {
 	return err
 }
 
-func drop(ctx context.Context, server, name string) (err error) {
-	admin, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, admin.Close(ctx)) }()
-	return dropWith(ctx, admin, name)
+func drop(ctx context.Context, server, name string) error {
+	return admins.use(ctx, server, func(admin *pgx.Conn) error { return dropWith(ctx, admin, name) })
 }
 
 func dropWith(ctx context.Context, admin *pgx.Conn, name string) error {

@@ -3,6 +3,6 @@
 // The server is the one that TIDEMARK_TEST_DATABASE_URL names (its user must be allowed to create databases), else a private one
 // under .tidemark/test that all test binaries share. Where there is none, tests fail: a skipped test proves nothing.
 //
-// The private server runs without fsync and is stopped when the last user closes it. [Main] keeps it for all tests of a package;
+// The private server runs without fsync, in memory where there is enough, and is stopped when the last user closes it. [Main] keeps it for all tests of a package;
 // without Main, it stops whenever no test uses it.
 package pgtest

@@ -25,6 +25,9 @@ func Main(m *testing.M, options ...goleak.Option) {
 		os.Exit(1)
 	}
 	code := leaktest.Run(m, options...)
+	ctx, cancel = context.WithTimeout(context.Background(), setupTimeout)
+	admins.close(ctx)
+	cancel()
 	if err := closeServer(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)

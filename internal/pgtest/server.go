@@ -23,7 +23,7 @@ func Server(t testing.TB) *devpg.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
 	defer cancel()
-	server, err := devpg.Open(ctx, devpg.Config{Private: true, Settings: map[string]string{"shared_buffers": "32MB", "fsync": "off"}})
+	server, err := devpg.Open(ctx, devpg.Config{Private: true, Memory: true, Settings: map[string]string{"shared_buffers": "32MB", "fsync": "off"}})
 	if err != nil {
 		t.Fatalf("this test needs a Postgres server of its own: %v", err)
 	}
@@ -45,11 +45,15 @@ func shared(ctx context.Context) (url string, closeServer func() error, err erro
 		return "", nil, err
 	}
 	server, err := devpg.Open(ctx, devpg.Config{
-		Dir: filepath.Join(dir, "test"),
+		Dir:    filepath.Join(dir, "test"),
+		Memory: true,
 		Settings: map[string]string{
-			"fsync":            "off",
-			"full_page_writes": "off",
-			"max_connections":  "300",
+			"fsync":                 "off",
+			"full_page_writes":      "off",
+			"max_connections":       "300",
+			"max_wal_size":          "512MB",
+			"bgwriter_lru_maxpages": "0", // of databases that are gone in a moment
+			"update_process_title":  "off",
 		},
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ const attempts = 3 // the failure that makes a pair dead
 func TestPairsGoThroughTheirStatesAsTheModelDoes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	rapid.Check(t, func(r *rapid.T) {
+	pgtest.Check(t, 30, func(r *rapid.T) {
 		tx, err := pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)

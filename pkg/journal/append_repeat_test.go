@@ -157,7 +157,7 @@ func TestAppendDoesWhatAModelForetells(t *testing.T) {
 	pool := pgtest.New(t)
 	rollback := errors.New("rolled back on purpose")
 	runs := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	pgtest.Check(t, 50, func(rt *rapid.T) {
 		runs++
 		campaign := fmt.Sprint("c", runs)
 		model := campaignModel{payloads: map[uuid.UUID]string{}}

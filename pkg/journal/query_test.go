@@ -37,7 +37,7 @@ func TestQueriesSelectTheSameInGoAndInSQL(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	ctx := t.Context()
-	rapid.Check(t, func(t *rapid.T) { checkSelection(ctx, t, pool) })
+	pgtest.Check(t, 50, func(t *rapid.T) { checkSelection(ctx, t, pool) })
 }
 
 // checkSelection appends events and compares, for a query over them, what Go selects, what is read, and what a condition finds first.

@@ -90,7 +90,7 @@ func (f *fleet) start(t *testing.T, versions ...int) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval, c.GroupEvents, c.Concurrency = 5*time.Millisecond, 10, 2 }, all...)
+	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval, c.GroupEvents, c.Concurrency = 20*time.Millisecond, 10, 2 }, all...)
 	ctx, stop := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	f.ended.Go(func() error {

@@ -2,11 +2,13 @@ package pages_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +28,8 @@ func startBrowser(t *testing.T) context.Context {
 	if err != nil {
 		t.Fatal("no chromium: install Debian's package, or run scripts/need.sh chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(tabTimeout),
+	// Two flags take a third off the browser's work where it draws without a graphics card.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-threaded-compositing", true), chromedp.Flag("disable-back-forward-cache", true), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(tabTimeout),
 		chromedp.Env("TZ=America/St_Johns"))
 	ctx, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
@@ -94,7 +97,7 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 		b.Fatal("the tab does not open")
 	}
 	if err := chromedp.Do(ctx, actions...); err != nil {
-		b.shot("failed")
+		b.picture("failed")
 		b.Fatalf("%v", err)
 	}
 }
@@ -133,7 +136,7 @@ func (b *tab) await(expression string) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	b.shot("awaited")
+	b.picture("awaited")
 	b.Fatalf("it does not become true: %s", expression)
 }
 
@@ -221,8 +224,17 @@ func (b *tab) media(features ...string) {
 	}
 }
 
-// shot keeps a picture of the whole page as output of the test.
+// shot keeps a picture of the page where somebody wants it: go test ./internal/web/pages -artifacts -outputdir DIR. Elsewhere it would be thrown away, and took a
+// good part of the journeys' time.
 func (b *tab) shot(name string) {
+	b.Helper()
+	if wanted, _ := strconv.ParseBool(flag.Lookup("test.artifacts").Value.String()); wanted {
+		b.picture(name)
+	}
+}
+
+// picture keeps a picture of the whole page as output of the test.
+func (b *tab) picture(name string) {
 	b.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, tabTimeout)
 	defer stop()

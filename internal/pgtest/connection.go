@@ -1,0 +1,50 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// admins is what this process makes and drops databases with.
+var admins connection
+
+// connection is kept, since a test's database takes less work than the connections to make and to drop it would. It has no goroutine.
+type connection struct {
+	mu     sync.Mutex
+	server string
+	conn   *pgx.Conn
+}
+
+// use lends the connection, a new one where there is none, it is broken, or it is to another server.
+func (a *connection) use(ctx context.Context, server string, work func(*pgx.Conn) error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conn != nil && (a.server != server || a.conn.Ping(ctx) != nil) {
+		a.drop(ctx)
+	}
+	if a.conn == nil {
+		conn, err := pgx.Connect(ctx, server)
+		if err != nil {
+			return fmt.Errorf("the tests' server (%s, or a private one): %w", urlEnv, err)
+		}
+		a.conn, a.server = conn, server
+	}
+	return work(a.conn)
+}
+
+// close gives the connection back.
+func (a *connection) close(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drop(ctx)
+}
+
+func (a *connection) drop(ctx context.Context) {
+	if a.conn != nil {
+		_ = a.conn.Close(ctx) // it may have been broken
+		a.conn = nil
+	}
+}
