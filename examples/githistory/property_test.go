@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/rapidtest"
 )
 
 // randomHistory draws a stream for git fast-import that adds commits to what the repository holds: files set, deleted, moved by
@@ -63,7 +63,7 @@ func quote(path string) string {
 
 func TestHistoryOfAnyRepositoryAddsUpToItsTree(t *testing.T) {
 	t.Parallel()
-	pgtest.Check(t, 12, func(rt *rapid.T) { // each turn runs git some twenty times
+	rapidtest.Check(t, 12, func(rt *rapid.T) { // each turn runs git some twenty times
 		r := newTestRepository(t)
 		depth := rapid.IntRange(0, 3).Draw(rt, "depth")
 		commits := rapid.IntRange(1, 12).Draw(rt, "commits")

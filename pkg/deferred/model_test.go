@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/rapidtest"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
@@ -38,7 +39,7 @@ const attempts = 3 // the failure that makes a pair dead
 func TestPairsGoThroughTheirStatesAsTheModelDoes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	pgtest.Check(t, 30, func(r *rapid.T) {
+	rapidtest.Check(t, 30, func(r *rapid.T) {
 		tx, err := pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/rapidtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -157,7 +158,7 @@ func TestAppendDoesWhatAModelForetells(t *testing.T) {
 	pool := pgtest.New(t)
 	rollback := errors.New("rolled back on purpose")
 	runs := 0
-	pgtest.Check(t, 50, func(rt *rapid.T) {
+	rapidtest.Check(t, 50, func(rt *rapid.T) {
 		runs++
 		campaign := fmt.Sprint("c", runs)
 		model := campaignModel{payloads: map[uuid.UUID]string{}}

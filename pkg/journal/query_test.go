@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/rapidtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -37,7 +38,7 @@ func TestQueriesSelectTheSameInGoAndInSQL(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	ctx := t.Context()
-	pgtest.Check(t, 50, func(t *rapid.T) { checkSelection(ctx, t, pool) })
+	rapidtest.Check(t, 50, func(t *rapid.T) { checkSelection(ctx, t, pool) })
 }
 
 // checkSelection appends events and compares, for a query over them, what Go selects, what is read, and what a condition finds first.

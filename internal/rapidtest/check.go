@@ -1,4 +1,5 @@
-package pgtest
+// Package rapidtest bounds what random tests take.
+package rapidtest
 
 import (
 	"flag"
