@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,8 @@ func create(ctx context.Context, server, name string, template func(context.Cont
 // clone copies a database file by file: a third of the work of copying through the log, which is what Postgres does by itself since version 15.
 func clone(ctx context.Context, admin *pgx.Conn, name, source string) error {
 	var strategy string
-	if major, _, _ := strings.Cut(admin.PgConn().ParameterStatus("server_version"), "."); major >= "15" {
+	digits, _, _ := strings.Cut(admin.PgConn().ParameterStatus("server_version"), ".")
+	if major, err := strconv.Atoi(digits); err == nil && major >= 15 {
 		strategy = " STRATEGY file_copy"
 	}
 	_, err := admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+
