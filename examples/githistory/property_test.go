@@ -63,7 +63,7 @@ func quote(path string) string {
 
 func TestHistoryOfAnyRepositoryAddsUpToItsTree(t *testing.T) {
 	t.Parallel()
-	rapidtest.Check(t, 12, func(rt *rapid.T) { // each turn runs git some twenty times
+	rapidtest.Check(t, 30, func(rt *rapid.T) { // each turn runs git some twenty times
 		r := newTestRepository(t)
 		depth := rapid.IntRange(0, 3).Draw(rt, "depth")
 		commits := rapid.IntRange(1, 12).Draw(rt, "commits")

@@ -21,11 +21,18 @@ func place(dir, name string, as *syscall.Credential, preferred string) (home str
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("make room for %s: %w", link, err)
 	}
-	if preferred == "" && reachable(dir, as) == nil {
-		return dir, nil
+	var made bool
+	if preferred != "" {
+		home, made = newFolder(preferred, as)
 	}
-	if home, err = elsewhere(as, preferred); err != nil {
-		return "", err
+	switch {
+	case made:
+	case reachable(dir, as) == nil:
+		return dir, nil
+	default:
+		if home, err = elsewhere(as); err != nil {
+			return "", err
+		}
 	}
 	if err := os.Symlink(filepath.Join(home, name), link); err != nil {
 		return "", errors.Join(fmt.Errorf("note where %s is: %w", name, err), os.Remove(home))
@@ -36,27 +43,32 @@ func place(dir, name string, as *syscall.Credential, preferred string) (home str
 	return home, nil
 }
 
-// elsewhere makes a folder that the user can reach. /var/tmp comes before other disks because it outlives a reboot.
-func elsewhere(as *syscall.Credential, preferred string) (string, error) {
+// elsewhere makes a folder that the user can reach. /var/tmp comes first because it outlives a reboot.
+func elsewhere(as *syscall.Credential) (string, error) {
 	if err := reachable("/", as); err != nil {
 		return "", fmt.Errorf("run as an unprivileged user, since Postgres refuses to be root: user id %d: %w", as.Uid, err)
 	}
 	tried := []string{"/var/tmp", os.TempDir(), "/tmp"}
-	if preferred != "" {
-		tried = append([]string{preferred}, tried...)
-	}
 	for _, parent := range tried {
-		home, err := os.MkdirTemp(parent, temporaryPattern)
-		if err != nil {
-			continue
-		}
-		if os.Chmod(home, 0o755) == nil && reachable(home, as) == nil {
+		if home, ok := newFolder(parent, as); ok {
 			return home, nil
 		}
-		_ = os.Remove(home)
 	}
 	return "", fmt.Errorf("find a folder for the cluster: Postgres refuses to be root, and user id %d reaches neither the state folder nor %s: run as another user, or set %s",
 		as.Uid, strings.Join(tried, ", "), urlEnv)
+}
+
+// newFolder makes a folder there that the user can reach, if that is possible.
+func newFolder(parent string, as *syscall.Credential) (home string, ok bool) {
+	home, err := os.MkdirTemp(parent, temporaryPattern)
+	if err != nil {
+		return "", false
+	}
+	if os.Chmod(home, 0o755) == nil && reachable(home, as) == nil {
+		return home, true
+	}
+	_ = os.Remove(home)
+	return "", false
 }
 
 // reachable tells whether that user's processes can work in dir. Trying it is the one way that also sees access lists.

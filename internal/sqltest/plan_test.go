@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 const (
 	perCampaign = 10 // events of a campaign
 	small       = 100
-	large       = 10_000    // campaigns
+	large       = 20_000    // campaigns
 	group       = 64        // campaigns that a call names
 	long        = "c000000" // a campaign that has as many events as there are campaigns
 )

@@ -82,7 +82,7 @@ func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var looks errgroup.Group
 	looks.SetLimit(6)
-	for i := range 80 {
+	for i := range 200 {
 		campaign := fmt.Sprintf("c%d", i)
 		moves := make([]int, random.IntN(6))
 		for i := range moves {
@@ -121,7 +121,7 @@ func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections`); n != 0 {
 		t.Errorf("looking has registered %d projections", n)
 	}
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots WHERE seq % 2 = 0`); n < 25 || n != query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots`) {
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots WHERE seq % 2 = 0`); n < 80 || n != query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots`) {
 		t.Errorf("%d snapshots are kept", n)
 	}
 	for _, seq := range []int64{-1, 99} {

@@ -77,7 +77,7 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 	clients.Go(func() error {
 		defer done.Store(true)
 		share := 1.0
-		for i := range 2 {
+		for i := range 3 {
 			if _, err := projector.StartRebuild(ctx, pool, "counters", projector.RebuildOptions{MaxShare: &share}, deferred.Act{By: "ada"}); err != nil {
 				return err
 			}

@@ -28,8 +28,7 @@ func startBrowser(t *testing.T) context.Context {
 	if err != nil {
 		t.Fatal("no chromium: install Debian's package, or run scripts/need.sh chromium")
 	}
-	// Two flags take a third off the browser's work where it draws without a graphics card.
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-threaded-compositing", true), chromedp.Flag("disable-back-forward-cache", true), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(tabTimeout),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(tabTimeout),
 		chromedp.Env("TZ=America/St_Johns"))
 	ctx, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
