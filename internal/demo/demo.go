@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -97,12 +99,16 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	d := &demo{Config: config, pool: pool, screen: newScreen(config.Out, config.Terminal)}
 	defer d.screen.rest()
 	d.screen.say("building the worker: go build ./examples/tabletop/cmd/worker")
-	binary, removeBinary, err := buildWorker(ctx)
+	binary, err := program.Build(ctx, "examples/tabletop/cmd/worker")
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { err = errors.Join(err, removeBinary()) }()
-	d.fleet = newFleet(binary, config.DatabaseURL, config.LeaseTTL)
+	logs, err := os.MkdirTemp("", "tidemark-demo-")
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(logs)) }()
+	d.fleet = newFleet(binary, logs, config.DatabaseURL, config.LeaseTTL)
 	defer func() { err = errors.Join(err, d.fleet.stop()) }()
 	return d.run(ctx)
 }

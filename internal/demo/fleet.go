@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,41 +10,28 @@ import (
 	"time"
 )
 
-// buildWorker compiles the worker into a folder of its own and answers its path and how to remove it.
-func buildWorker(ctx context.Context) (binary string, remove func() error, err error) {
-	folder, err := os.MkdirTemp("", "tidemark-demo-")
-	if err != nil {
-		return "", nil, err
-	}
-	remove = func() error { return os.RemoveAll(folder) }
-	binary = filepath.Join(folder, "worker")
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary, "github.com/tidemark-go/tidemark/examples/tabletop/cmd/worker")
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", nil, errors.Join(fmt.Errorf("build the worker: %w\n%s", err, output), remove())
-	}
-	return binary, remove, nil
-}
-
 // fleet is the worker processes.
 type fleet struct {
 	binary  string
+	folder  string // of their logs
 	args    []string
 	env     []string
 	workers []*worker
 }
 
-func newFleet(binary, databaseURL string, leaseTTL time.Duration) *fleet {
+func newFleet(binary, folder, databaseURL string, leaseTTL time.Duration) *fleet {
 	return &fleet{
 		binary: binary,
+		folder: folder,
 		args:   []string{"--lease-ttl", leaseTTL.String(), "--http-addr", "off"},
 		env:    append(os.Environ(), "TIDEMARK_DATABASE_URL="+databaseURL),
 	}
 }
 
-// add starts one more worker, with its log beside the binary.
+// add starts one more worker, with a log of its own.
 func (f *fleet) add() error {
 	number := len(f.workers) + 1
-	log, err := os.Create(filepath.Join(filepath.Dir(f.binary), fmt.Sprintf("worker-%d.log", number)))
+	log, err := os.Create(filepath.Join(f.folder, fmt.Sprintf("worker-%d.log", number)))
 	if err != nil {
 		return err
 	}

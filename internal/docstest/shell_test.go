@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/program"
 )
 
 // TestShellSnippets checks each line of the pages' shell: targets of make exist, programs of ours run and end well on a migrated
@@ -95,11 +96,9 @@ func checkProgram(t *testing.T, programs map[string]string, pkg string, args []s
 // build compiles a program and answers its path.
 func build(t *testing.T, pkg string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, pkg)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	path, err := program.Build(t.Context(), strings.TrimPrefix(pkg, "./"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

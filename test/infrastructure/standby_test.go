@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/internal/tally"
@@ -133,9 +134,9 @@ func TestAWorkerThatIsPointedAtAStandbyDoesNotStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "seen.sql"), []byte(projection), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(dir, "worker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, "github.com/tidemark-go/tidemark/cmd/worker").CombinedOutput(); err != nil {
-		t.Fatalf("build the worker: %v: %s", err, out)
+	binary, err := program.Build(t.Context(), "cmd/worker")
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it does not wait for the standby to become something else
 	defer cancel()

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -72,9 +73,9 @@ func (p *process) await(t *testing.T, pattern string) string {
 
 func build(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "worker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binary, "github.com/tidemark-go/tidemark/cmd/worker").CombinedOutput(); err != nil {
-		t.Fatalf("build the worker: %v\n%s", err, out)
+	binary, err := program.Build(t.Context(), "cmd/worker")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

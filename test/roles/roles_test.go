@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
@@ -306,10 +306,8 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	must(t, err)
 	_, err = in.admin.Exec(t.Context(), "INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'it', 0)")
 	must(t, err)
-	tool := filepath.Join(t.TempDir(), "maintenance")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", tool, "../../cmd/maintenance").CombinedOutput(); err != nil {
-		t.Fatalf("build maintenance: %v\n%s", err, out)
-	}
+	tool, err := program.Build(t.Context(), "cmd/maintenance")
+	must(t, err)
 	operator := in.login(t, "operator")
 	run := func(args string, may ...int) string {
 		t.Helper()

@@ -1,0 +1,52 @@
+// Package program builds commands of this module for the tests and the demo that run them as processes.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/tidemark-go/tidemark/internal/devpg"
+)
+
+const module = "github.com/tidemark-go/tidemark/"
+
+// Build compiles the command in a folder of this module, such as "cmd/worker", and answers the path of the program: it is kept under .tidemark/bin, and linked anew only when its sources have changed.
+// Processes that build at the same time wait for each other. The working directory must be in this module.
+func Build(ctx context.Context, folder string) (path string, err error) {
+	state, err := devpg.DefaultDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(state, "bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make the folder for programs: %w", err)
+	}
+	path = filepath.Join(dir, strings.ReplaceAll(folder, "/", "-"))
+	lock, err := os.OpenFile(path+".lock", os.O_RDONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("lock the program %s: %w", folder, err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := wait(lock); err != nil {
+		return "", fmt.Errorf("lock the program %s: %w", folder, err)
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", path, module+folder).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", folder, err, out)
+	}
+	return path, nil
+}
+
+// wait takes the lock, which goes with its file. Whoever holds it is building.
+func wait(lock *os.File) error {
+	for {
+		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
