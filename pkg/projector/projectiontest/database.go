@@ -112,6 +112,10 @@ func (db *database) drain(ctx context.Context, configure ...func(*projector.Conf
 	if err != nil {
 		return err
 	}
+	return db.drainWith(ctx, p)
+}
+
+func (db *database) drainWith(ctx context.Context, p *projector.Projector) error {
 	if _, err := p.Drain(ctx); err != nil {
 		return err
 	}

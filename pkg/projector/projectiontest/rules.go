@@ -96,12 +96,16 @@ const maxArrivals = 16
 // arriving applies events as they arrive, in an order of its own: one at a time, or a few if there are many.
 func arriving(order func([]place) []place) func(context.Context, *database) error {
 	return func(ctx context.Context, db *database) error {
+		p, err := db.projector()
+		if err != nil {
+			return err
+		}
 		places := order(db.kit.places)
 		for some := range slices.Chunk(places, (len(places)+maxArrivals-1)/maxArrivals) {
 			if err := db.arrive(ctx, some); err != nil {
 				return err
 			}
-			if err := db.drain(ctx); err != nil {
+			if err := db.drainWith(ctx, p); err != nil {
 				return err
 			}
 		}
