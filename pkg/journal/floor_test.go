@@ -122,7 +122,7 @@ func TestStrangersDoNotHoldTheFloorBack(t *testing.T) {
 }
 
 const (
-	floorTime    = 5 * time.Second
+	floorTime    = 2 * time.Second
 	floorWriters = 24
 	floorReaders = 3
 )
