@@ -285,8 +285,12 @@ func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 				expectText(t, pool, "behind", "a listing 2 failed", `SELECT string_agg(format('%s %s %s %s', campaign_id, projection, next_seq, status), ', ') FROM tidemark.deferred`)
 				expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
 				expectText(t, pool, "others", "5", `SELECT count(*)::text FROM ledger`)
-				for range 7 {
-					retry(t, pool, p)
+				for attempt := 2; attempt <= 8; attempt++ {
+					// The backend of the connection that was closed may hold its locks a moment longer, and claims pass over what is locked.
+					within(t, fmt.Sprint("attempt ", attempt), func() bool {
+						retry(t, pool, p)
+						return query[int](t, pool, `SELECT attempt_count FROM tidemark.deferred`) >= attempt
+					})
 				}
 				expectText(t, pool, "after its attempts", "a listing 2 dead 8", `SELECT string_agg(format('%s %s %s %s %s', campaign_id, projection, next_seq, status, attempt_count), ', ') FROM tidemark.deferred`)
 			})
