@@ -27,6 +27,7 @@ type batch struct {
 	last    int64 // the number of the line read last
 	bytes   int64 // of the input, read up to here
 	broken  error // why nothing follows, if that is not the end of the input
+	final   bool  // nothing comes after it
 }
 
 // entry is a line: an event, or what is wrong with it.
@@ -54,6 +55,7 @@ func readBatches(ctx context.Context, in io.Reader, cfg ImportConfig, batches ch
 	lines := &lineReader{in: bufio.NewReaderSize(in, 1<<16), limit: cfg.MaxLineBytes}
 	for {
 		b, more := readBatch(lines, cfg)
+		b.final = !more
 		select {
 		case batches <- b:
 		case <-ctx.Done():

@@ -65,10 +65,10 @@ func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportCon
 		case <-ctx.Done():
 			return i.done, ctx.Err()
 		case b, more := <-batches:
-			if !more {
-				return i.done, nil
+			if !more { // before the end of the input: the reader has noticed first
+				return i.done, ctx.Err()
 			}
-			if err := i.step(ctx, b); err != nil {
+			if err := i.step(ctx, b); err != nil || b.final {
 				return i.done, err
 			}
 		}
