@@ -122,7 +122,7 @@ func TestStrangersDoNotHoldTheFloorBack(t *testing.T) {
 }
 
 const (
-	floorTime    = 2 * time.Second
+	floorTime    = 5 * time.Second
 	floorWriters = 24
 	floorReaders = 3
 )
