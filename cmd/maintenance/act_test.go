@@ -11,18 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
 // lines answers what a query of one text column answers.
 func lines(t *testing.T, url, sql string) []string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	rows, err := conn.Query(t.Context(), sql)
+	rows, err := poolOf(t, url).Query(t.Context(), sql)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,12 +29,7 @@ func lines(t *testing.T, url, sql string) []string {
 
 func change(t *testing.T, url, sql string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
+	if _, err := poolOf(t, url).Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,7 +44,7 @@ func acts(t *testing.T, url string) []string {
 func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
 	const who = " --by bob --reason mended"
-	url := pgtest.URL(t) // for all of them: each puts back what it needs
+	url := fresh(t) // for all of them: each puts back what it needs
 	tests := []struct {
 		golden, fixtures string
 		terminal         bool
@@ -154,7 +143,7 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 
 func TestTheFlagFormDoesWhatTheNounFormDoes(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	for flagForm, nounForm := range map[string]string{
 		"-outbox-requeue -outbox-requeue-campaign-id oak -outbox-requeue-seq 2 -json": "outbox requeue --campaign oak --seq 2 --json",
 		"-outbox-requeue-dead -outbox-requeue-dead-limit 1 -by bob":                   "outbox requeue-dead --limit 1 --by bob",
@@ -256,7 +245,7 @@ func manyDead(t *testing.T, url string, n int) {
 
 func TestMuchIsConfirmedFirst(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	const asked = "This would requeue 122 pairs. Type 122 to go on: "
 	tests := []struct {
 		name, args, typed string
@@ -305,7 +294,7 @@ func TestActsAreSignedByWhoeverIsLoggedIn(t *testing.T) {
 	if got := acts(t, url); len(got) != 1 || !strings.Contains(got[0], "@") {
 		t.Errorf("the log has %q, want user@host in it", got)
 	}
-	requireRun(t, pgtest.URL(t), "deferred retry --help", cli.ExitOK, "")
+	requireRun(t, fresh(t), "deferred retry --help", cli.ExitOK, "")
 	if help := execute(t, url, false, "deferred retry --help"); !strings.Contains(help.out, `(default "user@host")`) {
 		t.Errorf("help says\n%s", help.out)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -220,7 +219,7 @@ func drainedWorker(t *testing.T) string {
 // entrusted has a token of eve's.
 func entrusted(t *testing.T) string {
 	t.Helper()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	requireRun(t, url, "token create eve", cli.ExitOK, "")
 	return url
 }

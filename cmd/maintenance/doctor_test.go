@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/doctor"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
 func TestDoctor(t *testing.T) {
@@ -25,7 +24,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("ends with 1 where something does not work, and says the same as JSON", func(t *testing.T) {
 		t.Parallel()
-		url := pgtest.URL(t)
+		url := fresh(t)
 		conn, err := pgx.Connect(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +50,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("lists what is well only when asked", func(t *testing.T) {
 		t.Parallel()
-		url := pgtest.URL(t)
+		url := fresh(t)
 		short, long := execute(t, url, false, "doctor"), execute(t, url, false, "doctor --all")
 		if strings.Contains(short.out, "ok\tconnection") || !strings.Contains(long.out, "ok\tconnection") {
 			t.Errorf("without --all %q, with it %q: want the connection in the second alone", short.out, long.out)

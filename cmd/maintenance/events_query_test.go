@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
 func TestEventsAreQueriedByTypeAndTag(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	lines := `{"campaign_id":"a","type":"opened","tags":["wallet=1"],"payload":{"n":1}}
 {"campaign_id":"a","type":"transferred","tags":["wallet=1","wallet=2"]}
 {"campaign_id":"b","type":"opened","tags":["wallet=2"]}

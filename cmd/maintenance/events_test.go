@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
 // ticks are n lines of events, numbered from first, without ids.
@@ -49,7 +48,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 
 	t.Run("are the same events in another database", func(t *testing.T) {
 		t.Parallel()
-		one, other := pgtest.URL(t), pgtest.URL(t)
+		one, other := fresh(t), fresh(t)
 		requireRun(t, one, "events import "+writeFile(t, "ticks", ticks(0, 2500)), cli.ExitOK, "2500 appended, 0 there already, 0 rejected")
 		first := requireRun(t, one, "events export", cli.ExitOK, "2500 events up to position")
 		requireRun(t, other, "events import "+writeFile(t, "copy", first.out), cli.ExitOK, "2500 appended")
@@ -61,7 +60,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 	t.Run("come from stdin", func(t *testing.T) {
 		t.Parallel()
 		var out, errs bytes.Buffer
-		env := environment(pgtest.URL(t), false, &out, &errs)
+		env := environment(fresh(t), false, &out, &errs)
 		env.In = strings.NewReader(ticks(0, 3))
 		if code := cli.Run(t.Context(), newRoot(env), env, []string{"events", "import", "-"}); code != cli.ExitOK || !strings.Contains(errs.String(), "3 appended") {
 			t.Errorf("exit code %d, stderr %q", code, errs.String())
@@ -70,7 +69,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 
 	t.Run("are filtered", func(t *testing.T) {
 		t.Parallel()
-		url := pgtest.URL(t)
+		url := fresh(t)
 		text := ticks(0, 3) + "{\"campaign_id\":\"bell\",\"type\":\"rung\"}\n{\"campaign_id\":\"clock\",\"type\":\"wound\"}\n"
 		requireRun(t, url, "events import "+writeFile(t, "mixed", text), cli.ExitOK, "5 appended")
 		for args, want := range map[string]int{
@@ -101,7 +100,7 @@ func TestABadLine(t *testing.T) {
 
 	t.Run("stops the import and is named", func(t *testing.T) {
 		t.Parallel()
-		url := pgtest.URL(t)
+		url := fresh(t)
 		got := requireRun(t, url, "events import "+writeFile(t, "bad", text), cli.ExitFailed, "line 6 is refused: payload")
 		if told := execute(t, url, false, "events import --json "+writeFile(t, "bad", text)); told.code != cli.ExitFailed || squeezed(t, told.out) != `{"version":1,"appended":0,"duplicates":5,"rejected":0,"rejected_file":null}` {
 			t.Errorf("as JSON it is %s, exit code %d", told.out, told.code)
@@ -113,7 +112,7 @@ func TestABadLine(t *testing.T) {
 
 	t.Run("goes to a file of its own, from where it can be imported once mended", func(t *testing.T) {
 		t.Parallel()
-		url := pgtest.URL(t)
+		url := fresh(t)
 		path := writeFile(t, "bad", text)
 		got := requireRun(t, url, "events import --on-error skip "+path, cli.ExitOK, "10 appended, 0 there already, 2 rejected")
 		if !strings.Contains(got.err, "line 6 is refused: payload") || !strings.Contains(got.err, "line 7 is JSON that breaks off") {
@@ -141,7 +140,7 @@ func TestABadLine(t *testing.T) {
 		t.Parallel()
 		long := `{"campaign_id":"clock","type":"ticked","payload":{"p":"` + strings.Repeat("x", 9<<20) + `"}}`
 		path := writeFile(t, "long", ticks(0, 2)+long+"\n"+ticks(2, 2))
-		requireRun(t, pgtest.URL(t), "events import --on-error skip "+path, cli.ExitOK, "line 3 is longer than 8388608 bytes")
+		requireRun(t, fresh(t), "events import --on-error skip "+path, cli.ExitOK, "line 3 is longer than 8388608 bytes")
 	})
 
 	t.Run("of the command is told before the database is asked", func(t *testing.T) {
@@ -178,7 +177,7 @@ func program(t *testing.T, url string, args ...string) *exec.Cmd {
 func TestAnImportThatWasKilledGoesOnWithoutDuplicates(t *testing.T) {
 	t.Parallel()
 	const events = 60_000
-	url := pgtest.URL(t)
+	url := fresh(t)
 	db, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +223,7 @@ func TestAnImportThatWasKilledGoesOnWithoutDuplicates(t *testing.T) {
 
 func TestAnExportEndsQuietlyWhenNobodyReadsOn(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	requireRun(t, url, "events import "+writeFile(t, "ticks", ticks(0, 5000)), cli.ExitOK, "5000 appended")
 	export := program(t, url, "events", "export")
 	out, err := export.StdoutPipe()
@@ -254,7 +253,7 @@ func TestAnImportThatIsInterruptedSaysHowToGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = writer.Close() }()
-	interrupted := program(t, pgtest.URL(t), "events", "import", "-")
+	interrupted := program(t, fresh(t), "events", "import", "-")
 	interrupted.Stdin = reader
 	var errs bytes.Buffer
 	interrupted.Stderr = &errs

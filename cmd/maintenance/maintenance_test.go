@@ -11,9 +11,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/pgtest"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
-	behind, broken, paused, live, fresh := database(t, "behind.sql"), database(t, "deferred.sql"), database(t, "deferred.sql", "paused.sql"), database(t, "deferred.sql", "live.sql"), pgtest.URL(t)
+	behind, broken, paused, live, fresh := database(t, "behind.sql"), database(t, "deferred.sql"), database(t, "deferred.sql", "paused.sql"), database(t, "deferred.sql", "live.sql"), fresh(t)
 	tests := []struct {
 		golden, url string
 		terminal    bool
@@ -108,7 +109,7 @@ func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 
 func TestACommandSaysWhenThereIsNothingToShow(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	for _, args := range []string{
 		"outbox report", "outbox list", "lag", "deferred list", "deferred stats", "deferred log", "group list", "projection list", "gaps detect",
 	} {
@@ -191,16 +192,48 @@ func fields(line string) []string {
 func environment(url string, terminal bool, out, errs *bytes.Buffer) *cli.Env {
 	return &cli.Env{
 		Out: out, Err: errs, Terminal: terminal, Logger: slog.New(slog.DiscardHandler),
-		Database: func(context.Context, *slog.Logger) (string, func() error, error) {
-			return url, func() error { return nil }, nil
+		Open: func(ctx context.Context, logger *slog.Logger) (*pgxpool.Pool, func() error, error) {
+			if pool, shared := pools.Load(url); shared {
+				return pool.(*pgxpool.Pool), func() error { return nil }, nil
+			}
+			return cli.OpenAt(func(context.Context, *slog.Logger) (string, func() error, error) {
+				return url, func() error { return nil }, nil
+			})(ctx, logger)
 		},
 	}
+}
+
+// pools has those that the commands on a test's database share, by its URL: to connect takes longer than most commands do.
+var pools sync.Map //nolint:gochecknoglobals // what a command gets is its URL
+
+// fresh answers the URL of a migrated database of the test's own, where commands share a pool.
+func fresh(t *testing.T) string {
+	t.Helper()
+	return share(t, pgtest.New(t))
+}
+
+// share has the commands on a pool's database use the pool, until the test ends. It answers the URL.
+func share(t *testing.T, pool *pgxpool.Pool) (url string) {
+	t.Helper()
+	url = pool.Config().ConnString()
+	pools.Store(url, pool)
+	t.Cleanup(func() { pools.Delete(url) })
+	return url
+}
+
+func poolOf(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, shared := pools.Load(url)
+	if !shared {
+		t.Fatalf("no pool is shared for %s", url)
+	}
+	return pool.(*pgxpool.Pool)
 }
 
 // database answers a database with what files of testdata put there.
 func database(t *testing.T, files ...string) string {
 	t.Helper()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	fill(t, url, files...)
 	return url
 }
@@ -208,17 +241,12 @@ func database(t *testing.T, files ...string) string {
 // fill runs files of testdata.
 func fill(t *testing.T, url string, files ...string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
 	for _, file := range files {
 		sql, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Exec(t.Context(), string(sql)); err != nil {
+		if _, err := poolOf(t, url).Exec(t.Context(), string(sql)); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
 // publisherActs answers what the log says of operators since the fixture, oldest first.
@@ -26,7 +25,7 @@ func publisherActs(t *testing.T, url string) []string {
 
 func TestPublisherCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
-	published, fresh := database(t, "published.sql"), pgtest.URL(t)
+	published, fresh := database(t, "published.sql"), fresh(t)
 	for _, tt := range []struct {
 		golden, url string
 		terminal    bool
@@ -67,7 +66,7 @@ func TestPublisherCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
 	const who = " --by bob --reason mended"
-	url := pgtest.URL(t) // for all of them: each puts back what it needs
+	url := fresh(t) // for all of them: each puts back what it needs
 	for _, tt := range []struct {
 		golden   string
 		terminal bool
@@ -115,7 +114,7 @@ func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
 
 func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	for args, want := range map[string][]string{
 		"publisher reset archive --topic orders --errors":                       {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 FAILED"},
 		"publisher reset shop --errors":                                         {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 ACTIVE"},
@@ -188,7 +187,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 
 func TestMuchOfAPublisherIsConfirmedFirst(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	for _, tt := range []struct {
 		name, args, typed string
 		code              int

@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
 func TestARemovalIsConfirmedByTheName(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	tests := []struct {
 		name, args, typed string
 		code              int

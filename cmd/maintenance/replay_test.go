@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -38,12 +37,8 @@ func accept(journal.Event) error { return nil }
 // withCounts answers a database where the projection counted has applied three events of oak and two of elm, and rows that somebody has edited since.
 func withCounts(t *testing.T) (url string, pool *pgxpool.Pool) {
 	t.Helper()
-	url = pgtest.URL(t)
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	url = fresh(t)
+	pool = poolOf(t, url)
 	work(t, pool, counter(accept)) // registers
 	change(t, url, `SELECT tidemark.append('oak', '[{"type": "grew"}, {"type": "grew"}, {"type": "fell"}]'), tidemark.append('elm', '[{"type": "grew"}, {"type": "grew"}]')`)
 	work(t, pool, counter(accept))

@@ -7,12 +7,11 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
 func TestTokenCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := fresh(t)
 	for _, tt := range []struct { // one after the other
 		golden, args string
 		terminal     bool

@@ -23,6 +23,7 @@ const projectionFiles = " --projections-dir testdata/projections"
 func played(t *testing.T) (*pgxpool.Pool, *projector.Projector) {
 	t.Helper()
 	pool := pgtest.New(t)
+	share(t, pool)
 	files, err := projector.LoadDir(os.DirFS("testdata/projections"))
 	if err != nil {
 		t.Fatal(err)

@@ -29,11 +29,14 @@ type Env struct {
 	// Logger writes warnings and errors to Err.
 	Logger *slog.Logger
 
-	// Database answers the URL of the database to work on, and what to call when it is no longer needed.
-	Database func(context.Context, *slog.Logger) (url string, closeServer func() error, err error)
+	// Open answers a pool on the database to work on, and what to call when it is no longer needed.
+	Open Open
 }
 
-// Standard is the environment of the process.
+// Open answers a pool, and what to call when it is no longer needed.
+type Open func(context.Context, *slog.Logger) (pool *pgxpool.Pool, closePool func() error, err error)
+
+// Standard is the environment of the process. database answers a URL, and what to call when it is no longer needed.
 func Standard(database func(context.Context, *slog.Logger) (string, func() error, error)) *Env {
 	plain := os.Getenv("NO_COLOR") != ""
 	env := &Env{
@@ -41,33 +44,52 @@ func Standard(database func(context.Context, *slog.Logger) (string, func() error
 		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),  //nolint:gosec // a file descriptor is a small number
 		Terminal:    term.IsTerminal(int(os.Stdout.Fd())), //nolint:gosec // as above
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())), //nolint:gosec // as above
-		Database:    database,
+		Open:        OpenAt(database),
 	}
 	env.Color = env.Terminal && !plain
 	env.Logger = slog.New(tint.NewTextHandler(env.Err, &tint.Options{Level: slog.LevelWarn, NoColor: plain || !env.ErrTerminal}))
 	return env
 }
 
-// WithPool calls work with a pool on the database, and closes both afterwards. It returns an [UnavailableError] if the database cannot be reached.
+// WithPool calls work with a pool on the database, and gives it back afterwards. It returns an [UnavailableError] if the database cannot be reached.
 func (e *Env) WithPool(ctx context.Context, work func(context.Context, *pgxpool.Pool) error) (err error) {
-	url, closeServer, err := e.Database(ctx, e.Logger)
-	if err != nil {
-		return &UnavailableError{err}
-	}
-	defer func() { err = errors.Join(err, closeServer()) }()
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return &UsageError{fmt.Errorf("TIDEMARK_DATABASE_URL: %w", err)}
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, closePool, err := e.Open(ctx, e.Logger)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := ping(ctx, pool); err != nil {
-		return &UnavailableError{err}
-	}
+	defer func() { err = errors.Join(err, closePool()) }()
 	return explain(work(ctx, pool))
+}
+
+// OpenAt opens a pool at the URL that database answers, and calls what that answers besides when the pool is closed. A database that cannot be reached is an [UnavailableError].
+func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServer func() error, err error)) Open {
+	return func(ctx context.Context, logger *slog.Logger) (_ *pgxpool.Pool, closePool func() error, err error) {
+		url, closeServer, err := database(ctx, logger)
+		if err != nil {
+			return nil, nil, &UnavailableError{err}
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, closeServer())
+			}
+		}()
+		config, err := pgxpool.ParseConfig(url)
+		if err != nil {
+			return nil, nil, &UsageError{fmt.Errorf("TIDEMARK_DATABASE_URL: %w", err)}
+		}
+		pool, err := pgxpool.NewWithConfig(ctx, config)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := ping(ctx, pool); err != nil {
+			pool.Close()
+			return nil, nil, &UnavailableError{err}
+		}
+		return pool, func() error {
+			pool.Close()
+			return closeServer()
+		}, nil
+	}
 }
 
 // connectTimeout is how long a command tries to reach the database.

@@ -255,8 +255,13 @@ func (p *Projector) claimDeferred(ctx context.Context, work chan<- assignment, p
 	start := time.Now()
 	bounded, cancel := p.uncut(ctx)
 	defer cancel()
-	claimed, err := p.keeper.ClaimDeferred(bounded, p.cfg.Pool, projections, most)
+	db, err := p.claims.on(bounded, p)
 	if err != nil {
+		return 0, time.Time{}, err
+	}
+	claimed, err := p.keeper.ClaimDeferred(bounded, db, projections, most)
+	if err != nil {
+		p.claims.letGo()
 		return 0, time.Time{}, err
 	}
 	leases := p.hold(claimed.Leases, start)

@@ -146,7 +146,8 @@ func (m *machine) interrupt(r *rapid.T) {
 
 // meanwhile is what happens while a worker stands still.
 func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
-	held := map[string]bool{} // by the dead, not by the one that stands still
+	deleting := step == projector.StepApplied && m.beginsAnew() // and who takes over waits until the server ends its transaction
+	held := map[string]bool{}                                   // by the dead, not by the one that stands still
 	for id, c := range m.campaigns {
 		held[id] = c.held
 	}
@@ -158,7 +159,7 @@ func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
 	}
 	m.halfDone(r)
 	leave()
-	if rapid.Bool().Draw(r, "leases expire") {
+	if rapid.Bool().Draw(r, "leases expire") && !deleting {
 		m.expire(r)
 		clear(held)
 	}
@@ -185,6 +186,16 @@ func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
 	case 5:
 		m.pauseCampaign(r)
 	}
+}
+
+// beginsAnew says whether there are pairs whose rows are deleted when they are applied.
+func (m *machine) beginsAnew() bool {
+	for _, row := range m.rows {
+		if row.reset {
+			return true
+		}
+	}
+	return false
 }
 
 // halfDone holds what workers have done that did not come to their end against what they may have done, and takes it over.
