@@ -212,7 +212,7 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// drop disconnects; the next call connects again.
+// drop disconnects; the next call connects again. The client's part that waits for answers ends with the connection; its CleanupPublisher leaves a goroutine behind for ever that has just been started.
 func (s *Sink) drop(l *link) {
 	if l == nil {
 		return
@@ -222,7 +222,6 @@ func (s *Sink) drop(l *link) {
 		s.link = nil
 	}
 	s.mu.Unlock()
-	l.js.CleanupPublisher()
 	l.conn.Close()
 	l.fail(nats.ErrConnectionClosed)
 }

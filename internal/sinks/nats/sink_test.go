@@ -280,3 +280,24 @@ func TestNATSHeadersAreTheEventsOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoeverLeavesAtOnceLeavesNothingBehind has sinks closed before what the client has started for them can have begun. That all ends is looked for at the end of the package's tests.
+func TestWhoeverLeavesAtOnceLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	stream(t, b.address(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events"}})
+	for range 100 {
+		s := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events"})
+		if err := s.Healthy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		if err := s.Publish(ctx, []publisher.Event{event("a", 1)}); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
