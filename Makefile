@@ -15,8 +15,11 @@ export CGO_ENABLED := $(if $(race),1,0)
 # `make lint` vets everything, tests included: to do so again for each test binary takes longer than many of the tests.
 TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
 
+# How many packages are tested at the same time: one more than processors, since there is always one that waits.
+packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint fmt build migrate tidy postgres testtools
+.PHONY: help demo test testmain testmodules bench lint fmt build migrate tidy postgres testtools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +28,12 @@ demo: postgres ## see it work: a Postgres, three workers, live load, a worker ki
 	@$(GO) run ./cmd/demo
 
 test: testtools ## run all tests, on a Postgres of their own or TIDEMARK_TEST_DATABASE_URL (RACE=1: with the race detector)
-	$(TEST) -timeout 12m ./...
+	@$(MAKE) --no-print-directory -j 2 testmain testmodules
+
+testmain:
+	$(TEST) -p $(packages) -timeout 12m ./...
+
+testmodules:
 	cd bench && $(GO) build -o /dev/null ./...
 	cd adapters/watermill && $(TEST) -timeout 5m ./...
 	cd adapters/pubsub && $(TEST) -timeout 5m ./...
