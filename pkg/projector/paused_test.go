@@ -214,7 +214,7 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 // within waits until the condition holds.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(2 * time.Minute)
 	for !holds() {

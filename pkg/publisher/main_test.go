@@ -96,7 +96,7 @@ func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		if <-tick.C; time.Now().After(deadline) {
