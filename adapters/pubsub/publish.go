@@ -36,9 +36,13 @@ func (s *Sink) publish(ctx context.Context, topic *pubsub.Publisher, events []pu
 			return err
 		}
 	}
+	messages := make([]*pubsub.Message, len(events)) // all of them first: what the client is given within batchDelay it sends together
+	for i := range events {
+		messages[i] = s.message(&events[i])
+	}
 	for _, l := range lanes {
 		for _, i := range l.indexes {
-			l.results = append(l.results, topic.Publish(ctx, s.message(&events[i])))
+			l.results = append(l.results, topic.Publish(ctx, messages[i]))
 		}
 	}
 	var batch publisher.BatchError
@@ -91,7 +95,7 @@ func (s *Sink) settle(ctx context.Context, topic *pubsub.Publisher, events []pub
 			defer s.leftMu.Unlock()
 			s.left[l.campaign] = l.results[len(l.results)-1]
 			return nil, ctx.Err()
-		case !refused(err):
+		case !refused(err) && !overtaken(ctx, err, l.results[n+1:]):
 			s.resume(ctx, topic, l)
 			return nil, err
 		default:
@@ -100,6 +104,15 @@ func (s *Sink) settle(ctx context.Context, topic *pubsub.Publisher, events []pub
 		}
 	}
 	return nil, nil
+}
+
+// overtaken tells whether the client has not sent an event because a later one of its campaign was refused before its turn came: what is too large is refused at once, and stops the key.
+func overtaken(ctx context.Context, err error, later []*pubsub.PublishResult) bool {
+	var stopped pubsub.ErrPublishingPaused
+	return errors.As(err, &stopped) && slices.ContainsFunc(later, func(r *pubsub.PublishResult) bool {
+		_, err := r.Get(ctx)
+		return refused(err)
+	})
 }
 
 // resume lets the campaign's key go on once all that was given to the client has failed as well.
