@@ -146,8 +146,8 @@ func (m *machine) interrupt(r *rapid.T) {
 
 // meanwhile is what happens while a worker stands still.
 func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
-	deleting := step == projector.StepApplied && m.beginsAnew() // and who takes over waits until the server ends its transaction
-	held := map[string]bool{}                                   // by the dead, not by the one that stands still
+	deleting := step == projector.StepApplied && m.beginsAnew()
+	held := map[string]bool{} // by the dead, not by the one that stands still
 	for id, c := range m.campaigns {
 		held[id] = c.held
 	}
@@ -159,11 +159,13 @@ func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
 	}
 	m.halfDone(r)
 	leave()
-	if rapid.Bool().Draw(r, "leases expire") && !deleting {
+	expired := rapid.Bool().Draw(r, "leases expire")
+	if expired {
 		m.expire(r)
 		clear(held)
 	}
-	if rapid.Bool().Draw(r, "another comes") {
+	// Whoever took over what is amid being deleted would wait until the server ends the transaction of the one that stands still, which here it never does.
+	if rapid.Bool().Draw(r, "another comes") && (!deleting || !expired) {
 		_, err := m.steady.Drain(m.t.Context())
 		m.must(r, err)
 		m.halfDone(r)
