@@ -188,16 +188,21 @@ func (p *Projector) drain(ctx context.Context, work chan<- assignment) error {
 	return nil
 }
 
-// registerPatiently waits for the database.
+// registerPatiently waits for the database. The breaker hears of each failure, so that a worker that was started while the database is away is seen to keep away as well.
 func (p *Projector) registerPatiently(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := p.Register(ctx)
-		if err == nil || ctx.Err() != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			p.breaker.succeeded(ctx)
 			return nil
 		}
 		if !IsInfrastructure(err) {
 			return err
 		}
+		p.breaker.failed(ctx, err)
 		wait := p.backoff(attempt)
 		p.cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
 		if !pause(ctx, wait) {

@@ -37,6 +37,14 @@ func newWorld(t *testing.T, change func(*projector.Config)) *world {
 		t.Fatal(err)
 	}
 	w.pool = tally.Pool(t, w.server.URL()+"&default_transaction_read_only=off", "test", 4)
+	w.run(t, change)
+	tally.Eventually(t, "the worker lives", tally.Holds(w.pool, `SELECT count(*) = 2 FROM tidemark.projections WHERE state = 'active'`))
+	return w
+}
+
+// run starts the world's worker.
+func (w *world) run(t *testing.T, change func(*projector.Config)) {
+	t.Helper()
 	cfg := projector.Config{
 		Pool: tally.Pool(t, w.server.URL(), "worker", 6), Projections: tally.Both(), Registerer: w.registry,
 		LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3,
@@ -45,8 +53,6 @@ func newWorld(t *testing.T, change func(*projector.Config)) *world {
 		change(&cfg)
 	}
 	tally.Run(t, cfg)
-	tally.Eventually(t, "the worker lives", tally.Holds(w.pool, `SELECT count(*) = 2 FROM tidemark.projections WHERE state = 'active'`))
-	return w
 }
 
 // work appends to several campaigns, as far as the server lets it.
@@ -110,10 +116,14 @@ func TestAWorkerGetsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.opens(t)
+		late := &world{server: w.server, pool: w.pool, registry: prometheus.NewRegistry()} // its worker is started meanwhile
+		late.run(t, nil)
+		late.opens(t)
 		if err := w.server.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.recovers(t)
+		late.recovers(t)
 	})
 	t.Run("backends_that_are_killed", func(t *testing.T) {
 		t.Parallel()

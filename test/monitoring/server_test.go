@@ -96,10 +96,19 @@ func value(ctx context.Context, base, expr string) (string, error) {
 func TestAPrometheusScrapesAWorkerAndEvaluatesEveryRule(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	base := server(t, worker(t, pool, "default", "sessions", "--publish-url", "memory://memory"))
+	metrics := worker(t, pool, "default", "sessions", "--publish-url", "memory://memory")
 	appendEvents(t, pool, "oak", "noted", "poison", "noted")
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
+	// A pair that Prometheus sees die is one more, which is what TidemarkDeadGrowing is for.
+	for dead := func() bool { return len(scrape(t, metrics)["tidemark_deferred_pairs"].GetMetric()) > 0 }; !dead(); {
+		select {
+		case <-ctx.Done():
+			t.Fatal("no pair has died")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	base := server(t, metrics)
 	// Three evaluations after what the worker says has come in: the first may have seen nothing.
 	scraped := time.Time{}
 	look := func() error {
