@@ -27,7 +27,7 @@ type testRepository struct {
 func newTestRepository(t testing.TB) *testRepository {
 	t.Helper()
 	r := &testRepository{t: t, dir: t.TempDir()}
-	r.git("init", "-q", "-b", "main")
+	r.git("init", "-q", "--template=", "-b", "main") // without a dozen examples of hooks
 	return r
 }
 

@@ -83,7 +83,7 @@ func create(ctx context.Context, dir string, cfg Config, log *slog.Logger) (clus
 	}
 	c.data = filepath.Join(home, clusterName)
 	log.InfoContext(ctx, "make a Postgres cluster", "data", c.data, "binaries", string(c.bin))
-	if err := c.initdb(ctx, cfg.Settings["fsync"] == "off"); err != nil {
+	if err := c.initdb(ctx, cfg); err != nil {
 		return cluster{}, fmt.Errorf("make a cluster with %s: %w", c.bin.initdb(), err)
 	}
 	return c, nil
@@ -91,7 +91,7 @@ func create(ctx context.Context, dir string, cfg Config, log *slog.Logger) (clus
 
 // initdb makes the cluster under another name, so that what it leaves when this process is killed is never taken for a cluster. The
 // name is new each time: the initdb of a killed process may still be at work.
-func (c cluster) initdb(ctx context.Context, quick bool) error {
+func (c cluster) initdb(ctx context.Context, cfg Config) error {
 	leftovers, err := filepath.Glob(c.data + ".making-*")
 	if err != nil {
 		return err
@@ -108,8 +108,16 @@ func (c cluster) initdb(ctx context.Context, quick bool) error {
 			return err
 		}
 	}
+	if err := c.fill(ctx, making, cfg); err != nil {
+		return errors.Join(err, os.RemoveAll(making))
+	}
+	return os.Rename(making, c.data)
+}
+
+// runInitdb runs initdb in an empty folder.
+func (c cluster) runInitdb(ctx context.Context, making string, cfg Config) error {
 	args := []string{"-D", making, "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C"}
-	if quick {
+	if cfg.Settings["fsync"] == "off" {
 		args = append(args, "--no-sync")
 	}
 	cmd := exec.CommandContext(ctx, c.bin.initdb(), args...)
@@ -117,17 +125,14 @@ func (c cluster) initdb(ctx context.Context, quick bool) error {
 	cmd.Env = environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true} // the terminal's Ctrl-C reaches it through ctx
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))), os.RemoveAll(making))
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
 	}
 	conf, err := os.OpenFile(filepath.Join(making, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(conf, "\ninclude '%s'\n", confName)
-	if err := errors.Join(err, conf.Close()); err != nil {
-		return err
-	}
-	return os.Rename(making, c.data)
+	return errors.Join(err, conf.Close())
 }
 
 // confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb, or somebody, wrote it.

@@ -180,7 +180,7 @@ func TestAnAbandonedPrivateServerIsRemovedByTheNextOne(t *testing.T) {
 	url := abandoned.url(t)
 	data := query(t, url, "SHOW data_directory")
 	abandoned.kill(t)
-	open(t, devpg.Config{Private: true, Settings: quick("").Settings})
+	open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: quick("").Settings})
 	eventually(t, "the abandoned server's folder is gone", func() bool {
 		_, err := os.Stat(data)
 		return os.IsNotExist(err)

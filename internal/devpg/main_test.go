@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 
 func hold(dir string) error {
 	cfg := quick(dir)
+	cfg.Seed = "" // what is killed is initdb
 	if dir == "private" {
 		cfg.Dir, cfg.Private = "", true
 	}
@@ -52,7 +53,7 @@ func hold(dir string) error {
 
 // quick is a configuration that makes and starts a cluster in little time.
 func quick(dir string) devpg.Config {
-	return devpg.Config{Dir: dir, Memory: true, Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}}
+	return devpg.Config{Dir: dir, Memory: true, Seed: "../../.tidemark/test/seed", Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}}
 }
 
 // patience is how long anything may take, also to several processes that make a cluster one after the other.

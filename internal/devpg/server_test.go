@@ -115,7 +115,7 @@ func TestRestartKeepsDataAndAddress(t *testing.T) {
 
 func TestAPrivateServersFolderGoesWithIt(t *testing.T) {
 	t.Parallel()
-	server := open(t, devpg.Config{Private: true, Settings: quick("").Settings})
+	server := open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: quick("").Settings})
 	data := query(t, server.URL(), "SHOW data_directory")
 	closeServer(t, server)
 	if _, err := os.Stat(data); !os.IsNotExist(err) {

@@ -54,7 +54,7 @@ func TestABrokerInTroubleGetsEveryEventInTheEnd(t *testing.T) {
 			watchParked(t, pool)
 			p := proxy.Start(t, b.Addr())
 			run(t, quick(t, pool, p.Listen, func(_ *publisher.Config, p *publisher.Publisher) {
-				if p.Timeout = time.Minute; trouble.silent {
+				if trouble.silent {
 					p.Timeout = 600 * time.Millisecond
 				}
 			}))

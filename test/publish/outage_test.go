@@ -35,7 +35,7 @@ func TestAnOutageOfMinutesParksNothing(t *testing.T) {
 			p := proxy.Start(t, b.Addr())
 			start := func() func() {
 				return run(t, quick(t, pool, p.Listen, func(c *publisher.Config, p *publisher.Publisher) {
-					p.BackoffMax, p.Timeout, c.LeaseTTL, c.Logger = 2*time.Millisecond, time.Minute, time.Minute, slog.New(slog.DiscardHandler)
+					p.BackoffMax, c.LeaseTTL, c.Logger = 2*time.Millisecond, time.Minute, slog.New(slog.DiscardHandler)
 				}))
 			}
 			stop := start()
