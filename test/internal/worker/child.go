@@ -33,6 +33,7 @@ const Applying projector.Step = "applying"
 
 // What a worker says on its standard output.
 const (
+	begun    = "begun" // it hears SIGTERM
 	halting  = "halting"
 	stopping = "stopping"
 )
@@ -82,6 +83,9 @@ func run(config string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	if _, err := fmt.Fprintln(os.Stdout, begun); err != nil {
+		return err
+	}
 	context.AfterFunc(ctx, func() { _, _ = fmt.Fprintln(os.Stdout, stopping) })
 	poolConfig, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {

@@ -22,7 +22,8 @@ const patience = 3 * time.Minute
 type Process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	said  chan string // its lines on stdout, closed when it ends
+	begun chan struct{}
+	said  chan string // its further lines on stdout, closed when it ends
 	ended chan struct{}
 	log   *log
 }
@@ -35,7 +36,7 @@ func Start(t testing.TB, cfg Config) *Process {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &Process{cmd: exec.CommandContext(ctx, os.Args[0]), said: make(chan string, 2), ended: make(chan struct{}), log: &log{}}
+	p := &Process{cmd: exec.CommandContext(ctx, os.Args[0]), begun: make(chan struct{}), said: make(chan string, 2), ended: make(chan struct{}), log: &log{}}
 	p.cmd.Env = append(os.Environ(), configEnv+"="+string(config))
 	p.cmd.Stderr = p.log
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -53,6 +54,10 @@ func Start(t testing.TB, cfg Config) *Process {
 		defer close(p.said)
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
+			if lines.Text() == begun {
+				close(p.begun)
+				continue
+			}
 			p.said <- lines.Text()
 		}
 		_ = p.cmd.Wait() // its state says how it ended
@@ -139,9 +144,15 @@ func (p *Process) Kill(t testing.TB) {
 	p.Ends(t)
 }
 
-// Terminate asks the worker to stop, and fails the test if it does not end well.
+// Terminate asks the worker to stop, as soon as it hears that, and fails the test if it does not end well.
 func (p *Process) Terminate(t testing.TB) {
 	t.Helper()
+	select {
+	case <-p.begun:
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatalf("the worker has not begun within %v", patience)
+	}
 	p.Signal(t, syscall.SIGTERM)
 	if code := p.Ends(t); code != 0 {
 		t.Errorf("the worker ended with code %d after SIGTERM", code)
