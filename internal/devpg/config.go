@@ -23,7 +23,7 @@ type Config struct {
 	// until the state folder is gone and another cluster is made. For tests.
 	Memory bool
 	// Seed is a folder that keeps what initdb has made, for clusters that are made again and again: they are copied from it, in a tenth of the time,
-	// and have the same system identifier. What initdb of another version makes is kept beside it. Copies are not synced to the disk. Empty, the
+	// and have the same system identifier. What initdb of another major version makes is kept beside it. Copies are not synced to the disk. Empty, the
 	// default, means that initdb makes each cluster. For tests.
 	Seed string
 	// Private servers are shared with nobody: Close always stops them.

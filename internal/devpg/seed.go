@@ -3,12 +3,9 @@ package devpg
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -17,10 +14,11 @@ func (c cluster) fill(ctx context.Context, making string, cfg Config) error {
 	if cfg.Seed == "" {
 		return c.runInitdb(ctx, making, cfg)
 	}
-	seed, err := c.seed(ctx, cfg.Seed)
+	major, err := c.bin.major(ctx)
 	if err != nil {
 		return err
 	}
+	seed := filepath.Join(cfg.Seed, major)
 	err = c.copyTo(making, seed)
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // another user's is none
 		return err
@@ -30,21 +28,6 @@ func (c cluster) fill(ctx context.Context, making string, cfg Config) error {
 	}
 	_ = keepSeed(making, seed) // without a seed the next one runs initdb as well
 	return nil
-}
-
-// seed answers the folder for what this version of initdb makes.
-func (c cluster) seed(ctx context.Context, dir string) (string, error) {
-	version, err := exec.CommandContext(ctx, c.bin.initdb(), "-V").Output()
-	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", c.bin.initdb(), err)
-	}
-	name := strings.Map(func(r rune) rune {
-		if strings.ContainsRune("/() ", r) {
-			return '-'
-		}
-		return r
-	}, strings.TrimSpace(string(version)))
-	return filepath.Join(dir, name), nil
 }
 
 // copyTo copies a seed to an empty folder, for the server's user. The error is [fs.ErrNotExist] where there is no seed.

@@ -188,7 +188,7 @@ func (p *Projector) drain(ctx context.Context, work chan<- assignment) error {
 	return nil
 }
 
-// registerPatiently waits for the database. The breaker hears of each failure, so that a worker that was started while the database is away is seen to keep away as well.
+// registerPatiently waits for the database. The breaker hears of each failure, so that a worker that cannot register is seen to keep away as well.
 func (p *Projector) registerPatiently(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := p.Register(ctx)

@@ -22,8 +22,8 @@ const patience = 3 * time.Minute
 type Process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	begun chan struct{}
-	said  chan string // its further lines on stdout, closed when it ends
+	begun chan struct{} // closed when it hears SIGTERM
+	said  chan string   // its further lines on stdout, closed when it ends
 	ended chan struct{}
 	log   *log
 }
