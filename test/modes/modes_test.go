@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 const projection = `-- projection: notes
@@ -111,12 +112,19 @@ func start(t *testing.T, binary, url, dir string, env ...string) *process {
 	return p
 }
 
-func count(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
+func count(t *testing.T, db outbox.DB, sql string) (n int) {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+	if err := db.QueryRow(t.Context(), sql).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
+}
+
+func workItems(t *testing.T, db outbox.DB, want int) {
+	t.Helper()
+	if n := count(t, db, `SELECT count(*) FROM tidemark.outbox`); n != want {
+		t.Errorf("there are %d work items, want %d", n, want)
+	}
 }
 
 func eventually(t *testing.T, pool *pgxpool.Pool, sql string) {
@@ -176,27 +184,32 @@ func TestTheWorkerRunsInTheModeOfItsSwitches(t *testing.T) {
 			if row.mode != "enqueue_only" {
 				eventually(t, pool, `SELECT count(*) FROM tidemark.projections WHERE state = 'active'`)
 			}
+			enqueued := 1
+			if row.mode == "inline_apply_only" {
+				enqueued = 0
+			}
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "noted"})
-				return err
+				if _, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "noted"}); err != nil {
+					return err
+				}
+				// Before others see it: a worker that has just started files campaigns that were not applied inline.
+				workItems(t, tx, enqueued)
+				return nil
 			}); err != nil {
 				t.Fatal(err)
 			}
-			left := 1
 			switch row.mode {
 			case "outbox_apply_only":
 				eventually(t, pool, `SELECT count(*) FROM notes`)
-				left = 0
+				workItems(t, pool, 0)
 			case "shadow_only":
 				p.await(t, `"shadow: would have been applied","projection":"notes","events":1}`)
 				if n := count(t, pool, `SELECT count(*) FROM notes`); n != 0 {
 					t.Errorf("the shadow has applied %d", n)
 				}
-			case "inline_apply_only":
-				left = 0
-			}
-			if n := count(t, pool, `SELECT count(*) FROM tidemark.outbox`); n != left {
-				t.Errorf("%d work items are left, want %d", n, left)
+				workItems(t, pool, 1)
+			case "enqueue_only":
+				workItems(t, pool, 1)
 			}
 			healthy(t, "http://"+address+"/healthz")
 			healthy(t, "http://"+address+"/readyz")
