@@ -17,7 +17,7 @@ const (
 	latencyFor    = 5 * time.Second        // a round
 	bareFor       = 2 * time.Second        // a round
 	latencyWarm   = 50                     // appends that are not counted, each round
-	lookPause     = 200 * time.Microsecond // oftener, and who looks takes one of two cores from those looked at
+	lookPause     = 200 * time.Microsecond // between looks; oftener, and who looks takes one of two cores from those looked at
 	visibleWithin = 10 * time.Second
 
 	createBare    = `CREATE TABLE bare (id bigint PRIMARY KEY, campaign_id text NOT NULL, payload jsonb NOT NULL)`
@@ -153,8 +153,6 @@ func (l *latency) appendToVisible(ctx context.Context, length time.Duration) (Sa
 
 // awaitVisible looks until the read model holds n events.
 func (l *latency) awaitVisible(ctx context.Context, n int64, start time.Time) error {
-	pause := time.NewTicker(lookPause)
-	defer pause.Stop()
 	for {
 		var events int64
 		if err := l.look.QueryRow(ctx, visibleEvents, campaignID(0), l.damage.CharacterID).Scan(&events); err != nil {
@@ -166,7 +164,7 @@ func (l *latency) awaitVisible(ctx context.Context, n int64, start time.Time) er
 		case time.Since(start) > visibleWithin:
 			return fmt.Errorf("event %d is not in the read model after %s", n, visibleWithin)
 		}
-		<-pause.C
+		pause(lookPause)
 	}
 }
 

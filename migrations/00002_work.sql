@@ -126,11 +126,13 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_campaign makes the numbering of one campaign exclusive to this transaction until it ends. It stands in expressions, which are cheaper than queries.
+-- lock_campaign makes the numbering of one campaign exclusive to this transaction until it ends. It stands in expressions, which are cheaper than queries. What locks return is void, which is not NULL: so the
+-- locks are taken one after the other, and it is true.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_campaign(p_campaign_id text) RETURNS text
+CREATE FUNCTION tidemark.lock_campaign(p_campaign_id text) RETURNS boolean
     LANGUAGE sql
-    RETURN pg_advisory_xact_lock_shared(tidemark.lock_key(32004, hashtextextended(p_campaign_id, 0) & 63))::text || pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0)))::text;
+    RETURN pg_advisory_xact_lock_shared(tidemark.lock_key(32004, 0) | (hashtextextended(p_campaign_id, 0) & 63)) IS NOT NULL
+        AND pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0))) IS NOT NULL;
 -- +goose StatementEnd
 
 -- lock_campaigns makes the numbering of campaigns exclusive to this transaction until it ends. Locks are taken in one
@@ -140,7 +142,7 @@ CREATE FUNCTION tidemark.lock_campaigns(p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
 AS $$
 DECLARE
-    taken text;
+    taken boolean;
 BEGIN
     IF cardinality(p_campaign_ids) = 1 THEN
         taken := tidemark.lock_campaign(p_campaign_ids[1]);
@@ -162,7 +164,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.type_key(p_type text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN tidemark.lock_key(32006, hashtextextended(p_type, 0) & 63);
+    RETURN tidemark.lock_key(32006, 0) | (hashtextextended(p_type, 0) & 63);
 -- +goose StatementEnd
 
 -- +goose StatementBegin
@@ -216,7 +218,7 @@ $$;
 -- exhaust the lock table. From then on events lock whole buckets of tags, exclusively, and conditions all types, that is, every append. Whoever locks a tag exclusively holds its bucket with it, shared, and so
 -- meets the import; appends with few tags do not.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[] DEFAULT '{}') RETURNS void
+CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[] DEFAULT '{}') RETURNS boolean
     LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -245,6 +247,7 @@ BEGIN
     -- Of one key the stronger first: whoever has it shared must not ask for more.
     PERFORM CASE WHEN k.n > cardinality(shared) THEN pg_advisory_xact_lock(k.key)::text ELSE pg_advisory_xact_lock_shared(k.key)::text END
     FROM (SELECT u.key, u.n FROM unnest(shared || p_exclusive) WITH ORDINALITY AS u (key, n) ORDER BY u.key, u.n DESC) AS k;
+    RETURN true;
 END
 $$;
 -- +goose StatementEnd
@@ -271,11 +274,11 @@ CREATE FUNCTION tidemark.limits_set() RETURNS boolean
         current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) IS NOT NULL;
 -- +goose StatementEnd
 
--- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign. It, hold_floor and made_id stand in expressions too.
+-- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign. It and hold_floor stand in expressions too.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS text
+CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS boolean
     LANGUAGE sql
-    RETURN pg_advisory_xact_lock_shared(tidemark.type_key(p_type))::text || tidemark.lock_campaign(p_campaign_id);
+    RETURN pg_advisory_xact_lock_shared(tidemark.type_key(p_type)) IS NOT NULL AND tidemark.lock_campaign(p_campaign_id);
 -- +goose StatementEnd
 
 -- hold_floor takes the writer floor and answers the time. The last value first, then the lock that names it, and only in a later statement nextval: see tidemark.read_floor. A transaction's first floor is below
@@ -284,8 +287,8 @@ CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS 
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.hold_floor() RETURNS timestamptz
     LANGUAGE sql
-    RETURN CASE WHEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, set_config('tidemark.floor', greatest(0, least(coalesce(pg_sequence_last_value('tidemark.journal_position'), 0),
-        nullif(current_setting('tidemark.floor', true), '')::bigint))::text, true)::bigint))::text IS NOT NULL THEN clock_timestamp() END;
+    RETURN CASE WHEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, 0) | set_config('tidemark.floor', greatest(0, least(coalesce(pg_sequence_last_value('tidemark.journal_position'), 0),
+        nullif(current_setting('tidemark.floor', true), '')::bigint))::text, true)::bigint) IS NOT NULL THEN clock_timestamp() END;
 -- +goose StatementEnd
 
 -- made_id answers a UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them, 62 random bits, of which the text begins with the variant.
@@ -315,7 +318,7 @@ DECLARE
     plain boolean; -- all are without tags and ids, and of one type
     tagged boolean; -- any of them
     named boolean; -- the same: has an id
-    taken text; -- of locks, which return nothing; an assignment is cheaper than a query
+    taken boolean; -- of locks; an assignment is cheaper than a query
     at timestamptz;
     ms bigint;
     random_tail text;
@@ -325,14 +328,14 @@ DECLARE
     different bigint;
 BEGIN
     -- What most calls have: one event without tags and without an id. Each expression and query is made ready anew in each transaction, which is most of what one event costs: here are as few as
-    -- can be.
+    -- can be: the id is that of made_id for the first event, written out.
     IF trusted AND jsonb_array_length(p_events) = 1 AND NOT one ?| '{tags,id}' THEN
-        at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') IS NOT NULL THEN tidemark.hold_floor() END;
+        at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') THEN tidemark.hold_floor() END;
         INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
             payload, metadata, payload_bytes, occurred_at, recorded_at)
         VALUES (p_campaign_id, coalesce((SELECT CASE WHEN p_expect <> h.seq THEN tidemark.refuse_version(p_campaign_id, p_expect, h.seq) ELSE h.seq + 1 END
                 FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
-            nextval('tidemark.journal_position'), tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1, right(gen_random_uuid()::text, 17)), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
+            nextval('tidemark.journal_position'), (lpad(to_hex((date_part('epoch', at) * 1000)::bigint << 16 | 28673), 16, '0') || right(gen_random_uuid()::text, 17))::uuid, one ->> 'type', coalesce((one ->> 'version')::integer, 1),
             coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
             coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at)
         RETURNING j.seq, j.position, j.event_id, false INTO seq, position, event_id, duplicate;
@@ -365,7 +368,7 @@ BEGIN
     END IF;
     plain := NOT jsonb_path_exists(p_events, '$[*].tags') AND NOT jsonb_path_exists(p_events, '$[*].id') AND jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type');
     IF plain THEN
-        at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') IS NOT NULL THEN tidemark.hold_floor() END;
+        at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') THEN tidemark.hold_floor() END;
     ELSE
         tagged := jsonb_path_exists(p_events, '$[*].tags[*]');
         named := jsonb_path_exists(p_events, '$[*].id');

@@ -289,7 +289,7 @@ DECLARE
     last_position CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.journal_position'), 0);
     last_known bigint := after;
     seen bigint[] := '{}';
-    taken text;
+    taken boolean;
     n bigint;
     known bigint := 0;
     conflict record;
