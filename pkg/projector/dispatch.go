@@ -285,7 +285,7 @@ func (p *Projector) bounded(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, p.cfg.LeaseTTL)
 }
 
-// uncut is for claims. One that is cut off may still lease campaigns, which nobody would give back: they would wait until the leases expire. So whoever is stopped waits for the
+// uncut is for claims, and for what a shadow claims by. One that is cut off may still lease campaigns, which nobody would give back: they would wait until the leases expire. So whoever is stopped waits for the
 // answer, for as long as for leases to be given back; a drain that fails, for as long as it takes.
 func (p *Projector) uncut(ctx context.Context) (context.Context, context.CancelFunc) {
 	bounded, cancel := p.bounded(context.WithoutCancel(ctx))

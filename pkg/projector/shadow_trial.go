@@ -33,7 +33,9 @@ func (s *shadow) trials(ctx context.Context, units []*unit) ([]*trial, error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
-	known, err := s.p.keeper.Try(ctx, s.p.cfg.Pool, all.campaigns())
+	uncut, cancel := s.p.uncut(ctx) // what is written for nobody to take back would look like a death
+	defer cancel()
+	known, err := s.p.keeper.Try(uncut, s.p.cfg.Pool, all.campaigns())
 	if err != nil || len(known) == 0 {
 		return []*trial{all}, err
 	}
@@ -57,7 +59,9 @@ func (s *shadow) watch(ctx context.Context, t *transaction, one *trial) {
 		return
 	}
 	t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
-		return s.p.keeper.TryEvent(ctx, s.p.cfg.Pool, u.lease.CampaignID, projection, seq)
+		uncut, cancel := s.p.uncut(ctx)
+		defer cancel()
+		return s.p.keeper.TryEvent(uncut, s.p.cfg.Pool, u.lease.CampaignID, projection, seq)
 	}
 	if !one.convicted() {
 		return
