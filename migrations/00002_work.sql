@@ -274,7 +274,7 @@ CREATE FUNCTION tidemark.limits_set() RETURNS boolean
         current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) IS NOT NULL;
 -- +goose StatementEnd
 
--- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign. It and hold_floor stand in expressions too.
+-- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign. It, hold_floor and made_id stand in expressions too.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS boolean
     LANGUAGE sql
@@ -328,14 +328,14 @@ DECLARE
     different bigint;
 BEGIN
     -- What most calls have: one event without tags and without an id. Each expression and query is made ready anew in each transaction, which is most of what one event costs: here are as few as
-    -- can be: the id is that of made_id for the first event, written out.
+    -- can be.
     IF trusted AND jsonb_array_length(p_events) = 1 AND NOT one ?| '{tags,id}' THEN
         at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') THEN tidemark.hold_floor() END;
         INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
             payload, metadata, payload_bytes, occurred_at, recorded_at)
         VALUES (p_campaign_id, coalesce((SELECT CASE WHEN p_expect <> h.seq THEN tidemark.refuse_version(p_campaign_id, p_expect, h.seq) ELSE h.seq + 1 END
                 FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
-            nextval('tidemark.journal_position'), (lpad(to_hex((date_part('epoch', at) * 1000)::bigint << 16 | 28673), 16, '0') || right(gen_random_uuid()::text, 17))::uuid, one ->> 'type', coalesce((one ->> 'version')::integer, 1),
+            nextval('tidemark.journal_position'), tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1, right(gen_random_uuid()::text, 17)), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
             coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
             coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at)
         RETURNING j.seq, j.position, j.event_id, false INTO seq, position, event_id, duplicate;

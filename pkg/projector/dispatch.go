@@ -285,8 +285,8 @@ func (p *Projector) bounded(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, p.cfg.LeaseTTL)
 }
 
-// uncut is for claims, and for what a shadow claims by. One that is cut off may still lease campaigns, which nobody would give back: they would wait until the leases expire. So whoever is stopped waits for the
-// answer, for as long as for leases to be given back; a drain that fails, for as long as it takes.
+// uncut is for claims, and for the names that a shadow writes down before it tries. One that is cut off may still lease campaigns, which nobody would give back: they would wait until the leases expire; or
+// leave a name, which would look like a death. So whoever is stopped waits for the answer, for as long as for leases to be given back; a drain that fails, for as long as it takes.
 func (p *Projector) uncut(ctx context.Context) (context.Context, context.CancelFunc) {
 	bounded, cancel := p.bounded(context.WithoutCancel(ctx))
 	if p.draining {

@@ -15,6 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
+const countCrashes = `SELECT count(*) FROM tidemark.crashes`
+
 // interrupted is a connection that calls back when the answer to the first INSERT into tidemark.crashes is there, and loses it should that have ended the patience of whoever reads it.
 type interrupted struct {
 	net.Conn
@@ -54,14 +56,6 @@ func (c *interrupted) SetDeadline(at time.Time) error {
 	return c.Conn.SetDeadline(at)
 }
 
-func crashes(t *testing.T, pool *pgxpool.Pool) (n int) {
-	t.Helper()
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.crashes`).Scan(&n); err != nil {
-		t.Error(err)
-	}
-	return n
-}
-
 func TestAShadowThatIsStoppedAsItNamesWhatItTriesIsNotTakenForDead(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -78,12 +72,15 @@ func TestAShadowThatIsStoppedAsItNamesWhatItTriesIsNotTakenForDead(t *testing.T)
 	dial := cfg.ConnConfig.DialFunc
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
 		return &interrupted{Conn: conn, late: make(chan struct{}), answered: func() {
 			once.Do(func() {
-				named = crashes(t, pool)
+				named = number(t, pool, countCrashes)
 				stop()
 			})
-		}}, err
+		}}, nil
 	}
 	wired, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
@@ -100,7 +97,7 @@ func TestAShadowThatIsStoppedAsItNamesWhatItTriesIsNotTakenForDead(t *testing.T)
 	if named != 1 {
 		t.Fatalf("it had named %d campaigns when it was stopped, want 1", named)
 	}
-	if left := crashes(t, pool); left != 0 {
+	if left := number(t, pool, countCrashes); left != 0 {
 		t.Errorf("%d campaigns have cost a process, want none", left)
 	}
 }

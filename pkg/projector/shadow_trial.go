@@ -33,7 +33,7 @@ func (s *shadow) trials(ctx context.Context, units []*unit) ([]*trial, error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
-	uncut, cancel := s.p.uncut(ctx) // what is written for nobody to take back would look like a death
+	uncut, cancel := s.p.uncut(ctx)
 	defer cancel()
 	known, err := s.p.keeper.Try(uncut, s.p.cfg.Pool, all.campaigns())
 	if err != nil || len(known) == 0 {
