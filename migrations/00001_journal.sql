@@ -1,4 +1,8 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+-- Every migration looks names up in pg_catalog alone, then restores the path by which goose finds its table.
+
 CREATE SCHEMA tidemark;
 
 CREATE TYPE tidemark.intent AS ENUM ('projection_and_replay', 'replay_only', 'audit_only');
@@ -43,6 +47,7 @@ CREATE TABLE tidemark.event_tags (
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RAISE EXCEPTION 'tidemark.% is append-only: % is refused', TG_TABLE_NAME, TG_OP
@@ -77,6 +82,7 @@ CREATE FUNCTION tidemark.lock_key(namespace integer, value bigint) RETURNS bigin
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.read_floor() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     last_position bigint;
@@ -96,6 +102,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.read_floor;

@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- A group is 'filing' until every campaign that is behind has a work item. Appends do not enqueue for one that is 'inline': they apply.
 CREATE TABLE tidemark.consumer_groups (
     name          text COLLATE "C" PRIMARY KEY,
@@ -76,6 +79,7 @@ CREATE FUNCTION tidemark.append_limits() RETURNS integer[]
 CREATE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_type text, p_version integer, p_intent text, p_payload jsonb, p_metadata jsonb,
     p_tags text[], p_occurred_at timestamptz, p_labels text) RETURNS jsonb
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     field text;
@@ -140,6 +144,7 @@ CREATE FUNCTION tidemark.lock_campaign(p_campaign_id text) RETURNS boolean
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_campaigns(p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     taken boolean;
@@ -178,6 +183,7 @@ CREATE FUNCTION tidemark.tag_key(p_tag text, p_type text) RETURNS bigint
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.touched_types(p_events jsonb) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF jsonb_array_length(p_events) = 1 THEN
@@ -193,6 +199,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.touched_tags(p_events jsonb) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     one CONSTANT jsonb := p_events -> 0;
@@ -220,6 +227,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[] DEFAULT '{}') RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     shared bigint[] := p_types || p_tags;
@@ -256,6 +264,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint) RETURNS bigint
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RAISE EXCEPTION 'campaign % is at seq %, the append expects it at %', left(p_campaign_id, 64), p_actual, p_expected
@@ -308,6 +317,7 @@ CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect big
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -499,6 +509,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.wake() RETURNS void
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     waiting CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.waiting'), 0);
@@ -515,6 +526,7 @@ $$;
 CREATE FUNCTION tidemark.append_all(p_batches jsonb, p_checked boolean DEFAULT false, p_locked boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     limits CONSTANT integer[] := tidemark.append_limits();
@@ -551,6 +563,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.append_all;

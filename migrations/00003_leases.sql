@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- The tables below swing between empty and millions of rows within one cached plan. So their functions run under settings and in a form that leave the
 -- planner one choice: a probe of the primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row by its place (ctid),
 -- which nobody can move meanwhile: it is locked. A worker that is woken has one campaign, mostly. For one there are statements beside those for many: they do the same, and are begun sooner.
@@ -12,6 +15,7 @@ CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
@@ -87,6 +91,7 @@ $$;
 CREATE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[], p_owners text[], p_expired timestamptz[], p_ttl interval) RETURNS text[]
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     noted text[];
@@ -123,6 +128,7 @@ CREATE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
@@ -230,6 +236,7 @@ CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limi
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     only_id text;
@@ -291,6 +298,7 @@ CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text
         p_release boolean[], p_ttl interval, p_events bigint[], p_hashes bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     done text[];
@@ -362,6 +370,7 @@ CREATE FUNCTION tidemark.renew(p_group text, p_owner text, p_campaign_ids text[]
     RETURNS TABLE (campaign_id text)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -398,6 +407,7 @@ $$;
 CREATE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     places tid[];
@@ -420,6 +430,7 @@ $$;
 CREATE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_to bigint[]) RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     n bigint;
@@ -452,6 +463,7 @@ $$;
 CREATE FUNCTION tidemark.fence(p_group text, p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- The row that stands in the way is found by the primary key, whatever the planner knows.
@@ -472,6 +484,7 @@ CREATE FUNCTION tidemark.gaps(p_group text, p_below text, p_limit integer,
         OUT campaign_ids text[], OUT checkpoints bigint[], OUT heads bigint[], OUT next text, OUT walked integer)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     WITH RECURSIVE walk AS (
@@ -511,6 +524,7 @@ CREATE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids te
     RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -543,6 +557,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.take_over;

@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- A projection that is 'joining' is in step nowhere yet: every campaign that moves is filed in deferred for it. Once the campaigns
 -- that do not move are filed too it is 'active', and in step wherever deferred says nothing of it. While it is rebuilt, NAME~next stands for the tables that are to
 -- replace those of NAME; 'requested' until a worker that has the code has made them, then 'copying' and 'copied' before the campaigns that were not copied
@@ -85,6 +88,7 @@ CREATE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projection
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_due timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
@@ -127,6 +131,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.claim_deferred;

@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- What happened to deferred pairs, and what operators did: every attempt that failed, every decision. Rows are only inserted, and pruned by age.
 CREATE TABLE tidemark.failure_log (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -53,6 +56,8 @@ CREATE TABLE tidemark.crashes (
 
 -- Suspects. Every claim looks whether there are any.
 CREATE INDEX crashes_suspect_idx ON tidemark.crashes (consumer_group) WHERE cardinality(owners) > 0;
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP TABLE tidemark.crashes;

@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- One row for each pair of a topic and a publisher. All events of the topic up to position are published, or stand in parked. A pair is leased as campaigns are:
 -- owner and generation are in the WHERE of every write of its holder; whoever else moves position raises the generation. Rows are few and written all the time, so
 -- pages have room to keep a row's versions together (HOT).
@@ -84,6 +87,7 @@ CREATE FUNCTION tidemark.claim_publications(p_owner text, p_topics text[], p_pub
     RETURNS TABLE (topic text, publisher text, generation bigint, "position" bigint, error_count integer, wait interval)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -114,6 +118,7 @@ CREATE FUNCTION tidemark.move_publications(p_owner text, p_topics text[], p_publ
         p_release boolean[], p_ttl interval) RETURNS TABLE (topic text, publisher text)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -146,6 +151,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.move_publications;

@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- What consumers have processed: pkg/inbox writes a row in the transaction that has the effects of an event. A row that has expired counts as absent, and is pruned. Rows are
 -- never updated while they count, so nothing but inserts and the deletes of pruning touches the table.
 CREATE TABLE tidemark.inbox (
@@ -11,6 +14,8 @@ CREATE TABLE tidemark.inbox (
 );
 
 CREATE INDEX inbox_expires_idx ON tidemark.inbox (expires_at);
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP TABLE tidemark.inbox;

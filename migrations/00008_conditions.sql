@@ -1,10 +1,14 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- Conditions on what events of any campaign say: docs/conditions.md, and docs/adr/0008 for the locks.
 
 -- query_terms takes a query {"items": [{"types": […], "tags": […]}]} apart: a term for each item and type, whose type is NULL where the item names none. A query without items selects everything.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.query_terms(p_query jsonb) RETURNS TABLE (item integer, event_type text, tags text[])
     LANGUAGE plpgsql IMMUTABLE ROWS 4
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     items CONSTANT jsonb := p_query -> 'items';
@@ -36,6 +40,7 @@ $$;
 CREATE FUNCTION tidemark.rarest_tag(p_tags text[]) RETURNS text
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (
@@ -54,6 +59,7 @@ CREATE FUNCTION tidemark.query_matches(p_query jsonb, p_after bigint, p_until bi
     RETURNS TABLE ("position" bigint, item integer)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -125,6 +131,7 @@ $$;
 CREATE FUNCTION tidemark.read(p_query jsonb, p_from bigint DEFAULT 0, p_limit integer DEFAULT 100) RETURNS SETOF tidemark.journal
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     floor CONSTANT bigint := tidemark.read_floor();
@@ -143,6 +150,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.tag_terms(p_query jsonb) RETURNS text[]
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     items CONSTANT jsonb := p_query -> 'items';
@@ -180,6 +188,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.query_keys(p_query jsonb, p_terms text[]) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     keys bigint[] := '{}';
@@ -209,6 +218,7 @@ $$;
 CREATE FUNCTION tidemark.require_fresh_snapshot(p_after bigint) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     last CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.journal_position'), 0);
@@ -240,6 +250,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_one(p_event jsonb, p_terms text[]) RETURNS boolean
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     type CONSTANT text := p_event ->> 'type';
@@ -277,6 +288,7 @@ CREATE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_checked
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -368,6 +380,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.append_if;

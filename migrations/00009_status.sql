@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- What those who look at the database need (docs/adr/0009): figures that cost as much with ten million rows as with ten thousand. Each function is one statement to its
 -- caller, so that its figures are of one moment, and takes no locks. Up to p_exact rows are counted; where there are more, p_pages pages of the table are read, evenly
 -- spread over it, and what is found on them stands for the rest.
@@ -18,6 +21,7 @@ CREATE TABLE tidemark.duties (
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.sample_pages(p_table regclass, p_pages integer) RETURNS TABLE (first tid, last tid, weight float8)
     LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     pages CONSTANT bigint := pg_relation_size(p_table) / current_setting('block_size')::bigint;
@@ -37,6 +41,7 @@ CREATE FUNCTION tidemark.queue_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, pending bigint, processing bigint, paused bigint, estimated boolean, campaign_id text, seq bigint, events bigint, event_type text, since timestamptz)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -106,6 +111,7 @@ CREATE FUNCTION tidemark.deferred_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, projection text, status text, class text, pairs bigint, estimated boolean, since timestamptz)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -172,6 +178,7 @@ CREATE FUNCTION tidemark.lag_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, projection text, events bigint, campaigns bigint, since timestamptz, estimated boolean)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -264,6 +271,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.lag_report;

@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- Who may use the admin listener: a random token each, of which only the SHA-256 is kept. A name is free again once its token is revoked.
 CREATE TABLE tidemark.tokens (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -80,6 +83,8 @@ CREATE INDEX operation_items_left_idx ON tidemark.operation_items (operation_id,
 
 -- Who has told a worker to finish what it has and take nothing more.
 ALTER TABLE tidemark.workers ADD COLUMN drained_by text COLLATE "C";
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 ALTER TABLE tidemark.workers DROP COLUMN drained_by;

@@ -1,4 +1,7 @@
 -- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
 -- What a projection's tables held of a campaign after an event, so that looking back on a long campaign need not begin at its first event. They can be made again, and go when the
 -- projection's rows are made from scratch.
 CREATE TABLE tidemark.snapshots (
@@ -15,6 +18,8 @@ CREATE TABLE tidemark.snapshots (
 );
 
 CREATE INDEX snapshots_projection_idx ON tidemark.snapshots (projection, version);
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP TABLE tidemark.snapshots;

@@ -34,7 +34,7 @@ func beside(up string) (faults []string) {
 		made[m[2]] = true
 	}
 	if appends.MatchString(up) && !strings.Contains(up, "prosecdef") {
-		faults = append(faults, "replaces a function that roles.sql has made SECURITY DEFINER, and takes that from it: look at prosecdef and search_path before, and set them again")
+		faults = append(faults, "replaces a function that roles.sql has made SECURITY DEFINER, and takes that from it: look at prosecdef before, and set it again")
 	}
 	body := false
 	var statement strings.Builder

@@ -46,7 +46,7 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(leaveSchema))
+	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(setPath))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := requireUTF8(ctx, db); err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -56,7 +56,7 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 		return fmt.Errorf("migrate: %w", err)
 	}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, FS,
-		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true), goose.WithTableName(versions))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -66,15 +66,12 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 	return nil
 }
 
-// setPath takes the schema that the migrations make out of the search path, if anything is left then.
-const setPath = `
-	SELECT set_config('search_path', string_agg(quote_ident(name), ', ' ORDER BY n), false)
-	FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (name, n) WHERE name <> 'tidemark' HAVING count(*) > 0`
+// versions is goose's version table. The name has a schema: goose must not find a table of that name elsewhere.
+const versions = "public.goose_db_version"
 
-// leaveSchema has goose find its table where the first run has put it. It looks in the current schema alone; for a role named tidemark, whose search path begins with the schema
-// of that name, that is another one from the second run on.
-func leaveSchema(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, setPath)
+// setPath keeps what others create in the database's schemas from being run by the migrations.
+func setPath(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "SET search_path = pg_catalog, pg_temp")
 	return err
 }
 

@@ -114,12 +114,12 @@ func known() ([]Migration, error) {
 func byVersion(m Migration, version int64) int { return int(m.Version - version) }
 
 const (
-	// Found like goose's own statements find it: through the search path. Takes no lock that others notice.
-	hasVersions = `SELECT to_regclass('goose_db_version') IS NOT NULL`
+	// Takes no lock that others notice.
+	hasVersions = `SELECT pg_catalog.to_regclass('` + versions + `') IS NOT NULL`
 	// The table has a row a migration, and one for version 0, which is none. Its time is local to the session that wrote it.
 	selectVersions = `
 		SELECT version_id AS version, max(tstamp AT TIME ZONE current_setting('TimeZone')) AS applied_at
-		FROM goose_db_version WHERE is_applied AND version_id > 0
+		FROM ` + versions + ` WHERE is_applied AND version_id > 0
 		GROUP BY version_id ORDER BY version_id`
 )
 

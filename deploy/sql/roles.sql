@@ -21,6 +21,7 @@
 -- replaces them keeps that (docs/operations/upgrades.md).
 
 BEGIN;
+SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL lock_timeout = '5s';
 -- One at a time: roles belong to the whole server.
 SELECT pg_advisory_xact_lock(hashtextextended('tidemark roles.sql', 0));
@@ -79,7 +80,7 @@ BEGIN
     FOR object IN
         SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name
         FROM pg_class c
-        WHERE (c.relnamespace = 'tidemark'::regnamespace OR c.oid = to_regclass('goose_db_version')) AND c.relkind IN ('r', 'p', 'S', 'v', 'm') AND pg_get_userbyid(c.relowner) <> owner
+        WHERE (c.relnamespace = 'tidemark'::regnamespace OR c.oid = to_regclass('public.goose_db_version')) AND c.relkind IN ('r', 'p', 'S', 'v', 'm') AND pg_get_userbyid(c.relowner) <> owner
             AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')) -- goes with its table
         UNION ALL
         SELECT 'TYPE', t.oid::regtype::text FROM pg_type t
@@ -93,8 +94,8 @@ BEGIN
     REVOKE ALL ON SCHEMA tidemark FROM PUBLIC;
     REVOKE EXECUTE ON ALL ROUTINES IN SCHEMA tidemark FROM PUBLIC;
     EXECUTE format('GRANT USAGE ON SCHEMA tidemark TO %I, %I, %I, %I', appender, worker, publisher, operator);
-    EXECUTE format('REVOKE ALL ON goose_db_version FROM %I', worker);
-    EXECUTE format('GRANT SELECT ON goose_db_version TO %I, %I', worker, publisher);
+    EXECUTE format('REVOKE ALL ON public.goose_db_version FROM %I', worker);
+    EXECUTE format('GRANT SELECT ON public.goose_db_version TO %I, %I', worker, publisher);
 
     -- Worker: everything but to append, and to change what was appended.
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark TO %I', worker);
@@ -116,7 +117,6 @@ BEGIN
         SELECT p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'tidemark'::regnamespace AND p.proname IN ('append', 'append_all', 'append_if')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', object.name);
-        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', object.name);
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I, %I', object.name, worker, publisher);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', object.name, appender);
     END LOOP;
