@@ -402,7 +402,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- release gives back leases without moving their checkpoints.
+-- release gives back leases without moving their checkpoints. A lease that another transaction is writing is waited for after all others, and not for long: if that transaction
+-- comes to nothing the lease runs out.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[]) RETURNS void
     LANGUAGE plpgsql
@@ -411,16 +412,32 @@ CREATE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text
 AS $$
 DECLARE
     places tid[];
+    released text[];
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    SELECT array_agg(h.place) INTO places -- as in advance
+    SELECT array_agg(h.place), coalesce(array_agg(u.campaign_id), '{}') INTO places, released -- as in advance
     FROM (SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) ORDER BY 1) u
     CROSS JOIN LATERAL (
         SELECT l.ctid AS place FROM tidemark.leases l
         WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner
-        FOR UPDATE
+        FOR UPDATE SKIP LOCKED
     ) h;
     UPDATE tidemark.leases l SET expires_at = '-infinity' WHERE l.ctid = ANY (places);
+    IF cardinality(released) < cardinality(p_campaign_ids) THEN
+        BEGIN
+            PERFORM set_config('lock_timeout', '300ms', true);
+            SELECT array_agg(h.place) INTO places
+            FROM (SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) WHERE u.campaign_id <> ALL (released) ORDER BY 1) u
+            CROSS JOIN LATERAL (
+                SELECT l.ctid AS place FROM tidemark.leases l
+                WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner
+                FOR UPDATE
+            ) h;
+            UPDATE tidemark.leases l SET expires_at = '-infinity' WHERE l.ctid = ANY (places);
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            NULL;
+        END;
+    END IF;
 END
 $$;
 -- +goose StatementEnd

@@ -241,7 +241,7 @@ BEGIN
         WHERE NOT all_pairs
         UNION ALL -- what the pages may have missed: of each projection, the pair that is tried next, and the one that waits for an operator longest
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, 0
-        FROM tidemark.projections p CROSS JOIN unnest('{failed,dead}'::text[]) AS s (status) CROSS JOIN unnest('{"",infrastructure,permanent,transient}'::text[]) AS k (class)
+        FROM tidemark.projections p CROSS JOIN unnest('{failed,dead}'::text[]) AS s (status) CROSS JOIN unnest('{"",infrastructure,lock,permanent,transient}'::text[]) AS k (class)
         CROSS JOIN LATERAL (
             SELECT d.* FROM tidemark.deferred d
             WHERE d.status IN ('failed', 'dead') AND d.consumer_group = p.consumer_group AND d.projection = p.name AND d.status = s.status AND coalesce(d.error_class, '') = k.class

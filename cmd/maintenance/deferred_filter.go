@@ -26,7 +26,7 @@ func (f *pairFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
 	flags.StringVar(&f.Projection, "projection", "", "only pairs of this projection")
 	flags.StringVar(&f.CampaignID, "campaign", "", "only pairs of this campaign")
 	flags.StringVar(&f.EventType, "type", "", "only pairs that failed at an event of this type")
-	flags.StringVar(&f.Class, "class", "", "only failures of this class: infrastructure, transient, permanent")
+	flags.StringVar(&f.Class, "class", "", "only failures of this class: infrastructure, transient, permanent, lock")
 	flags.StringVar(&f.Code, "code", "", "only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error")
 	flags.StringVar(&f.Fingerprint, "fingerprint", "", "only failures with this fingerprint; stats lists them")
 	flags.StringVar(&f.MessagePattern, "message", "", "only failures whose message matches this regular expression (POSIX)")
@@ -43,7 +43,7 @@ func (f *pairFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
 	cli.CompleteFlag(command, "group", env.Complete(groupNames))
 	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
 	cli.CompleteFlag(command, "campaign", env.Complete(deferredCampaigns))
-	cli.CompleteFlag(command, "class", cli.Choices([]string{"infrastructure", "transient", "permanent"}))
+	cli.CompleteFlag(command, "class", cli.Choices([]string{"infrastructure", "transient", "permanent", "lock"}))
 	cli.CompleteFlag(command, "status", cli.Choices(f.statuses(act)))
 	cli.CompleteFlag(command, "fingerprint", env.Complete(fingerprints))
 }

@@ -16,7 +16,7 @@ type Failure struct {
 	Seq         int64
 	EventID     uuid.UUID
 	EventType   string
-	Class       string // infrastructure, transient, permanent
+	Class       string // infrastructure, transient, permanent, lock
 	Code        string // a SQLSTATE, or panic, deadline, crash, decode, error
 	Message     string
 	Stack       string // of a panic; "" for none
@@ -30,6 +30,7 @@ type Schedule struct {
 	Dead     bool            // never: it is dead at once, but for its second chances
 	Attempts int             // the failure that makes it dead
 	Waits    []time.Duration // after the first failure, the second …; the last one also after all further ones
+	Free     bool            // the failure counts no attempt, and no second chance: it was no fault of the event's, nor of the projection's
 	Chances  []time.Duration // how long after it died a pair is tried by itself, and how long after that once more …; none: it waits for an operator
 }
 
@@ -44,7 +45,7 @@ type Outcome struct {
 // counts one, whatever happened at the events before it; a pair that had failed at one of those leaves a row 'recovered'. done is called
 // when the statement has run. The caller holds the campaign's lease.
 func Defer(batch *pgx.Batch, f Failure, s Schedule, done func(Outcome)) {
-	batch.Queue(queryDefer, append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), seconds(s.Chances), f.Reset)...).QueryRow(func(row pgx.Row) error {
+	batch.Queue(queryDefer, append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), seconds(s.Chances), f.Reset, s.Free)...).QueryRow(func(row pgx.Row) error {
 		var o Outcome
 		var next *time.Time
 		if err := row.Scan(&o.Status, &o.Attempt, &next); err != nil {

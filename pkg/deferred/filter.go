@@ -17,7 +17,7 @@ type Filter struct {
 	Projection  string
 	CampaignID  string
 	EventType   string // of the event that failed
-	Class       string // infrastructure, transient or permanent
+	Class       string // infrastructure, transient, permanent or lock
 	Code        string // a SQLSTATE, panic, deadline, crash, decode or error
 	Fingerprint string
 

@@ -55,7 +55,7 @@ type Pair struct {
 	NextAttemptAt time.Time  // when a worker tries next; zero: when an operator says so
 	EventID       *uuid.UUID // nil: unknown
 	EventType     string     //
-	Class         string     // infrastructure, transient or permanent
+	Class         string     // infrastructure, transient, permanent or lock
 	Code          string     // a SQLSTATE, panic, deadline, crash, decode or error
 	Message       string     // at most 4 KiB
 	Fingerprint   string     // the same for messages that differ in numbers and names alone

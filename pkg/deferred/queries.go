@@ -79,19 +79,22 @@ const (
 		FROM old o WHERE o.last_failed_at IS NOT NULL`
 
 	// queryDefer counts on from what the row says now, so that an operator's act of a moment ago is respected: one who has set the count to zero finds it at one. $14 says
-	// dead at once, $15 is the attempt that is the last, $16 are the waits after each, $17 those of the second chances. A reset has been done in the same transaction, but
+	// dead at once, $15 is the attempt that is the last, $16 are the waits after each, $17 those of the second chances. With $19 the failure counts neither, the pair
+	// waits as long as after a first failure or, where that goes on, for a tenth of the time that it has gone on, up to 10 s; and the log hears of it once. A reset has been done in the same transaction, but
 	// if it is what failed.
 	queryDefer = `WITH old AS MATERIALIZED (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
 		), tried AS (
-			SELECT coalesce(o.attempt_count, 0) + 1 AS attempt, coalesce(o.status = 'dead', false) AS chance,
-				coalesce(o.second_chances, 0) + coalesce(o.status = 'dead', false)::integer AS chances, coalesce(o.first_failed_at, now()) AS first_failed_at
+			SELECT coalesce(o.attempt_count, 0) + (NOT $19::boolean)::integer AS attempt, coalesce(o.status = 'dead', false) AS chance,
+				coalesce(o.second_chances, 0) + coalesce(o.status = 'dead' AND NOT $19, false)::integer AS chances, coalesce(o.first_failed_at, now()) AS first_failed_at,
+				coalesce($19 AND o.error_class = $8, false) AS again
 			FROM (SELECT) AS one LEFT JOIN old o ON o.next_seq = $5
 		), verdict AS (
 			SELECT t.*, CASE WHEN t.chance OR $14::boolean OR t.attempt >= $15::integer THEN 'dead' ELSE 'failed' END AS status
 			FROM tried t
 		), decision AS (
-			SELECT v.*, coalesce(clock_timestamp() + make_interval(secs => CASE WHEN v.status = 'dead' THEN ($17::float8[])[v.chances + 1]
+			SELECT v.*, coalesce(clock_timestamp() + make_interval(secs => CASE
+				WHEN $19 THEN greatest(($16::float8[])[1], least(10, extract(epoch FROM now() - v.first_failed_at) / 10)) WHEN v.status = 'dead' THEN ($17::float8[])[v.chances + 1]
 				ELSE ($16::float8[])[least(v.attempt, cardinality($16::float8[]))] END), 'infinity') AS next_attempt_at
 			FROM verdict v
 		), pair AS (
@@ -112,8 +115,8 @@ const (
 				SELECT 'recovered', o.projection_version, o.next_seq, o.event_id, o.event_type, o.attempt_count, NULL, NULL, NULL, NULL, NULL, NULL
 				FROM old o WHERE o.next_seq < $5 AND o.last_failed_at IS NOT NULL
 				UNION ALL
-				SELECT CASE WHEN c.chance THEN 'second_chance' WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $3, $5, $6, $7, c.attempt, $8, $9, $10, $11, $12, $13
-				FROM decision c
+				SELECT CASE WHEN c.chance AND NOT $19 THEN 'second_chance' WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $3, $5, $6, $7, c.attempt, $8, $9, $10, $11, $12, $13
+				FROM decision c WHERE NOT c.again
 			) AS l (act, version, seq, event_id, event_type, attempt, class, code, message, stack, fingerprint, worker)
 			ORDER BY l.seq
 		)

@@ -23,7 +23,7 @@ type Sum struct {
 	Group      string // consumer group
 	Projection string
 	Status     Status
-	Class      string // infrastructure, transient or permanent; empty: unknown, or rebuilding
+	Class      string // infrastructure, transient, permanent or lock; empty: unknown, or rebuilding
 	Pairs      int64
 	Estimated  bool       // there are too many to count: Pairs is near
 	Since      *time.Time // when the first of them failed; nil: rebuilding

@@ -24,9 +24,9 @@ const (
 	// queryRenew probes the primary key twice a lease; it skips rows that are being written.
 	queryRenew = `SELECT campaign_id FROM tidemark.renew($1, $2, $3, $4, $5)`
 
-	// queryStillHeld probes the primary key once a lease, and locks nothing.
+	// queryStillHeld probes the primary key once a lease, and locks it for a moment: what somebody is writing is passed by.
 	queryStillHeld = `SELECT l.campaign_id FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS u (campaign_id, generation, checkpoint) CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = u.campaign_id OFFSET 0
+			SELECT * FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = u.campaign_id FOR UPDATE SKIP LOCKED
 		) l
 		WHERE l.owner = $2 AND l.generation = u.generation AND l.checkpoint = u.checkpoint`
 

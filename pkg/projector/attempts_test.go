@@ -154,16 +154,16 @@ func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	h := newPicky(nil).failWith(func(*projector.Group, journal.Event, moved) error {
-		return fmt.Errorf("apply: %w", &pgconn.PgError{Code: "40P01", Message: "deadlock detected"})
+		return fmt.Errorf("apply: %w", &pgconn.PgError{Code: "40001", Message: "could not serialize access"})
 	})
 	p := workerOf(t, pool, func(cfg *projector.Config) { cfg.LeaseTTL = time.Second }, h)
 	appendMoves(t, pool, "a", 1)
 	if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
-		t.Fatalf("Drain = %v, want the deadlock", err)
+		t.Fatalf("Drain = %v, want the failure", err)
 	}
 	for range 9 { // some may find the lease that a claim has left behind
 		if _, err := p.Drain(t.Context()); err != nil && !projector.IsInfrastructure(err) {
-			t.Fatalf("Drain = %v, want the deadlock", err)
+			t.Fatalf("Drain = %v, want the failure", err)
 		}
 	}
 	expectPairs(t, pool, "")

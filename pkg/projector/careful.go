@@ -121,7 +121,7 @@ type struck struct {
 // strike takes the i-th event, which has failed, out of a task, and all that follow unless the projection skips it.
 func (one *task) strike(i int, cause error) (skipped bool) {
 	failed := struck{one.events[i], cause}
-	if skipped = one.k.policy(failed.event.Type).Action == ActionSkip; skipped {
+	if skipped = one.k.skips(failed.event.Type, cause); skipped {
 		one.events = slices.Concat(one.events[:i], one.events[i+1:])
 	} else {
 		one.events = one.events[:i]
@@ -315,7 +315,11 @@ func (t *transaction) applyCollected(ctx context.Context, parts []*part) error {
 			stream = append(stream, one)
 		}
 		start := time.Now()
-		if err := t.streamParts(ctx, stream); err != nil {
+		t.queuePatience()
+		stop := t.watchLocks(ctx)
+		err := t.streamParts(ctx, stream)
+		stop()
+		if err != nil {
 			return t.blame(err)
 		}
 		parts = nil

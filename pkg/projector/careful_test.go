@@ -164,7 +164,6 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 	for name, statement := range map[string]string{
 		"by losing the connection":  `SELECT pg_terminate_backend(pg_backend_pid())`,
 		"by a cancelled statement":  `SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)`,
-		"by a deadlock":             `DO $$ BEGIN RAISE 'deadlock' USING ERRCODE = '40P01'; END $$`,
 		"by a disk that is full":    `DO $$ BEGIN RAISE 'full' USING ERRCODE = '53100'; END $$`,
 		"between parts and the end": "",
 	} {

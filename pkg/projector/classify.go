@@ -21,6 +21,7 @@ const (
 	ClassInfrastructure Class = "infrastructure" // nothing: it is the database's or the network's. It costs the event no attempt
 	ClassTransient      Class = "transient"      // perhaps nothing: another attempt may succeed
 	ClassPermanent      Class = "permanent"      // that it cannot be applied, today or tomorrow, by the projection as it is
+	ClassLock           Class = "lock"           // nothing: a session holds a row or table that it needs. The pair is tried again about once a second, at the cost of no attempt
 )
 
 // Classifier decides the class of a projection's failures where it knows better than [Classify]; it answers "" for those it does not know. What it calls
@@ -30,8 +31,9 @@ type Classifier func(err error) Class
 
 // Classify is the default classifier. By SQLSTATE:
 //
-//   - infrastructure: connection (08), failed authorization (28) and missing database (3D) on a new connection, transaction rollback such as deadlock (40), resources (53),
-//     operator intervention such as shutdown or a cancelled statement (57), system (58), lock not available (55P03), read-only server (25006), idle transaction ended (25P03)
+//   - lock: lock not available (55P03), deadlock (40P01)
+//   - infrastructure: connection (08), failed authorization (28) and missing database (3D) on a new connection, other transaction rollbacks (40), resources (53),
+//     operator intervention such as shutdown or a cancelled statement (57), system (58), read-only server (25006), idle transaction ended (25P03)
 //   - permanent: cardinality (21), data (22), constraints (23), program limits such as a row that is too large for an index (54), CHECK OPTION (44), and of 42 what no
 //     deployment mends: syntax errors and mismatched types
 //   - transient: all others. Among them is what is missing or forbidden in the schema (42P01, 42703, 42883, 42704, 42501, 3F000): it is a deployment's fault, not the
@@ -59,7 +61,9 @@ func Classify(err error) Class {
 
 func classifyState(state string) Class {
 	switch state {
-	case "55P03", "25006", "25P03":
+	case "55P03", "40P01":
+		return ClassLock
+	case "25006", "25P03":
 		return ClassInfrastructure
 	case "42P01", "42703", "42883", "42704", "42501":
 		return ClassTransient
@@ -84,7 +88,7 @@ func isDecoding(err error) bool {
 	return errors.As(err, &decode) || errors.As(err, &syntax) || errors.As(err, &mismatch) || errors.Is(err, journal.ErrUnknownVersion)
 }
 
-// IsInfrastructure says whether an error of a request to the database is its or the network's: whether [Classify] calls it [ClassInfrastructure], or it is a network error, an
+// IsInfrastructure says whether an error of a request to the database is its or the network's: whether [Classify] calls it [ClassInfrastructure] or [ClassLock], or it is a network error, an
 // ended context, the end of a connection (io.EOF), or what pgx has not sent. Among the errors of a projection those could be anybody's.
 func IsInfrastructure(err error) bool {
 	if err == nil {
@@ -93,7 +97,8 @@ func IsInfrastructure(err error) bool {
 	var own interface{ FailureClass() Class }
 	var pgErr *pgconn.PgError
 	if errors.As(err, &own) || errors.As(err, &pgErr) {
-		return Classify(err) == ClassInfrastructure
+		class := Classify(err)
+		return class == ClassInfrastructure || class == ClassLock
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -128,7 +133,7 @@ func (k *known) classify(err error) (class Class) {
 		}
 	}()
 	switch class := k.spec.Classify(err); class {
-	case ClassInfrastructure, ClassTransient, ClassPermanent:
+	case ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock:
 		return class
 	}
 	return Classify(err)
@@ -174,8 +179,10 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // FailureClass says that a panic is permanent: code that did not expect an event will not expect it the next time. One with the error of a deadlock is a deadlock.
 func (e *PanicError) FailureClass() Class {
-	if cause, ok := e.Value.(error); ok && Classify(cause) == ClassInfrastructure {
-		return ClassInfrastructure
+	if cause, ok := e.Value.(error); ok {
+		if class := Classify(cause); class == ClassInfrastructure || class == ClassLock {
+			return class
+		}
 	}
 	return ClassPermanent
 }

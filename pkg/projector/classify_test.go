@@ -38,8 +38,8 @@ func TestClassify(t *testing.T) {
 		{"read-only server", state("25006"), ClassInfrastructure},
 		{"idle in transaction", state("25P03"), ClassInfrastructure},
 		{"serialization failure", state("40001"), ClassInfrastructure},
-		{"deadlock", state("40P01"), ClassInfrastructure},
-		{"lock timeout", state("55P03"), ClassInfrastructure},
+		{"deadlock", state("40P01"), ClassLock},
+		{"lock timeout", state("55P03"), ClassLock},
 		{"input or output of the server", state("58030"), ClassInfrastructure},
 		{"unique violation", state("23505"), ClassPermanent},
 		{"foreign key violation", state("23503"), ClassPermanent},
@@ -61,9 +61,9 @@ func TestClassify(t *testing.T) {
 		{"deadline of a context", fmt.Errorf("apply: %w", context.DeadlineExceeded), ClassTransient},
 		{"any error on a broken connection", &brokenError{plain}, ClassInfrastructure},
 		{"a panic", &PanicError{Value: "no"}, ClassPermanent},
-		{"a panic with a deadlock", &PanicError{Value: state("40P01")}, ClassInfrastructure},
+		{"a panic with a deadlock", &PanicError{Value: state("40P01")}, ClassLock},
 		{"marked", fmt.Errorf("apply: %w", Permanent(plain)), ClassPermanent},
-		{"marked by mistake", Permanent(state("40P01")), ClassInfrastructure},
+		{"marked by mistake", Permanent(state("40P01")), ClassLock},
 		{"decode", &journal.DecodeError{Type: "moved", Err: plain}, ClassPermanent},
 		{"json", json.Unmarshal([]byte("{"), new(int)), ClassPermanent},
 		{"json of another type", json.Unmarshal([]byte(`"a"`), new(int)), ClassPermanent},
@@ -77,7 +77,7 @@ func TestClassify(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		state("57P01"), &net.OpError{Op: "dial", Err: plain}, &pgconn.ConnectError{}, context.Canceled, fmt.Errorf("read: %w", context.DeadlineExceeded), io.ErrUnexpectedEOF, &brokenError{plain},
+		state("57P01"), state("55P03"), state("40P01"), &net.OpError{Op: "dial", Err: plain}, &pgconn.ConnectError{}, context.Canceled, fmt.Errorf("read: %w", context.DeadlineExceeded), io.ErrUnexpectedEOF, &brokenError{plain},
 	} {
 		if !IsInfrastructure(err) {
 			t.Errorf("of a request, %v is not the infrastructure's", err)

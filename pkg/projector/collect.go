@@ -102,7 +102,7 @@ func (c *collection) run(ctx context.Context, each eventwise, g *Group) error {
 			}
 			c.batch.QueuedQueries, c.origins = c.batch.QueuedQueries[:from], c.origins[:from]
 			c.failed[i] = append(c.failed[i], struck{e, err})
-			if c.k.policy(e.Type).Action != ActionSkip {
+			if !c.k.skips(e.Type, err) {
 				break
 			}
 		}

@@ -100,6 +100,12 @@ func (t *transaction) fail(k *known, e *journal.Event, cause error) (skipped boo
 		cause = inner.Err
 	}
 	f := &failure{Failure: t.p.describe(k, e, cause), policy: k.policy(e.Type)}
+	if f.Class == string(ClassLock) {
+		f.policy.Action = ActionRetry // whatever becomes of events that fail, this one has not
+		if t.blockers != "" {
+			f.Message += "; in the way was " + t.blockers
+		}
+	}
 	t.failures = append(t.failures, f)
 	return f.policy.Action == ActionSkip
 }
@@ -156,6 +162,10 @@ func (t *transaction) report(ctx context.Context) {
 			continue
 		}
 		log = log.With("attempt", f.outcome.Attempt, "next_attempt", f.outcome.NextAttempt)
+		if f.Class == string(ClassLock) {
+			log.WarnContext(ctx, "projection waits for a lock, it will be tried again")
+			continue
+		}
 		if f.policy.Action == ActionPause {
 			log.ErrorContext(ctx, "projection failed, paused until it is resumed")
 		} else {

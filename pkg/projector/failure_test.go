@@ -89,6 +89,15 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			pairs: "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
 		},
 		{
+			name: "what others have locked is soon free", fail: queueing(`DO $$ BEGIN RAISE 'canceling statement due to lock timeout' USING ERRCODE = '55P03'; END $$`), retries: 2,
+			pairs: "c picky 2 failed 0 lock 55P03", log: "failed 2 0", applied: "1",
+		},
+		{
+			name: "a deadlock is soon over, whatever becomes of events that fail", fail: queueing(`DO $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = '40P01'; END $$`), retries: 1,
+			spec:  func(s *projector.Spec) { s.OnFailure.Action = projector.ActionSkip },
+			pairs: "c picky 2 failed 0 lock 40P01", log: "failed 2 0", applied: "1",
+		},
+		{
 			name: "a table that is missing may come", fail: queueing(`SELECT FROM nowhere`),
 			pairs: "c picky 2 failed 1 transient 42P01", log: "failed 2 1", applied: "1",
 		},

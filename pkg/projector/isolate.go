@@ -182,9 +182,12 @@ func (t *transaction) attempt(ctx context.Context, k *known, events []journal.Ev
 
 // savepoint does something for a projection inside a savepoint, which it rolls back to if that fails.
 func (t *transaction) savepoint(ctx context.Context, k *known, do func() error) error {
+	t.at = origin{}
+	t.queuePatience()
 	if err := t.exec(ctx, querySavepointPart); err != nil {
 		return err
 	}
+	defer t.watchLocks(ctx)()
 	err := do()
 	if err == nil {
 		err = t.flush(ctx)

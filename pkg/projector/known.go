@@ -114,6 +114,15 @@ func (k *known) policy(eventType string) Policy {
 	return k.onFailure
 }
 
+// skips says whether the projection goes on without an event of a type that it cannot apply for that reason.
+func (k *known) skips(eventType string, cause error) bool {
+	var apply *ApplyError
+	if errors.As(cause, &apply) {
+		cause = apply.Err
+	}
+	return k.policy(eventType).Action == ActionSkip && k.classify(cause) != ClassLock
+}
+
 // wants says whether the event is for the projection.
 func (k *known) wants(e *journal.Event) bool {
 	return e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])

@@ -43,7 +43,7 @@ func (p *pipeline) streamParts(ctx context.Context, parts []*part) error {
 		}
 	}
 	refused := make([]*refusal, len(sent))
-	again, keep := []*pgx.QueuedQuery{{SQL: queryRollbackPart}}, []*pgx.QueuedQuery{{SQL: queryReleasePart}, {SQL: querySavepointPart}}
+	again, keep := []*pgx.QueuedQuery{{SQL: queryRollbackPart}, {SQL: queryPatience}}, []*pgx.QueuedQuery{{SQL: queryReleasePart}, {SQL: querySavepointPart}}
 	err = p.duplex(ctx, func(w *writer) error {
 		for i, one := range sent {
 			if _, err := w.run(again, statements); err != nil {
@@ -93,7 +93,7 @@ func (p *pipeline) streamParts(ctx context.Context, parts []*part) error {
 // prepareParts prepares what the connection has not prepared yet. A part has failed at the first statement that cannot be.
 func (p *pipeline) prepareParts(ctx context.Context, parts []*part) (map[string]*pgconn.StatementDescription, error) {
 	statements, refused := map[string]*pgconn.StatementDescription{}, map[string]error{}
-	for _, sql := range []string{querySavepointPart, queryRollbackPart, queryReleasePart} {
+	for _, sql := range []string{querySavepointPart, queryRollbackPart, queryReleasePart, queryPatience} {
 		statement, err := p.conn.Prepare(ctx, sql, sql)
 		if err != nil {
 			return nil, err

@@ -99,6 +99,9 @@ func (p Policy) waits(random float64) []time.Duration {
 // schedule is what becomes of a pair that failed.
 // One that has ended its process again and again gets no second chances: it would do so again.
 func (p Policy) schedule(f deferred.Failure, chances SecondChances, random float64) deferred.Schedule {
+	if Class(f.Class) == ClassLock {
+		return deferred.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
+	}
 	s := deferred.Schedule{Attempts: p.Attempts, Waits: p.waits(random), Chances: chances.waits()}
 	switch p.Action {
 	case ActionDead:

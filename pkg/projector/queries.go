@@ -34,6 +34,11 @@ const (
 	// other; they wait for a registration, which is short.
 	queryRegistryShared = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0))`
 
+	// queryRegistryGroup is queryRegistryShared, and bounds how long the statements that follow wait for locks: what other groups hold is free sooner, and what another session
+	// holds is not to keep the group's other campaigns waiting.
+	queryRegistryGroup = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0)),
+		set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000, 500)::integer::text, true)`
+
 	// queryRegistryExclusive waits until the applies that began under the registry as it was have ended.
 	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, 0))`
 

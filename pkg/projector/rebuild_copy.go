@@ -69,7 +69,7 @@ func (p *Projector) copySet(ctx context.Context, k *known) (done bool, err error
 				switch {
 				case errors.Is(err, errNotCopying) || ctx.Err() != nil:
 					return errNotCopying
-				case err != nil && p.infrastructure(ctx, err):
+				case err != nil && (p.infrastructure(ctx, err) || isLockTimeout(err)):
 					return err
 				case err != nil:
 					p.cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.name, "after", r.first, "to", r.last, "error", err)

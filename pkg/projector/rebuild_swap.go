@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
@@ -214,11 +213,6 @@ func swapPatiently(ctx context.Context, db Beginner, do func(pgx.Tx) error) erro
 			return ctx.Err()
 		}
 	}
-}
-
-func isLockTimeout(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") // lock not available, deadlock
 }
 
 // swap puts one of a projection's sets of tables in the place of the live one, which becomes the previous one and is kept for so long. No rebuild of version declined, or of one that was declined before, or a lower one, begins

@@ -31,6 +31,8 @@ type transaction struct {
 	verdicts map[verdict]error                                                      // what is known of events beforehand
 	limit    time.Duration                                                          // on statements, as the server took it when it began
 	inForce  time.Duration                                                          // on statements, as asked for last
+	patient  bool                                                                   // what it waits for locks is bounded in all
+	blockers string                                                                 // who was in the way of its statements when they were looked for; "": nobody knows
 	fenced   bool                                                                   // the fence stands
 	mark     func(ctx context.Context, u *unit, projection string, seq int64) error // names each event before it is tried; nil: they are tried without
 	trying   bool                                                                   // it is rolled back, and moves no pair
@@ -100,7 +102,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		read.CampaignIDs[i], read.After[i], read.Until[i] = u.lease.CampaignID, u.place, u.until
 		u.events, u.counted, u.hashed, u.spoiled, u.more = nil, 0, nil, nil, false
 	}
-	t.queue(queryRegistryShared)
+	t.queue(queryRegistryGroup)
 	t.queue(queryRegistry, p.cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
 		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registered])
 		if err == nil {

@@ -51,6 +51,9 @@ func (t *transaction) refused(err error) error {
 func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error {
 	t.at = origin{}
 	t.limitStatements(t.p.longest) // what follows is no projection's
+	if t.patient {
+		t.queue(queryPatienceAgain)
+	}
 	t.writeFailures()
 	t.filePairs()
 	t.movePairs()

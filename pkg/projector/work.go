@@ -99,7 +99,7 @@ func (p *Projector) group(ctx context.Context, units []*unit, opened *transactio
 	}
 	var done []*unit
 	units, n, done, err = p.applyHeld(ctx, units, apply)
-	if err != nil && !careful && p.isolable(ctx, err) {
+	if err != nil && !careful && (p.isolable(ctx, err) || ownLockTimeout(err)) { // carefully it is known whose statement waits
 		p.cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "campaigns", len(units), "error", err)
 		p.care.Store(careAfter)
 		units, n, done, err = p.applyHeld(ctx, units, p.applyCarefully)
@@ -150,11 +150,11 @@ func (p *Projector) isolable(ctx context.Context, err error) bool {
 	return !errors.Is(err, lease.ErrLost) && !errors.As(err, &late) && !p.infrastructure(ctx, err)
 }
 
-// applyHeld is apply, again without the units whose leases were lost if that is why it failed: the rest has nothing to do with it. It answers the units that are still held.
+// applyHeld is apply, again without the units whose leases were lost, or are being written by somebody who takes long, if that is why it failed: the rest has nothing to do with it. It answers the units that are still held.
 func (p *Projector) applyHeld(ctx context.Context, units []*unit, apply applier) (held []*unit, n int, done []*unit, err error) {
 	for len(units) > 0 {
 		n, done, err = apply(ctx, units)
-		if !errors.Is(err, lease.ErrLost) {
+		if !errors.Is(err, lease.ErrLost) && !ownLockTimeout(err) {
 			return units, n, done, err
 		}
 		leases := make([]lease.Lease, len(units))

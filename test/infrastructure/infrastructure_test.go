@@ -186,11 +186,13 @@ func TestAWorkerGetsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.work(t)
-		w.opens(t)
+		tally.Eventually(t, "what waits is deferred", tally.Holds(w.pool, `SELECT count(*) > 0 AND bool_and(error_class = 'lock' AND attempt_count = 0) FROM tidemark.deferred`))
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		w.recovers(t)
+		tally.Settle(t, w.pool, group)
+		tally.Eventually(t, "what waited is applied", tally.Holds(w.pool, `SELECT count(*) = 0 FROM tidemark.deferred`))
+		tally.Verify(t, w.pool, "")
 	})
 	t.Run("a_disk_that_is_full", func(t *testing.T) {
 		t.Parallel()

@@ -10,7 +10,7 @@ func tone(status any) string {
 	switch strings.ToLower(fmt.Sprint(status)) {
 	case "ok", "active", "live", "in step", "ready", "done", "held", "recovered", "alive", "sent", "requeued", "retried", "resumed":
 		return "ok"
-	case "warn", "warning", "failed", "retrying", "behind", "stale", "pending", "draining", "skipped", "refused", "infrastructure", "transient", "expired":
+	case "warn", "warning", "failed", "retrying", "behind", "stale", "pending", "draining", "skipped", "refused", "infrastructure", "transient", "lock", "expired":
 		return "warn"
 	case "bad", "error", "critical", "dead", "parked", "gone", "crashed", "permanent", "aborted":
 		return "bad"

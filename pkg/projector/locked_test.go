@@ -1,0 +1,242 @@
+package projector_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// running runs a projector until the test ends.
+func running(t *testing.T, p *projector.Projector) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// elsewhere begins a transaction of another application, which holds what sql locks until it is ended.
+func elsewhere(t *testing.T, pool *pgxpool.Pool, sql ...string) (tx pgx.Tx, end func()) {
+	t.Helper()
+	config := pool.Config().ConnConfig.Copy()
+	config.RuntimeParams["application_name"] = "reports"
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tx, err = conn.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	end = func() {
+		if err := conn.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(end)
+	for _, one := range sql {
+		if _, err := tx.Exec(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tx, end
+}
+
+// quickly tries again what a busy machine may have kept from being done in time.
+func quickly(t *testing.T, most time.Duration, try func(t *testing.T) time.Duration) {
+	t.Helper()
+	var took time.Duration
+	for range 4 {
+		if took = try(t); took <= most {
+			return
+		}
+	}
+	t.Errorf("it took %v, want %v at most", took, most)
+}
+
+// TestALockedRowHoldsBackOnePairAlone has another application lock the rows that one campaign of a hundred has in the tables of projections of all kinds.
+func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	const campaigns, locked = 100, "c42"
+	intricate := projector.NewHandlers(projector.Spec{Name: "intricate", Version: 1, Tables: `CREATE TABLE intricate (campaign_id text PRIMARY KEY, count bigint NOT NULL)`})
+	projector.On(intricate, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		tx, err := g.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO intricate AS i VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET count = i.count + 1`, e.CampaignID)
+		return err
+	})
+	p := workerOf(t, pool, func(c *projector.Config) { c.OnFailure = projector.Policy{Action: projector.ActionSkip} }, append(kinds(t, "all"), intricate, ledger())...)
+	appendAll := func() {
+		batches := make([]journal.Batch, campaigns)
+		for i := range batches {
+			batches[i] = journal.Batch{CampaignID: fmt.Sprintf("c%d", i), Events: moveEvents(1)}
+		}
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := journal.AppendAll(t.Context(), tx, batches...)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendAll()
+	drain(t, p)
+	running(t, p)
+	// Of the campaigns, those that all projections have brought to their head.
+	const done = `SELECT count(*) FROM tidemark.leases l WHERE l.checkpoint = $1 AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = l.campaign_id)`
+	head := 1
+	quickly(t, 2*time.Second, func(t *testing.T) time.Duration {
+		_, end := elsewhere(t, pool, `SELECT FROM document_all WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM z_parent_all WHERE campaign_id = '`+locked+`' FOR UPDATE`,
+			`SELECT FROM file_all WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM intricate WHERE campaign_id = '`+locked+`' FOR UPDATE`)
+		appendAll()
+		head++
+		start := time.Now()
+		within(t, "the 99 others are applied", func() bool { return query[int](t, pool, done, head) >= campaigns-1 })
+		took := time.Since(start)
+		within(t, "the four are filed", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE error_class = 'lock'`) == 4 })
+		within(t, "they have been tried again", func() bool {
+			return query[bool](t, pool, `SELECT bool_and(last_failed_at > first_failed_at) FROM tidemark.deferred`)
+		})
+		expectText(t, pool, "pairs", "c42 document_all failed 0, c42 file_all failed 0, c42 handlers_all failed 0, c42 intricate failed 0",
+			`SELECT string_agg(concat_ws(' ', campaign_id, projection, status, attempt_count), ', ' ORDER BY projection) FROM tidemark.deferred`)
+		for _, message := range strings.Split(query[string](t, pool, `SELECT string_agg(error_message, '|') FROM tidemark.deferred`), "|") {
+			if !strings.Contains(message, `application "reports", idle in transaction`) || !strings.Contains(message, "pid ") {
+				t.Errorf("the holder of the lock is not named: %s", message)
+			}
+		}
+		expectText(t, pool, "the log has each once", "4", `SELECT count(*)::text FROM tidemark.failure_log WHERE act = 'failed' AND seq = $1`, head)
+		if n := query[int](t, pool, `SELECT count(*) FROM ledger WHERE campaign_id = $1`, locked); n != head {
+			t.Errorf("a projection whose rows are not locked has %d events, want %d", n, head)
+		}
+		end()
+		within(t, "all is applied", func() bool { return query[int](t, pool, done, head) == campaigns })
+		return took
+	})
+	if n := query[int](t, pool, `SELECT count FROM intricate WHERE campaign_id = $1`, locked); n != head {
+		t.Errorf("%d events were applied, want %d: none is skipped for a lock", n, head)
+	}
+}
+
+// TestALockedTableHoldsBackItsProjectionAlone: an index is made, say, or the table written anew.
+func TestALockedTableHoldsBackItsProjectionAlone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, append(kinds(t, "all"), ledger())...)
+	const campaigns = 100
+	appendAll := func() {
+		for i := range campaigns {
+			appendMoves(t, pool, fmt.Sprintf("c%d", i), 1, 1)
+		}
+	}
+	appendAll()
+	drain(t, p)
+	for _, table := range kindsTables("all") {
+		_, end := elsewhere(t, pool, `LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`)
+		appendAll()
+		head := query[int64](t, pool, `SELECT max(seq) FROM tidemark.journal`)
+		start := time.Now()
+		drain(t, p)
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("%s: it took %v", table, took)
+		}
+		expectText(t, pool, table, fmt.Sprintf("%d 1 t", campaigns), `SELECT concat_ws(' ', count(*), count(DISTINCT projection), bool_and(error_class = 'lock' AND attempt_count = 0)) FROM tidemark.deferred`)
+		expectText(t, pool, table+": checkpoints", fmt.Sprint(head), `SELECT min(checkpoint)::text FROM tidemark.leases`)
+		end()
+		retry(t, pool, p)
+		expectPairs(t, pool, "")
+	}
+	sum := query[string](t, pool, `SELECT sum(count)::text FROM z_parent_all`)
+	if want := query[string](t, pool, `SELECT count(*)::text FROM tidemark.journal`); sum != want {
+		t.Errorf("%s events are applied, want %s", sum, want)
+	}
+}
+
+// TestADeadlockHoldsBackItsPairsAlone has another application wait for what a group has written, and hold what it comes to next.
+func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	config := pool.Config()
+	config.ConnConfig.RuntimeParams["deadlock_timeout"] = "250ms" // before the wait ends
+	impatient, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(impatient.Close)
+	p := workerOf(t, impatient, func(c *projector.Config) { c.Concurrency = 1 }, kinds(t, "all")...)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		appendMoves(t, pool, id, 1)
+	}
+	drain(t, p)
+	tx, _ := elsewhere(t, pool, `SELECT FROM z_parent_all WHERE campaign_id = 'c' FOR UPDATE`)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		appendMoves(t, pool, id, 1)
+	}
+	waits := make(chan error, 1)
+	running(t, p)
+	within(t, "the group waits", func() bool { return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`) })
+	go func() {
+		_, err := tx.Exec(t.Context(), `SELECT FROM z_parent_all WHERE campaign_id = 'a' FOR UPDATE`)
+		waits <- err
+	}()
+	within(t, "the others are applied", func() bool {
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE checkpoint = 2`) == 4
+	})
+	if err := <-waits; err != nil {
+		t.Error(err)
+	}
+	within(t, "the two that it holds are deferred", func() bool {
+		return query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', campaign_id, projection, status, attempt_count, error_class), ', ' ORDER BY campaign_id), '') FROM tidemark.deferred`) ==
+			"a handlers_all failed 0 lock, c handlers_all failed 0 lock"
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	within(t, "all is applied", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0 })
+}
+
+// TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone: an application is idle after ApplyInline, and a worker's group has come to the campaign before.
+func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var end func()
+	p := workerOf(t, pool, func(c *projector.Config) {
+		c.Concurrency = 1
+		c.OnStep = func(s projector.Step) {
+			if s == projector.StepRead && end == nil {
+				_, end = elsewhere(t, pool, `SELECT FROM tidemark.leases WHERE campaign_id = 'c1' FOR UPDATE`)
+			}
+		}
+	}, kinds(t, "all")...)
+	if err := p.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		appendMoves(t, pool, fmt.Sprintf("c%d", i), 1)
+	}
+	running(t, p)
+	start := time.Now()
+	within(t, "the others are applied", func() bool {
+		return query[string](t, pool, `SELECT coalesce(string_agg(campaign_id, ' ' ORDER BY campaign_id), '') FROM tidemark.leases WHERE checkpoint = 1 AND expires_at = '-infinity'`) == "c0 c2 c3"
+	})
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it took %v", took) // a lease's life, and a wait for a lock at the default, are longer
+	}
+	end()
+	exec(t, pool, `UPDATE tidemark.leases SET expires_at = clock_timestamp() WHERE campaign_id = 'c1'`)
+	within(t, "it is applied", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE checkpoint = 1`) == 4 })
+}
