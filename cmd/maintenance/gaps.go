@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
@@ -184,7 +185,7 @@ func repairGaps(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, group str
 			documented := gapDocuments([]outbox.Gap{gap})[0]
 			if err != nil {
 				env.Note("%v", err)
-				text := err.Error()
+				text := redact.Error(err)
 				documented.Error = &text
 				done.Failed++
 			} else {

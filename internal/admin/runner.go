@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -58,6 +59,7 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	cfg.Logger = redact.Logger(cfg.Logger)
 	if cfg.Interval == 0 {
 		cfg.Interval = 2 * time.Second
 	}
@@ -157,7 +159,7 @@ func (r *Runner) fault(ctx context.Context, o Operation, err error) error {
 		return fmt.Errorf("operation %d, %s: %w", o.ID, o.Kind, err)
 	}
 	r.cfg.Logger.WarnContext(ctx, "an operation has failed", "operation", o.ID, "kind", o.Kind, "error", err)
-	_, err = r.cfg.Pool.Exec(ctx, queryFinish, o.ID, "failed", err.Error())
+	_, err = r.cfg.Pool.Exec(ctx, queryFinish, o.ID, "failed", redact.Error(err))
 	return err
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // Run executes the command that args name below root and answers the exit code. Errors are written to env.Err, with what to type next.
@@ -39,7 +41,7 @@ func message(ctx context.Context, err error) string {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	return err.Error()
+	return redact.Error(err)
 }
 
 // next answers what to type after err; empty: the error says it all.

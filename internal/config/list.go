@@ -10,7 +10,7 @@ import (
 // Setting is a setting as it may be shown: without passwords.
 type Setting struct{ Name, Value, Usage string }
 
-// List answers all settings by the names of their variables, in the order in which they were added. Of URLs it shows neither user nor password nor parameters. Call it after Finish.
+// List answers all settings by the names of their variables, in the order in which they were added. Of URLs it shows neither user nor password nor parameters, and a path only of a database. Call it after Finish.
 func (s *Set) List() (list []Setting) {
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		name, ok := s.env[f.Name]
@@ -32,5 +32,9 @@ func place(text string) string {
 	if err != nil || u.Host == "" { // also a connection string of the form "host=… password=…"
 		return "(set, and not shown)"
 	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	shown := &url.URL{Scheme: u.Scheme, Host: u.Host}
+	if strings.HasPrefix(u.Scheme, "postgres") { // elsewhere the path may be the secret, as with a webhook
+		shown.Path = u.Path
+	}
+	return shown.String()
 }

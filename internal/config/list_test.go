@@ -20,7 +20,7 @@ func TestSettingsAreListedWithoutSecrets(t *testing.T) {
 	} {
 		flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
 		_, set := config.NewWorker(flags)
-		if err := flags.Parse([]string{"--claim-campaigns", "7", "--database-url", given}); err != nil {
+		if err := flags.Parse([]string{"--claim-campaigns", "7", "--database-url", given, "--publish-url", "https://hooks.example.com/T0/s3cret#whsec_s3cret"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := set.Finish(); err != nil {
@@ -35,6 +35,9 @@ func TestSettingsAreListedWithoutSecrets(t *testing.T) {
 		}
 		if got := shown["TIDEMARK_DATABASE_URL"].Value; got != want {
 			t.Errorf("%q is shown as %q, want %q", given, got, want)
+		}
+		if got := shown["TIDEMARK_PUBLISH_URL"].Value; got != "https://hooks.example.com" {
+			t.Errorf("a webhook is shown as %q", got)
 		}
 		if got := shown["TIDEMARK_CLAIM_CAMPAIGNS"]; got.Value != "7" || got.Usage != "campaigns leased by one claim" {
 			t.Errorf("got %+v", got)

@@ -2,6 +2,8 @@ package status
 
 import (
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // DocumentVersion changes when a field of [Document] goes or changes its meaning.
@@ -153,7 +155,7 @@ func (s *Status) Document() Document {
 		d.Problems = append(d.Problems, ProblemDocument{Severity: string(p.Severity), What: p.What, Where: p.Where, Since: utc(p.Since), Do: p.Do})
 	}
 	for section, err := range s.Unread {
-		d.Unread[string(section)] = err.Error()
+		d.Unread[string(section)] = redact.Error(err)
 	}
 	for _, g := range s.Queue {
 		group := GroupDocument{

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // MaxLinks is how many traces a span links to, as many as OpenTelemetry's SDKs keep by default. Those of further events are left out.
@@ -114,7 +116,7 @@ func (s *Span) End(events int, err error) {
 	}
 	s.span.SetAttributes(attribute.Int("tidemark.events", events))
 	if err != nil {
-		s.span.SetStatus(codes.Error, err.Error())
+		s.span.SetStatus(codes.Error, redact.Error(err))
 	}
 	s.span.End()
 }

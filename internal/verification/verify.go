@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -228,7 +229,7 @@ func (v *verify) note(d projector.Difference) {
 		document.Table = &d.Table
 	}
 	if d.Err != nil {
-		message := d.Err.Error()
+		message := redact.Error(d.Err)
 		document.Error = &message
 	}
 	v.document.Differences = append(v.document.Differences, document)

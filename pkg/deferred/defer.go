@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Failure is what is kept of an event that a projection could not apply. Its texts come from [Redact].
+// Failure is what is kept of an event that a projection could not apply. Its texts have no values of the event in them.
 type Failure struct {
 	Group       string
 	Projection  string

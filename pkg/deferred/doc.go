@@ -7,7 +7,7 @@
 // # What it guarantees
 //
 // What the projector writes here ([Defer], [Skip], [Move], [Finish], [File]) commits together with the effects of the events before, under the campaign's lease, or not at
-// all. Messages and stacks are valid UTF-8 without NUL, of bounded size, without passwords and without values of the event's payload as far as they can be told ([Redact]).
+// all. Messages and stacks are valid UTF-8 without NUL, of bounded size, without passwords and without values of the event's payload, metadata and tags as far as they can be told.
 //
 // # What it does not
 //

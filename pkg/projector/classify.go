@@ -177,6 +177,9 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
+// Redacted says of what type the value is.
+func (e *PanicError) Redacted() string { return fmt.Sprintf("panic (%T)", e.Value) }
+
 // FailureClass says that a panic is permanent: code that did not expect an event will not expect it the next time. One with the error of a deadlock is a deadlock.
 func (e *PanicError) FailureClass() Class {
 	if cause, ok := e.Value.(error); ok {

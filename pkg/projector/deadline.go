@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -156,6 +156,9 @@ func wrapAs(err error, k *known, cause *DeadlineError) error {
 	return &at
 }
 
+// Redacted is its text, which has no values.
+func (e *DeadlineError) Redacted() string { return e.Error() }
+
 // handling is a call of a projection's code in a goroutine of its own.
 type handling struct {
 	done      chan error // has room for the outcome, whether or not anybody waits
@@ -219,7 +222,7 @@ func (h *handling) stack() string {
 	}
 	for one := range bytes.SplitSeq(all, []byte("\n\n")) {
 		if bytes.HasPrefix(one, append(*id, ' ')) {
-			return deferred.RedactStack(string(one))
+			return redact.Stack(string(one))
 		}
 	}
 	return "it has ended"

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
@@ -35,62 +34,28 @@ func (p *Projector) describe(k *known, e *journal.Event, err error) deferred.Fai
 		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
 		Class: string(k.classify(err)), Code: codeError, Worker: p.host + "/" + p.keeper.Owner,
 	}
-	message := err.Error()
 	var own interface{ FailureCode() string }
 	var pgErr *pgconn.PgError
 	var panicked *PanicError
+	kept := err
 	switch {
 	case errors.As(err, &own):
 		f.Code = own.FailureCode()
 	case errors.As(err, &pgErr):
-		f.Code, message = pgErr.Code, withoutData(pgErr)
+		f.Code, kept = pgErr.Code, errors.New(redact.Postgres(pgErr))
 	case isDecoding(err):
 		f.Code = codeDecode
 	}
 	if errors.As(err, &panicked) {
-		f.Stack = deferred.RedactStack(panicked.Stack)
+		f.Stack = redact.Stack(panicked.Stack)
 	}
 	var late *DeadlineError
 	if errors.As(err, &late) {
 		f.Stack = late.Stack
 	}
-	f.Message = deferred.Redact(withoutValues(message), e.Payload)
+	f.Message = redact.Error(kept, e)
 	f.Fingerprint = deferred.Fingerprint(f.Code, f.Message)
 	return f
-}
-
-// quoted matches all that lies between the first and the last quote.
-var quoted = regexp.MustCompile(`(?s)".*"`)
-
-// withoutData is a message of Postgres without what it quotes of the data. Data exceptions (22) and syntax errors in statements that were put together (42601) quote
-// values, with any quotes inside them as they are; others quote names.
-func withoutData(err *pgconn.PgError) string {
-	if strings.HasPrefix(err.Code, "22") || err.Code == "42601" {
-		return quoted.ReplaceAllString(err.Message, `"…"`)
-	}
-	return err.Message
-}
-
-// values are what encoding/json, strconv, time and pgx quote of the value that they could not read, and what takes its place. A message without the text has none.
-var values = []struct { //nolint:gochecknoglobals // constants
-	text    string
-	pattern *regexp.Regexp
-	by      string
-}{
-	{"json:", regexp.MustCompile(`(json: cannot unmarshal number )\S+`), `${1}…`},
-	{"strconv.", regexp.MustCompile(`(strconv\.\w+: parsing )"(?:[^"\\]|\\.)*"`), `${1}"…"`},
-	{"parsing time", regexp.MustCompile(`(parsing time )"(?:[^"\\]|\\.)*"( as "[^"]*": )?(cannot parse )?("(?:[^"\\]|\\.)*"( as ))?`), `${1}"…"${2}${3}${5}`},
-	{"unable to encode", regexp.MustCompile(`(?s)(unable to encode ).*?( into (?:binary|text) format)`), `${1}…${2}`},
-}
-
-// withoutValues takes them out.
-func withoutValues(message string) string {
-	for _, v := range values {
-		if strings.Contains(message, v.text) {
-			message = v.pattern.ReplaceAllString(message, v.by)
-		}
-	}
-	return message
 }
 
 // fail notes that a projection could not apply e. What follows from it is written when the transaction ends. It says whether the projection goes on after the event.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // origin is what a queued statement is for.
@@ -173,6 +175,8 @@ type ApplyError struct {
 	Seq        int64
 	EventType  string
 	Err        error
+
+	redacted string // the text of Err without values, where the event was at hand
 }
 
 func (e *ApplyError) Error() string {
@@ -184,14 +188,11 @@ func (e *ApplyError) Error() string {
 
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// Redacted is the message without the values that Postgres and decoders quote of an event: for logs, and for whoever does not see all payloads.
+// Redacted is the message without text that may quote values of events: for logs, and for whoever does not see all payloads.
 func (e *ApplyError) Redacted() string {
-	message := e.Err.Error()
-	var pgErr *pgconn.PgError
-	if errors.As(e.Err, &pgErr) {
-		message = withoutData(pgErr)
-	}
 	shown := *e
-	shown.Err = errors.New(withoutValues(message))
+	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {
+		shown.Err = errors.New(e.redacted)
+	}
 	return shown.Error()
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 )
@@ -228,7 +228,7 @@ func (p *Projector) foretell(ctx context.Context, tx pgx.Tx, live *lockedSet, r 
 		return err
 	}
 	p.cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name, "error", err)
-	_, err = tx.Exec(ctx, queryForetell, live.Name, "when the rebuild began, "+err.Error())
+	_, err = tx.Exec(ctx, queryForetell, live.Name, "when the rebuild began, "+redact.Error(err))
 	return err
 }
 
@@ -255,7 +255,7 @@ func (p *Projector) swapWhatIsReady(ctx context.Context) error {
 			return err
 		}
 		p.cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.spec.Name, "error", err)
-		if _, err := p.cfg.Pool.Exec(ctx, queryRefuse, k.spec.Name, strings.ToValidUTF8(err.Error(), "�")); err != nil {
+		if _, err := p.cfg.Pool.Exec(ctx, queryRefuse, k.spec.Name, redact.Error(err)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
@@ -150,7 +151,7 @@ func (s *scratch) advance(ctx context.Context, units []*unit, skip func(campaign
 			return err
 		}
 		if err := s.applyGroup(ctx, events); err != nil {
-			return s.blame(err)
+			return s.told(s.blame(err))
 		}
 		rest := units[len(s.units):]
 		if last := s.units[len(s.units)-1]; last.more {
@@ -170,6 +171,21 @@ func (s *scratch) advance(ctx context.Context, units []*unit, skip func(campaign
 	return nil
 }
 
+// told gives a failure the text that those may see who do not see values of events.
+func (s *scratch) told(err error) error {
+	var failed *ApplyError
+	if errors.As(err, &failed) {
+		for _, u := range s.units {
+			for i := range u.events {
+				if e := &u.events[i]; e.CampaignID == failed.CampaignID && e.Seq == failed.Seq {
+					failed.redacted = redact.Error(failed.Err, e)
+				}
+			}
+		}
+	}
+	return err
+}
+
 // selected are the events of the units that the projection is to apply.
 func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, error) {
 	var events []journal.Event
@@ -180,7 +196,7 @@ func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, erro
 				continue
 			}
 			if err := u.spoiled[e.Seq]; err != nil {
-				return nil, s.k.origin(*e).wrap(err)
+				return nil, s.told(s.k.origin(*e).wrap(err))
 			}
 			events = append(events, *e)
 		}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -34,7 +35,7 @@ func upcast(catalogue *journal.Catalogue, events []journal.Event) (faults map[in
 			if faults == nil {
 				faults = map[int64]error{}
 			}
-			faults[current.Position] = err
+			faults[current.Position] = redact.Wrap(err, &current)
 		}
 	}
 	return faults

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // park is an event that was refused, and is to be written so.
@@ -132,9 +133,9 @@ func (r *Relay) tickAt(t time.Time) {
 // maxError bounds an error that is written down.
 const maxError = 2000
 
-// shortened is the error's text as it is written down: valid, and no longer than maxError bytes.
+// shortened is the error's text as it is written down: valid, and no longer than maxError bytes. What a sink says has no values in it by then: see [callSink].
 func shortened(err error) string {
-	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "?")
+	text := redact.Error(err)
 	if len(text) <= maxError {
 		return text
 	}

@@ -106,5 +106,8 @@ func (a *API) deferredLog(r *http.Request) (any, error) {
 func (a *API) event(r *http.Request, e journal.Event) any {
 	id := auth.From(r.Context())
 	e.Payload, e.Metadata = a.cfg.Payloads.Show(id, e.Payload), a.cfg.Payloads.Show(id, e.Metadata)
+	if !a.cfg.Payloads.Sees(id) {
+		e.Tags = nil // they have values as payloads do
+	}
 	return document(e)
 }

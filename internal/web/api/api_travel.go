@@ -129,10 +129,6 @@ func (a *API) verify(r *http.Request) (any, error) {
 	}
 	for i := range found {
 		found[i].Want, found[i].Got = a.row(r, found[i].Want), a.row(r, found[i].Got)
-		var applied *projector.ApplyError
-		if errors.As(found[i].Err, &applied) {
-			found[i].Err = errors.New(applied.Redacted())
-		}
 	}
 	return one(differences{
 		Projection: projection, CampaignID: r.PathValue("campaign"), Skipped: report.Skipped > 0, Events: report.Events, Tables: report.Tables, Unchecked: report.Unchecked,

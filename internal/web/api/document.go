@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // document answers v as the API shows it: names in snake_case, times in UTC, a time that is zero and a pointer that is nil as null, a duration as seconds under its name with _seconds, an empty list as [],
@@ -31,7 +33,7 @@ func convert(v reflect.Value) any {
 		}
 		return x
 	case error:
-		return x.Error()
+		return redact.Error(x)
 	case *pgxpool.Pool:
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
@@ -58,12 +59,12 @@ func answers() []answered {
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var applied *projector.ApplyError
 	if errors.As(err, &applied) {
-		problem.Write(w, problem.New(http.StatusConflict, applied.Redacted(), "look at the campaign as of the event before; /api/v1/deferred says what became of this one"))
+		problem.Write(w, problem.New(http.StatusConflict, redact.Error(err), "look at the campaign as of the event before; /api/v1/deferred says what became of this one"))
 		return
 	}
 	for _, known := range answers() {
 		if slices.ContainsFunc(known.errs, func(e error) bool { return errors.Is(err, e) }) {
-			problem.Write(w, problem.New(known.status, err.Error(), known.remedy))
+			problem.Write(w, problem.New(known.status, redact.Error(err), known.remedy))
 			return
 		}
 	}
@@ -76,7 +77,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if !errors.As(err, &refused) && !errors.As(err, &server) && !errors.As(err, &connect) && !errors.As(err, &network) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		err = problem.New(http.StatusBadRequest, err.Error(), "see /api/v1/openapi.yaml")
+		err = problem.New(http.StatusBadRequest, redact.Error(err), "see /api/v1/openapi.yaml")
 	}
 	a.cfg.Failed(w, r, err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
@@ -64,7 +65,7 @@ func (p *Pages) explain(ctx context.Context, err error) string {
 		p.cfg.Logger.ErrorContext(ctx, "act of an operator", "error", err)
 		return "The database refused; the worker's log says why."
 	}
-	return err.Error()
+	return redact.Error(err)
 }
 
 // confirmed wants the form to say what the person typed.

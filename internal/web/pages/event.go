@@ -51,6 +51,9 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 		return view{}, err
 	}
 	page := &eventPage{Event: e, Payload: p.payloadOf(ctx, e)}
+	if page.Payload.Hidden {
+		page.Event.Tags = nil
+	}
 	at := func(seq int64) string { return with(r, "seq", fmt.Sprint(seq)) }
 	if e.Seq > 1 {
 		page.Prev = at(e.Seq - 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/internal/web/payload"
@@ -98,7 +99,7 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 	switch {
 	case errors.As(err, &refused):
 	case errors.Is(err, journal.ErrNotFound), errors.Is(err, deferred.ErrNotFound), errors.Is(err, publisher.ErrNotFound), errors.Is(err, admin.ErrNotFound), errors.Is(err, projector.ErrUnknownProjection), errors.Is(err, projector.ErrNoRebuild):
-		refused = problem.New(http.StatusNotFound, err.Error(), "go back to the list: it may have caught up meanwhile, or never have been")
+		refused = problem.New(http.StatusNotFound, redact.Error(err), "go back to the list: it may have caught up meanwhile, or never have been")
 	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
 		if ctx.Err() == nil {
 			p.cfg.Logger.WarnContext(ctx, "a page took too long to read", "error", err)

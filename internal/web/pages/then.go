@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -149,9 +150,9 @@ func unreached(err error) (string, error) {
 	var pgErr *pgconn.PgError
 	switch {
 	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered), errors.Is(err, projector.ErrTouched):
-		return err.Error(), nil
+		return redact.Error(err), nil
 	case errors.As(err, &pgErr) && pgErr.Code != "57014":
-		return err.Error(), nil
+		return redact.Error(err), nil
 	}
 	return "", err
 }

@@ -97,7 +97,7 @@ func (refuser) Publish(_ context.Context, events []publisher.Event) error {
 			failures = append(failures, publisher.Failure{Index: i, Err: publisher.ErrNotTried})
 		case e.Type == "cursed":
 			failed[e.CampaignID] = true
-			failures = append(failures, publisher.Failure{Index: i, Err: errors.New("422: " + hostileText), Permanent: true})
+			failures = append(failures, publisher.Failure{Index: i, Err: errors.New("422: " + strings.Replace(hostileText, "</pre>", "</code>", 1)), Permanent: true})
 		}
 	}
 	if failures != nil {

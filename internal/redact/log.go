@@ -1,0 +1,58 @@
+package redact
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Logger logs to the same handler as logger, each error as [Error] shows it.
+func Logger(logger *slog.Logger) *slog.Logger {
+	if _, done := logger.Handler().(*handler); done {
+		return logger
+	}
+	return slog.New(&handler{logger.Handler()})
+}
+
+type handler struct{ to slog.Handler }
+
+// Enabled asks the handler below.
+func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.to.Enabled(ctx, level)
+}
+
+// Handle gives the record on.
+func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+	clean := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		clean.AddAttrs(attribute(a))
+		return true
+	})
+	return h.to.Handle(ctx, clean)
+}
+
+// WithAttrs answers a handler that logs these as well.
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	clean := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		clean[i] = attribute(a)
+	}
+	return &handler{h.to.WithAttrs(clean)}
+}
+
+// WithGroup answers a handler that logs in a group.
+func (h *handler) WithGroup(name string) slog.Handler { return &handler{h.to.WithGroup(name)} }
+
+func attribute(a slog.Attr) slog.Attr {
+	a.Value = a.Value.Resolve()
+	if a.Value.Kind() == slog.KindGroup {
+		var clean []slog.Attr
+		for _, inner := range a.Value.Group() {
+			clean = append(clean, attribute(inner))
+		}
+		return slog.Attr{Key: a.Key, Value: slog.GroupValue(clean...)}
+	}
+	if err, ok := a.Value.Any().(error); ok && err != nil {
+		a.Value = slog.StringValue(Error(err))
+	}
+	return a
+}

@@ -1,0 +1,284 @@
+package redact
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	messageBytes = 4 << 10
+	stackBytes   = 16 << 10
+
+	// searched is how much of a message is looked through for values: far more than is kept of it.
+	searched = 64 << 10
+
+	// shortest is the length from which a value is taken out wherever it stands; shorter ones only between quotes, for they could be anything.
+	shortest = 4
+
+	// beginning is how much of a value that is cut off gives it away.
+	beginning = 8
+
+	// mostValues bounds the work for one message. Of a message about more nothing is kept.
+	mostValues = 100_000
+
+	gone = "…"
+)
+
+// Text makes a message fit to be kept: without values of the events that it is about, without passwords of addresses and connection strings, valid UTF-8 without NUL, and of at most 4 KiB.
+func Text(message string, about ...*journal.Event) string {
+	message = quotations(valid(message))
+	for _, e := range about {
+		message = documents(documents(message, e.Payload), e.Metadata)
+	}
+	message = cut(message, searched)
+	found, ok := values(about)
+	if !ok {
+		return gone
+	}
+	lower := lowered(message)
+	for _, v := range found {
+		if shorter := without(message, lower, v); shorter != message {
+			message, lower = shorter, lowered(shorter)
+		}
+	}
+	return cut(passwords(message), messageBytes)
+}
+
+// documents takes a whole document out of a message.
+func documents(message string, document json.RawMessage) string {
+	raw := bytes.TrimSpace(document)
+	if len(raw) <= len("{}") {
+		return message
+	}
+	message = strings.ReplaceAll(message, string(raw), gone)
+	var compact bytes.Buffer
+	if json.Compact(&compact, raw) == nil {
+		message = strings.ReplaceAll(message, compact.String(), gone)
+	}
+	return message
+}
+
+// Stack does the same for a stack, which has no values in it: at most 16 KiB.
+func Stack(stack string) string { return cut(passwords(valid(stack)), stackBytes) }
+
+// valid makes text that Postgres takes.
+func valid(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// cut shortens text to limit bytes, between two characters.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// The forms that passwords have in URLs, and in connection strings.
+var (
+	passwordInURL = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@"']*):[^\s"']*@`)
+	passwordNamed = regexp.MustCompile(`(?i)\b(password|passwd|pwd|sslpassword|secret|token|api_?key)(\s*[=:]\s*)('(?:[^'\\]|\\.)*'|"[^"]*"|[^\s,;&"']+)`)
+)
+
+// passwords takes passwords out of URLs and of connection strings in their other form.
+func passwords(s string) string {
+	s = passwordInURL.ReplaceAllString(s, "${1}:"+gone+"@")
+	return passwordNamed.ReplaceAllString(s, "${1}${2}"+gone)
+}
+
+// values answers the values of events, the longest first: strings and numbers in payloads and metadata, names of fields that no column could have, and tags. Other names of fields
+// are none: columns are called like them. It answers false if there are too many.
+func values(events []*journal.Event) ([]string, bool) {
+	var found []string
+	var walk func(v any)
+	walk = func(v any) {
+		if len(found) > mostValues {
+			return
+		}
+		switch v := v.(type) {
+		case string:
+			found = append(found, v)
+		case json.Number:
+			found = append(found, v.String())
+		case []any:
+			for _, element := range v {
+				walk(element)
+			}
+		case map[string]any:
+			for name, field := range v {
+				if !plain.MatchString(name) {
+					found = append(found, name)
+				}
+				walk(field)
+			}
+		}
+	}
+	for _, e := range events {
+		for _, document := range []json.RawMessage{e.Payload, e.Metadata} {
+			d := json.NewDecoder(bytes.NewReader(document))
+			d.UseNumber()
+			var root any
+			if len(document) > 0 && d.Decode(&root) == nil {
+				walk(root)
+			}
+		}
+		for _, tag := range e.Tags {
+			_, value, _ := strings.Cut(tag, "=")
+			found = append(found, tag, value)
+		}
+	}
+	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	return slices.Compact(found), len(found) <= mostValues
+}
+
+// plain matches names that a column or a Go field may have.
+var plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// without replaces a value where it stands by itself. lower is the message in small letters.
+func without(message, lower, value string) string {
+	if value == "" {
+		return message
+	}
+	before := message
+	for _, q := range []string{strconv.Quote(value), `"` + value + `"`, `'` + value + `'`} {
+		message = strings.ReplaceAll(message, q, q[:1]+gone+q[:1])
+	}
+	if utf8.RuneCountInString(value) < shortest {
+		return message
+	}
+	ways := forms(value)
+	for i := range ways {
+		ways[i] = lowered(ways[i])
+	}
+	for _, whole := range []bool{true, false} {
+		if message != before {
+			before, lower = message, lowered(message)
+		}
+		message = replaceWords(message, lower, ways, whole)
+	}
+	return message
+}
+
+// forms are the ways to write a value, each once.
+func forms(value string) []string {
+	list := []string{value}
+	if simple.MatchString(value) {
+		return list
+	}
+	add := func(form string) {
+		if !slices.Contains(list, form) {
+			list = append(list, form)
+		}
+	}
+	q := strconv.Quote(value)
+	add(q[1 : len(q)-1])
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	for _, html := range []bool{false, true} {
+		b.Reset()
+		e.SetEscapeHTML(html)
+		if e.Encode(value) == nil {
+			add(b.String()[1 : b.Len()-2]) // within quotes, before the end of the line
+		}
+	}
+	add(url.QueryEscape(value))
+	add(url.PathEscape(value))
+	return list
+}
+
+// simple matches values that are written in one way.
+var simple = regexp.MustCompile(`^[A-Za-z0-9._~-]*$`)
+
+// replaceWords replaces words: whole ones, or what there is of one that is cut off. Where a letter or a digit of another word joins it, a word stays, unless it is long and no mere letters.
+func replaceWords(message, lower string, words []string, whole bool) string {
+	var b strings.Builder
+	from, done := 0, 0
+	for {
+		at, end := next(lower, from, words, whole)
+		if at < 0 {
+			break
+		}
+		found := message[at:end]
+		if from = end; (!whole || len(found) < beginning || letters.MatchString(found)) && joined(message[:at], found, message[end:]) {
+			continue
+		}
+		b.WriteString(message[done:at])
+		b.WriteString(gone)
+		done = end
+	}
+	if done == 0 {
+		return message
+	}
+	b.WriteString(message[done:])
+	return b.String()
+}
+
+// next finds the first place from which on there is one of the words, and the end of the one that goes furthest; at is -1 if there is none.
+func next(lower string, from int, words []string, whole bool) (at, end int) {
+	at = -1
+	least := func(word string) int {
+		n := len(word)
+		if !whole && n > beginning {
+			for n = beginning; n < len(word) && !utf8.RuneStart(word[n]); n++ {
+			}
+		}
+		return n
+	}
+	for _, word := range words {
+		if i := strings.Index(lower[from:], word[:least(word)]); i >= 0 && (at < 0 || from+i < at) {
+			at = from + i
+		}
+	}
+	if at < 0 {
+		return at, 0
+	}
+	for _, word := range words {
+		n := 0
+		for n < len(word) && at+n < len(lower) && lower[at+n] == word[n] {
+			n++
+		}
+		if n >= least(word) {
+			end = max(end, at+n)
+		}
+	}
+	return at, end
+}
+
+// lowered has the small letters of ASCII in place of its capitals, and so the same length.
+func lowered(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// letters matches a word of a language.
+var letters = regexp.MustCompile(`^\pL*$`)
+
+// joined says whether what is found is a part of a longer word.
+func joined(before, found, after string) bool {
+	left, _ := utf8.DecodeLastRuneInString(before)
+	first, _ := utf8.DecodeRuneInString(found)
+	last, _ := utf8.DecodeLastRuneInString(found)
+	right, _ := utf8.DecodeRuneInString(after)
+	return joins(left) && joins(first) || joins(last) && joins(right)
+}
+
+func joins(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_')
+}
