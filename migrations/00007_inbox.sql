@@ -5,10 +5,11 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 -- What consumers have processed: pkg/inbox writes a row in the transaction that has the effects of an event. A row that has expired counts as absent, and is pruned. Rows are
 -- never updated while they count, so nothing but inserts and the deletes of pruning touches the table.
 CREATE TABLE tidemark.inbox (
-    consumer   text COLLATE "C" NOT NULL,
-    event_id   uuid             NOT NULL,
-    expires_at timestamptz      NOT NULL,
-    PRIMARY KEY (consumer, event_id)
+    consumer    text COLLATE "C" NOT NULL,
+    campaign_id text COLLATE "C" NOT NULL, -- '': of a sender that has no campaigns
+    event_id    uuid             NOT NULL,
+    expires_at  timestamptz      NOT NULL,
+    PRIMARY KEY (consumer, event_id, campaign_id)
 ) WITH (
     autovacuum_vacuum_cost_delay = 0
 );

@@ -105,7 +105,7 @@ func (s *server) read(context.Context) (received []publishertest.Received, err e
 			}
 			id = body.ID
 		}
-		r.EventID = uuid.MustParse(id)
+		r.EventID = uuid.MustParse(id[:36])
 		received = append(received, r)
 	}
 	return received, nil

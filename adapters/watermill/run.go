@@ -25,8 +25,9 @@ func (s *Sink) encode(ctx context.Context, events []publisher.Event) *run {
 	r := &run{cfg: &s.cfg, messages: make([]outgoing, len(events))}
 	for i := range events {
 		encoded := s.cfg.Encoder.Encode(&events[i])
-		m := message.NewMessageWithContext(ctx, events[i].ID.String(), encoded.Body)
+		m := message.NewMessageWithContext(ctx, events[i].IdentityUUID().String(), encoded.Body)
 		m.Metadata.Set("campaign_id", encoded.Key)
+		m.Metadata.Set("event_id", events[i].ID.String())
 		m.Metadata.Set("content_type", encoded.ContentType)
 		for _, a := range encoded.Attributes {
 			m.Metadata.Set(a.Name, a.Value)

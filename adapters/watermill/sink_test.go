@@ -62,7 +62,11 @@ func (c *channel) receive(m *message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.metadata = m.Metadata
-	c.received = append(c.received, publishertest.Received{EventID: uuid.MustParse(m.UUID), CampaignID: m.Metadata.Get("campaign_id"), Body: m.Payload})
+	e := journal.Event{ID: uuid.MustParse(m.Metadata.Get("event_id")), CampaignID: m.Metadata.Get("campaign_id")}
+	if m.UUID != e.IdentityUUID().String() { // it is none of those that were sent, and the rules say so
+		e.ID = uuid.Nil
+	}
+	c.received = append(c.received, publishertest.Received{EventID: e.ID, CampaignID: e.CampaignID, Body: m.Payload})
 }
 
 func (c *channel) Publish(topic string, messages ...*message.Message) error {

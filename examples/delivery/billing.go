@@ -70,7 +70,8 @@ func bill(ctx context.Context, pool *pgxpool.Pool, m jetstream.Msg) error {
 		return fmt.Errorf("a message without an event's id: %w", err)
 	}
 	var envelope struct {
-		Data order `json:"data"`
+		CampaignID string `json:"campaign_id"`
+		Data       order  `json:"data"`
 	}
 	if err := json.Unmarshal(m.Data(), &envelope); err != nil {
 		return fmt.Errorf("event %s: %w", eventID, err)
@@ -79,7 +80,7 @@ func bill(ctx context.Context, pool *pgxpool.Pool, m jetstream.Msg) error {
 		return err
 	}
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		first, err := inbox.CheckAndMark(ctx, tx, consumerName, eventID)
+		first, err := inbox.CheckAndMark(ctx, tx, consumerName, envelope.CampaignID, eventID)
 		if err != nil || !first {
 			return err
 		}

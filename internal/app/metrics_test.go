@@ -41,7 +41,7 @@ const elsewhere = `
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, error_class, first_failed_at, last_failed_at)
 	VALUES ('x', 'scores', 'elsewhere', 1, 'dead', 'infinity', 'permanent', now() - interval '1 hour', now());
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
-	INSERT INTO tidemark.inbox (consumer, event_id, expires_at) VALUES ('c', gen_random_uuid(), now());
+	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
 `
 
 const (

@@ -1,4 +1,4 @@
-// Package inbox lets a consumer notice that an event has come before. Events arrive at least once: after a crash or a lost acknowledgement, again, under the same id.
+// Package inbox lets a consumer notice that an event has come before. Events arrive at least once: after a crash or a lost acknowledgement, again, under the same identity: campaign and event id.
 //
 // With a database the mark is a row that is written in the consumer's own transaction ([CheckAndMark] for pgx, [CheckAndMarkSQL] for database/sql), beside the event's effects: they
 // are committed together or not at all, so that effects happen exactly once. Effects outside that database are not part of it. [Webhook] is an http.Handler that does all of it.

@@ -21,8 +21,9 @@ import (
 
 // payment is an event as the envelope brings it.
 type payment struct {
-	EventID uuid.UUID `json:"event_id"`
-	Data    struct {
+	CampaignID string    `json:"campaign_id"`
+	EventID    uuid.UUID `json:"event_id"`
+	Data       struct {
 		Amount int `json:"amount"`
 	} `json:"data"`
 }
@@ -42,7 +43,7 @@ func consumeKafka(ctx context.Context, client *kgo.Client, pool *pgxpool.Pool) e
 			if err := json.Unmarshal(record.Value, &p); err != nil {
 				return fmt.Errorf("offset %d of partition %d: %w", record.Offset, record.Partition, err)
 			}
-			if err := consume(ctx, pool, p.EventID, p.Data.Amount); err != nil {
+			if err := consume(ctx, pool, p.CampaignID, p.EventID, p.Data.Amount); err != nil {
 				return err // nothing of this poll is committed: begin again where the last one ended
 			}
 		}
@@ -73,7 +74,7 @@ func consumeNATS(ctx context.Context, consumer jetstream.Consumer, pool *pgxpool
 			_ = m.TermWithReason(err.Error()) // it will never be any better
 			continue
 		}
-		if err := consume(ctx, pool, p.EventID, p.Data.Amount); err != nil {
+		if err := consume(ctx, pool, p.CampaignID, p.EventID, p.Data.Amount); err != nil {
 			_ = m.NakWithDelay(time.Second)
 			continue
 		}
@@ -157,8 +158,8 @@ func ExampleCheckAndMark_nats() {
 
 // deliveries are two events, of which the first is there again; the second is the last.
 func deliveries() []string {
-	first := fmt.Sprintf(`{"event_id": %q, "version": 1, "data": {"amount": 40}}`, uuid.New())
-	return []string{first, first, fmt.Sprintf(`{"event_id": %q, "version": 1, "data": {"amount": 2}}`, uuid.New())}
+	first := fmt.Sprintf(`{"event_id": %q, "campaign_id": "oak", "version": 1, "data": {"amount": 40}}`, uuid.New())
+	return []string{first, first, fmt.Sprintf(`{"event_id": %q, "campaign_id": "oak", "version": 1, "data": {"amount": 2}}`, uuid.New())}
 }
 
 // until42 consumes until the last event has had its effect, and prints what all of them have come to.

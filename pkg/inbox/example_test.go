@@ -17,9 +17,9 @@ import (
 )
 
 // consume has the effects of an event once, however often it comes.
-func consume(ctx context.Context, pool *pgxpool.Pool, eventID uuid.UUID, amount int) error {
+func consume(ctx context.Context, pool *pgxpool.Pool, campaignID string, eventID uuid.UUID, amount int) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		first, err := inbox.CheckAndMark(ctx, tx, "invoices", eventID)
+		first, err := inbox.CheckAndMark(ctx, tx, "invoices", campaignID, eventID)
 		if err != nil || !first {
 			return err
 		}
@@ -35,7 +35,7 @@ func ExampleCheckAndMark() {
 		}
 		id := uuid.New()
 		for range 3 { // a broker delivers it again and again
-			if err := consume(ctx, pool, id, 40); err != nil {
+			if err := consume(ctx, pool, "oak", id, 40); err != nil {
 				return err
 			}
 		}

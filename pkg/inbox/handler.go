@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
@@ -33,10 +34,11 @@ type WebhookConfig struct {
 
 // Delivery is an event that has arrived for the first time.
 type Delivery struct {
-	EventID uuid.UUID
-	At      time.Time // of the attempt
-	Header  http.Header
-	Body    []byte
+	CampaignID string // with EventID it tells the event from all others; empty: the sender's webhook-id is a UUID alone
+	EventID    uuid.UUID
+	At         time.Time // of the attempt
+	Header     http.Header
+	Body       []byte
 }
 
 // Refuse marks an error of a handler as the event's own: it is answered with 422, and the sender does not try it again, but parks it. Nothing of it is kept.
@@ -53,7 +55,7 @@ const defaultBodyBytes = 2 << 20
 // 204: effects that handle has in tx happen exactly once. handle must not end tx.
 //
 // An error of handle takes back all of it and is answered with 500, so that the sender tries again, or, marked with [Refuse], with 422. What does not verify is answered with 401, what is no
-// POST with 405, what has no UUID as its id with 400, what is too large with 413, a database that fails with 503. Answers say no more than the status.
+// POST with 405, what has no identity of an event ([journal.Event.Identity], or a UUID alone) as its id with 400, what is too large with 413, a database that fails with 503. Answers say no more than the status.
 //
 // Give the http.Server timeouts: the handler reads the whole body before it verifies.
 func Webhook(cfg WebhookConfig, handle func(ctx context.Context, tx pgx.Tx, d Delivery) error) (http.Handler, error) {
@@ -66,7 +68,7 @@ func Webhook(cfg WebhookConfig, handle func(ctx context.Context, tx pgx.Tx, d De
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	_, err := check(cfg.Consumer, uuid.Max, []Option{TTL(cfg.TTL)})
+	_, err := check(cfg.Consumer, "any", uuid.Max, []Option{TTL(cfg.TTL)})
 	errs := []error{err}
 	if cfg.DB == nil || handle == nil {
 		errs = append(errs, errors.New("DB and the function that handles events are required"))
@@ -121,20 +123,20 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 	if err != nil {
 		return http.StatusUnauthorized, err
 	}
-	id, err := uuid.Parse(sent.ID)
-	if err != nil || id == uuid.Nil || len(sent.ID) != 36 {
+	campaign, id, err := journal.ParseIdentity(sent.ID)
+	if err != nil || campaign != "" && CheckEvent(h.cfg.Consumer, campaign, id) != nil {
 		return http.StatusBadRequest, nil
 	}
 	var handling error
 	err = pgx.BeginFunc(r.Context(), h.cfg.DB, func(tx pgx.Tx) error {
-		first, err := CheckAndMark(r.Context(), tx, h.cfg.Consumer, id, TTL(h.cfg.TTL))
+		first, err := mark(r.Context(), tx, h.cfg.Consumer, campaign, id, h.cfg.TTL)
 		if err != nil {
 			return err
 		}
 		if !first {
 			return nil
 		}
-		handling = h.handle(r.Context(), tx, Delivery{EventID: id, At: sent.At, Header: r.Header, Body: body})
+		handling = h.handle(r.Context(), tx, Delivery{CampaignID: campaign, EventID: id, At: sent.At, Header: r.Header, Body: body})
 		return handling
 	})
 	var refused *refusedError

@@ -120,7 +120,7 @@ func TestWhatDoesNotVerifyIsNotHandled(t *testing.T) {
 	for want, requests := range map[int][]*http.Request{
 		http.StatusMethodNotAllowed:      {get},
 		http.StatusUnauthorized:          {unsigned, other, request(webhook.NewSecret(), uuid.NewString(), `{}`)},
-		http.StatusBadRequest:            {request(secret, "msg_1", `{}`), request(secret, uuid.Nil.String(), `{}`), request(secret, "urn:uuid:"+uuid.NewString(), `{}`)},
+		http.StatusBadRequest:            {request(secret, "msg_1", `{}`), request(secret, uuid.NewString()+"/", `{}`), request(secret, uuid.NewString()+"/a b", `{}`), request(secret, uuid.NewString()+"/%00", `{}`), request(secret, uuid.Nil.String(), `{}`), request(secret, "urn:uuid:"+uuid.NewString(), `{}`)},
 		http.StatusRequestEntityTooLarge: {request(secret, uuid.NewString(), strings.Repeat(" ", 101))},
 	} {
 		for i, r := range requests {

@@ -33,28 +33,35 @@ func TTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 // the effects in the same transaction, and none if first is false. It waits for another transaction that is marking the same event. In a transaction that is repeatable read or
 // serializable it may fail with SQLSTATE 40001, as any write there: begin again.
 //
-// consumer is a name of up to 200 bytes; each consumer has its own marks.
-func CheckAndMark(ctx context.Context, tx pgx.Tx, consumer string, eventID uuid.UUID, opts ...Option) (first bool, err error) {
-	ttl, err := check(consumer, eventID, opts)
+// consumer is a name of up to 200 bytes; each consumer has its own marks. An event id is unique
+// within its campaign alone, so both are needed. For events of another sender, which have no
+// campaign, give the sender's name in its place.
+func CheckAndMark(ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option) (first bool, err error) {
+	ttl, err := check(consumer, campaignID, eventID, opts)
 	if err != nil {
 		return false, err
 	}
-	tag, err := tx.Exec(ctx, queryMark, consumer, eventID, ttl.Microseconds())
+	return mark(ctx, tx, consumer, campaignID, eventID, ttl)
+}
+
+// mark is CheckAndMark for parameters that have been checked. The campaign may be empty.
+func mark(ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, ttl time.Duration) (first bool, err error) {
+	tag, err := tx.Exec(ctx, queryMark, consumer, campaignID, eventID, ttl.Microseconds())
 	if err != nil {
-		return false, fmt.Errorf("mark event %s for consumer %q: %w", eventID, consumer, err)
+		return false, fmt.Errorf("mark event %s of campaign %q for consumer %q: %w", eventID, campaignID, consumer, err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
 // CheckAndMarkSQL is [CheckAndMark] for applications on database/sql.
-func CheckAndMarkSQL(ctx context.Context, tx *sql.Tx, consumer string, eventID uuid.UUID, opts ...Option) (first bool, err error) {
-	ttl, err := check(consumer, eventID, opts)
+func CheckAndMarkSQL(ctx context.Context, tx *sql.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option) (first bool, err error) {
+	ttl, err := check(consumer, campaignID, eventID, opts)
 	if err != nil {
 		return false, err
 	}
-	result, err := tx.ExecContext(ctx, queryMark, consumer, eventID, ttl.Microseconds())
+	result, err := tx.ExecContext(ctx, queryMark, consumer, campaignID, eventID, ttl.Microseconds())
 	if err != nil {
-		return false, fmt.Errorf("mark event %s for consumer %q: %w", eventID, consumer, err)
+		return false, fmt.Errorf("mark event %s of campaign %q for consumer %q: %w", eventID, campaignID, consumer, err)
 	}
 	n, err := result.RowsAffected()
 	return n == 1, err
@@ -73,7 +80,22 @@ func CheckConsumer(name string) error {
 	return nil
 }
 
-func check(consumer string, eventID uuid.UUID, opts []Option) (time.Duration, error) {
+// CheckEvent reports an event that cannot be marked: without a campaign or an id, or with a
+// campaign's id that is not UTF-8 or has a zero byte.
+func CheckEvent(consumer, campaignID string, eventID uuid.UUID) error {
+	switch {
+	case eventID == uuid.Nil:
+		return fmt.Errorf("the event for consumer %q has no id: marks are kept by campaign and id", consumer)
+	case campaignID == "":
+		return fmt.Errorf("event %s for consumer %q has no campaign: an id is unique within its campaign alone; "+
+			"give the campaign's id, or the sender's name where events have none", eventID, consumer)
+	case !utf8.ValidString(campaignID) || strings.ContainsRune(campaignID, 0):
+		return fmt.Errorf("the campaign of event %s, %q, is not UTF-8, or has a zero byte", eventID, campaignID)
+	}
+	return nil
+}
+
+func check(consumer, campaignID string, eventID uuid.UUID, opts []Option) (time.Duration, error) {
 	o := options{ttl: DefaultTTL}
 	for _, option := range opts {
 		option(&o)
@@ -81,8 +103,8 @@ func check(consumer string, eventID uuid.UUID, opts []Option) (time.Duration, er
 	if err := CheckConsumer(consumer); err != nil {
 		return 0, err
 	}
-	if eventID == uuid.Nil {
-		return 0, fmt.Errorf("the event for consumer %q has no id: marks are kept by it", consumer)
+	if err := CheckEvent(consumer, campaignID, eventID); err != nil {
+		return 0, err
 	}
 	if o.ttl < ttlLeast || o.ttl > ttlMost {
 		return 0, fmt.Errorf("the TTL of marks is %s, it must be %s to %s", o.ttl, ttlLeast, ttlMost)

@@ -40,7 +40,7 @@ func count(t *testing.T, pool *pgxpool.Pool, table string) (n int) {
 func mark(t *testing.T, pool *pgxpool.Pool, consumer string, id uuid.UUID, end error) (first bool) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-		if first, err = inbox.CheckAndMark(t.Context(), tx, consumer, id); err != nil {
+		if first, err = inbox.CheckAndMark(t.Context(), tx, consumer, "oak", id); err != nil {
 			return err
 		}
 		return end
@@ -75,7 +75,7 @@ func TestAMarkOverDatabaseSQLIsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, err := inbox.CheckAndMarkSQL(t.Context(), tx, "a", id)
+		first, err := inbox.CheckAndMarkSQL(t.Context(), tx, "a", "oak", id)
 		if err != nil || first != want {
 			t.Errorf("time %d: first is %t, %v", i, first, err)
 		}
@@ -101,7 +101,7 @@ func TestOfDeliveriesAtOnceOneHasEffects(t *testing.T) {
 	for range 8 {
 		deliveries.Go(func() {
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				first, err := inbox.CheckAndMark(t.Context(), tx, "a", id)
+				first, err := inbox.CheckAndMark(t.Context(), tx, "a", "oak", id)
 				if err != nil || !first {
 					return err
 				}
@@ -136,7 +136,7 @@ func TestAMarkThatHasExpiredCountsAsAbsentAndIsPruned(t *testing.T) {
 	if !mark(t, pool, "a", id, nil) || mark(t, pool, "a", id, nil) {
 		t.Error("it is not new, or not marked anew")
 	}
-	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', gen_random_uuid(), now() - i * interval '1 second' FROM generate_series(1, 25) i")
+	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() - i * interval '1 second' FROM generate_series(1, 25) i")
 	for i, want := range []int64{10, 10, 5, 0} {
 		if n, err := inbox.Prune(t.Context(), pool, 10); err != nil || n != want {
 			t.Errorf("prune %d: %d, %v, want %d", i, n, err, want)
@@ -154,7 +154,7 @@ func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := inbox.CheckAndMark(t.Context(), tx, "a", uuid.New(), inbox.TTL(time.Hour))
+		_, err := inbox.CheckAndMark(t.Context(), tx, "a", "oak", uuid.New(), inbox.TTL(time.Hour))
 		return err
 	})
 	if err != nil {
@@ -166,7 +166,7 @@ func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = inbox.CheckAndMarkSQL(t.Context(), tx, "a", uuid.New(), inbox.TTL(time.Hour)); err == nil {
+	if _, err = inbox.CheckAndMarkSQL(t.Context(), tx, "a", "oak", uuid.New(), inbox.TTL(time.Hour)); err == nil {
 		err = tx.Commit()
 	}
 	if err != nil {
@@ -183,9 +183,9 @@ func TestPruningPassesByWhatSomebodyIsMarking(t *testing.T) {
 	pool := pgtest.New(t)
 	id := uuid.New()
 	mark(t, pool, "a", id, nil)
-	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', gen_random_uuid(), now() FROM generate_series(1, 5); UPDATE tidemark.inbox SET expires_at = now() - interval '1 hour'")
+	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() FROM generate_series(1, 5); UPDATE tidemark.inbox SET expires_at = now() - interval '1 hour'")
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if first, err := inbox.CheckAndMark(t.Context(), tx, "a", id); err != nil || !first {
+		if first, err := inbox.CheckAndMark(t.Context(), tx, "a", "oak", id); err != nil || !first {
 			t.Errorf("first is %t, %v", first, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -209,7 +209,7 @@ func TestThePrunerPrunesUntilItIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', gen_random_uuid(), now() FROM generate_series(1, 25) i")
+			exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() FROM generate_series(1, 25) i")
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			done := make(chan error, 1)
@@ -225,7 +225,7 @@ func TestThePrunerPrunesUntilItIsTold(t *testing.T) {
 			}
 			empty()
 			if interval < time.Minute {
-				exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'b', gen_random_uuid(), now()")
+				exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'b', 'oak', gen_random_uuid(), now()")
 				empty()
 			}
 			cancel()
@@ -242,7 +242,7 @@ func TestThePrunerPrunesUntilItIsTold(t *testing.T) {
 func TestPruningWalksOnlyWhatHasExpired(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', gen_random_uuid(), now() + i * interval '1 minute' FROM generate_series(-50, 20000) i; ANALYZE tidemark.inbox")
+	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() + i * interval '1 minute' FROM generate_series(-50, 20000) i; ANALYZE tidemark.inbox")
 	rows, err := pool.Query(t.Context(), "EXPLAIN SELECT ctid FROM tidemark.inbox WHERE expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 10 FOR UPDATE SKIP LOCKED")
 	if err != nil {
 		t.Fatal(err)
@@ -259,21 +259,24 @@ func TestPruningWalksOnlyWhatHasExpired(t *testing.T) {
 func TestBadMarksAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		consumer string
-		id       uuid.UUID
-		ttl      time.Duration
-		want     string
+		consumer, campaign string
+		id                 uuid.UUID
+		ttl                time.Duration
+		want               string
 	}{
-		{"", uuid.New(), time.Hour, "has no name"},
-		{strings.Repeat("a", 201), uuid.New(), time.Hour, "has 201 bytes, it may have 200"},
-		{"a\x00", uuid.New(), time.Hour, "zero byte"},
-		{"a\xff", uuid.New(), time.Hour, "not UTF-8"},
-		{"a", uuid.Nil, time.Hour, "has no id"},
-		{"a", uuid.New(), -1, "TTL of marks is -1ns, it must be 1s to"},
-		{"a", uuid.New(), 1 << 62, "TTL of marks is"},
+		{"a", "", uuid.New(), time.Hour, "has no campaign"},
+		{"a", "oak\x00", uuid.New(), time.Hour, "zero byte"},
+		{"a", "oak\xff", uuid.New(), time.Hour, "not UTF-8"},
+		{"", "oak", uuid.New(), time.Hour, "has no name"},
+		{strings.Repeat("a", 201), "oak", uuid.New(), time.Hour, "has 201 bytes, it may have 200"},
+		{"a\x00", "oak", uuid.New(), time.Hour, "zero byte"},
+		{"a\xff", "oak", uuid.New(), time.Hour, "not UTF-8"},
+		{"a", "oak", uuid.Nil, time.Hour, "has no id"},
+		{"a", "oak", uuid.New(), -1, "TTL of marks is -1ns, it must be 1s to"},
+		{"a", "oak", uuid.New(), 1 << 62, "TTL of marks is"},
 	} {
-		_, err := inbox.CheckAndMark(t.Context(), nil, c.consumer, c.id, inbox.TTL(c.ttl))
-		_, errSQL := inbox.CheckAndMarkSQL(t.Context(), nil, c.consumer, c.id, inbox.TTL(c.ttl))
+		_, err := inbox.CheckAndMark(t.Context(), nil, c.consumer, c.campaign, c.id, inbox.TTL(c.ttl))
+		_, errSQL := inbox.CheckAndMarkSQL(t.Context(), nil, c.consumer, c.campaign, c.id, inbox.TTL(c.ttl))
 		if err == nil || errSQL == nil || !strings.Contains(err.Error(), c.want) || err.Error() != errSQL.Error() {
 			t.Errorf("got %v and %v, want %q", err, errSQL, c.want)
 		}

@@ -15,7 +15,7 @@ func (n Encoder) eachCloudAttribute(e *Event, visit func(name, value string)) {
 		source = "/tidemark"
 	}
 	visit("specversion", "1.0")
-	visit("id", e.ID.String())
+	visit("id", e.Identity()) // source and id together must be unique, and an id is so within its campaign alone
 	visit("source", source)
 	visit("type", n.TypePrefix+e.Type)
 	visit("subject", e.CampaignID)

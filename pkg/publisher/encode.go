@@ -15,7 +15,7 @@ type Format string
 
 // The formats. In each the message's key is the campaign id.
 const (
-	// FormatEnvelope has a JSON object of event_id, version, occurred_at, actor and data as the body, and event_id, event_type, aggregate_type,
+	// FormatEnvelope has a JSON object of event_id, campaign_id, version, occurred_at, actor and data as the body, and event_id, event_type, aggregate_type,
 	// aggregate_id, created_at, campaign_id, seq and position as attributes. It is the default.
 	FormatEnvelope Format = "envelope"
 	// FormatCloudEvents is CloudEvents 1.0 in binary mode: the payload is the body, all else are attributes.
@@ -94,7 +94,9 @@ func (n Encoder) AppendBody(b []byte, e *Event) []byte {
 	}
 	b = append(b, `{"event_id":"`...)
 	b = appendUUID(b, e)
-	b = append(b, `","version":`...)
+	b = append(b, `","campaign_id":`...)
+	b = AppendJSONString(b, e.CampaignID)
+	b = append(b, `,"version":`...)
 	b = strconv.AppendInt(b, int64(e.Version), 10)
 	b = append(b, `,"occurred_at":"`...)
 	b = e.OccurredAt.UTC().AppendFormat(b, time.RFC3339Nano)

@@ -35,20 +35,20 @@ func TestEncodeWritesEachFormat(t *testing.T) {
 	}{
 		{
 			publisher.Encoder{},
-			`{"event_id":"018c5f3e-0000-7000-8000-000000000001","version":3,"occurred_at":"2026-02-03T04:05:06.12Z","actor":"anna \"q\" \u003cé\u003e","data":{"total": 12.50}}`,
+			`{"event_id":"018c5f3e-0000-7000-8000-000000000001","campaign_id":"camp/1","version":3,"occurred_at":"2026-02-03T04:05:06.12Z","actor":"anna \"q\" \u003cé\u003e","data":{"total": 12.50}}`,
 			envelopeAttributes, "application/json",
 		},
 		{publisher.Encoder{Format: publisher.FormatRaw}, `{"total": 12.50}`, envelopeAttributes, "application/json"},
 		{
 			publisher.Encoder{Format: publisher.FormatCloudEvents, AttributePrefix: "ce_", Source: "https://shop.example/orders", TypePrefix: "example."},
 			`{"total": 12.50}`,
-			"ce_specversion=1.0 ce_id=018c5f3e-0000-7000-8000-000000000001 ce_source=https://shop.example/orders ce_type=example.order_placed ce_subject=camp/1 " +
+			"ce_specversion=1.0 ce_id=018c5f3e-0000-7000-8000-000000000001/camp%2F1 ce_source=https://shop.example/orders ce_type=example.order_placed ce_subject=camp/1 " +
 				"ce_time=2026-02-03T04:05:06.12Z ce_partitionkey=camp/1 ce_sequence=9007199254740993 ce_position=42 ce_recordedtime=2026-02-03T04:05:07Z ce_eventversion=3 " +
 				`ce_aggregatetype=order ce_aggregateid=77 ce_actor=anna "q" <é>` + traced, "application/json",
 		},
 		{
 			publisher.Encoder{Format: publisher.FormatCloudEventsStructured},
-			`{"specversion":"1.0","id":"018c5f3e-0000-7000-8000-000000000001","source":"/tidemark","type":"order_placed","subject":"camp/1","time":"2026-02-03T04:05:06.12Z",` +
+			`{"specversion":"1.0","id":"018c5f3e-0000-7000-8000-000000000001/camp%2F1","source":"/tidemark","type":"order_placed","subject":"camp/1","time":"2026-02-03T04:05:06.12Z",` +
 				`"partitionkey":"camp/1","sequence":"9007199254740993","position":"42","recordedtime":"2026-02-03T04:05:07Z","eventversion":"3","aggregatetype":"order","aggregateid":"77",` +
 				`"actor":"anna \"q\" \u003cé\u003e","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=b","datacontenttype":"application/json","data":{"total": 12.50}}`,
 			strings.TrimPrefix(traced, " "), "application/cloudevents+json; charset=utf-8",

@@ -25,7 +25,7 @@ var (
 )
 
 const (
-	idMost        = 256 // bytes of a webhook-id
+	idMost        = 8192 // bytes of a webhook-id, in which a campaign may be percent-encoded
 	signatureMost = 32  // signatures that are looked at; more is no rotation
 )
 

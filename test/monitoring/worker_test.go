@@ -33,7 +33,7 @@ const besides = `
 	INSERT INTO tidemark.rebuilds (projection, max_share, allow_failed, keep, verify_sample, verify_ignore, actor, reason, campaigns, events, active_at)
 	VALUES ('scores', 0.5, 0, '1 day', 0, '{}', 'ada', '', 10, 100, now());
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
-	INSERT INTO tidemark.inbox (consumer, event_id, expires_at) VALUES ('c', gen_random_uuid(), now());
+	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
 `
 
 // notes is a projection that applies "noted", fails for now at "flaky" and for good at "poison".

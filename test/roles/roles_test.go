@@ -179,7 +179,7 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 		t.Errorf("read %d events", read)
 	}
 	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := inbox.CheckAndMark(t.Context(), tx, "billing", uuid.New())
+		_, err := inbox.CheckAndMark(t.Context(), tx, "billing", "oak", uuid.New())
 		return err
 	}))
 }

@@ -99,7 +99,7 @@ func parse(r *kgo.Record) publishertest.Received {
 	received := publishertest.Received{CampaignID: string(r.Key), Body: r.Value}
 	for _, h := range r.Headers {
 		if h.Key == "event_id" || h.Key == "ce_id" {
-			received.EventID = uuid.MustParse(string(h.Value))
+			received.EventID = uuid.MustParse(string(h.Value[:36]))
 		}
 	}
 	return received

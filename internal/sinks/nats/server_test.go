@@ -99,7 +99,7 @@ func stream(t *testing.T, address string, config jetstream.StreamConfig, options
 				return received, nil
 			}
 			id := m.Header.Get("event_id") + m.Header.Get("ce-id")
-			received = append(received, publishertest.Received{EventID: uuid.MustParse(id), CampaignID: m.Header.Get("campaign_id") + m.Header.Get("ce-subject"), Body: m.Data})
+			received = append(received, publishertest.Received{EventID: uuid.MustParse(id[:36]), CampaignID: m.Header.Get("campaign_id") + m.Header.Get("ce-subject"), Body: m.Data})
 		}
 		return received, nil
 	}

@@ -137,7 +137,7 @@ func (s *Sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckF
 	clear(m.Header)
 	m.values = m.values[:0]
 	m.set("Content-Type", s.cfg.Encoder.ContentType())
-	m.set(jetstream.MsgIDHeader, e.ID.String())
+	m.set(jetstream.MsgIDHeader, e.Identity())
 	if s.cfg.Stream != "" {
 		m.set(jetstream.ExpectedStreamHeader, s.cfg.Stream)
 	}

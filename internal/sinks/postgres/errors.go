@@ -62,7 +62,7 @@ func explain(err error, table string) error {
 	case is(err, undefinedColumn):
 		remedy = "the table has not all columns that docs/publishing.md lists; name another table, or add them"
 	case is(err, noUniqueColumn):
-		remedy = "event_id must be the primary key or unique"
+		remedy = "campaign_id and event_id together must be the primary key or unique"
 	case is(err, insufficientPrivilege):
 		remedy = "grant INSERT and SELECT on it, and CREATE on its schema if the sink is to create it"
 	case is(err, readOnly) || strings.HasPrefix(code(err), noResources):

@@ -5,7 +5,7 @@ package postgres
 // queryCreate lets readers wait for nothing: it locks a table that nobody has seen yet. json, not jsonb, keeps a body as it was sent.
 const queryCreate = `
 CREATE TABLE IF NOT EXISTS %s (
-  event_id    uuid PRIMARY KEY,
+  event_id    uuid NOT NULL,
   arrival     bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
   arrived_at  timestamptz NOT NULL DEFAULT now(),
   topic       text NOT NULL,
@@ -15,7 +15,8 @@ CREATE TABLE IF NOT EXISTS %s (
   position    bigint NOT NULL,
   created_at  timestamptz NOT NULL,
   attributes  jsonb NOT NULL,
-  body        json NOT NULL
+  body        json NOT NULL,
+  PRIMARY KEY (campaign_id, event_id)
 )`
 
 // queryInsert locks the rows it adds. It waits for another transaction only if that adds the same events, as one does that a relay has given up waiting for.
@@ -25,7 +26,7 @@ SELECT event_id, topic, event_type, campaign_id, seq, position, created_at, attr
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[], $9::text[])
   WITH ORDINALITY AS sent (event_id, topic, event_type, campaign_id, seq, position, created_at, attributes, body, place)
 ORDER BY place
-ON CONFLICT (event_id) DO NOTHING`
+ON CONFLICT (campaign_id, event_id) DO NOTHING`
 
 // queryReadOnly takes no lock. A standby, or a server that is being moved, accepts connections and no events.
 const queryReadOnly = `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean`

@@ -85,7 +85,7 @@ func (r *round) message(lane, i int) (*message, error) {
 		headers[a.Name] = a.Value
 	}
 	m.publishing = amqp.Publishing{
-		Headers: headers, ContentType: r.cfg.Encoder.ContentType(), DeliveryMode: amqp.Persistent, MessageId: e.ID.String(), Timestamp: e.OccurredAt, Body: body,
+		Headers: headers, ContentType: r.cfg.Encoder.ContentType(), DeliveryMode: amqp.Persistent, MessageId: messageID(e), Timestamp: e.OccurredAt, Body: body,
 	}
 	if len(e.Type) <= maxShort {
 		m.publishing.Type = e.Type
@@ -94,6 +94,14 @@ func (r *round) message(lane, i int) (*message, error) {
 		m.publishing.DeliveryMode = amqp.Transient
 	}
 	return m, nil
+}
+
+// messageID is the event's identity, as a UUID where that is too long for the protocol.
+func messageID(e *publisher.Event) string {
+	if id := e.Identity(); len(id) <= maxShort {
+		return id
+	}
+	return e.IdentityUUID().String()
 }
 
 // fail notes that an event was not published, and drops those after it in its campaign.

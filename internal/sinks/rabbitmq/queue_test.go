@@ -88,7 +88,7 @@ func (q *queue) read(context.Context) ([]publishertest.Received, error) {
 			return q.received, err
 		}
 		q.last = d
-		received := publishertest.Received{EventID: uuid.MustParse(d.MessageId), Body: d.Body}
+		received := publishertest.Received{EventID: uuid.MustParse(d.MessageId[:36]), Body: d.Body}
 		for _, name := range []string{"campaign_id", "cloudEvents_subject"} {
 			if campaign, ok := d.Headers[name].(string); ok {
 				received.CampaignID = campaign

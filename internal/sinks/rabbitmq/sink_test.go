@@ -80,7 +80,7 @@ func TestAMessageSaysWhatItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := q.last
-	if d.RoutingKey != "orders.order.7.c.noted" || d.ContentType != "application/json" || d.DeliveryMode != amqp.Persistent || d.Type != "noted" || d.MessageId != e[0].ID.String() ||
+	if d.RoutingKey != "orders.order.7.c.noted" || d.ContentType != "application/json" || d.DeliveryMode != amqp.Persistent || d.Type != "noted" || d.MessageId != e[0].Identity() ||
 		d.Headers["seq"] != "1" {
 		t.Errorf("got %+v", d)
 	}

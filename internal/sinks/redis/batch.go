@@ -94,9 +94,9 @@ func (b *batch) args(c *call) []any {
 		e := &b.events[i]
 		b.attrs = b.cfg.Encoder.AppendAttributes(b.attrs[:0], e)
 		words := len(args) + 1
-		args = append(args, strconv.FormatInt(max(0, e.Position), 10), nil, "event_id", e.ID.String())
+		args = append(args, strconv.FormatInt(max(0, e.Position), 10), nil, "event_id", e.ID.String(), "campaign_id", e.CampaignID)
 		for _, a := range b.attrs {
-			if a.Name != "event_id" {
+			if a.Name != "event_id" && a.Name != "campaign_id" {
 				args = append(args, a.Name, a.Value)
 			}
 		}

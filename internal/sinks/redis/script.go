@@ -5,9 +5,9 @@ import "github.com/redis/go-redis/v9"
 // lateKept is how many late events at least are recognised when they are sent again. They cost some 120 bytes each, and up to twice as many are kept.
 const lateKept = 50_000
 
-// add adds events to the stream KEYS[1], in order, until one cannot be added: then it answers Redis's error. KEYS[2] is a hash of late events, by event id; KEYS[3] is the one before it. ARGV is
+// add adds events to the stream KEYS[1], in order, until one cannot be added: then it answers Redis's error. KEYS[2] is a hash of late events, by event id and campaign; KEYS[3] is the one before it. ARGV is
 // the length to trim to (0: none), how many late events to keep, 1 if replicas are waited for, and for each event its position, the number of words of its entry, and these: field, value and so on, first
-// event_id with the event's id. Numbers of 64 bits stay text, since Lua would round them.
+// event_id with the event's id and campaign_id with its campaign, which together tell it from others. Numbers of 64 bits stay text, since Lua would round them.
 func add() *redis.Script {
 	return redis.NewScript(`
 local stream, late, older = KEYS[1], KEYS[2], KEYS[3]
@@ -16,7 +16,7 @@ local repeated = false
 
 local function holds(id, event)
   local entry = redis.call('XRANGE', stream, id, id)[1]
-  return entry and entry[2][2] == event
+  return entry and entry[2][2] .. '/' .. (entry[2][4] or '') == event
 end
 
 local function held(position, event)
@@ -45,7 +45,7 @@ while at <= #ARGV do
   if type(added) == 'table' and added.err then
     local first, second = top()
     if #position > #first or (#position == #first and position > first) then return added end
-    local event = ARGV[at + 3]
+    local event = ARGV[at + 3] .. '/' .. ARGV[at + 5]
     if held(position, event) then
       repeated = true
     else

@@ -215,7 +215,7 @@ func TestAnAttemptIsSignedAnewUnderTheSameID(t *testing.T) {
 	}
 	for _, h := range o.headers {
 		for name, want := range map[string]string{
-			webhook.HeaderID: e.ID.String(), "Tidemark-Event-Id": e.ID.String(), "Tidemark-Event-Type": "noted", "Tidemark-Seq": "1", "X-Tenant": "7", "Tracestate": "a=%20b",
+			webhook.HeaderID: e.Identity(), "Tidemark-Event-Id": e.ID.String(), "Tidemark-Event-Type": "noted", "Tidemark-Seq": "1", "X-Tenant": "7", "Tracestate": "a=%20b",
 			"Authorization": "Basic YW5uYTpwYXNz", "Content-Type": "application/json", "Tidemark-Campaign-Id": "%C5%BC%C3%B3%20%C5%82%25%0A%22", "User-Agent": "Tidemark",
 		} {
 			if got := h.Get(name); got != want {

@@ -97,13 +97,18 @@ func (o *other) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not this one", http.StatusUnprocessableEntity)
 		return
 	}
-	campaign, err := url.PathUnescape(r.Header.Get("Tidemark-Campaign-Id") + r.Header.Get("ce-subject"))
+	campaign, id, err := journal.ParseIdentity(delivery.ID)
 	if err != nil {
 		o.t.Error(err)
 	}
+	header, err := url.PathUnescape(r.Header.Get("Tidemark-Campaign-Id") + r.Header.Get("ce-subject"))
+	structured := strings.HasPrefix(r.Header.Get("Content-Type"), "application/cloudevents+json")
+	if err != nil || header != campaign && !structured {
+		o.t.Errorf("webhook-id is of campaign %q, the header names %q, %v", campaign, header, err)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.received = append(o.received, publishertest.Received{EventID: uuid.MustParse(delivery.ID), CampaignID: campaign, Body: body})
+	o.received = append(o.received, publishertest.Received{EventID: id, CampaignID: campaign, Body: body})
 	o.headers = append(o.headers, r.Header)
 }
 

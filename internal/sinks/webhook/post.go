@@ -67,7 +67,7 @@ func (s *Sink) request(ctx context.Context, e *publisher.Event) (*http.Request, 
 	for _, a := range message.Attributes {
 		setAttribute(r.Header, a)
 	}
-	id, now := e.ID.String(), time.Now()
+	id, now := e.Identity(), time.Now()
 	r.Header.Set("Content-Type", message.ContentType)
 	r.Header.Set(webhook.HeaderID, id)
 	r.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))

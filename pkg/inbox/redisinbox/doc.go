@@ -1,4 +1,4 @@
-// Package redisinbox lets a consumer without Postgres notice that an event has come before: a key of Redis, evt:processed:CONSUMER:EVENT_ID, marks it.
+// Package redisinbox lets a consumer without Postgres notice that an event has come before: a key of Redis, evt:processed:CONSUMER:EVENT_ID/CAMPAIGN, marks it.
 //
 // It promises less than pkg/inbox, since Redis is not in the consumer's transaction. With [Inbox.Do] a mark holds a handler's turn while it works and is made to last when it is
 // done: a consumer that dies leaves a mark that expires soon, and the event is processed again. Effects thus happen at least once, and once unless a consumer dies between its

@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tidemark-go/tidemark/pkg/inbox"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // ErrInProgress is returned by [Inbox.Do] while another delivery of the event is being handled: do not acknowledge it, and let it come again.
@@ -53,8 +55,8 @@ func New(cfg Config) (*Inbox, error) {
 }
 
 // CheckAndMark tells whether the event comes to the consumer for the first time, and marks it at once. Call [Inbox.Unmark] if it cannot be handled.
-func (i *Inbox) CheckAndMark(ctx context.Context, consumer string, eventID uuid.UUID) (first bool, err error) {
-	key, err := keyOf(consumer, eventID)
+func (i *Inbox) CheckAndMark(ctx context.Context, consumer, campaignID string, eventID uuid.UUID) (first bool, err error) {
+	key, err := keyOf(consumer, campaignID, eventID)
 	if err != nil {
 		return false, err
 	}
@@ -62,8 +64,8 @@ func (i *Inbox) CheckAndMark(ctx context.Context, consumer string, eventID uuid.
 }
 
 // Unmark takes a mark away, so that the event counts as new.
-func (i *Inbox) Unmark(ctx context.Context, consumer string, eventID uuid.UUID) error {
-	key, err := keyOf(consumer, eventID)
+func (i *Inbox) Unmark(ctx context.Context, consumer, campaignID string, eventID uuid.UUID) error {
+	key, err := keyOf(consumer, campaignID, eventID)
 	if err != nil {
 		return err
 	}
@@ -75,8 +77,8 @@ func (i *Inbox) Unmark(ctx context.Context, consumer string, eventID uuid.UUID) 
 
 // Do calls handle if the event has not come to the consumer before, and marks it once that has succeeded. If handle fails or panics, the mark is taken away. It answers
 // whether handle was called, handle's error, or [ErrInProgress]. An error after handle was called means that the event will be handled again.
-func (i *Inbox) Do(ctx context.Context, consumer string, eventID uuid.UUID, handle func(context.Context) error) (handled bool, err error) {
-	key, err := keyOf(consumer, eventID)
+func (i *Inbox) Do(ctx context.Context, consumer, campaignID string, eventID uuid.UUID, handle func(context.Context) error) (handled bool, err error) {
+	key, err := keyOf(consumer, campaignID, eventID)
 	if err != nil {
 		return false, err
 	}
@@ -143,12 +145,14 @@ func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }
 
-func keyOf(consumer string, eventID uuid.UUID) (string, error) {
+func keyOf(consumer, campaignID string, eventID uuid.UUID) (string, error) {
 	if err := inbox.CheckConsumer(consumer); err != nil {
 		return "", err
 	}
-	if eventID == uuid.Nil {
-		return "", fmt.Errorf("the event for consumer %q has no id: marks are kept by it", consumer)
+	if err := inbox.CheckEvent(consumer, campaignID, eventID); err != nil {
+		return "", err
 	}
-	return "evt:processed:" + consumer + ":" + eventID.String(), nil
+	event := journal.Event{ID: eventID, CampaignID: campaignID}
+	// Without colons of its own the consumer's name ends at the next one.
+	return "evt:processed:" + strings.NewReplacer("%", "%25", ":", "%3A").Replace(consumer) + ":" + event.Identity(), nil
 }

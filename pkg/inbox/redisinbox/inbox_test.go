@@ -37,7 +37,7 @@ func TestAnEventIsNewOnceForEachConsumerUntilItIsUnmarked(t *testing.T) {
 	in, client := open(t, redisinbox.Config{})
 	id := uuid.New()
 	first := func(consumer string) bool {
-		first, err := in.CheckAndMark(t.Context(), consumer, id)
+		first, err := in.CheckAndMark(t.Context(), consumer, "oak", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,10 +46,10 @@ func TestAnEventIsNewOnceForEachConsumerUntilItIsUnmarked(t *testing.T) {
 	if !first("a") || first("a") || !first("b") {
 		t.Error("it is not new once for each")
 	}
-	if ttl := client.TTL(t.Context(), "evt:processed:a:"+id.String()).Val(); ttl > inbox.DefaultTTL || ttl < inbox.DefaultTTL-time.Hour {
+	if ttl := client.TTL(t.Context(), "evt:processed:a:"+id.String()+"/oak").Val(); ttl > inbox.DefaultTTL || ttl < inbox.DefaultTTL-time.Hour {
 		t.Errorf("the mark lasts %s", ttl)
 	}
-	if err := in.Unmark(t.Context(), "a", id); err != nil {
+	if err := in.Unmark(t.Context(), "a", "oak", id); err != nil {
 		t.Fatal(err)
 	}
 	if !first("a") || first("b") {
@@ -61,10 +61,10 @@ func TestDoHandlesOnce(t *testing.T) {
 	t.Parallel()
 	in, client := open(t, redisinbox.Config{})
 	id, errNo := uuid.New(), errors.New("no")
-	key := "evt:processed:a:" + id.String()
+	key := "evt:processed:a:" + id.String() + "/oak"
 	var calls atomic.Int64
 	do := func(ctx context.Context, fails error) (bool, error) {
-		return in.Do(ctx, "a", id, func(context.Context) error {
+		return in.Do(ctx, "a", "oak", id, func(context.Context) error {
 			calls.Add(1)
 			if value := client.Get(t.Context(), key).Val(); value == "" || value == "done" {
 				t.Errorf("while it is handled the mark is %q", value)
@@ -77,13 +77,13 @@ func TestDoHandlesOnce(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = in.Do(t.Context(), "a", id, func(context.Context) error { panic("no") })
+		_, _ = in.Do(t.Context(), "a", "oak", id, func(context.Context) error { panic("no") })
 	}()
 	if client.Exists(t.Context(), key).Val() != 0 {
 		t.Error("a handler that panics leaves its mark")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := in.Do(ctx, "a", id, func(context.Context) error { cancel(); return errNo }); !errors.Is(err, errNo) || client.Exists(t.Context(), key).Val() != 0 {
+	if _, err := in.Do(ctx, "a", "oak", id, func(context.Context) error { cancel(); return errNo }); !errors.Is(err, errNo) || client.Exists(t.Context(), key).Val() != 0 {
 		t.Errorf("a handler whose context ends: %v, or it leaves its mark", err)
 	}
 	if handled, err := do(t.Context(), nil); !handled || err != nil {
@@ -105,7 +105,7 @@ func TestOfDeliveriesAtOnceOneIsHandled(t *testing.T) {
 	var deliveries sync.WaitGroup
 	for range 8 {
 		deliveries.Go(func() {
-			handled, err := in.Do(t.Context(), "a", id, func(context.Context) error {
+			handled, err := in.Do(t.Context(), "a", "oak", id, func(context.Context) error {
 				calls.Add(1)
 				<-others // until all others have been turned away
 				return nil
@@ -128,9 +128,9 @@ func TestATurnThatHasExpiredIsNotTakenFromTheNext(t *testing.T) {
 	t.Parallel()
 	in, client := open(t, redisinbox.Config{})
 	id := uuid.New()
-	key := "evt:processed:a:" + id.String()
+	key := "evt:processed:a:" + id.String() + "/oak"
 	for _, fails := range []error{nil, errors.New("no")} {
-		_, _ = in.Do(t.Context(), "a", id, func(context.Context) error {
+		_, _ = in.Do(t.Context(), "a", "oak", id, func(context.Context) error {
 			client.Set(t.Context(), key, "another's", time.Minute) // as when this turn expired, and another delivery came
 			return fails
 		})
@@ -145,8 +145,8 @@ func TestATurnIsShortSoThatACrashLosesNothing(t *testing.T) {
 	t.Parallel()
 	in, client := open(t, redisinbox.Config{Turn: time.Minute})
 	id := uuid.New()
-	_, err := in.Do(t.Context(), "a", id, func(context.Context) error {
-		if ttl := client.PTTL(t.Context(), "evt:processed:a:"+id.String()).Val(); ttl <= 0 || ttl > time.Minute {
+	_, err := in.Do(t.Context(), "a", "oak", id, func(context.Context) error {
+		if ttl := client.PTTL(t.Context(), "evt:processed:a:"+id.String()+"/oak").Val(); ttl <= 0 || ttl > time.Minute {
 			t.Errorf("the turn lasts %s", ttl)
 		}
 		return nil
@@ -169,10 +169,10 @@ func TestBadSettingsAndNamesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.CheckAndMark(t.Context(), "", uuid.New()); err == nil || !strings.Contains(err.Error(), "has no name") {
+	if _, err := in.CheckAndMark(t.Context(), "", "oak", uuid.New()); err == nil || !strings.Contains(err.Error(), "has no name") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := in.Do(t.Context(), "a", uuid.Nil, nil); err == nil || !strings.Contains(err.Error(), "has no id") {
+	if _, err := in.Do(t.Context(), "a", "oak", uuid.Nil, nil); err == nil || !strings.Contains(err.Error(), "has no id") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -181,14 +181,14 @@ func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	t.Parallel()
 	in, client := open(t, redisinbox.Config{TTL: time.Hour})
 	marked, done := uuid.New(), uuid.New()
-	if first, err := in.CheckAndMark(t.Context(), "a", marked); err != nil || !first {
+	if first, err := in.CheckAndMark(t.Context(), "a", "oak", marked); err != nil || !first {
 		t.Errorf("first is %t, %v", first, err)
 	}
-	if handled, err := in.Do(t.Context(), "a", done, func(context.Context) error { return nil }); err != nil || !handled {
+	if handled, err := in.Do(t.Context(), "a", "oak", done, func(context.Context) error { return nil }); err != nil || !handled {
 		t.Errorf("handled is %t, %v", handled, err)
 	}
 	for _, id := range []uuid.UUID{marked, done} {
-		if ttl := client.TTL(t.Context(), "evt:processed:a:"+id.String()).Val(); ttl > time.Hour || ttl < time.Minute {
+		if ttl := client.TTL(t.Context(), "evt:processed:a:"+id.String()+"/oak").Val(); ttl > time.Hour || ttl < time.Minute {
 			t.Errorf("it lasts %s", ttl)
 		}
 	}

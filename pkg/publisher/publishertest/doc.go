@@ -4,6 +4,7 @@
 //
 //   - what is published arrives, with its id, in the order of each campaign, also from several goroutines
 //   - a batch that is sent again arrives under the same ids
+//   - what tells events apart is the campaign and the id: one id in several campaigns is as many events
 //   - what a sink is lent it neither keeps nor changes
 //   - an event that is refused is named, alone and as permanent; nothing after it in its campaign arrives, and all other campaigns do
 //   - a cancelled context, or its deadline, ends Publish soon, and as an error of the sink, not of an event

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -25,6 +24,7 @@ func rules() []rule {
 		{"what is published arrives in the order of each campaign", arrives},
 		{"several goroutines publish at once", arrivesFromSeveral},
 		{"a batch that is sent again keeps its ids", keepsIDs},
+		{"one id in several campaigns is as many events", tellsCampaignsApart},
 		{"what is lent is not kept", keepsNothing},
 		{"a refused event is named, and holds back its campaign alone", refuses},
 		{"a context that has ended ends Publish", obeysContext},
@@ -93,10 +93,38 @@ func keepsIDs(k *kit) {
 	k.publish(after)
 	received := k.await(slices.Concat(batch, after))
 	k.inOrder(received)
-	times := map[uuid.UUID]int{}
+	k.atMostTwice(received)
+}
+
+// An id is unique within its campaign alone. The campaigns' names look alike to an encoding that puts them beside the id without care.
+func tellsCampaignsApart(k *kit) {
+	defer k.close()
+	campaigns := []string{"a", "a/b", "a.b%2Fc: d", "zażółć\\"}
+	batch := k.events(2, 1, campaigns...)
+	for i := range batch {
+		batch[i].ID = batch[i-i%len(campaigns)].ID
+		k.remember(batch[i])
+	}
+	// The last campaign goes first: the others are behind it by position when they come, as under several lanes.
+	isLast := func(e publisher.Event) bool { return e.CampaignID == campaigns[len(campaigns)-1] }
+	last := slices.DeleteFunc(slices.Clone(batch), func(e publisher.Event) bool { return !isLast(e) })
+	others := slices.DeleteFunc(slices.Clone(batch), isLast)
+	for range 2 {
+		k.publish(last)
+		k.publish(others)
+	}
+	received := k.await(batch)
+	k.inOrder(received)
+	k.atMostTwice(received)
+}
+
+// atMostTwice checks what was sent twice.
+func (k *kit) atMostTwice(received []Received) {
+	k.Helper()
+	times := map[identity]int{}
 	for _, r := range received {
-		if times[r.EventID]++; times[r.EventID] > 2 {
-			k.Errorf("event %s was sent twice and has arrived more often", r.EventID)
+		if times[r.identity()]++; times[r.identity()] > 2 {
+			k.Errorf("event %s of campaign %q was sent twice and has arrived more often", r.EventID, r.CampaignID)
 		}
 	}
 }
@@ -130,7 +158,7 @@ func refuses(k *kit) {
 	first := k.events(1, 1, "a", "b", "c")
 	bad := k.events(1, 2, "b")
 	k.Poison(&bad[0])
-	k.sent[bad[0].ID] = bad[0]
+	k.remember(bad[0])
 	later := k.events(3, 3, "a", "b", "c")
 	err := k.Sink.Publish(k.Context(), slices.Concat(first, bad, later))
 	var batchErr *publisher.BatchError

@@ -161,7 +161,7 @@ func broken(t *testing.T, patience time.Duration, publish func(ctx context.Conte
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.check(&kit{tester: v, Target: targetOf(&bad{publish: publish, over: ctx.Done()}), patience: patience, promptly: patience, sent: map[uuid.UUID]publisher.Event{}})
+			r.check(&kit{tester: v, Target: targetOf(&bad{publish: publish, over: ctx.Done()}), patience: patience, promptly: patience, sent: map[identity]publisher.Event{}})
 		}()
 		<-done
 		cancel()
@@ -208,6 +208,15 @@ func TestBrokenSinksAreCaught(t *testing.T) {
 			}
 			return nil
 		}, "a batch that is sent again keeps its ids"},
+		{"tells events apart by their id alone", func(ctx context.Context, s *bad, events []publisher.Event) error {
+			s.mu.Lock()
+			known := map[uuid.UUID]bool{}
+			for _, r := range s.received {
+				known[r.EventID] = true
+			}
+			s.mu.Unlock()
+			return good(ctx, s, slices.DeleteFunc(slices.Clone(events), func(e publisher.Event) bool { return known[e.ID] }))
+		}, "one id in several campaigns is as many events"},
 		{"sends everything twice", func(ctx context.Context, s *bad, events []publisher.Event) error {
 			return errors.Join(good(ctx, s, events), good(ctx, s, events))
 		}, "a batch that is sent again keeps its ids"},

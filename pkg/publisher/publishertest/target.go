@@ -32,9 +32,19 @@ type Target struct {
 // Received is an event that has arrived.
 type Received struct {
 	EventID    uuid.UUID
-	CampaignID string // empty if what arrived does not say; it is then looked up by its id
+	CampaignID string // required: an id is unique within its campaign alone
 	Body       []byte // nil: not compared
 }
+
+// identity is what tells events apart.
+type identity struct {
+	campaign string
+	id       uuid.UUID
+}
+
+func (r Received) identity() identity { return identity{r.CampaignID, r.EventID} }
+
+func identityOf(e publisher.Event) identity { return identity{e.CampaignID, e.ID} }
 
 // Run runs the rules, each against a target of its own that open returns with nothing received yet. A target's Sink is closed by Run. encoder is
 // what the sink was told to encode with; bodies are compared with it.
@@ -49,7 +59,7 @@ func Run(t *testing.T, encoder publisher.Encoder, open func(t *testing.T) Target
 			if target.Sink.Name() == "" {
 				t.Error("the sink has no name")
 			}
-			r.check(&kit{tester: t, Target: target, encoder: encoder, patience: patience, promptly: promptly, sent: map[uuid.UUID]publisher.Event{}})
+			r.check(&kit{tester: t, Target: target, encoder: encoder, patience: patience, promptly: promptly, sent: map[identity]publisher.Event{}})
 		})
 	}
 }
@@ -70,7 +80,7 @@ type kit struct {
 	Target
 	encoder            publisher.Encoder
 	patience, promptly time.Duration
-	sent               map[uuid.UUID]publisher.Event
+	sent               map[identity]publisher.Event
 }
 
 const (
@@ -92,12 +102,15 @@ func (k *kit) events(each, from int, campaigns ...string) (events []publisher.Ev
 				OccurredAt: time.Date(2026, 2, 3, 4, 5, 6, 789000, time.UTC), RecordedAt: time.Date(2026, 2, 3, 4, 5, 7, 0, time.UTC),
 				CampaignID: campaign, Seq: seq, Position: seq*100 + int64(c),
 			}}
-			k.sent[e.ID] = e
+			k.remember(e)
 			events = append(events, e)
 		}
 	}
 	return events
 }
+
+// remember takes down that an event is sent.
+func (k *kit) remember(e publisher.Event) { k.sent[identityOf(e)] = e }
 
 // publish must succeed.
 func (k *kit) publish(events []publisher.Event) {
@@ -121,13 +134,13 @@ func (k *kit) await(events []publisher.Event) []Received {
 		if err != nil {
 			k.Fatalf("what has arrived: %v", err)
 		}
-		arrived := map[uuid.UUID]bool{}
+		arrived := map[identity]bool{}
 		for _, r := range received {
-			arrived[r.EventID] = true
+			arrived[r.identity()] = true
 		}
 		missing := 0
 		for _, e := range events {
-			if !arrived[e.ID] {
+			if !arrived[identityOf(e)] {
 				missing++
 			}
 		}
@@ -145,22 +158,20 @@ func (k *kit) await(events []publisher.Event) []Received {
 // inOrder checks that what was received was sent, that it says what was sent, and that each campaign's events came for the first time in their order.
 func (k *kit) inOrder(received []Received) {
 	k.Helper()
-	last, seen := map[string]int64{}, map[uuid.UUID]bool{}
+	last, seen := map[string]int64{}, map[identity]bool{}
 	for _, r := range received {
-		e, ok := k.sent[r.EventID]
+		e, ok := k.sent[r.identity()]
 		switch {
 		case !ok:
-			k.Errorf("event %s arrived and was never sent", r.EventID)
+			k.Errorf("event %s of campaign %q arrived and was never sent", r.EventID, r.CampaignID)
 			continue
-		case r.CampaignID != "" && r.CampaignID != e.CampaignID:
-			k.Errorf("event %s of campaign %s arrived as one of %s", e.ID, e.CampaignID, r.CampaignID)
 		case r.Body != nil && string(r.Body) != string(k.encoder.AppendBody(nil, &e)):
 			k.Errorf("event %s arrived with the body\n%s, it was sent with\n%s", e.ID, r.Body, k.encoder.AppendBody(nil, &e))
-		case !seen[e.ID] && e.Seq <= last[e.CampaignID]:
+		case !seen[r.identity()] && e.Seq <= last[e.CampaignID]:
 			k.Errorf("event %d of campaign %s arrived after event %d", e.Seq, e.CampaignID, last[e.CampaignID])
 		}
-		if !seen[e.ID] {
-			seen[e.ID], last[e.CampaignID] = true, e.Seq
+		if !seen[r.identity()] {
+			seen[r.identity()], last[e.CampaignID] = true, e.Seq
 		}
 	}
 }

@@ -1,0 +1,39 @@
+package sinks_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/sinks"
+)
+
+// The rules tell, among other things, that one id in two campaigns is two events.
+func TestEachKindOfSinkIsHeldAgainstTheRules(t *testing.T) {
+	t.Parallel()
+	folders, err := filepath.Glob("../../adapters/*")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("adapters: %q, %v", folders, err)
+	}
+	for _, kind := range sinks.Kinds() {
+		folders = append(folders, kind.Name)
+	}
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := false
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run = run || strings.Contains(string(source), "publishertest.Run(")
+		}
+		if !run {
+			t.Errorf("no test of %s calls publishertest.Run", folder)
+		}
+	}
+}
