@@ -270,7 +270,7 @@ func TestNATSHeadersAreTheEventsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := publisher.Encoder{}.Encode(&events[i])
-		if !bytes.Equal(m.Data, want.Body) || len(m.Header) != len(want.Attributes)+2 || m.Header.Get(jetstream.MsgIDHeader) != events[i].ID.String() {
+		if !bytes.Equal(m.Data, want.Body) || len(m.Header) != len(want.Attributes)+2 || m.Header.Get(jetstream.MsgIDHeader) != events[i].Identity() {
 			t.Errorf("event %d came as %s with %v", i, m.Data, m.Header)
 		}
 		for _, a := range want.Attributes {
