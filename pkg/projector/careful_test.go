@@ -204,6 +204,25 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 	}
 }
 
+// TestOneOfManyProjectionsFails has more projections in a group than there are parts to share out among those that did not fail.
+func TestOneOfManyProjectionsFails(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	projections := []projector.Projection{listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) })}
+	for i := range 12 {
+		projections = append(projections, ordered(fmt.Sprint("log_", i)))
+	}
+	p := workerOf(t, pool, nil, projections...)
+	appendMoves(t, pool, "a", 1, byError, 1)
+	drain(t, p)
+	expectPairs(t, pool, "a listing 2 failed 1 transient error")
+	retry(t, pool, p)
+	appendMoves(t, pool, "b", 1, byServer)
+	drain(t, p)
+	expectPairs(t, pool, "a listing 2 failed 2 transient error, b listing 2 dead 1 permanent 23514 never")
+	expectText(t, pool, "applied by the last of the others", "5", `SELECT count(*)::text FROM log_11`)
+}
+
 func TestADeadlineAmongCulprits(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(context.Context, *projector.Group) error{

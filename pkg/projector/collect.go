@@ -164,7 +164,7 @@ func (p *part) cut(most int) []*part {
 	if len(p.queries) == 0 {
 		return nil
 	}
-	if most == 1 {
+	if most <= 1 { // there may be more projections than parts
 		return []*part{p}
 	}
 	least := max(partStatements, len(p.queries)/most*4/5)
