@@ -46,7 +46,7 @@ func backfill(ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, li
 	if err := act.validate(false); err != nil {
 		return 0, "", err
 	}
-	tables, err := r.backfillable(ctx, tx)
+	projections, tables, err := r.backfillable(ctx, tx, queryReplayableNow)
 	if err != nil {
 		return 0, "", err
 	}
@@ -54,14 +54,14 @@ func backfill(ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, li
 	if err != nil || len(r.Campaigns) == 0 {
 		return 0, next, err
 	}
-	n, err = r.file(ctx, tx, []string{r.Projection}, act, "backfilled")
+	n, err = r.file(ctx, tx, projections, act, "backfilled")
 	return n, next, err
 }
 
 // CountBackfill answers how many campaigns [Backfill] would have the projection apply. It refuses what Backfill would.
 func CountBackfill(ctx context.Context, db journal.Querier, group, projection string) (n int64, err error) {
 	r := ReplayRequest{Group: group, Projection: projection}
-	tables, err := r.backfillable(ctx, db)
+	_, tables, err := r.backfillable(ctx, db, queryReplayable)
 	if err != nil {
 		return 0, fmt.Errorf("count a backfill: %w", err)
 	}
@@ -77,23 +77,23 @@ func CountBackfill(ctx context.Context, db journal.Querier, group, projection st
 	}
 }
 
-// backfillable answers the tables of the projection, which say of which campaigns it has something.
-func (r ReplayRequest) backfillable(ctx context.Context, db journal.Querier) (tables []string, err error) {
+// backfillable answers the projection as query reads it, and its tables, which say of which campaigns it has something.
+func (r ReplayRequest) backfillable(ctx context.Context, db journal.Querier, query string) (projections []replayable, tables []string, err error) {
 	if r.Projection == "" {
-		return nil, fmt.Errorf("%w: name the projection", ErrUnknown)
+		return nil, nil, fmt.Errorf("%w: name the projection", ErrUnknown)
 	}
-	if _, err := r.validate(ctx, db); err != nil {
-		return nil, err
+	if projections, err = r.validate(ctx, db, query); err != nil {
+		return nil, nil, err
 	}
 	rows, err := db.Query(ctx, queryTablesOf, r.Projection)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tables, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	if err == nil && len(tables) == 0 {
 		err = fmt.Errorf("%w: projection %s has created no tables, so it is not known what it has: replay it", ErrNotResettable, r.Projection)
 	}
-	return tables, err
+	return projections, tables, err
 }
 
 // missing looks at up to limit campaigns after the cursor, and answers those that have no pair and no row in any of the tables.

@@ -36,7 +36,10 @@ type ReplayRequest struct {
 // A pair that failed or is dead begins anew; one that stands before From begins where it stands. A campaign whose checkpoint has not reached From is left alone.
 // [ErrNotResettable] says that a projection cannot be replayed from scratch, [ErrUnknown] that there is no such projection or campaign.
 //
-// Replay takes the campaigns from the workers that hold them, whose work under way is done again, and locks their leases until tx ends.
+// The tables that a rebuild builds (NAME~next) or has replaced (NAME~previous) are projections of the group too. Where they are not in step anywhere yet, as those of a projection that is
+// joining, they begin with the campaign's first event in any case. Tables that a rebuild has not made yet, or is giving up, are left out.
+//
+// Replay takes the campaigns from the workers that hold them, whose work under way is done again, and locks their leases until tx ends. Until then what it replays is neither exchanged nor dropped.
 func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (int64, error) {
 	n, err := replay(ctx, tx, r, act, "replayed")
 	if err != nil {
@@ -52,7 +55,7 @@ func replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act, name strin
 	if len(r.Campaigns) == 0 {
 		return 0, errors.New("Campaigns is empty: name at least one campaign, or use ReplayAll")
 	}
-	projections, err := r.validate(ctx, tx)
+	projections, err := r.validate(ctx, tx, queryReplayableNow)
 	if err != nil {
 		return 0, err
 	}
@@ -82,7 +85,7 @@ func (r ReplayRequest) some(ctx context.Context, tx pgx.Tx, cursor string, limit
 	if limit < 1 || limit > replayCampaigns {
 		return 0, "", fmt.Errorf("limit is %d, it must be 1 to %d: replay more in several transactions", limit, replayCampaigns)
 	}
-	projections, err := r.validate(ctx, tx)
+	projections, err := r.validate(ctx, tx, queryReplayableNow)
 	if err != nil {
 		return 0, "", err
 	}
@@ -101,12 +104,17 @@ func (r ReplayRequest) some(ctx context.Context, tx pgx.Tx, cursor string, limit
 }
 
 // file files the pairs, of campaigns that exist, and wakes workers that wait.
-func (r ReplayRequest) file(ctx context.Context, tx pgx.Tx, projections []string, act Act, name string) (n int64, err error) {
+func (r ReplayRequest) file(ctx context.Context, tx pgx.Tx, projections []replayable, act Act, name string) (n int64, err error) {
 	campaigns := slices.Compact(slices.Sorted(slices.Values(r.Campaigns)))
 	if err := lease.Fence(ctx, tx, r.Group, campaigns); err != nil {
 		return 0, err
 	}
-	err = tx.QueryRow(ctx, queryReplay, r.Group, campaigns, projections, r.From, name, act.By, act.Reason).Scan(&n)
+	names, firsts, resets := make([]string, len(projections)), make([]int64, len(projections)), make([]bool, len(projections))
+	for i, p := range projections {
+		names[i] = p.Name
+		firsts[i], resets[i] = p.place(r.From)
+	}
+	err = tx.QueryRow(ctx, queryReplay, r.Group, campaigns, names, r.From, name, act.By, act.Reason, firsts, resets).Scan(&n)
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +123,7 @@ func (r ReplayRequest) file(ctx context.Context, tx pgx.Tx, projections []string
 
 // CountReplay answers how many pairs a replay would make: of the campaigns named or, if none is, of all. It refuses what [Replay] would.
 func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int64, error) {
-	projections, err := r.validate(ctx, db)
+	projections, err := r.validate(ctx, db, queryReplayable)
 	if err != nil {
 		return 0, fmt.Errorf("count a replay: %w", err)
 	}
@@ -130,8 +138,8 @@ func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int6
 	return n * int64(len(projections)), nil
 }
 
-// validate refuses what makes no sense, and answers the projections to replay.
-func (r ReplayRequest) validate(ctx context.Context, db journal.Querier) (projections []string, err error) {
+// validate refuses what makes no sense, and answers the projections to replay, as query reads them.
+func (r ReplayRequest) validate(ctx context.Context, db journal.Querier, query string) (projections []replayable, err error) {
 	switch {
 	case r.Group == "":
 		return nil, errors.New("Group is missing: name the consumer group")
@@ -140,25 +148,24 @@ func (r ReplayRequest) validate(ctx context.Context, db journal.Querier) (projec
 	case len(r.Campaigns) > replayCampaigns:
 		return nil, fmt.Errorf("Campaigns names %d campaigns, the limit is %d: replay more in several transactions", len(r.Campaigns), replayCampaigns)
 	}
-	rows, err := db.Query(ctx, queryReplayable, r.Group, r.Projection)
+	rows, err := db.Query(ctx, query, r.Group, r.Projection)
 	if err != nil {
 		return nil, err
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[replayable])
+	projections, err = pgx.CollectRows(rows, pgx.RowToStructByPos[replayable])
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
-	for _, p := range found {
-		projections = append(projections, p.Name)
+	for _, p := range projections {
 		if r.From == 0 {
 			errs = append(errs, p.check())
 		}
 	}
 	switch {
-	case len(found) == 0 && r.Projection != "":
+	case len(projections) == 0 && r.Projection != "":
 		errs = append(errs, fmt.Errorf("%w: consumer group %q has no projection %q", ErrUnknown, r.Group, r.Projection))
-	case len(found) == 0:
+	case len(projections) == 0:
 		errs = append(errs, fmt.Errorf("%w: consumer group %q has no projections", ErrUnknown, r.Group))
 	}
 	if err := errors.Join(errs...); err != nil || len(r.Campaigns) == 0 {
@@ -178,10 +185,19 @@ func (r ReplayRequest) validate(ctx context.Context, db journal.Querier) (projec
 // replayable is a projection that may be replayed.
 type replayable struct {
 	Name     string
-	Active   bool
+	State    string // copying, copied, joining or active
 	OwnReset bool
 	Tables   int
 	Mixed    []string // tables without a column campaign_id
+}
+
+// place answers where a replay from an event on (0: from scratch) begins, and whether rows are deleted first. Tables that are not in step anywhere yet hold nothing of a campaign, or what a rebuild
+// has copied: they begin with the first event.
+func (p replayable) place(from int64) (first int64, reset bool) {
+	if p.State != "active" {
+		return 1, from == 0 || p.State != "joining"
+	}
+	return max(from, 1), from == 0
 }
 
 // check says why the projection cannot be reset.

@@ -103,7 +103,7 @@ func (p *Projector) tendOne(ctx context.Context, name string, rows map[string]*t
 	if live == nil || p.cfg.Mode == ModeShadowOnly {
 		return false, nil
 	}
-	if kept != nil && kept.Expired {
+	if kept != nil && (kept.Expired || kept.Version == withdrawn) { // whoever withdraws it may have died
 		return true, p.expire(ctx, name)
 	}
 	newest := p.newest(name)
@@ -121,8 +121,12 @@ func (p *Projector) tendOne(ctx context.Context, name string, rows map[string]*t
 	if wanted != nil {
 		return true, p.beginRebuild(ctx, name, wanted.spec.Version)
 	}
-	if building != nil && (building.State == stateJoining || building.State == stateCopied) {
-		if k := p.set(name, nextTables, building.Version); k != nil {
+	for _, s := range []tableSet{liveTables, nextTables} {
+		r := rows[s.of(name)]
+		if r == nil || r.State != stateJoining && r.State != stateCopied {
+			continue
+		}
+		if k := p.set(name, s, r.Version); k != nil {
 			return true, p.fileCampaigns(ctx, k)
 		}
 	}

@@ -78,7 +78,7 @@ func withdraw(ctx context.Context, db Beginner, name string, s tableSet, first f
 	if err != nil {
 		return err
 	}
-	for n := int64(dropPairs); n == dropPairs; {
+	for n := int64(1); n > 0; {
 		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
 			n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, dropPairs)
 			return err

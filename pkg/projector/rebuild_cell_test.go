@@ -1,0 +1,180 @@
+package projector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// cell is a consumer group in a database that cells share, with projections in versions 1 to 3. Event 3 of campaign c0 fails while the cell is broken.
+type cell struct {
+	*testing.T
+	pool     *pgxpool.Pool
+	group    string
+	names    []string
+	campaign string // the column that names the campaign; rows can be told apart by campaign_id alone
+	broken   atomic.Bool
+	one      *Projector      // has version 1
+	all      *Projector      // has them all, and begins no rebuild by itself
+	again    map[string]bool // projections that may have applied events twice
+}
+
+// newCell has the tables of version 1 in step, but for a dead pair of c0 in each.
+func newCell(t *testing.T, pool *pgxpool.Pool, group, campaign string, projections int) *cell {
+	t.Helper()
+	c := &cell{T: t, pool: pool, group: group, campaign: cmp.Or(campaign, "campaign_id"), again: map[string]bool{}}
+	for i := range projections {
+		c.names = append(c.names, fmt.Sprintf("%s_%d", group, i))
+	}
+	c.broken.Store(true)
+	c.one, c.all = c.worker(1), c.worker(1, 2, 3)
+	c.drain(c.one)
+	return c
+}
+
+func (c *cell) worker(versions ...int) *Projector {
+	c.Helper()
+	cfg := Config{Pool: c.pool, ConsumerGroup: c.group, ManualRebuilds: true, NoListen: true, Concurrency: 1}
+	for _, name := range c.names {
+		for _, version := range versions {
+			cfg.Projections = append(cfg.Projections, c.version(name, version))
+		}
+	}
+	p, err := New(cfg)
+	c.must(err)
+	return p
+}
+
+// version is a projection that keeps a row for each event, and counts how often it was applied.
+func (c *cell) version(name string, version int) Projection {
+	h := NewHandlers(Spec{Name: name, Version: version, OnFailure: Policy{Action: ActionDead}, Tables: fmt.Sprintf(
+		`CREATE TABLE %s (%s text COLLATE "C", seq bigint, made bigint, times integer, PRIMARY KEY (%[2]s, seq))`, name, c.campaign)})
+	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
+		if e.CampaignID == "c0" && e.Seq == 3 && c.broken.Load() {
+			return errors.New("broken")
+		}
+		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s VALUES ($1, $2, $3, 1) ON CONFLICT (%[2]s, seq) DO UPDATE SET times = %[1]s.times + 1`, name, c.campaign),
+			e.CampaignID, e.Seq, e.Seq*int64(version))
+		return nil
+	})
+	return h
+}
+
+func (c *cell) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *cell) exec(sql string, args ...any) {
+	c.Helper()
+	if _, err := c.pool.Exec(c.Context(), sql, args...); err != nil {
+		c.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (c *cell) drain(p *Projector) {
+	c.Helper()
+	if _, err := p.Drain(c.Context()); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *cell) within(do func(tx pgx.Tx) error) error {
+	return pgx.BeginFunc(c.Context(), c.pool, do)
+}
+
+// startRebuild asks for version 2 of all projections, to be exchanged unverified: what is lost must be seen.
+func (c *cell) startRebuild() {
+	c.Helper()
+	version, none, allowed := 2, 0, int64(0)
+	for _, name := range c.names {
+		_, err := StartRebuild(c.Context(), c.pool, name, RebuildOptions{Version: &version, Verify: &none, AllowFailed: &allowed}, operator())
+		c.must(err)
+	}
+}
+
+func (c *cell) resolve(string) error {
+	return c.within(func(tx pgx.Tx) error {
+		_, err := deferred.ResolveAll(c.Context(), tx, deferred.Filter{Group: c.group}, operator())
+		return err
+	})
+}
+
+func (c *cell) requeue(string) error {
+	c.broken.Store(false)
+	return c.within(func(tx pgx.Tx) error {
+		_, err := deferred.RequeueAll(c.Context(), tx, deferred.Filter{Group: c.group}, operator())
+		return err
+	})
+}
+
+// settle ends what is paused or refused, appends to each campaign, and has workers do all that is left once what failed is mended, or resolved.
+func (c *cell) settle(mend func(string) error) {
+	c.Helper()
+	c.exec(`DELETE FROM tidemark.pauses WHERE consumer_group = $1`, c.group)
+	for i := range 4 {
+		noteIn(c.T, c.pool, fmt.Sprint("c", i), 1)
+	}
+	const left = `SELECT concat_ws(', ',
+		(SELECT format('%s work items', count(*)) FROM tidemark.outbox WHERE consumer_group = $1 HAVING count(*) > 0),
+		(SELECT string_agg(format('%s %s %s %s', projection, campaign_id, next_seq, status), ', ') FROM tidemark.deferred WHERE consumer_group = $1),
+		(SELECT string_agg(format('%s %s', name, state), ', ') FROM tidemark.projections WHERE consumer_group = $1 AND (state <> 'active' OR name LIKE '%~next')))`
+	var rest string
+	for range 8 {
+		c.exec(`UPDATE tidemark.rebuilds SET refused_at = NULL WHERE projection = ANY ($1)`, c.names)
+		c.must(mend(""))
+		c.drain(c.all)
+		c.must(c.pool.QueryRow(c.Context(), left, c.group).Scan(&rest))
+		if rest == "" {
+			return
+		}
+	}
+	c.Errorf("it does not settle: %s", rest)
+}
+
+// compare compares each set of tables with what its version makes of the journal, without what was resolved.
+func (c *cell) compare(resolved bool) {
+	c.Helper()
+	rows, err := c.pool.Query(c.Context(), `SELECT name, version FROM tidemark.projections WHERE consumer_group = $1`, c.group)
+	c.must(err)
+	versions := map[string]int{}
+	var set string
+	var version int
+	_, err = pgx.ForEachRow(rows, []any{&set, &version}, func() error {
+		versions[set] = version
+		return nil
+	})
+	c.must(err)
+	for _, name := range c.names {
+		if versions[name] == 0 {
+			c.Errorf("%s is not registered", name)
+		}
+	}
+	const differing = `SELECT coalesce(string_agg(format('%%s/%%s %%s times, made %%s', coalesce(j.campaign_id, r.%[1]s), coalesce(j.seq, r.seq), coalesce(r.times, 0), r.made), ', '
+			ORDER BY coalesce(j.campaign_id, r.%[1]s), coalesce(j.seq, r.seq)), '')
+		FROM (SELECT campaign_id, seq FROM tidemark.journal WHERE NOT ($3 AND campaign_id = 'c0' AND seq = 3)) j
+		FULL JOIN %[2]s r ON r.%[1]s = j.campaign_id AND r.seq = j.seq
+		WHERE r.made IS DISTINCT FROM j.seq * $1 OR r.times <> 1 AND NOT $2`
+	for set, version := range versions {
+		name, of := split(set)
+		table := pgx.Identifier{of.schema(name, "public"), name}.Sanitize()
+		var wrong string
+		c.must(c.pool.QueryRow(c.Context(), fmt.Sprintf(differing, c.campaign, table), version, c.again[name], resolved).Scan(&wrong))
+		if wrong != "" {
+			c.Errorf("%s of version %d: %.200s", set, version, wrong)
+		}
+	}
+}
+
+func operator() deferred.Act { return deferred.Act{By: "ada", Reason: "the matrix"} }

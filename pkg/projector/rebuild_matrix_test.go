@@ -1,0 +1,277 @@
+package projector
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+)
+
+// rebuildState is a state that a rebuild may be in, and how it gets there from a new cell.
+type rebuildState struct {
+	name     string
+	campaign string
+	reach    func(c *cell)
+}
+
+func rebuildStates() []rebuildState {
+	return []rebuildState{
+		{name: "requested", reach: (*cell).startRebuild},
+		{name: "copying", reach: begun},
+		{name: "copied", reach: copied},
+		{name: "joining", campaign: "campaign", reach: begun},
+		{name: "catching_up", reach: joined},
+		{name: "ready", reach: func(c *cell) {
+			joined(c)
+			c.exec(`UPDATE tidemark.rebuilds SET refused_at = now() + interval '1 hour'`)
+			c.drain(c.all)
+		}},
+		{name: "previous", reach: exchanged},
+		{name: "next_withdrawn", reach: func(c *cell) {
+			joined(c)
+			withdrawnBy(c, nextTables)
+		}},
+		{name: "previous_withdrawn", reach: func(c *cell) {
+			exchanged(c)
+			withdrawnBy(c, previousTables)
+		}},
+		{name: "rolled_back", reach: func(c *cell) {
+			exchanged(c)
+			for _, name := range c.names {
+				c.must(Rollback(c.Context(), c.pool, name, RollbackOptions{AllowBehind: -1}, operator()))
+			}
+		}},
+		{name: "first_joining", reach: func(c *cell) {
+			for i, name := range c.names {
+				c.must(Remove(c.Context(), c.pool, name, true, operator()))
+				_, err := c.one.enter(c.Context(), c.one.projections[i])
+				c.must(err)
+			}
+		}},
+	}
+}
+
+// begun has the tables made.
+func begun(c *cell) {
+	c.Helper()
+	c.must(c.all.Register(c.Context()))
+	c.startRebuild()
+	for _, name := range c.names {
+		c.must(c.all.beginRebuild(c.Context(), name, 2))
+	}
+	_, err := c.all.readTended(c.Context())
+	c.must(err)
+}
+
+// copied has c2 and c3 copied, and the range with c0 and c1 lost.
+func copied(c *cell) {
+	c.Helper()
+	begun(c)
+	c.exec(`UPDATE tidemark.rebuilds SET copied_to = 'c1'`)
+	c.must(c.all.copyRanges(c.Context()))
+}
+
+// joined has c0 and c1 filed.
+func joined(c *cell) {
+	c.Helper()
+	copied(c)
+	c.must(c.all.tend(c.Context()))
+}
+
+// exchanged has c0 failed in both sets of tables.
+func exchanged(c *cell) {
+	c.Helper()
+	c.startRebuild()
+	c.exec(`UPDATE tidemark.rebuilds SET allow_failed = 1`)
+	c.drain(c.all)
+}
+
+// withdrawnBy has tables withdrawn by a process that died amid it.
+func withdrawnBy(c *cell, s tableSet) {
+	c.Helper()
+	for _, name := range c.names {
+		c.exec(queryWithdraw, s.of(name), withdrawn)
+	}
+}
+
+// rebuildAct is something that moves or files places, and the states in which it is refused, by what its error says.
+type rebuildAct struct {
+	name    string
+	do      func(c *cell, name string) error
+	refused map[string]string
+}
+
+// in says that an act is refused in some states, besides those of others.
+func in(states, says string, others ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, other := range others {
+		maps.Copy(all, other)
+	}
+	for _, state := range strings.Fields(states) {
+		all[state] = says
+	}
+	return all
+}
+
+const (
+	underWay = "copying copied joining catching_up ready"
+	notBuilt = "previous previous_withdrawn rolled_back first_joining"
+)
+
+// groupActs are about all projections of a group.
+func groupActs() []rebuildAct {
+	loose := in("joining", deferred.ErrNotResettable.Error())
+	move := func(c *cell) {
+		noteIn(c.T, c.pool, "c1", 1)
+		noteIn(c.T, c.pool, "c3", 1)
+	}
+	return []rebuildAct{
+		{name: "apply", do: func(c *cell, _ string) error {
+			move(c)
+			c.drain(c.one)
+			return nil
+		}},
+		{name: "replay some from an event", do: replayed(3, "c1", "c2")},
+		{name: "replay all from an event", do: replayed(3)},
+		{name: "replay some from scratch", do: replayed(0, "c1", "c2"), refused: loose},
+		{name: "replay all from scratch", do: replayed(0), refused: loose},
+		{name: "resolve", do: func(c *cell, _ string) error { return c.resolve("") }},
+		{name: "requeue", do: func(c *cell, _ string) error { return c.requeue("") }},
+		{name: "repair gaps", do: func(c *cell, _ string) error {
+			move(c)
+			c.exec(`DELETE FROM tidemark.outbox WHERE consumer_group = $1`, c.group)
+			_, err := outbox.Repair{Group: c.group, By: "ada"}.Run(c.Context(), c.pool)
+			return err
+		}},
+	}
+}
+
+// replayed replays all projections of the group.
+func replayed(from int64, campaigns ...string) func(c *cell, _ string) error {
+	return func(c *cell, name string) error {
+		c.again[name] = from > 0
+		return c.replay(deferred.ReplayRequest{Group: c.group, From: from, Campaigns: campaigns})
+	}
+}
+
+func (c *cell) replay(r deferred.ReplayRequest) error {
+	return c.within(func(tx pgx.Tx) (err error) {
+		if len(r.Campaigns) > 0 {
+			_, err = deferred.Replay(c.Context(), tx, r, operator())
+		} else {
+			_, _, err = deferred.ReplayAll(c.Context(), tx, r, "", 0, operator())
+		}
+		return err
+	})
+}
+
+// projectionActs are about one projection: those of a state share a group. Those that have workers go on come last.
+func projectionActs() []rebuildAct {
+	notThere := in("requested next_withdrawn "+notBuilt, deferred.ErrUnknown.Error())
+	loose := in("joining", deferred.ErrNotResettable.Error())
+	noRebuild := in(notBuilt, ErrNoRebuild.Error())
+	pause := func(c *cell, set string) error {
+		return c.within(func(tx pgx.Tx) error {
+			return pauses.Set(c.Context(), tx, pauses.Target{Group: c.group, Projection: set}, "ada", "", 0)
+		})
+	}
+	start := func(version int, allowFailed int64) func(c *cell, name string) error {
+		return func(c *cell, name string) error {
+			_, err := StartRebuild(c.Context(), c.pool, name, RebuildOptions{Version: &version, AllowFailed: &allowFailed}, operator())
+			return err
+		}
+	}
+	return []rebuildAct{
+		{name: "replay of next from an event", do: func(c *cell, name string) error {
+			c.again[name] = true
+			return c.replay(deferred.ReplayRequest{Group: c.group, Projection: nextTables.of(name), From: 3})
+		}, refused: notThere},
+		{name: "replay of next from scratch", do: func(c *cell, name string) error {
+			return c.replay(deferred.ReplayRequest{Group: c.group, Projection: nextTables.of(name)})
+		}, refused: in("", "", notThere, loose)},
+		{name: "backfill", do: func(c *cell, name string) error {
+			return c.within(func(tx pgx.Tx) error {
+				_, _, err := deferred.Backfill(c.Context(), tx, c.group, name, "", 0, operator())
+				return err
+			})
+		}, refused: loose},
+		{name: "verify and repair", do: func(c *cell, name string) error {
+			r := deferred.ReplayRequest{Group: c.group, Projection: name}
+			_, err := c.all.Verify(c.Context(), VerifyRequest{Projection: name, Concurrency: 1, OnCampaign: func(id string) { r.Campaigns = append(r.Campaigns, id) }, Campaigns: []string{"c1", "c2"}})
+			if err != nil || len(r.Campaigns) == 0 {
+				return err
+			}
+			return c.replay(r)
+		}, refused: in("joining", ErrNotVerifiable.Error(), in("first_joining", ErrRegistered.Error()))},
+		{name: "swap", do: start(2, 1), refused: in("next_withdrawn", "is being aborted")},
+		{name: "rollback", do: func(c *cell, name string) error {
+			return Rollback(c.Context(), c.pool, name, RollbackOptions{AllowBehind: -1}, operator())
+		}, refused: in("requested next_withdrawn "+underWay, ErrRebuilding.Error(), in("previous_withdrawn first_joining", ErrNoPrevious.Error()))},
+		{name: "abort", do: func(c *cell, name string) error { return AbortRebuild(c.Context(), c.pool, name, operator()) }, refused: noRebuild},
+		{name: "a second rebuild", do: start(3, 0), refused: in("requested "+underWay, "version 2 is being built: abort that first", in("next_withdrawn", "is being aborted"))},
+		{name: "a newer version", do: func(c *cell, name string) error { return c.all.beginRebuild(c.Context(), name, 3) }},
+		{name: "remove", do: func(c *cell, name string) error { return Remove(c.Context(), c.pool, name, true, operator()) }},
+		{name: "pause", do: pause},
+		{name: "pause next", do: func(c *cell, name string) error {
+			err := pause(c, nextTables.of(name))
+			noteIn(c.T, c.pool, "c1", 1)
+			noteIn(c.T, c.pool, "c2", 1)
+			c.drain(c.all)
+			return err
+		}, refused: in(notBuilt, "there is nothing to pause")},
+	}
+}
+
+// TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal is a matrix: once all has settled each set of tables holds what its version makes of the journal, or the act was refused by name.
+func TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal(t *testing.T) {
+	t.Parallel()
+	for _, state := range rebuildStates() {
+		t.Run(state.name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			for i := range 4 {
+				noteIn(t, pool, fmt.Sprint("c", i), 4)
+			}
+			for i, act := range groupActs() {
+				state.inCell(t, newCell(t, pool, fmt.Sprint("g", i), state.campaign, 1), act)
+			}
+			acts := projectionActs()
+			state.inCell(t, newCell(t, pool, "shared", state.campaign, len(acts)), acts...)
+		})
+	}
+}
+
+// inCell does acts, each to a projection of its own.
+func (s rebuildState) inCell(t *testing.T, c *cell, acts ...rebuildAct) {
+	t.Helper()
+	s.reach(c)
+	before, resolved := t.Failed(), false
+	for i, act := range acts {
+		switch err, want := act.do(c, c.names[i]), act.refused[s.name]; {
+		case err == nil && want != "":
+			t.Errorf("%s is not refused, want %q", act.name, want)
+		case err != nil && (want == "" || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", act.name, err, want)
+		}
+		resolved = resolved || act.name == "resolve"
+	}
+	c.all = c.worker(1, 2, 3) // one that starts registers again what was removed
+	if resolved {
+		c.settle(c.resolve)
+	} else {
+		c.settle(c.requeue)
+	}
+	c.compare(resolved)
+	if t.Failed() && !before {
+		for i, act := range acts {
+			t.Logf("%s: %s", c.names[i], act.name)
+		}
+	}
+}
