@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// gcPercent is the worker's (internal/app), for every side.
+// gcPercent is what the worker begins with (internal/app), for every side.
 const gcPercent = 400
 
 func main() {

@@ -32,6 +32,7 @@ func Measures() []Measure {
 		{"gaps", "looking for gaps among many campaigns, against among few", measureGaps},
 		{"pages", "each of the operators' pages with millions of deferred pairs, against with thousands", measurePages},
 		{"memory", "the worker's memory with a long backlog", measureMemory},
+		{"mixture", "the worker's memory while much goes on at once", measureMixture},
 		{"publish", "the relay, against a bare stream of the journal", measurePublish},
 		{"publish_brokers", "the relay to brokers, against their clients alone", measureBrokers},
 		{"publish_forwarder", "the relay, against watermill-sql's forwarder", measureForwarder},

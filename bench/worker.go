@@ -30,11 +30,17 @@ type Worker struct {
 
 // StartWorker builds the stock worker and runs it on db.
 func StartWorker(ctx context.Context, db *Database) (*Worker, error) {
+	return startWorker(ctx, "./cmd/worker",
+		"TIDEMARK_DATABASE_URL="+db.URL, "TIDEMARK_PROJECTIONS_DIR=projections", "TIDEMARK_HTTP_ADDR=off", "TIDEMARK_LOG_FORMAT=json")
+}
+
+// startWorker builds a worker of this repository and runs it with settings besides the environment's.
+func startWorker(ctx context.Context, pkg string, settings ...string) (*Worker, error) {
 	program, err := filepath.Abs(workerProgram)
 	if err != nil {
 		return nil, fmt.Errorf("build the worker: %w", err)
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", program, "./cmd/worker").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", program, pkg).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the worker: %w: %s", err, out)
 	}
 	log, err := os.Create(workerLog)
@@ -43,8 +49,7 @@ func StartWorker(ctx context.Context, db *Database) (*Worker, error) {
 	}
 	defer log.Close()
 	w := &Worker{process: exec.Command(program), ended: make(chan error, 1)}
-	w.process.Env = append(os.Environ(),
-		"TIDEMARK_DATABASE_URL="+db.URL, "TIDEMARK_PROJECTIONS_DIR=projections", "TIDEMARK_HTTP_ADDR=off", "TIDEMARK_LOG_FORMAT=json")
+	w.process.Env = append(os.Environ(), settings...)
 	w.process.Stdout, w.process.Stderr = log, log
 	if err := w.process.Start(); err != nil {
 		return nil, fmt.Errorf("start the worker: %w", err)
@@ -66,7 +71,12 @@ func (w *Worker) Stop() error {
 }
 
 // PeakMemory is the most memory the worker has had resident so far, in bytes.
-func (w *Worker) PeakMemory() (int64, error) {
+func (w *Worker) PeakMemory() (int64, error) { return w.memory("VmHWM:") }
+
+// Memory is what the worker has resident now, in bytes.
+func (w *Worker) Memory() (int64, error) { return w.memory("VmRSS:") }
+
+func (w *Worker) memory(name string) (int64, error) {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", w.process.Process.Pid))
 	if err != nil {
 		return 0, fmt.Errorf("read the worker's memory: %w", err)
@@ -74,12 +84,12 @@ func (w *Worker) PeakMemory() (int64, error) {
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
-		if value, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(lines.Text(), name); ok {
 			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("read the worker's memory: no VmHWM: %w", lines.Err())
+	return 0, fmt.Errorf("read the worker's memory: no %s %w", name, lines.Err())
 }
 
 // Until waits until the query, which answers one truth value, answers true. It fails when the worker ends before.

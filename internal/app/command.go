@@ -53,16 +53,14 @@ func NewCommand(opts Options) *cobra.Command {
 	return cmd
 }
 
-// gcPercent trades memory for time. A worker lives on little memory, most of it for a moment: at Go's usual 100 a third of its own time is collection.
-const gcPercent = 400
-
 // Main runs a worker's command until SIGINT or SIGTERM, and returns the exit code. A second signal ends the process at once.
 func Main(opts Options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		debug.SetGCPercent(mostGarbage)
+		go boundGarbage(ctx)
 	}
 	cmd := NewCommand(opts)
 	if err := cmd.ExecuteContext(ctx); err != nil {

@@ -134,13 +134,14 @@ func (s *Server) routes() (http.Handler, error) {
 	mux.Handle("POST /logout", bounded(s.auth.Logout(fail)))
 	mux.Handle("GET /static/", bounded(drawn))
 	mux.Handle("GET /events", s.auth.Require(auth.Viewer, fail, s.hub))
-	mux.Handle("/", s.auth.Require(auth.Viewer, fail, bounded(drawn)))
+	share := newQuota(int(s.cfg.Pool.Config().MaxConns)).share
+	mux.Handle("/", s.auth.Require(auth.Viewer, fail, bounded(share(drawn))))
 	calls, err := api.New(api.Config{Pool: s.cfg.Pool, Acts: s.cfg.Acts, Payloads: s.cfg.Payloads, Failed: fail})
 	if err != nil {
 		return nil, err
 	}
 	for _, route := range calls.Routes() {
-		mux.Handle(route.Method+" "+route.Pattern, s.auth.Require(route.Role, fail, bounded(route.Handler)))
+		mux.Handle(route.Method+" "+route.Pattern, s.auth.Require(route.Role, fail, bounded(share(route.Handler))))
 	}
 	mux.Handle("/api/", s.auth.Require(auth.Viewer, fail, bounded(calls.Unknown())))
 	guarded := sameOrigin(mux)

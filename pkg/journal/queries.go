@@ -8,11 +8,19 @@ const queryAppend = `SELECT seq, "position", event_id, duplicate FROM tidemark.a
 const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_all($1::jsonb, $2)`
 
 // eventColumns leaves out what most events have in common: each value is converted, sent and read.
-const eventColumns = `campaign_id, seq, "position", event_id, event_type, nullif(event_version, 1), nullif(intent, 'projection_and_replay')::text,
-	aggregate_type, aggregate_id, actor, tags, payload, metadata, nullif(occurred_at, recorded_at), recorded_at`
+const eventColumns = eventHead + `payload, metadata` + eventTail
 
-// queryCampaignPage reads a page of the primary key. It takes no lock.
-const queryCampaignPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`
+const (
+	eventHead = `campaign_id, seq, "position", event_id, event_type, nullif(event_version, 1),
+	nullif(intent, 'projection_and_replay')::text, aggregate_type, aggregate_id, actor, tags, `
+	eventTail = `, nullif(occurred_at, recorded_at), recorded_at`
+)
+
+// queryCampaignPage reads a page of the primary key, until payloads come to $4 bytes. It takes no lock.
+const queryCampaignPage = `SELECT ` + eventColumns + ` FROM (
+		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
+		FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq > $2 ORDER BY seq LIMIT $3) j
+	) e WHERE before < $4 ORDER BY seq`
 
 // queryFloor reads one sequence and the lock table; both are in memory.
 const queryFloor = `SELECT tidemark.read_floor()`

@@ -10,8 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pageEvents is how many events a read holds in memory at once.
-const pageEvents = 500
+// A read holds so many events in memory at once, and about so many bytes of payload and metadata.
+const (
+	pageEvents = 500
+	pageBytes  = 4 << 20
+)
 
 // Querier reads from the database: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
 type Querier interface {
@@ -22,7 +25,7 @@ type Querier interface {
 // there is when it gets there. An error ends it and is its last value.
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return pages(func() ([]Event, error) {
-		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, pageEvents)
+		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, pageEvents, pageBytes)
 		if err != nil {
 			return nil, fmt.Errorf("read campaign %q after seq %d: %w", campaignID, afterSeq, err)
 		}
@@ -43,9 +46,10 @@ func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Eve
 			return
 		}
 		pages(func() ([]Event, error) {
-			events, err := ReadPage(ctx, db, afterPosition, floor, pageEvents)
-			if len(events) > 0 {
-				afterPosition = events[len(events)-1].Position
+			window := Window{After: afterPosition, Floor: floor, Events: pageEvents, Bytes: pageBytes}
+			events, until, err := ReadWindow(ctx, db, window)
+			if err == nil {
+				afterPosition = until
 			}
 			return events, err
 		})(yield)

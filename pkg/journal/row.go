@@ -21,11 +21,14 @@ type rowReader struct {
 	shared map[string]string
 	arena  []byte
 	boxes  []decoded
+	boxed  int // how many boxes were made last
 }
 
+// Pieces of memory begin small and double up to these sizes. What is kept of a read of one event then
+// takes about what the event takes, and a read of many still allocates seldom.
 const (
-	arenaBytes = 32 << 10
-	boxCount   = 128
+	arenaBytes, firstArena = 32 << 10, 512
+	boxCount, firstBoxes   = 128, 2
 
 	// epoch is 2000-01-01, from which Postgres counts microseconds.
 	epoch = 946684800
@@ -84,7 +87,8 @@ func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 		}
 	}
 	if len(r.boxes) == 0 {
-		r.boxes = make([]decoded, boxCount)
+		r.boxed = min(max(2*r.boxed, firstBoxes), boxCount)
+		r.boxes = make([]decoded, r.boxed)
 	}
 	e.decoded, r.boxes = &r.boxes[0], r.boxes[1:]
 	return nil
@@ -112,7 +116,7 @@ func (r *rowReader) keep(b []byte, column int) []byte {
 		return nil
 	}
 	if len(b) > cap(r.arena)-len(r.arena) {
-		r.arena = make([]byte, 0, max(arenaBytes, len(b)))
+		r.arena = make([]byte, 0, max(min(max(2*cap(r.arena), firstArena), arenaBytes), len(b)))
 	}
 	start := len(r.arena)
 	r.arena = append(r.arena, b...)

@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
+
+// stateBytes is how many bytes of rows [Projector.AsOf] and [Projector.Diff] hold in memory, at most.
+const stateBytes = 32 << 20
+
+// ErrStateTooLarge is returned by [Projector.AsOf] and [Projector.Diff] for rows of more than 32 MiB.
+var ErrStateTooLarge = errors.New("rows come to more than 32 MiB: choose an earlier event, or query the live tables")
 
 // State is what a projection keeps of one campaign after one of its events.
 type State struct {
@@ -33,7 +40,8 @@ type StateTable struct {
 // AsOf answers the rows that a projection has of a campaign after event seq (0: before the first): what its code makes of the events up to there, whether or not live work has got so
 // far. It applies them to tables of its own, in a transaction that is rolled back; events that were skipped are left out, and the rows are held in memory.
 //
-// It returns [journal.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the projection fails on one, and [ErrTouched].
+// It returns [journal.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the projection fails on one, [ErrTouched] and
+// [ErrStateTooLarge].
 func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (State, error) {
 	var state State
 	err := p.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
@@ -73,6 +81,7 @@ type Change struct {
 // of [Projector.AsOf].
 func (p *Projector) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]Change, error) {
 	var changes []Change
+	size := 0
 	err := p.travel(ctx, projection, campaignID, func(s *scratch, until func(int64) error) error {
 		if from > to {
 			return fmt.Errorf("from is %d and to is %d: turn them round", from, to)
@@ -90,12 +99,18 @@ func (p *Projector) Diff(ctx context.Context, projection, campaignID string, fro
 		}
 		for i, t := range s.tables {
 			_, err := s.compare(ctx, t, s.before(i), VerifyRequest{}.ignored(t), []string{campaignID}, func(d Difference) {
+				if size += len(d.Got) + len(d.Want); size > stateBytes {
+					return
+				}
 				kind := map[DifferenceKind]ChangeKind{DifferenceMissing: ChangeAdded, DifferenceExtra: ChangeRemoved, DifferenceDifferent: ChangeChanged}[d.Kind]
 				changes = append(changes, Change{Kind: kind, Table: d.Table, Key: d.Key, Before: d.Got, After: d.Want, Columns: d.Columns})
 			})
 			if err != nil {
 				return err
 			}
+		}
+		if size > stateBytes {
+			return ErrStateTooLarge
 		}
 		return nil
 	}, from, to)
@@ -186,7 +201,7 @@ func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
 	if err := s.unbounded(ctx); err != nil {
 		return nil, err
 	}
-	tables := make([]StateTable, len(s.tables))
+	tables, size := make([]StateTable, len(s.tables)), 0
 	for i, t := range s.tables {
 		order := make([]string, 0, len(t.Key)+1)
 		for _, column := range t.Key {
@@ -200,7 +215,13 @@ func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
 			return nil, err
 		}
 		tables[i] = StateTable{Table: t.Name, Key: t.Key, Columns: t.Columns}
-		if tables[i].Rows, err = pgx.CollectRows(rows, pgx.RowTo[json.RawMessage]); err != nil {
+		tables[i].Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (json.RawMessage, error) {
+			if size += len(row.RawValues()[0]); size > stateBytes {
+				return nil, ErrStateTooLarge
+			}
+			return pgx.RowTo[json.RawMessage](row)
+		})
+		if err != nil {
 			return nil, fmt.Errorf("read the table %s: %w", t.Name, err)
 		}
 	}

@@ -41,7 +41,7 @@ type Config struct {
 	LogRetention time.Duration // how long rows of tidemark.operator_log are kept; default a year, at least 1s
 
 	PageEvents int   // events read at once; default 1000
-	CacheBytes int64 // of what was read and some pair may still want, about; default 64 MiB
+	CacheBytes int64 // of what was read and some pair may still want, about; default 16 MiB
 
 	ShutdownTimeout time.Duration // how long batches under way may take once Run is cancelled; default 10s
 }
@@ -122,7 +122,7 @@ func (c Config) withDefaults() (Config, error) {
 		positive("IdleMax", &c.IdleMax, time.Minute, time.Millisecond),
 		positive("LogRetention", &c.LogRetention, 365*24*time.Hour, time.Second),
 		positive("PageEvents", &c.PageEvents, 1000, 1),
-		positive("CacheBytes", &c.CacheBytes, 64<<20, 1),
+		positive("CacheBytes", &c.CacheBytes, 16<<20, 1),
 		positive("ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second, time.Millisecond),
 	)
 	return c, errors.Join(errs...)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"math"
 	"net/http"
 	"time"
 
@@ -179,7 +178,7 @@ func (a *API) events(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	events, err := journal.ReadRange(r.Context(), a.cfg.Pool, r.PathValue("campaign"), after+1, math.MaxInt64, limit)
+	events, more, err := journal.ListCampaign(r.Context(), a.cfg.Pool, r.PathValue("campaign"), after+1, a.listed(r, limit))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +187,7 @@ func (a *API) events(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return a.eventPage(r, events, limit, func(e journal.Event) any { return e.Seq }), nil
+	return a.eventPage(r, events, more, func(e journal.Event) any { return e.Seq }), nil
 }
 
 func (a *API) gaps(r *http.Request) (any, error) {

@@ -15,6 +15,8 @@ const (
 	exportLines = 10_000  // of an export, unless it is told otherwise
 	exportMost  = 100_000 // lines of one answer, and events looked at for it
 	exportNext  = "Tidemark-Next"
+
+	listBytes = 4 << 20 // of payload and metadata in a list of events, about
 )
 
 func (a *API) eventRoutes() []Route {
@@ -32,21 +34,26 @@ func (a *API) queryEvents(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	events, err := journal.Read(r.Context(), a.cfg.Pool, journal.Query{Items: []journal.Item{item}}, after+1, limit)
+	events, more, err := journal.ListMatches(r.Context(), a.cfg.Pool, journal.Query{Items: []journal.Item{item}}, after+1, a.listed(r, limit))
 	if err != nil {
 		return nil, err
 	}
-	return a.eventPage(r, events, limit, func(e journal.Event) any { return e.Position }), nil
+	return a.eventPage(r, events, more, func(e journal.Event) any { return e.Position }), nil
+}
+
+// listed bounds a list of events, and leaves out the payloads that its reader may not see.
+func (a *API) listed(r *http.Request, limit int) journal.List {
+	return journal.List{Events: limit, Bytes: listBytes, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context()))}
 }
 
 // eventPage is a page of events as their reader may see them.
-func (a *API) eventPage(r *http.Request, events []journal.Event, limit int, place func(journal.Event) any) page {
+func (a *API) eventPage(r *http.Request, events []journal.Event, more bool, place func(journal.Event) any) page {
 	shown := make([]any, len(events))
 	for i, e := range events {
 		shown[i] = a.event(r, e)
 	}
 	p := page{Version: 1, Items: shown}
-	if len(events) == limit {
+	if more && len(events) > 0 {
 		p.Next = cursor(place(events[len(events)-1]))
 	}
 	return p

@@ -50,7 +50,7 @@ func answers() []answered {
 		{http.StatusConflict, "revoke the token first, or take another name", []error{auth.ErrNameTaken}},
 		{http.StatusConflict, "remove its projections first", []error{outbox.ErrInUse}},
 		{http.StatusConflict, "look at it again", []error{
-			admin.ErrChanged, deferred.ErrConflict, deferred.ErrNotResettable, projector.ErrBehind, projector.ErrNotVerifiable, projector.ErrRegistered, publisher.ErrConflict,
+			admin.ErrChanged, deferred.ErrConflict, deferred.ErrNotResettable, projector.ErrBehind, projector.ErrNotVerifiable, projector.ErrStateTooLarge, projector.ErrRegistered, publisher.ErrConflict,
 		}},
 	}
 }

@@ -163,7 +163,7 @@ func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaig
 	}
 	until = min(max(until, min(perPage, head)), head)
 	from := max(1, until-perPage+1)
-	events, err := journal.ReadRange(ctx, p.cfg.Pool, page.ID, max(1, from-1), page.Head.Position, perPage+1)
+	events, _, err := journal.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1), journal.List{Events: perPage + 1, Bare: true})
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,8 @@ func unreached(err error) (string, error) {
 	var applied *projector.ApplyError
 	var pgErr *pgconn.PgError
 	switch {
-	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered), errors.Is(err, projector.ErrTouched):
+	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered), errors.Is(err, projector.ErrTouched),
+		errors.Is(err, projector.ErrStateTooLarge):
 		return redact.Error(err), nil
 	case errors.As(err, &pgErr) && pgErr.Code != "57014":
 		return redact.Error(err), nil

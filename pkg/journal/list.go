@@ -1,0 +1,71 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+const (
+	// listColumns is eventColumns, with payload and metadata only if $5 is false: then Postgres does not
+	// read what it has stored elsewhere.
+	listColumns = eventHead + `CASE WHEN NOT $5 THEN payload END, CASE WHEN NOT $5 THEN metadata END` + eventTail
+
+	// queryListCampaign reads a range of the primary key, until payloads come to $4 bytes. It takes no lock.
+	queryListCampaign = `SELECT ` + listColumns + ` FROM (
+			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
+			FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3) j
+		) e WHERE before < $4 OR $5 ORDER BY seq`
+
+	// queryListMatches is queryRead, until payloads come to $4 bytes.
+	queryListMatches = `SELECT ` + listColumns + ` FROM (
+			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
+			FROM tidemark.read($1::jsonb, $2, $3) j
+		) e WHERE before < $4 OR $5 ORDER BY "position"`
+)
+
+// List bounds a list of events that is held in memory at once, such as a page that people look at.
+type List struct {
+	Events int   // at most so many
+	Bytes  int64 // about so many bytes of payload and metadata, and at least one event
+	Bare   bool  // leave out payload and metadata, which are then nil and not read; Bytes does not count
+}
+
+// ListCampaign answers events of a campaign from a seq on. more says that a bound has ended the list: go on
+// after its last event, and there may be none.
+func ListCampaign(ctx context.Context, db Querier, campaignID string, fromSeq int64, l List) (events []Event, more bool, err error) {
+	events, more, err = l.collect(ctx, db, queryListCampaign, campaignID, fromSeq)
+	if err != nil {
+		return nil, false, fmt.Errorf("list campaign %q from seq %d: %w", campaignID, fromSeq, err)
+	}
+	return events, more, nil
+}
+
+// ListMatches answers the events that a query selects, from a position on and up to the writer floor. more
+// is that of [ListCampaign].
+func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (events []Event, more bool, err error) {
+	if err := q.check(); err != nil {
+		return nil, false, err
+	}
+	events, more, err = l.collect(ctx, db, queryListMatches, string(appendQuery(nil, q)), from)
+	if err != nil {
+		return nil, false, fmt.Errorf("list the events of a query from position %d: %w", from, err)
+	}
+	return events, more, nil
+}
+
+func (l List) collect(ctx context.Context, db Querier, query string, of, from any) ([]Event, bool, error) {
+	if l.Bare {
+		l.Bytes = math.MaxInt64
+	}
+	rows, err := db.Query(ctx, query, of, from, l.Events, l.Bytes, l.Bare)
+	if err != nil {
+		return nil, false, err
+	}
+	events, size, err := collectBytes(rows, 0, l.Bytes)
+	return events, len(events) == l.Events || cutShort(size, l.Bytes), err
+}
+
+// cutShort says whether a bound of bytes may have ended a read. A value of jsonb takes up to six times as
+// much as its text, and what else an event has is little.
+func cutShort(size, limit int64) bool { return size > limit/16 }
