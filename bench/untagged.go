@@ -17,8 +17,8 @@ const (
 	untaggedWarm  = 200  // turns of both sides before the clock runs
 
 	appendSource = `SELECT pg_get_functiondef('tidemark.append'::regproc)`
-	callAppend   = `SELECT seq FROM tidemark.append($1, $2::jsonb, NULL, true)`
-	callBare     = `SELECT seq FROM tidemark.append_bare($1, $2::jsonb, NULL, true)`
+	callAppend   = `SELECT seq FROM tidemark.append($1, $2::jsonb, NULL)`
+	callBare     = `SELECT seq FROM tidemark.append_bare($1, $2::jsonb, NULL)`
 
 	lockUntagged = `tidemark.lock_untagged(p_campaign_id, one ->> 'type')`
 	lockCampaign = `tidemark.lock_campaign(p_campaign_id)`

@@ -57,27 +57,88 @@ CREATE TABLE tidemark.workers (
 -- visible at once and must not be a row that every idle worker and every append fight for (docs/adr/0002).
 CREATE SEQUENCE tidemark.waiting AS bigint MINVALUE 0 START 0 CACHE 1;
 
--- append_limits reads the limits, which ALTER DATABASE … SET tidemark.max_… may have changed, in one expression: bytes of a campaign id, events a call, bytes of a payload, bytes of metadata, tags, bytes
--- of a tag, depth of payload and metadata.
+-- limits bounds what an event, a call and a transaction may hold: one row, which only the owner changes.
+-- The upper ends keep clear of what Postgres can hold.
+CREATE TABLE tidemark.limits (
+    only_row                  boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    payload_bytes             integer NOT NULL DEFAULT 1048576 CHECK (payload_bytes BETWEEN 2 AND 67108864),
+    payload_depth             integer NOT NULL DEFAULT 128 CHECK (payload_depth BETWEEN 1 AND 1000),
+    metadata_bytes            integer NOT NULL DEFAULT 65536 CHECK (metadata_bytes BETWEEN 2 AND 67108864),
+    tags                      integer NOT NULL DEFAULT 64 CHECK (tags BETWEEN 0 AND 1024),
+    tag_bytes                 integer NOT NULL DEFAULT 256 CHECK (tag_bytes BETWEEN 1 AND 1024),
+    campaign_id_bytes         integer NOT NULL DEFAULT 256 CHECK (campaign_id_bytes BETWEEN 1 AND 1024),
+    events_per_call           integer NOT NULL DEFAULT 10000 CHECK (events_per_call BETWEEN 1 AND 100000),
+    campaigns_per_transaction integer NOT NULL DEFAULT 1000 CHECK (campaigns_per_transaction BETWEEN 1 AND 10000)
+);
+
+-- Reading the row would make an append dearer by 10 µs. So each change of it replaces append_limits, a constant that
+-- plans contain and that only its owner can replace.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.append_limits() RETURNS integer[]
-    LANGUAGE sql STABLE
-    RETURN ARRAY[
-        coalesce(nullif(current_setting('tidemark.max_campaign_id_bytes', true), '')::integer, 256),
-        coalesce(nullif(current_setting('tidemark.max_events_per_call', true), '')::integer, 10000),
-        coalesce(nullif(current_setting('tidemark.max_payload_bytes', true), '')::integer, 1048576),
-        coalesce(nullif(current_setting('tidemark.max_metadata_bytes', true), '')::integer, 65536),
-        coalesce(nullif(current_setting('tidemark.max_tags', true), '')::integer, 64),
-        coalesce(nullif(current_setting('tidemark.max_tag_bytes', true), '')::integer, 256),
-        coalesce(nullif(current_setting('tidemark.max_payload_depth', true), '')::integer, 128)
-    ];
+CREATE FUNCTION tidemark.apply_limits() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    l tidemark.limits;
+BEGIN
+    SELECT * INTO STRICT l FROM tidemark.limits;
+    EXECUTE format('CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %L::integer[]',
+        ARRAY[l.campaign_id_bytes, l.events_per_call, l.payload_bytes, l.metadata_bytes, l.tags, l.tag_bytes, l.payload_depth,
+            l.campaigns_per_transaction, least(256, l.payload_bytes, l.metadata_bytes, 2 * l.payload_depth, 4 * l.tags, l.tag_bytes)]);
+    RETURN NULL;
+EXCEPTION WHEN no_data_found THEN
+    RAISE EXCEPTION 'tidemark.limits has one row: % is refused', TG_OP USING ERRCODE = 'TM009', HINT = 'UPDATE the row';
+END
+$$;
 -- +goose StatementEnd
 
--- refuse_event says what is wrong with one event of an append. It is called only for a bad one. What it refuses could not be read back: the
--- length of a number is that of its text, 1e131071 takes 12 bytes in jsonb and 131,072 on the way to a reader.
+CREATE TRIGGER limits_apply AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON tidemark.limits
+    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.apply_limits();
+INSERT INTO tidemark.limits DEFAULT VALUES; -- makes append_limits
+
+-- nesting answers the jsonpath that finds what is nested deeper than a limit, empty objects and arrays included.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_type text, p_version integer, p_intent text, p_payload jsonb, p_metadata jsonb,
-    p_tags text[], p_occurred_at timestamptz, p_labels text) RETURNS jsonb
+CREATE FUNCTION tidemark.nesting(p_depth integer) RETURNS jsonpath
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ('strict $.**{' || p_depth || '} ? (@.type() == "object" || @.type() == "array")')::jsonpath;
+-- +goose StatementEnd
+
+-- printed_bytes answers the length of a document as Postgres prints it, or NULL if it cannot: 1e131071 takes 12 bytes
+-- in jsonb and 131,072 on the way to a reader. Small documents can be printed in any case.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.printed_bytes(p_document jsonb) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN octet_length(p_document::text);
+EXCEPTION WHEN program_limit_exceeded OR out_of_memory OR internal_error THEN
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- event_fits says that an event is within all limits, by one look at its length: what is short is neither deep nor has
+-- long fields, and numbers that expand are long. false means that check_event has to look. It stands in expressions.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN coalesce(jsonb_typeof(p_event) = 'object' AND p_event ->> 'type' <> ''
+        AND coalesce(jsonb_typeof(p_event -> 'payload') = 'object', true) AND coalesce(jsonb_typeof(p_event -> 'metadata') = 'object', true)
+        AND (p_event - '{type,payload,metadata}'::text[] = '{}' OR p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[] = '{}'
+            AND coalesce((p_event ->> 'version')::integer >= 1, true) AND coalesce(p_event ->> 'intent' IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
+            AND coalesce((p_event ->> 'occurred_at')::timestamptz >= '0001-01-01 00:00Z' AND (p_event ->> 'occurred_at')::timestamptz < '10000-01-01 00:00Z', true)
+            AND NOT coalesce(jsonb_path_exists(p_event, 'strict $.tags[*] ? (@ == "" || @.type() == "null" || @.type() == "array")', silent => true), false))
+        AND pg_column_size(p_event) < 65536
+        AND (octet_length(p_event::text) <= (tidemark.append_limits())[9]
+            OR octet_length((p_event - 'payload'::text)::text) <= (tidemark.append_limits())[9]
+                AND octet_length((p_event -> 'payload')::text) <= (tidemark.append_limits())[3]
+                AND NOT jsonb_path_exists(p_event -> 'payload', tidemark.nesting((tidemark.append_limits())[7]))), false);
+-- +goose StatementEnd
+
+-- check_event looks at an event that event_fits does not vouch for, and raises what is wrong with it, or answers true.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.check_event(p_campaign_id text, p_ord bigint, p_event jsonb) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -85,81 +146,119 @@ DECLARE
     field text;
     reason text;
     limits CONSTANT integer[] := tidemark.append_limits();
-    max_payload integer := limits[3];
-    max_metadata integer := limits[4];
-    max_depth integer := limits[7];
-    max_tags integer := limits[5];
-    max_tag integer := limits[6];
+    type CONSTANT text := p_event ->> 'type';
+    document jsonb;
+    most integer;
+    bytes integer;
+    tags CONSTANT jsonb := nullif(p_event -> 'tags', 'null');
+    at timestamptz;
 BEGIN
-    IF p_type IS NULL OR p_type = '' THEN
+    IF jsonb_typeof(p_event) IS DISTINCT FROM 'object' THEN
+        field := 'event'; reason := format('is a JSON %s, it must be an object', coalesce(jsonb_typeof(p_event), 'null'));
+    ELSIF p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[] <> '{}' THEN
+        SELECT left(min(k), 64) INTO field FROM jsonb_object_keys(p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[]) AS k;
+        reason := 'is no field of an event: known are type, id, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at';
+    ELSIF type IS NULL OR type = '' THEN
         field := 'type'; reason := 'is missing: name what happened, e.g. "order_placed"';
-    ELSIF octet_length(p_type) > 256 THEN
-        field := 'type'; reason := format('has %s bytes, the limit is 256', octet_length(p_type));
-    ELSIF p_version < 1 THEN
-        field := 'version'; reason := format('is %s, versions start at 1', p_version);
-    ELSIF p_intent NOT IN ('projection_and_replay', 'replay_only', 'audit_only') THEN
-        field := 'intent'; reason := format('is %L, known are projection_and_replay, replay_only, audit_only', left(p_intent, 64));
-    ELSIF p_payload IS NULL OR jsonb_typeof(p_payload) <> 'object' THEN
-        field := 'payload'; reason := format('is a JSON %s, it must be an object', coalesce(jsonb_typeof(p_payload), 'null'));
-    ELSIF octet_length(p_payload::text) > max_payload THEN
-        field := 'payload'; reason := format('has %s bytes, the limit is %s (tidemark.max_payload_bytes): store the bulk elsewhere and append a reference', octet_length(p_payload::text), max_payload);
-    ELSIF jsonb_path_exists(p_payload, format('strict $.**{%s}', max_depth + 1)::jsonpath, silent => true) THEN
-        field := 'payload'; reason := format('is nested deeper than %s levels (tidemark.max_payload_depth)', max_depth);
-    ELSIF jsonb_typeof(p_metadata) <> 'object' THEN
-        field := 'metadata'; reason := format('is a JSON %s, it must be an object', jsonb_typeof(p_metadata));
-    ELSIF octet_length(p_metadata::text) > max_metadata THEN
-        field := 'metadata'; reason := format('has %s bytes, the limit is %s (tidemark.max_metadata_bytes)', octet_length(p_metadata::text), max_metadata);
-    ELSIF jsonb_path_exists(p_metadata, format('strict $.**{%s}', max_depth + 1)::jsonpath, silent => true) THEN
-        field := 'metadata'; reason := format('is nested deeper than %s levels (tidemark.max_payload_depth)', max_depth);
-    ELSIF array_ndims(p_tags) > 1 THEN
-        field := 'tags'; reason := 'are an array of arrays, they must be an array of strings';
-    ELSIF cardinality(p_tags) > max_tags THEN
-        field := 'tags'; reason := format('are %s, the limit is %s (tidemark.max_tags)', cardinality(p_tags), max_tags);
-    ELSIF EXISTS (SELECT FROM unnest(p_tags) AS t (tag) WHERE tag IS NULL OR tag = '' OR octet_length(tag) > max_tag) THEN
-        field := 'tags'; reason := format('hold one that is empty or longer than %s bytes (tidemark.max_tag_bytes)', max_tag);
-    ELSIF p_occurred_at < '0001-01-01 00:00Z' OR p_occurred_at >= '10000-01-01 00:00Z' THEN
-        field := 'occurred_at'; reason := format('is %s, it must be in the years 1 to 9999', p_occurred_at);
-    ELSIF octet_length(p_labels) > 768 THEN
+    ELSIF octet_length(type) > 256 THEN
+        field := 'type'; reason := format('has %s bytes, the limit is 256', octet_length(type));
+    ELSIF (p_event ->> 'version')::integer < 1 THEN
+        field := 'version'; reason := format('is %s, versions start at 1', p_event ->> 'version');
+    ELSIF p_event ->> 'intent' NOT IN ('projection_and_replay', 'replay_only', 'audit_only') THEN
+        field := 'intent'; reason := format('is %L, known are projection_and_replay, replay_only, audit_only', left(p_event ->> 'intent', 64));
+    END IF;
+    FOREACH field IN ARRAY CASE WHEN reason IS NULL THEN '{payload,metadata}'::text[] ELSE ARRAY[field] END LOOP
+        EXIT WHEN reason IS NOT NULL;
+        document := nullif(p_event -> field, 'null');
+        most := CASE field WHEN 'payload' THEN limits[3] ELSE limits[4] END;
+        CONTINUE WHEN document IS NULL;
+        IF jsonb_typeof(document) <> 'object' THEN
+            reason := format('is a JSON %s, it must be an object', jsonb_typeof(document));
+        ELSIF jsonb_path_exists(document, tidemark.nesting(limits[7])) THEN
+            reason := format('is nested deeper than %s levels (payload_depth of tidemark.limits)', limits[7]);
+        ELSE
+            bytes := CASE WHEN pg_column_size(document) < 65536 THEN octet_length(document::text) ELSE tidemark.printed_bytes(document) END;
+            IF bytes > most OR bytes IS NULL THEN
+                reason := format('has %s bytes, the limit is %s (%s_bytes of tidemark.limits): store the bulk elsewhere and append a reference',
+                    coalesce(bytes::text, 'over 1073741824'), most, field);
+            END IF;
+        END IF;
+        EXIT WHEN reason IS NOT NULL;
+    END LOOP;
+    at := (p_event ->> 'occurred_at')::timestamptz;
+    IF reason IS NOT NULL THEN
+        NULL;
+    ELSIF jsonb_typeof(tags) <> 'array' OR jsonb_path_exists(tags, 'strict $[*] ? (@.type() == "array")', silent => true) THEN
+        field := 'tags'; reason := 'must be an array of strings';
+    ELSIF jsonb_array_length(tags) > limits[5] THEN
+        field := 'tags'; reason := format('are %s, the limit is %s (tags of tidemark.limits)', jsonb_array_length(tags), limits[5]);
+    ELSIF tags IS NOT NULL AND EXISTS (SELECT FROM jsonb_array_elements_text(tags) AS t (tag) WHERE tag IS NULL OR tag = '' OR octet_length(tag) > limits[6]) THEN
+        field := 'tags'; reason := format('hold one that is empty or longer than %s bytes (tag_bytes of tidemark.limits)', limits[6]);
+    ELSIF at < '0001-01-01 00:00Z' OR at >= '10000-01-01 00:00Z' THEN
+        field := 'occurred_at'; reason := format('is %s, it must be in the years 1 to 9999', at);
+    ELSIF greatest(octet_length(p_event ->> 'aggregate_type'), octet_length(p_event ->> 'aggregate_id'), octet_length(p_event ->> 'actor')) > 256 THEN
         field := 'aggregate_type, aggregate_id, actor'; reason := 'are longer than 256 bytes each';
     ELSE
-        field := 'event'; reason := 'is refused';
+        RETURN true;
     END IF;
-    RAISE EXCEPTION 'event % (%) of campaign %: % %', p_ord - 1, coalesce(left(p_type, 64), 'no type'), left(p_campaign_id, 64), field, reason
-        USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', p_ord - 1, 'type', left(p_type, 256), 'field', field, 'reason', reason)::text;
+    RAISE EXCEPTION 'event % (%) of campaign %: % %', p_ord - 1, coalesce(left(type, 64), 'no type'), left(p_campaign_id, 64), field, reason
+        USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', p_ord - 1, 'type', left(type, 256), 'field', field, 'reason', reason)::text;
 END
 $$;
 -- +goose StatementEnd
 
--- lock_campaign makes the numbering of one campaign exclusive to this transaction until it ends. It stands in expressions, which are cheaper than queries. What locks return is void, which is not NULL: so the
--- locks are taken one after the other, and it is true.
+-- lock_campaign makes the numbering of one campaign exclusive to this transaction until it ends. It stands in
+-- expressions, which are cheaper than queries. What the lock returns is void, which is not NULL: so it is true.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_campaign(p_campaign_id text) RETURNS boolean
     LANGUAGE sql
-    RETURN pg_advisory_xact_lock_shared(tidemark.lock_key(32004, 0) | (hashtextextended(p_campaign_id, 0) & 63)) IS NOT NULL
-        AND pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0))) IS NOT NULL;
+    RETURN pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0))) IS NOT NULL;
+-- +goose StatementEnd
+
+-- count_campaigns answers how many campaigns this transaction has locked, and refuses it if they are too many with those
+-- that it asks for. It reads the whole lock table: only what may have too many asks. The setting then holds the true count.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.count_campaigns(p_campaign_ids text[]) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    most CONSTANT integer := (tidemark.append_limits())[8];
+    held integer;
+    wanted integer;
+BEGIN
+    SELECT count(*) FILTER (WHERE k.held), count(DISTINCT k.key) INTO held, wanted FROM (
+        SELECT true AS held, (l.classid::bigint << 32) | l.objid::bigint AS key
+        FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32002
+        UNION ALL SELECT false, tidemark.lock_key(32002, hashtextextended(c.id, 0)) FROM unnest(p_campaign_ids) AS c (id)
+    ) AS k;
+    IF wanted > most THEN
+        RAISE EXCEPTION 'the transaction appends to more than % campaigns (campaigns_per_transaction of tidemark.limits)', most
+            USING ERRCODE = 'TM011', HINT = 'commit, and append to further campaigns in another transaction',
+                DETAIL = jsonb_build_object('campaigns', wanted, 'limit', most)::text;
+    END IF;
+    PERFORM set_config('tidemark.floor', ((held::bigint << 48) | coalesce(nullif(current_setting('tidemark.floor', true), '')::bigint & 281474976710655,
+        pg_sequence_last_value('tidemark.journal_position'), 0))::text, true);
+    RETURN held;
+END
+$$;
 -- +goose StatementEnd
 
 -- lock_campaigns makes the numbering of campaigns exclusive to this transaction until it ends. Locks are taken in one
--- order. A call with many campaigns takes whole buckets instead, so that no import can exhaust the lock table.
+-- order, each campaign its own: nothing here waits for campaigns that are not asked for.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_campaigns(p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    taken boolean;
+    counted CONSTANT bigint := coalesce(nullif(current_setting('tidemark.floor', true), '')::bigint >> 48, 0);
 BEGIN
-    IF cardinality(p_campaign_ids) = 1 THEN
-        taken := tidemark.lock_campaign(p_campaign_ids[1]);
-    ELSIF cardinality(p_campaign_ids) > 256 THEN
-        PERFORM pg_advisory_xact_lock(tidemark.lock_key(32004, bucket))
-        FROM (SELECT DISTINCT hashtextextended(id, 0) & 63 AS bucket FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS b;
-    ELSE
-        PERFORM pg_advisory_xact_lock_shared(tidemark.lock_key(32004, bucket))
-        FROM (SELECT DISTINCT hashtextextended(id, 0) & 63 AS bucket FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS b;
-        PERFORM pg_advisory_xact_lock(key)
-        FROM (SELECT DISTINCT tidemark.lock_key(32002, hashtextextended(id, 0)) AS key FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS k;
+    IF counted NOT BETWEEN 0 AND (tidemark.append_limits())[8] - cardinality(p_campaign_ids) THEN
+        PERFORM tidemark.count_campaigns(p_campaign_ids);
     END IF;
+    PERFORM pg_advisory_xact_lock(key)
+    FROM (SELECT DISTINCT tidemark.lock_key(32002, hashtextextended(id, 0)) AS key FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS k;
 END
 $$;
 -- +goose StatementEnd
@@ -274,15 +373,6 @@ END
 $$;
 -- +goose StatementEnd
 
--- limits_set says whether any limit is or was set for this database, role or session.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.limits_set() RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN coalesce(current_setting('tidemark.max_campaign_id_bytes', true), current_setting('tidemark.max_events_per_call', true),
-        current_setting('tidemark.max_payload_bytes', true), current_setting('tidemark.max_metadata_bytes', true), current_setting('tidemark.max_tags', true),
-        current_setting('tidemark.max_tag_bytes', true), current_setting('tidemark.max_payload_depth', true)) IS NOT NULL;
--- +goose StatementEnd
-
 -- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign. It, hold_floor and made_id stand in expressions too.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS boolean
@@ -290,14 +380,24 @@ CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS 
     RETURN pg_advisory_xact_lock_shared(tidemark.type_key(p_type)) IS NOT NULL AND tidemark.lock_campaign(p_campaign_id);
 -- +goose StatementEnd
 
+-- next_floor answers the setting tidemark.floor after one more call.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.next_floor(p_last bigint, p_held bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    RETURN greatest(0, least(coalesce(p_last, 0), p_held & 281474976710655)) | ((least(greatest(coalesce(p_held >> 48, 0), 0), 32766) + 1) << 48);
+-- +goose StatementEnd
+
 -- hold_floor takes the writer floor and answers the time. The last value first, then the lock that names it, and only in a later statement nextval: see tidemark.read_floor. A transaction's first floor is below
 -- all its positions, so it takes no other: the setting says which it is, and goes when the lock goes, with the transaction or the savepoint. Anybody may set it, so the lock is taken in any case, and never
 -- above the last value.
+-- The setting's bits from 48 on count the calls that came here, each for one campaign. If they are more than campaigns
+-- may be, the campaigns are counted.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.hold_floor() RETURNS timestamptz
     LANGUAGE sql
-    RETURN CASE WHEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, 0) | set_config('tidemark.floor', greatest(0, least(coalesce(pg_sequence_last_value('tidemark.journal_position'), 0),
-        nullif(current_setting('tidemark.floor', true), '')::bigint))::text, true)::bigint) IS NOT NULL THEN clock_timestamp() END;
+    RETURN CASE WHEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, set_config('tidemark.floor', tidemark.next_floor(
+        pg_sequence_last_value('tidemark.journal_position'), nullif(current_setting('tidemark.floor', true), '')::bigint)::text, true)::bigint)) IS NOT NULL
+        AND (current_setting('tidemark.floor')::bigint >> 48 <= (tidemark.append_limits())[8] OR tidemark.count_campaigns('{}') IS NOT NULL) THEN clock_timestamp() END;
 -- +goose StatementEnd
 
 -- made_id answers a UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them, 62 random bits, of which the text begins with the variant.
@@ -307,13 +407,145 @@ CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_random text) RETUR
     RETURN (lpad(to_hex((p_ms + (p_ord >> 12) << 16) | 28672 | (p_ord & 4095)), 16, '0') || p_random)::uuid;
 -- +goose StatementEnd
 
+-- append_rows numbers events and writes them. Its callers hold the locks, and append and append_all alone are for others.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_rows(p_campaign_id text, p_events jsonb, p_expect bigint)
+    RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    n CONSTANT integer := jsonb_array_length(p_events);
+    at timestamptz;
+    ms bigint;
+    random_tail text;
+    head bigint;
+    known integer;
+    different bigint;
+BEGIN
+    -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
+    -- whatever it expected at first. Each id is probed for, in a form that leaves the planner no
+    -- other index, also while it believes the table to be empty: a join, or the primary key, would read the whole campaign.
+    IF jsonb_path_exists(p_events, '$[*].id') THEN
+        SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
+            OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
+            OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM e.actor
+            OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
+            OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at))
+        INTO known, different
+        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
+            actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
+            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
+        CROSS JOIN LATERAL (
+            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN e.id AND e.id ORDER BY j.event_id LIMIT 1
+        ) j;
+        IF different IS NOT NULL THEN
+            RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1, left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
+                USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+        ELSIF known = n THEN
+            RETURN QUERY SELECT j.seq, j.position, j.event_id, true
+                FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
+                CROSS JOIN LATERAL (
+                    SELECT * FROM tidemark.journal j
+                    WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN (e.event ->> 'id')::uuid AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
+                ) j
+                ORDER BY e.ord;
+            RETURN;
+        ELSIF known > 0 THEN
+            RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new', left(p_campaign_id, 64), known, n
+                USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
+        END IF;
+        IF (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid) FROM jsonb_array_elements(p_events) AS e (event)) THEN
+            RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
+                USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+        END IF;
+    END IF;
+
+    at := tidemark.hold_floor();
+    ms := date_part('epoch', at) * 1000;
+    random_tail := right(gen_random_uuid()::text, 17);
+    SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0) INTO head;
+    IF p_expect <> head THEN
+        PERFORM tidemark.refuse_version(p_campaign_id, p_expect, head);
+    END IF;
+    RETURN QUERY
+        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
+            tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+        SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, tidemark.made_id(ms, e.ord, random_tail)), e.type, coalesce(e.version, 1),
+            CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN coalesce(e.intent, 'projection_and_replay') END::tidemark.intent,
+            e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'), coalesce(e.payload, '{}'), e.metadata,
+            coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0), coalesce(e.occurred_at, at), at
+        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
+            actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz), jsonb_array_elements(p_events)) WITH ORDINALITY
+            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, event, ord)
+        RETURNING j.seq, j.position, j.event_id, false;
+    INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+    SELECT g.name, p_campaign_id, head + n, at, n FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
+
+    IF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
+        INSERT INTO tidemark.event_tags (tag, event_type, position)
+        SELECT DISTINCT t.tag, j.event_type, j.position
+        FROM (
+            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq > head AND j.seq <= head + n ORDER BY j.seq LIMIT n
+        ) j CROSS JOIN LATERAL unnest(j.tags) AS t (tag);
+    END IF;
+
+    IF pg_sequence_last_value('tidemark.waiting') > ms THEN
+        PERFORM tidemark.wake();
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- append_rows_of_snapshot is append_rows under REPEATABLE READ and SERIALIZABLE, where the snapshot may be older than the
+-- campaign's lock. Then the seq is taken, and the error the one that such transactions are retried for.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_rows_of_snapshot(p_campaign_id text, p_events jsonb, p_expect bigint)
+    RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    taken text;
+BEGIN
+    RETURN QUERY SELECT * FROM tidemark.append_rows(p_campaign_id, p_events, p_expect);
+EXCEPTION WHEN unique_violation THEN
+    GET STACKED DIAGNOSTICS taken = CONSTRAINT_NAME;
+    IF taken NOT IN ('journal_pkey', 'journal_event_id_key') THEN
+        RAISE;
+    END IF;
+    RAISE EXCEPTION 'campaign % has moved since the transaction''s snapshot', left(p_campaign_id, 64)
+        USING ERRCODE = '40001', HINT = 'retry the transaction';
+END
+$$;
+-- +goose StatementEnd
+
+-- refuse_call says what is wrong with a call for one campaign.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.refuse_call(p_campaign_id text, p_events jsonb) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+DECLARE
+    limits CONSTANT integer[] := tidemark.append_limits();
+BEGIN
+    IF p_campaign_id IS NULL OR p_campaign_id = '' OR octet_length(p_campaign_id) > limits[1] THEN
+        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (campaign_id_bytes of tidemark.limits)', coalesce(quote_literal(left(p_campaign_id, 64)), 'NULL'), limits[1]
+            USING ERRCODE = 'TM004';
+    ELSIF coalesce(jsonb_typeof(p_events), 'null') <> 'array' THEN
+        RAISE EXCEPTION 'append to campaign %: the events are a JSON %, they must be an array of objects', left(p_campaign_id, 64), coalesce(jsonb_typeof(p_events), 'null')
+            USING ERRCODE = 'TM004';
+    END IF;
+    RAISE EXCEPTION 'append to campaign %: % events in one call, the limit is % (events_per_call of tidemark.limits)', left(p_campaign_id, 64), jsonb_array_length(p_events), limits[2]
+        USING ERRCODE = 'TM004', HINT = 'append them in several calls';
+END
+$$;
+-- +goose StatementEnd
+
 -- append adds events to a campaign, in the caller's transaction. p_events is an array of objects with "type" and, all optional,
 -- "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags", "payload", "metadata", "occurred_at".
 -- p_expect is the seq the campaign must stand at: NULL for any, 0 for a campaign without events.
--- p_checked is a client's that has checked the events as the Go package does; where limits are set for the database they are checked all the same.
--- p_locked is append_all's: it holds the campaign's numbering already.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect bigint DEFAULT NULL, p_checked boolean DEFAULT false, p_locked boolean DEFAULT false)
+CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect bigint DEFAULT NULL)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off
@@ -322,32 +554,21 @@ AS $$
 #variable_conflict use_column
 DECLARE
     one CONSTANT jsonb := p_events -> 0;
-    trusted CONSTANT boolean := p_checked AND NOT tidemark.limits_set(); -- checked by the client, and nothing says otherwise
-    limits integer[];
-    n integer;
-    plain boolean; -- all are without tags and ids, and of one type
-    tagged boolean; -- any of them
-    named boolean; -- the same: has an id
     taken boolean; -- of locks; an assignment is cheaper than a query
     at timestamptz;
-    ms bigint;
-    random_tail text;
-    head bigint;
-    waiting bigint;
-    known integer;
-    different bigint;
 BEGIN
     -- What most calls have: one event without tags and without an id. Each expression and query is made ready anew in each transaction, which is most of what one event costs: here are as few as
     -- can be.
-    IF trusted AND jsonb_array_length(p_events) = 1 AND NOT one ?| '{tags,id}' THEN
-        at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') THEN tidemark.hold_floor() END;
+    IF octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1] AND jsonb_typeof(p_events) = 'array' AND p_events -> 1 IS NULL
+        AND NOT one ?| '{tags,id}' AND tidemark.event_fits(one) AND current_setting('transaction_isolation') = 'read committed' THEN
+        at := CASE WHEN tidemark.lock_untagged(p_campaign_id, one ->> 'type') THEN tidemark.hold_floor() END;
         INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
             payload, metadata, payload_bytes, occurred_at, recorded_at)
         VALUES (p_campaign_id, coalesce((SELECT CASE WHEN p_expect <> h.seq THEN tidemark.refuse_version(p_campaign_id, p_expect, h.seq) ELSE h.seq + 1 END
                 FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
             nextval('tidemark.journal_position'), tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1, right(gen_random_uuid()::text, 17)), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
             coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
-            coalesce(one -> 'payload', '{}'), one -> 'metadata', pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at)
+            coalesce(nullif(one -> 'payload', 'null'), '{}'), nullif(one -> 'metadata', 'null'), pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at)
         RETURNING j.seq, j.position, j.event_id, false INTO seq, position, event_id, duplicate;
         INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
         SELECT g.name, p_campaign_id, seq, at, 1 FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
@@ -358,154 +579,33 @@ BEGIN
         RETURN;
     END IF;
 
-    IF NOT trusted THEN
-        limits := tidemark.append_limits();
-        IF p_campaign_id IS NULL OR p_campaign_id = '' OR octet_length(p_campaign_id) > limits[1] THEN
-            RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (tidemark.max_campaign_id_bytes)', coalesce(quote_literal(left(p_campaign_id, 64)), 'NULL'), limits[1]
-                USING ERRCODE = 'TM004';
-        ELSIF coalesce(jsonb_typeof(p_events), 'null') <> 'array' THEN
-            RAISE EXCEPTION 'append to campaign %: the events are a JSON %, they must be an array of objects', left(p_campaign_id, 64), coalesce(jsonb_typeof(p_events), 'null')
-                USING ERRCODE = 'TM004';
-        END IF;
-        IF jsonb_array_length(p_events) > limits[2] THEN
-            RAISE EXCEPTION 'append to campaign %: % events in one call, the limit is % (tidemark.max_events_per_call)', left(p_campaign_id, 64), jsonb_array_length(p_events), limits[2]
-                USING ERRCODE = 'TM004', HINT = 'append them in several calls';
-        END IF;
-    END IF;
-    n := jsonb_array_length(p_events);
-    IF n = 0 THEN
+    IF NOT coalesce(octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1] AND jsonb_typeof(p_events) = 'array', false)
+        OR jsonb_array_length(p_events) > (tidemark.append_limits())[2] THEN
+        PERFORM tidemark.refuse_call(p_campaign_id, p_events);
+    ELSIF one IS NULL THEN
         RETURN;
     END IF;
-    plain := NOT jsonb_path_exists(p_events, '$[*].tags') AND NOT jsonb_path_exists(p_events, '$[*].id') AND jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type');
-    IF plain THEN
-        at := CASE WHEN p_locked OR tidemark.lock_untagged(p_campaign_id, one ->> 'type') THEN tidemark.hold_floor() END;
+    -- What conditions wait for; then the campaign.
+    IF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
+        taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events)) AND tidemark.lock_campaign(p_campaign_id);
+    ELSIF jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type') THEN
+        taken := tidemark.lock_untagged(p_campaign_id, one ->> 'type');
     ELSE
-        tagged := jsonb_path_exists(p_events, '$[*].tags[*]');
-        named := jsonb_path_exists(p_events, '$[*].id');
-
-        -- What conditions wait for; then the campaign.
-        IF NOT p_locked THEN
-            IF tagged THEN
-                taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events));
-            ELSE
-                PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
-            END IF;
-            taken := tidemark.lock_campaign(p_campaign_id);
-        END IF;
-
-        -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
-        -- whatever it expected at first. Each id is probed for, in a form that leaves the planner no
-        -- other index, also while it believes the table to be empty: a join, or the primary key, would read the whole campaign.
-        IF named THEN
-            SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
-                OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
-                OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM e.actor
-                OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
-                OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at))
-            INTO known, different
-            FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
-                actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
-                AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
-            CROSS JOIN LATERAL (
-                SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN e.id AND e.id ORDER BY j.event_id LIMIT 1
-            ) j;
-            IF different IS NOT NULL THEN
-                RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1, left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
-                    USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
-            ELSIF known = n THEN
-                RETURN QUERY SELECT j.seq, j.position, j.event_id, true
-                    FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
-                    CROSS JOIN LATERAL (
-                        SELECT * FROM tidemark.journal j
-                        WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN (e.event ->> 'id')::uuid AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
-                    ) j
-                    ORDER BY e.ord;
-                RETURN;
-            ELSIF known > 0 THEN
-                RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new', left(p_campaign_id, 64), known, n
-                    USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
-            END IF;
-            IF (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid) FROM jsonb_array_elements(p_events) AS e (event)) THEN
-                RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
-                    USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
-            END IF;
-        END IF;
-
-        at := tidemark.hold_floor();
+        PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
+        taken := tidemark.lock_campaign(p_campaign_id);
     END IF;
-    ms := date_part('epoch', at) * 1000;
-    random_tail := right(gen_random_uuid()::text, 17);
-    SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0) INTO head;
-    IF p_expect <> head THEN
-        PERFORM tidemark.refuse_version(p_campaign_id, p_expect, head);
-    END IF;
-
-    -- The same twice: what is not needed is not even prepared for.
-    IF trusted THEN
-        RETURN QUERY
-            INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
-                tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
-            SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, tidemark.made_id(ms, e.ord, random_tail)), e.type, coalesce(e.version, 1),
-                coalesce(e.intent, 'projection_and_replay')::tidemark.intent, e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'),
-                coalesce(e.payload, '{}'),
-                e.metadata, coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0), coalesce(e.occurred_at, at), at
-            FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
-                actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
-                AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
-            RETURNING j.seq, j.position, j.event_id, false;
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RETURN QUERY SELECT * FROM tidemark.append_rows_of_snapshot(p_campaign_id, p_events, p_expect);
     ELSE
-        RETURN QUERY
-            INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
-                tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
-            SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, tidemark.made_id(ms, e.ord, random_tail)), e.type, coalesce(e.version, 1),
-                CASE WHEN e.intent IN ('replay_only', 'audit_only') THEN e.intent ELSE 'projection_and_replay' END::tidemark.intent, e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'),
-                CASE
-                    WHEN octet_length(e.type) BETWEEN 1 AND 256
-                        AND coalesce(e.version, 1) >= 1
-                        AND coalesce(e.intent IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
-                        AND coalesce(jsonb_typeof(e.payload) = 'object', true)
-                        AND coalesce(octet_length(e.payload::text) <= limits[3], true)
-                        AND coalesce(pg_column_size(e.payload) <= 8 * limits[7] OR NOT jsonb_path_exists(e.payload, format('strict $.**{%s}', limits[7] + 1)::jsonpath, silent => true), true)
-                        AND coalesce(jsonb_typeof(e.metadata) = 'object', true)
-                        AND coalesce(octet_length(e.metadata::text) <= limits[4], true)
-                        AND coalesce(pg_column_size(e.metadata) <= 8 * limits[7] OR NOT jsonb_path_exists(e.metadata, format('strict $.**{%s}', limits[7] + 1)::jsonpath, silent => true), true)
-                        AND (e.tags IS NULL OR cardinality(e.tags) <= limits[5] AND coalesce(array_ndims(e.tags) = 1, true)
-                            AND NOT EXISTS (SELECT FROM unnest(e.tags) AS t (tag) WHERE tag IS NULL OR octet_length(tag) NOT BETWEEN 1 AND limits[6]))
-                        AND coalesce(octet_length(e.aggregate_type) <= 256, true)
-                        AND coalesce(octet_length(e.aggregate_id) <= 256, true)
-                        AND coalesce(octet_length(e.actor) <= 256, true)
-                        AND coalesce(e.occurred_at >= '0001-01-01 00:00Z' AND e.occurred_at < '10000-01-01 00:00Z', true)
-                    THEN coalesce(e.payload, '{}')
-                    ELSE tidemark.refuse_event(p_campaign_id, e.ord, e.type, e.version, e.intent, coalesce(e.payload, '{}'), e.metadata, e.tags, e.occurred_at,
-                        repeat('x', 769 * (greatest(octet_length(e.aggregate_type), octet_length(e.aggregate_id), octet_length(e.actor)) > 256)::integer))
-                END,
-                e.metadata, coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0), coalesce(e.occurred_at, at), at
-            FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
-                actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
-                AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
-            RETURNING j.seq, j.position, j.event_id, false;
-    END IF;
-    INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
-    SELECT g.name, p_campaign_id, head + n, at, n FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
-
-    IF tagged THEN
-        INSERT INTO tidemark.event_tags (tag, event_type, position)
-        SELECT DISTINCT t.tag, j.event_type, j.position
-        FROM (
-            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq > head AND j.seq <= head + n ORDER BY j.seq LIMIT n
-        ) j CROSS JOIN LATERAL unnest(j.tags) AS t (tag);
-    END IF;
-
-    -- Somebody waits: wake him, and say which wait it was, so that it is ended once.
-    waiting := pg_sequence_last_value('tidemark.waiting');
-    IF waiting > ms THEN
-        PERFORM pg_notify('tidemark_work', waiting::text);
+        RETURN QUERY SELECT * FROM tidemark.append_rows(p_campaign_id, p_events, p_expect);
     END IF;
 END
 $$;
 -- +goose StatementEnd
 
--- wake is for whoever gives workers something to do other than by an append: if somebody waits, he is woken when the transaction commits.
+-- wake gives workers word of something to do: a worker that waits is woken when the transaction commits. It says which
+-- wait it ends, so that one NOTIFY does. A transaction that is to be prepared must not notify: SET tidemark.notify = off,
+-- and workers find what there is when they poll.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.wake() RETURNS void
     LANGUAGE plpgsql
@@ -514,52 +614,85 @@ AS $$
 DECLARE
     waiting CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.waiting'), 0);
 BEGIN
-    IF waiting > extract(epoch FROM clock_timestamp()) * 1000 THEN
+    IF waiting > extract(epoch FROM clock_timestamp()) * 1000 AND coalesce(current_setting('tidemark.notify', true), '') <> 'off' THEN
         PERFORM pg_notify('tidemark_work', waiting::text);
     END IF;
 END
 $$;
 -- +goose StatementEnd
 
--- append_all is append for several campaigns in one call. p_batches is an array of {"campaign_id", "events", "expect"}. p_locked is append_if's: it holds all locks already.
+-- append_all_rows is append_rows for several campaigns.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.append_all(p_batches jsonb, p_checked boolean DEFAULT false, p_locked boolean DEFAULT false)
+CREATE FUNCTION tidemark.append_all_rows(p_batches jsonb)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    limits CONSTANT integer[] := tidemark.append_limits();
-    max_id CONSTANT integer := limits[1];
-    max_events CONSTANT integer := limits[2];
-    bad text;
-    n bigint;
-    all_events jsonb;
+    old_snapshot CONSTANT boolean := current_setting('transaction_isolation') IN ('repeatable read', 'serializable');
     batch record;
 BEGIN
-    IF coalesce(jsonb_typeof(p_batches), 'null') <> 'array' THEN
+    FOR batch IN
+        SELECT b ->> 'campaign_id' AS id, b -> 'events' AS events, (b ->> 'expect')::bigint AS expect FROM jsonb_array_elements(p_batches) AS b WHERE b -> 'events' <> '[]'
+    LOOP
+        IF old_snapshot THEN
+            RETURN QUERY SELECT batch.id, a.* FROM tidemark.append_rows_of_snapshot(batch.id, batch.events, batch.expect) AS a;
+        ELSE
+            RETURN QUERY SELECT batch.id, a.* FROM tidemark.append_rows(batch.id, batch.events, batch.expect) AS a;
+        END IF;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+-- check_batches refuses what is wrong with a call for several campaigns.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.check_batches(p_batches jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+DECLARE
+    limits CONSTANT integer[] := tidemark.append_limits();
+    bad text;
+    unknown text;
+    n bigint;
+BEGIN
+    IF coalesce(jsonb_typeof(p_batches), 'null') <> 'array' OR jsonb_path_exists(p_batches, 'strict $[*] ? (@.type() != "object")') THEN
         RAISE EXCEPTION 'append: the batches are a JSON %, they must be an array of objects', coalesce(jsonb_typeof(p_batches), 'null')
             USING ERRCODE = 'TM004';
     END IF;
-    SELECT min(left(coalesce(b ->> 'campaign_id', ''), 64)) FILTER (WHERE coalesce(octet_length(b ->> 'campaign_id'), 0) NOT BETWEEN 1 AND max_id
+    SELECT min(left(coalesce(b ->> 'campaign_id', ''), 64)) FILTER (WHERE coalesce(octet_length(b ->> 'campaign_id'), 0) NOT BETWEEN 1 AND limits[1]
             OR coalesce(jsonb_typeof(b -> 'events'), 'null') <> 'array'),
-        sum(CASE WHEN jsonb_typeof(b -> 'events') = 'array' THEN jsonb_array_length(b -> 'events') END)
-    INTO bad, n FROM jsonb_array_elements(p_batches) AS b;
+        sum(CASE WHEN jsonb_typeof(b -> 'events') = 'array' THEN jsonb_array_length(b -> 'events') END),
+        min((b - '{campaign_id,events,expect}'::text[])::text) FILTER (WHERE b - '{campaign_id,events,expect}'::text[] <> '{}')
+    INTO bad, n, unknown FROM jsonb_array_elements(p_batches) AS b;
     IF bad IS NOT NULL THEN
-        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (tidemark.max_campaign_id_bytes), and its events must be an array', quote_literal(bad), max_id
+        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (campaign_id_bytes of tidemark.limits), and its events must be an array', quote_literal(bad), limits[1]
             USING ERRCODE = 'TM004';
-    ELSIF n > max_events THEN
-        RAISE EXCEPTION 'append: % events in one call, the limit is % (tidemark.max_events_per_call)', n, max_events
+    ELSIF unknown IS NOT NULL THEN
+        RAISE EXCEPTION 'append: % is no field of a batch: known are campaign_id, events, expect', (SELECT left(min(k), 64) FROM jsonb_object_keys(unknown::jsonb) AS k)
+            USING ERRCODE = 'TM004';
+    ELSIF n > limits[2] THEN
+        RAISE EXCEPTION 'append: % events in one call, the limit is % (events_per_call of tidemark.limits)', n, limits[2]
             USING ERRCODE = 'TM004', HINT = 'append them in several calls';
     END IF;
-    IF NOT p_locked THEN
-        all_events := jsonb_path_query_array(p_batches, '$[*].events[*]');
-        PERFORM tidemark.lock_keys(tidemark.touched_types(all_events), tidemark.touched_tags(all_events));
-        PERFORM tidemark.lock_campaigns(array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
-    END IF;
-    FOR batch IN SELECT b ->> 'campaign_id' AS id, b -> 'events' AS events, (b ->> 'expect')::bigint AS expect FROM jsonb_array_elements(p_batches) AS b LOOP
-        RETURN QUERY SELECT batch.id, a.* FROM tidemark.append(batch.id, batch.events, batch.expect, p_checked, true) AS a;
-    END LOOP;
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+-- append_all is append for several campaigns in one call. p_batches is an array of {"campaign_id", "events", "expect"}.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_all(p_batches jsonb)
+    RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    good CONSTANT boolean := tidemark.check_batches(p_batches);
+    all_events CONSTANT jsonb := jsonb_path_query_array(p_batches, '$[*].events[*]');
+BEGIN
+    PERFORM tidemark.lock_keys(tidemark.touched_types(all_events), tidemark.touched_tags(all_events));
+    PERFORM tidemark.lock_campaigns(array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
+    RETURN QUERY SELECT * FROM tidemark.append_all_rows(p_batches);
 END
 $$;
 -- +goose StatementEnd
@@ -568,12 +701,17 @@ SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.append_all;
+DROP FUNCTION tidemark.check_batches;
+DROP FUNCTION tidemark.append_all_rows;
 DROP FUNCTION tidemark.wake;
 DROP FUNCTION tidemark.append;
+DROP FUNCTION tidemark.refuse_call;
+DROP FUNCTION tidemark.append_rows_of_snapshot;
+DROP FUNCTION tidemark.append_rows;
 DROP FUNCTION tidemark.made_id;
 DROP FUNCTION tidemark.hold_floor;
+DROP FUNCTION tidemark.next_floor;
 DROP FUNCTION tidemark.lock_untagged;
-DROP FUNCTION tidemark.limits_set;
 DROP FUNCTION tidemark.refuse_version;
 DROP FUNCTION tidemark.lock_keys;
 DROP FUNCTION tidemark.touched_tags;
@@ -581,9 +719,15 @@ DROP FUNCTION tidemark.touched_types;
 DROP FUNCTION tidemark.tag_key;
 DROP FUNCTION tidemark.type_key;
 DROP FUNCTION tidemark.lock_campaigns;
+DROP FUNCTION tidemark.count_campaigns;
 DROP FUNCTION tidemark.lock_campaign;
-DROP FUNCTION tidemark.refuse_event;
+DROP FUNCTION tidemark.check_event;
+DROP FUNCTION tidemark.event_fits;
+DROP FUNCTION tidemark.printed_bytes;
+DROP FUNCTION tidemark.nesting;
 DROP FUNCTION tidemark.append_limits;
+DROP TABLE tidemark.limits;
+DROP FUNCTION tidemark.apply_limits;
 DROP SEQUENCE tidemark.waiting;
 DROP TABLE tidemark.workers;
 DROP TABLE tidemark.leases;

@@ -284,7 +284,7 @@ $$;
 -- Locks come first: whoever appends what the query selects has committed by then, and can be seen, or waits. The check is a later statement, with a snapshot of its own under READ COMMITTED.
 -- With p_keep an event that stands in the way is no error but the one row that is answered, without an event_id; the locks stay, so that the decision can be made again with nobody getting ahead.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_checked boolean DEFAULT false, p_keep boolean DEFAULT false)
+CREATE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_keep boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off
@@ -297,6 +297,7 @@ DECLARE
     terms CONSTANT text[] := tidemark.tag_terms(query);
     single CONSTANT boolean := jsonb_typeof(p_batches) = 'array' AND jsonb_array_length(p_batches) = 1;
     campaign CONSTANT text := p_batches -> 0 ->> 'campaign_id'; -- if single
+    expect CONSTANT bigint := (p_batches -> 0 ->> 'expect')::bigint; -- the same
     events CONSTANT jsonb := CASE WHEN single AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array' THEN p_batches -> 0 -> 'events' ELSE jsonb_path_query_array(p_batches, '$[*].events[*]') END;
     last_position CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.journal_position'), 0);
     last_known bigint := after;
@@ -306,6 +307,10 @@ DECLARE
     known bigint := 0;
     conflict record;
 BEGIN
+    IF NOT single OR NOT coalesce((p_batches -> 0) - '{campaign_id,events,expect}'::text[] = '{}' AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array'
+        AND jsonb_array_length(events) <= (tidemark.append_limits())[2] AND octet_length(campaign) BETWEEN 1 AND (tidemark.append_limits())[1], false) THEN
+        taken := tidemark.check_batches(p_batches);
+    END IF;
     IF coalesce(jsonb_typeof(p_condition), 'null') <> 'object' OR p_condition - '{failIfEventsMatch,after,seen}'::text[] <> '{}' THEN
         RAISE EXCEPTION 'condition %: it must be an object of "failIfEventsMatch", "after" and "seen"', left(coalesce(p_condition::text, 'NULL'), 256)
             USING ERRCODE = 'TM004';
@@ -371,11 +376,11 @@ BEGIN
             PERFORM tidemark.require_fresh_snapshot(after);
         END IF;
     END IF;
-    IF p_checked AND single THEN -- the shortest way
+    IF single AND current_setting('transaction_isolation') = 'read committed' THEN -- the shortest way
         -- By variables alone: with expressions of them the plan was made again for each call.
-        RETURN QUERY SELECT campaign, a.* FROM tidemark.append(campaign, events, NULL, true, true) AS a;
+        RETURN QUERY SELECT campaign, a.* FROM tidemark.append_rows(campaign, events, expect) AS a;
     ELSE
-        RETURN QUERY SELECT * FROM tidemark.append_all(p_batches, p_checked, true);
+        RETURN QUERY SELECT * FROM tidemark.append_all_rows(p_batches);
     END IF;
 END
 $$;

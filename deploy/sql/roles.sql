@@ -102,7 +102,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA tidemark TO %I', worker); -- a new consumer group takes a position of the journal as a mark
     EXECUTE format('REVOKE UPDATE ON SEQUENCE tidemark.journal_position FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
-    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.journal, tidemark.event_tags FROM %I', worker);
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.journal, tidemark.event_tags, tidemark.limits FROM %I', worker);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', worker);
 
     -- Publisher: the journal, its own tables, and the log of what operators did to them, which it prunes.

@@ -39,14 +39,15 @@ func New(cfg Config) (*Journal, error) {
 // It is safe to repeat with the same event ids, e.g. after a COMMIT whose reply was lost: the events are then answered with the places they
 // have ([Appended.Duplicate]), whatever expect says. Other transactions that append to the campaign wait until this one ends.
 //
-// Errors: [*VersionConflictError] (expect is not met), [*InvalidEventError], [ErrEventIDReused], [ErrPartlyAppended], [ErrStaleSnapshot].
+// Errors: [*VersionConflictError] (expect is not met), [*InvalidEventError], [ErrEventIDReused], [ErrPartlyAppended], [ErrStaleSnapshot],
+// [ErrTooManyCampaigns].
 // After any error from the database the transaction can only be rolled back.
 func (j *Journal) Append(ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
 	doc, err := j.encode(campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument(), j.limits.standard())
+	rows, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument())
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}
@@ -70,7 +71,7 @@ func (j *Journal) AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, 
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument(), j.limits.standard())
+	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument())
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}
@@ -90,13 +91,13 @@ func (j *Journal) AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, 
 }
 
 // AppendAll adds events to several campaigns in one call and one round trip. The campaigns are locked in one order, so that two such
-// calls never deadlock; calls for more than 256 campaigns hold up other appends until their transaction ends. Errors are those of [Journal.Append].
+// calls never deadlock. Errors are those of [Journal.Append].
 func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
 	doc, n, err := j.encodeAll(batches)
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queryAppendAll, doc, j.limits.standard())
+	rows, err := tx.Query(ctx, queryAppendAll, doc)
 	if err != nil {
 		return nil, appendError("", err)
 	}

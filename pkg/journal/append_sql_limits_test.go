@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
@@ -45,6 +44,11 @@ func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
 			"an unknown intent":                  {"c", event(`"type": "x", "intent": "maybe"`), invalidEvent, "intent"},
 			"a payload that is an array":         {"c", event(`"type": "x", "payload": [1]`), invalidEvent, "payload"},
 			"a payload that is a string":         {"c", event(`"type": "x", "payload": "{}"`), invalidEvent, "payload"},
+			"a field that events do not have":    {"c", event(`"type": "x", "foo": 1`), invalidEvent, "foo"},
+			"a seq of its own":                   {"c", event(`"type": "x", "seq": 99`), invalidEvent, "seq"},
+			"a payload that is too deep at last": {"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `{}`, `}`, 128)), invalidEvent, "payload"},
+			"a payload of 10,000 levels":         {"c", event(`"type": "x", "payload": ` + nested(`{"a":`, `1`, `}`, 10_000)), invalidEvent, "payload"},
+			"a payload that nothing can print":   {"c", event(`"type": "x", "payload": {"a": [1` + strings.Repeat(",1e131000", 9000) + `]}`), invalidEvent, "payload"},
 			"a long payload":                     {"c", event(`"type": "x", "payload": {"a": "` + strings.Repeat("x", 1<<20-8) + `"}`), invalidEvent, "payload"},
 			"a payload that is short but grows":  {"c", event(`"type": "x", "payload": {"a": [1` + strings.Repeat(",1e131000", 10) + `]}`), invalidEvent, "payload"},
 			"a deep payload of objects":          {"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `1`, `}`, 129)), invalidEvent, "payload"},
@@ -99,19 +103,14 @@ func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
 
 func TestTheDatabaseTakesLimitsThatWereChanged(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	// try appends on a connection of its own, which sees the settings of the database as they are now.
+	pool := pgtest.New(t)
+	session, err := pool.Acquire(t.Context()) // sees limits as they are, also those that changed after it began
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Release()
 	try := func(events string) (state string) {
-		conn, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := conn.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}()
-		_, err = conn.Exec(t.Context(), "SELECT FROM tidemark.append('c', $1::jsonb)", events)
+		_, err := session.Exec(t.Context(), "SELECT FROM tidemark.append('c', $1::jsonb)", events)
 		var pgErr *pgconn.PgError
 		if errors.As(err, &pgErr) {
 			return pgErr.Code
@@ -120,12 +119,6 @@ func TestTheDatabaseTakesLimitsThatWereChanged(t *testing.T) {
 		}
 		return ""
 	}
-	admin, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = admin.Close(t.Context()) })
-	name := pgx.Identifier{admin.Config().Database}.Sanitize()
 	payload := func(n int) string {
 		return fmt.Sprintf(`[{"type": "x", "payload": {"a": %q}}]`, strings.Repeat("x", n-9))
 	}
@@ -135,26 +128,22 @@ func TestTheDatabaseTakesLimitsThatWereChanged(t *testing.T) {
 		fits    string
 		tooMuch string
 	}{
-		{"max_payload_bytes", 2 << 20, payload(2 << 20), payload(2<<20 + 1)},
-		{"max_payload_bytes", 100, payload(100), payload(101)},
-		{"max_payload_depth", 3, `[{"type": "x", "payload": {"a": [[1]]}}]`, `[{"type": "x", "payload": {"a": [[[1]]]}}]`},
-		{"max_payload_depth", 3, `[{"type": "x", "metadata": {"a": [[1]]}}]`, `[{"type": "x", "metadata": {"a": [[[1]]]}}]`},
-		{"max_metadata_bytes", 20, `[{"type": "x", "metadata": {"a": "12345678901"}}]`, `[{"type": "x", "metadata": {"a": "123456789012"}}]`},
-		{"max_tags", 2, `[{"type": "x", "tags": ["a", "b"]}]`, `[{"type": "x", "tags": ["a", "b", "c"]}]`},
-		{"max_tag_bytes", 300, `[{"type": "x", "tags": ["` + strings.Repeat("x", 300) + `"]}]`, `[{"type": "x", "tags": ["` + strings.Repeat("x", 301) + `"]}]`},
-		{"max_events_per_call", 1, `[{"type": "x"}]`, `[{"type": "x"}, {"type": "x"}]`},
+		{"payload_bytes", 2 << 20, payload(2 << 20), payload(2<<20 + 1)},
+		{"payload_bytes", 100, payload(100), payload(101)},
+		{"payload_depth", 3, `[{"type": "x", "payload": {"a": [[1]]}}]`, `[{"type": "x", "payload": {"a": [[[1]]]}}]`},
+		{"payload_depth", 3, `[{"type": "x", "metadata": {"a": [[1]]}}]`, `[{"type": "x", "metadata": {"a": [[[1]]]}}]`},
+		{"metadata_bytes", 20, `[{"type": "x", "metadata": {"a": "12345678901"}}]`, `[{"type": "x", "metadata": {"a": "123456789012"}}]`},
+		{"tags", 2, `[{"type": "x", "tags": ["a", "b"]}]`, `[{"type": "x", "tags": ["a", "b", "c"]}]`},
+		{"tag_bytes", 300, `[{"type": "x", "tags": ["` + strings.Repeat("x", 300) + `"]}]`, `[{"type": "x", "tags": ["` + strings.Repeat("x", 301) + `"]}]`},
+		{"events_per_call", 1, `[{"type": "x"}]`, `[{"type": "x"}, {"type": "x"}]`},
 	} {
-		if _, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET tidemark.%s = %d", name, test.limit, test.value)); err != nil {
-			t.Fatal(err)
-		}
+		exec(t, pool, fmt.Sprintf("UPDATE tidemark.limits SET %s = %d", test.limit, test.value))
 		if state := try(test.fits); state != "" {
 			t.Errorf("%s = %d: what just fits is refused with %s", test.limit, test.value, state)
 		}
 		if state := try(test.tooMuch); state != invalidEvent {
 			t.Errorf("%s = %d: what is just too much is answered with %q", test.limit, test.value, state)
 		}
-		if _, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s RESET tidemark.%s", name, test.limit)); err != nil {
-			t.Fatal(err)
-		}
+		exec(t, pool, fmt.Sprintf("UPDATE tidemark.limits SET %s = DEFAULT", test.limit))
 	}
 }

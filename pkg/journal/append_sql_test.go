@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/uuid"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -103,6 +105,72 @@ func TestAnOldSnapshotIsToldToRetry(t *testing.T) {
 	if n := query[int64](t, pool, "SELECT max(seq) FROM tidemark.journal"); n != 2 {
 		t.Errorf("got %d events a campaign, want 2", n)
 	}
+}
+
+// What goes by the SQLSTATE alone, as retry loops of any language do, gets the one that is for retrying.
+func TestAnOldSnapshotIsASerializationFailureInSQL(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+		for name, statement := range map[string]string{
+			"append":         `SELECT FROM tidemark.append('c', '[{"type": "noted"}]')`,
+			"append_all":     `SELECT FROM tidemark.append_all('[{"campaign_id": "new", "events": [{"type": "noted"}]}, {"campaign_id": "c", "events": [{"type": "noted"}]}]')`,
+			"append_if":      `SELECT FROM tidemark.append_if('[{"campaign_id": "c", "events": [{"type": "noted"}]}]', '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
+			"the same event": `SELECT FROM tidemark.append('c', '[{"type": "noted", "id": "01a20525-11aa-7001-a568-84c45302db2c"}]')`,
+		} {
+			tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
+			if err != nil {
+				t.Fatal(err)
+			}
+			query[int64](t, tx, "SELECT count(*) FROM tidemark.journal") // takes the snapshot
+			exec(t, pool, `SELECT FROM tidemark.append('c', '[{"type": "noted", "id": "01a20525-11aa-7001-a568-84c45302db2c"}]')`)
+			mustAppend(t, pool, "c", noted(1)...)
+			_, err = tx.Exec(t.Context(), statement)
+			var pgErr *pgconn.PgError
+			if name == "the same event" && err == nil {
+				if level == pgx.RepeatableRead && query[int64](t, tx, "SELECT count(*) FROM tidemark.journal WHERE campaign_id = 'c'") == 0 {
+					t.Errorf("%s, %s: an event that the snapshot does not show was answered", level, name)
+				}
+			} else if !errors.As(err, &pgErr) || pgErr.Code != "40001" {
+				t.Errorf("%s, %s: got %v", level, name, err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// NOTIFY and PREPARE TRANSACTION exclude each other. A session that says so prepares whatever waits.
+func TestAnAppendCanBePreparedWhileAWorkerWaits(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Server(t).URL()
+	if err := migrations.Up(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	exec(t, pool, `SELECT setval('tidemark.waiting', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 3600000)`)
+	for name, statement := range map[string]string{
+		"append":     `SELECT FROM tidemark.append('a', '[{"type": "noted"}]')`,
+		"append_all": `SELECT FROM tidemark.append_all('[{"campaign_id": "b", "events": [{"type": "noted"}]}]')`,
+		"append_if":  `SELECT FROM tidemark.append_if('[{"campaign_id": "d", "events": [{"type": "noted"}]}]', '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
+	} {
+		for _, sql := range []string{"BEGIN", "SET LOCAL tidemark.notify = off", statement, fmt.Sprintf("PREPARE TRANSACTION '%s'", name), fmt.Sprintf("COMMIT PREPARED '%s'", name)} {
+			if _, err := conn.Exec(t.Context(), sql); err != nil {
+				t.Fatalf("%s: %s: %v", name, sql, err)
+			}
+		}
+	}
+	checkGapless(t, pool, 3)
 }
 
 func appendAt(ctx context.Context, pool *pgxpool.Pool, level pgx.TxIsoLevel, campaign string, events ...journal.Event) error {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
@@ -60,7 +62,7 @@ func TestCallsForTheSameCampaignsInAnyOrderNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const writers, calls = 8, 12
-	many := make([]string, 300) // enough to take buckets of campaigns
+	many := make([]string, 300)
 	for i := range many {
 		many[i] = fmt.Sprint("c", i)
 	}
@@ -88,37 +90,109 @@ func TestCallsForTheSameCampaignsInAnyOrderNeverDeadlock(t *testing.T) {
 	checkGapless(t, pool, int(events.Load()))
 }
 
-func TestACallForTenThousandCampaignsTakesFewLocks(t *testing.T) {
+// One application that is idle after an append, and one that appends to many campaigns, hold up nobody who appends to others.
+func TestAnImportThatWaitsHoldsUpOnlyItsOwnCampaigns(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	campaigns := make([]string, 10_000)
+	campaigns := make([]string, 600)
 	for i := range campaigns {
 		campaigns[i] = fmt.Sprint("c", i)
 	}
-	tx, err := pool.Begin(t.Context())
+	idle, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := journal.AppendAll(t.Context(), tx, oneEach(campaigns...)...); err != nil {
+	if _, err := journal.Append(t.Context(), idle, "c300", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
 	}
-	if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()"); n > 200 { // 64 buckets of types, and of campaigns
-		t.Errorf("it holds %d locks", n)
-	}
-
 	var g errgroup.Group
-	g.Go(func() error {
-		_, err := appendTo(t.Context(), pool, "c77", journal.Exactly(1), noted(1)...)
-		return err
-	})
-	eventually(t, "an append to one of its campaigns waits", func() bool { return waitingForLock(t, pool) == 1 })
-	if err := tx.Commit(t.Context()); err != nil {
+	g.Go(func() error { return appendAll(t.Context(), pool, oneEach(campaigns...)...) })
+	eventually(t, "the import waits for the idle one", func() bool { return waitingForLock(t, pool) == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range 100 {
+		if _, err := appendTo(ctx, pool, fmt.Sprint("other", i), journal.Any, noted(1)...); err != nil {
+			t.Fatalf("an append to another campaign: %v", err)
+		}
+	}
+	if err := idle.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Wait(); err != nil {
-		t.Errorf("the append that had waited: %v", err)
+		t.Error(err)
 	}
-	checkGapless(t, pool, 10_001)
+	checkGapless(t, pool, 701)
+}
+
+// However the campaigns come, a transaction is refused before it takes the lock table from everyone.
+func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
+	t.Parallel()
+	names := func(from, to int) (all []string) {
+		for i := from; i < to; i++ {
+			all = append(all, fmt.Sprint("c", i))
+		}
+		return all
+	}
+	one := journal.Query{Items: []journal.Item{{Types: []string{"never"}}}}
+	for name, appends := range map[string]func(tx pgx.Tx) error{
+		"in one call": func(tx pgx.Tx) error {
+			_, err := journal.AppendAll(t.Context(), tx, oneEach(names(0, 1001)...)...)
+			return err
+		},
+		"in four calls": func(tx pgx.Tx) error {
+			for i := range 4 {
+				if _, err := journal.AppendAll(t.Context(), tx, oneEach(names(i*251, (i+1)*251)...)...); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"one at a time": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SELECT tidemark.append('c' || i, '[{"type": "noted"}]') FROM generate_series(1, 1001) AS i`)
+			return err
+		},
+		"on conditions": func(tx pgx.Tx) error {
+			for i := range 4 {
+				var events []journal.Event
+				for _, b := range oneEach(names(i*251, (i+1)*251)...) {
+					b.Events[0].CampaignID = b.CampaignID
+					events = append(events, b.Events...)
+				}
+				if _, err := journal.AppendIf(t.Context(), tx, events, journal.Condition{FailIfMatch: one}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := pgx.BeginFunc(t.Context(), pgtest.New(t), appends)
+			var pgErr *pgconn.PgError
+			if !errors.As(err, &pgErr) || pgErr.Code != "TM011" || !strings.Contains(pgErr.Message, "more than 1000 campaigns (campaigns_per_transaction of tidemark.limits)") ||
+				!strings.Contains(pgErr.Hint, "another transaction") {
+				t.Errorf("1,001 campaigns: %v", err)
+			}
+			if name != "one at a time" && !errors.Is(err, journal.ErrTooManyCampaigns) {
+				t.Errorf("it is no ErrTooManyCampaigns: %v", err)
+			}
+		})
+	}
+	t.Run("the same ones again and again", func(t *testing.T) {
+		t.Parallel()
+		err := pgx.BeginFunc(t.Context(), pgtest.New(t), func(tx pgx.Tx) error {
+			for range 2 {
+				if _, err := journal.AppendAll(t.Context(), tx, oneEach(names(5000, 5600)...)...); err != nil {
+					return err
+				}
+			}
+			_, err := tx.Exec(t.Context(), `SELECT tidemark.append('again', '[{"type": "noted"}]') FROM generate_series(1, 1200)`)
+			return err
+		})
+		if err != nil {
+			t.Errorf("601 campaigns in 2,400 appends: %v", err)
+		}
+	})
 }
 
 func TestManyCallsInOneTransactionTakeFewLocks(t *testing.T) {
@@ -130,8 +204,8 @@ func TestManyCallsInOneTransactionTakeFewLocks(t *testing.T) {
 				return err
 			}
 		}
-		if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"); n != 4 {
-			t.Errorf("it holds %d advisory locks, want 4: the campaign's, its bucket's, the type's and the floor", n)
+		if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"); n != 3 {
+			t.Errorf("it holds %d advisory locks, want 3: the campaign's, the type's and the floor", n)
 		}
 		return nil
 	})

@@ -35,7 +35,7 @@ func (j *Journal) appendIf(ctx context.Context, tx pgx.Tx, query string, events 
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, query, doc, guard, j.limits.standard())
+	rows, err := tx.Query(ctx, query, doc, guard)
 	if err != nil {
 		return nil, conditionError(err)
 	}
@@ -49,7 +49,7 @@ func (j *Journal) appendIfAndCommit(ctx context.Context, tx pgx.Tx, events []Eve
 		return nil, err
 	}
 	var batch pgx.Batch
-	batch.Queue(queryAppendIf, doc, guard, j.limits.standard()).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(queryAppendIf, doc, guard).Query(func(rows pgx.Rows) (err error) {
 		places, err = conditionalPlaces(rows, len(events))
 		return err
 	})
@@ -89,7 +89,7 @@ func (j *Journal) AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, c
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard, j.limits.standard())
+	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard)
 	if err != nil {
 		return nil, conditionError(err)
 	}

@@ -18,6 +18,9 @@ var (
 	ErrPartlyAppended = errors.New("some of the events are in the journal already")
 	// ErrStaleSnapshot: a REPEATABLE READ or SERIALIZABLE transaction appends to a campaign that has moved since its snapshot. Retry the transaction.
 	ErrStaleSnapshot = errors.New("campaign has moved since the transaction's snapshot")
+	// ErrTooManyCampaigns: the transaction appends to more campaigns than tidemark.limits allows (campaigns_per_transaction, 1,000 by
+	// default). Commit, and append to the others in another transaction.
+	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
 	// ErrNotFound is returned by [Get] and [Find].
 	ErrNotFound = errors.New("no such event")
 )
@@ -38,11 +41,11 @@ func (e *VersionConflictError) Is(target error) bool { return target == ErrVersi
 
 // The SQLSTATEs that the schema's functions raise.
 const (
-	stateVersionConflict = "TM001"
-	stateEventIDReused   = "TM002"
-	statePartlyAppended  = "TM003"
-	stateInvalidEvent    = "TM004"
-	stateUniqueViolation = "23505"
+	stateVersionConflict  = "TM001"
+	stateEventIDReused    = "TM002"
+	statePartlyAppended   = "TM003"
+	stateInvalidEvent     = "TM004"
+	stateTooManyCampaigns = "TM011"
 )
 
 // appendError turns what the database answered into the package's errors. The SQLSTATE is asked for through an interface, so that other
@@ -52,10 +55,10 @@ func appendError(campaignID string, err error) error {
 	if !errors.As(err, &state) {
 		return fmt.Errorf("append to campaign %q: %w", campaignID, err)
 	}
-	var detail, constraint string
+	var detail string
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
-		detail, constraint = pgErr.Detail, pgErr.ConstraintName
+		detail = pgErr.Detail
 	}
 	switch state.SQLState() {
 	case stateVersionConflict:
@@ -77,11 +80,10 @@ func appendError(campaignID string, err error) error {
 			return &d
 		}
 		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrInvalidEvent, err)
-	case stateUniqueViolation:
-		// The campaign's lock was held, so only a snapshot older than the lock can have missed the row.
-		if constraint == "journal_pkey" || constraint == "journal_event_id_key" {
-			return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrStaleSnapshot, err)
-		}
+	case stateTooManyCampaigns:
+		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrTooManyCampaigns, err)
+	case stateSerializationFailure:
+		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrStaleSnapshot, err)
 	}
 	return fmt.Errorf("append to campaign %q: %w", campaignID, err)
 }

@@ -8,8 +8,8 @@ import (
 // Limits bounds what one event and one call of Append may hold. A zero field means its default.
 //
 // They are checked before the round trip; whatever breaks one is refused with an [InvalidEventError] and nothing is written. The
-// database checks its own, for callers in other languages: one that is raised here is raised there too, as in
-// ALTER DATABASE … SET tidemark.max_payload_bytes = 2097152. Types, aggregate types, aggregate ids and actors have up to 256 bytes.
+// database checks its own, whatever a client has checked: one that is raised here is raised there too, as in
+// UPDATE tidemark.limits SET payload_bytes = 2097152. Types, aggregate types, aggregate ids and actors have up to 256 bytes.
 type Limits struct {
 	PayloadBytes    int // length of a payload, as given and as Postgres prints it; default 1 MiB, at most 64 MiB
 	PayloadDepth    int // objects and arrays inside one another, in payload and metadata; default 128, at most 1000
@@ -66,11 +66,4 @@ func (l Limits) check() error {
 		}
 	}
 	return errors.Join(mistakes...)
-}
-
-// standard says whether what passes these limits passes the database's as well, unless they have been changed there: then it need not check again.
-func (l Limits) standard() bool {
-	d := Limits{}.withDefaults()
-	return l.PayloadBytes <= d.PayloadBytes && l.PayloadDepth <= d.PayloadDepth && l.MetadataBytes <= d.MetadataBytes && l.Tags <= d.Tags &&
-		l.TagBytes <= d.TagBytes && l.CampaignIDBytes <= d.CampaignIDBytes && l.EventsPerCall <= d.EventsPerCall
 }

@@ -1,11 +1,11 @@
 package journal
 
 // queryAppend takes the campaign's advisory lock, the writer floor's lock, then inserts; everything else it does is a probe of one
-// index. $4 says that the events have been checked. See migrations/00002_work.sql.
-const queryAppend = `SELECT seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3, $4)`
+// index. See migrations/00002_work.sql.
+const queryAppend = `SELECT seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3)`
 
 // queryAppendAll takes the advisory locks of all campaigns in one order before it appends to the first.
-const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_all($1::jsonb, $2)`
+const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_all($1::jsonb)`
 
 // eventColumns leaves out what most events have in common: each value is converted, sent and read.
 const eventColumns = eventHead + `payload, metadata` + eventTail

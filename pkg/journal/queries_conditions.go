@@ -2,10 +2,10 @@ package journal
 
 const (
 	// queryAppendIf takes the advisory locks of the events and of the condition in one order, then those of the campaigns, then checks and appends. See migrations/00008_conditions.sql.
-	queryAppendIf = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_if($1::jsonb, $2::jsonb, $3)`
+	queryAppendIf = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_if($1::jsonb, $2::jsonb)`
 
 	// queryAppendIfKeeping is queryAppendIf which answers what stands in the way, as a row without an event id, and so keeps its locks.
-	queryAppendIfKeeping = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_if($1::jsonb, $2::jsonb, $3, true)`
+	queryAppendIfKeeping = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_if($1::jsonb, $2::jsonb, true)`
 
 	// queryCommit begins another transaction, so that whoever opened the one that it commits can end it.
 	queryCommit = `COMMIT AND CHAIN`

@@ -82,6 +82,53 @@ func TestAppender(t *testing.T) {
 		"CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql RETURN ARRAY[1]")
 }
 
+// Whatever an appender passes, sets or creates, what no limit allows stays out of the journal.
+func TestAppenderCannotSwitchChecksOff(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	pool := in.as(t, "appender")
+	large := `{"type": "x", "payload": {"a": "' || repeat('x', 3 << 20) || '"}}`
+	expands := `{"type": "x", "payload": {"a": [1' || repeat(',1e131000', 250) || ']}}`
+	for kind, event := range map[string]string{
+		"an empty type": `{"type": ""}`, "a scalar payload": `{"type": "x", "payload": 7}`, "3 MB": large, "numbers that expand": expands,
+		"a deep payload": `{"type": "x", "payload": ' || repeat('{"a":', 200) || '1' || repeat('}', 200) || '}`, "metadata that are a list": `{"type": "x", "metadata": [1]}`,
+	} {
+		events := `('[` + event + `]')::jsonb`
+		batches := `('[{"campaign_id": "c", "events": [` + event + `]}]')::jsonb`
+		for way, sql := range map[string]string{
+			"append":     `SELECT FROM tidemark.append('c', ` + events + `)`,
+			"append_all": `SELECT FROM tidemark.append_all(` + batches + `)`,
+			"append_if":  `SELECT FROM tidemark.append_if(` + batches + `, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
+			"p_keep":     `SELECT FROM tidemark.append_if(` + batches + `, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}', true)`,
+		} {
+			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				_, err := tx.Exec(t.Context(), `SET LOCAL tidemark.max_payload_bytes = 100000000; SET LOCAL tidemark.limits = 'off'; SET LOCAL tidemark.checked = on;
+					SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL search_path = pg_temp, public`, pgx.QueryExecModeSimpleProtocol)
+				must(t, err)
+				_, err = tx.Exec(t.Context(), sql)
+				return err
+			})
+			var refused *pgconn.PgError
+			if !errors.As(err, &refused) || refused.Code != "TM004" {
+				t.Errorf("%s of %s: %.300v", way, kind, err)
+			}
+		}
+	}
+	refuses(t, pool, "UPDATE tidemark.limits SET payload_bytes = 67108864", "SELECT FROM tidemark.append_rows('c', '[]', NULL)", "SELECT FROM tidemark.append_all_rows('[]')",
+		"SELECT FROM tidemark.append_rows_of_snapshot('c', '[]', NULL)", "SELECT FROM tidemark.check_event('c', 1, '{}')")
+	for _, role := range []string{"worker", "publisher", "operator"} {
+		refuses(t, in.as(t, role), "UPDATE tidemark.limits SET payload_bytes = 67108864", "DELETE FROM tidemark.limits",
+			`SELECT FROM tidemark.append_rows('c', '[{"type": "x"}]', NULL)`)
+	}
+	var events, parameters int
+	must(t, in.admin.QueryRow(t.Context(), "SELECT count(*) FROM tidemark.journal").Scan(&events))
+	must(t, in.admin.QueryRow(t.Context(), `SELECT count(*) FROM pg_proc, unnest(proargnames) AS a (name)
+		WHERE pronamespace = 'tidemark'::regnamespace AND proname IN ('append', 'append_all', 'append_if') AND name IN ('p_checked', 'p_locked')`).Scan(&parameters))
+	if events != 0 || parameters != 0 {
+		t.Errorf("%d events are in the journal, %d parameters say that something is checked", events, parameters)
+	}
+}
+
 // Readers wait for what is being appended, whatever the appender says of the lock that makes them.
 func TestAppenderCannotAppendBehindReaders(t *testing.T) {
 	t.Parallel()
