@@ -16,7 +16,7 @@ const (
 	untaggedTurn  = 10   // calls in a row on one side
 	untaggedWarm  = 200  // turns of both sides before the clock runs
 
-	appendSource = `SELECT pg_get_functiondef('tidemark.append'::regproc)`
+	appendSource = `SELECT pg_get_functiondef('tidemark.append'::regproc) || ';' || pg_get_functiondef('tidemark.append_rows'::regproc)`
 	callAppend   = `SELECT seq FROM tidemark.append($1, $2::jsonb, NULL)`
 	callBare     = `SELECT seq FROM tidemark.append_bare($1, $2::jsonb, NULL)`
 
@@ -34,10 +34,12 @@ var conditionParts = []struct {
 }{
 	{regexp.MustCompile(`FUNCTION tidemark\.append\(`), `FUNCTION tidemark.append_bare(`},
 	{regexp.MustCompile(`one \?\| '\{tags,id\}'`), `one ? 'id'`},
-	{regexp.MustCompile(`(?s)    plain := .*?\n    IF plain THEN\n`), "    plain := NOT jsonb_path_exists(p_events, '$[*].id');\n    IF plain THEN\n"},
-	{regexp.MustCompile(`(?s)        tagged := .*?\n        named := .*?\n`), "        named := true;\n"},
-	{regexp.MustCompile(`(?s)            IF tagged THEN\n                taken := .*?\n            END IF;\n`), ``},
-	{regexp.MustCompile(`(?s)    IF tagged THEN\n        INSERT INTO tidemark\.event_tags .*?    END IF;\n`), ``},
+	{regexp.MustCompile(`FUNCTION tidemark\.append_rows\(`), `FUNCTION tidemark.append_rows_bare(`},
+	{
+		regexp.MustCompile(`(?s)    IF jsonb_path_exists\(p_events, '\$\[\*\]\.tags\[\*\]'\) THEN\n        taken := .*?    END IF;\n`),
+		"    taken := tidemark.lock_campaign(p_campaign_id);\n",
+	},
+	{regexp.MustCompile(`(?s)    IF jsonb_path_exists\(p_events, '\$\[\*\]\.tags\[\*\]'\) THEN\n        INSERT INTO tidemark\.event_tags .*?    END IF;\n`), ``},
 }
 
 // bareAppend answers the source of tidemark.append without its parts for conditions.
@@ -48,6 +50,7 @@ func bareAppend(source string) (string, error) {
 		}
 		source = p.part.ReplaceAllLiteralString(source, p.left)
 	}
+	source = strings.ReplaceAll(source, `FROM tidemark.append_rows(`, `FROM tidemark.append_rows_bare(`)
 	return strings.ReplaceAll(source, lockUntagged, lockCampaign), nil
 }
 

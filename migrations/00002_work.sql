@@ -112,10 +112,17 @@ CREATE FUNCTION tidemark.printed_bytes(p_document jsonb) RETURNS integer
 AS $$
 BEGIN
     RETURN octet_length(p_document::text);
-EXCEPTION WHEN program_limit_exceeded OR out_of_memory OR internal_error THEN
+EXCEPTION WHEN program_limit_exceeded OR internal_error OR data_corrupted THEN
     RETURN NULL;
 END
 $$;
+-- +goose StatementEnd
+
+-- readable says whether readers can be given an event's documents.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.readable(p_payload jsonb, p_metadata jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN tidemark.printed_bytes(p_payload) IS NOT NULL AND (p_metadata IS NULL OR tidemark.printed_bytes(p_metadata) IS NOT NULL);
 -- +goose StatementEnd
 
 -- event_fits says that an event is within all limits, by one look at its length: what is short is neither deep nor has
@@ -413,6 +420,7 @@ CREATE FUNCTION tidemark.append_rows(p_campaign_id text, p_events jsonb, p_expec
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off
+    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -504,6 +512,7 @@ $$;
 CREATE FUNCTION tidemark.append_rows_of_snapshot(p_campaign_id text, p_events jsonb, p_expect bigint)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     taken text;
@@ -524,6 +533,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_call(p_campaign_id text, p_events jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     limits CONSTANT integer[] := tidemark.append_limits();
@@ -649,6 +659,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.check_batches(p_batches jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     limits CONSTANT integer[] := tidemark.append_limits();
@@ -685,6 +696,7 @@ $$;
 CREATE FUNCTION tidemark.append_all(p_batches jsonb)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     good CONSTANT boolean := tidemark.check_batches(p_batches);
@@ -723,6 +735,7 @@ DROP FUNCTION tidemark.count_campaigns;
 DROP FUNCTION tidemark.lock_campaign;
 DROP FUNCTION tidemark.check_event;
 DROP FUNCTION tidemark.event_fits;
+DROP FUNCTION tidemark.readable;
 DROP FUNCTION tidemark.printed_bytes;
 DROP FUNCTION tidemark.nesting;
 DROP FUNCTION tidemark.append_limits;
