@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,6 +25,9 @@ const (
 	// campaignRecords is how much of the log is shown, campaignPairs how many projections.
 	campaignRecords = 10
 	campaignPairs   = 1000
+
+	// similarCampaigns is how many ids are named where there is no such campaign.
+	similarCampaigns = 5
 )
 
 // campaignJSON is what a person on call needs to know of a campaign.
@@ -90,15 +94,26 @@ func newCampaignShow(env *cli.Env) *cobra.Command {
 	return command
 }
 
-// noSuchCampaign says that no event has ever been appended to it.
-func noSuchCampaign(campaignID string) error {
-	return cli.Hint(fmt.Errorf("no campaign %q: it has no event; ids are told apart to the letter", campaignID), "maintenance outbox list")
+// noSuchCampaign says that no event has ever been appended to it, and which ids begin most like it.
+func noSuchCampaign(ctx context.Context, pool *pgxpool.Pool, campaignID string) error {
+	err := fmt.Errorf("no campaign %q: it has no event; ids are told apart to the letter", campaignID)
+	for prefix := []rune(campaignID); ; prefix = prefix[:len(prefix)/2] {
+		near, failure := journal.Campaigns(ctx, pool, string(prefix), similarCampaigns)
+		switch {
+		case failure != nil:
+			return errors.Join(err, failure)
+		case len(near) > 0:
+			return cli.Hint(fmt.Errorf("%w; there are %s", err, strings.Join(near, ", ")), "maintenance campaign show %s", cli.Quote(near[0]))
+		case len(prefix) == 0:
+			return fmt.Errorf("%w; the journal has no event at all", err)
+		}
+	}
 }
 
 func readCampaign(ctx context.Context, pool *pgxpool.Pool, campaignID string) (*campaignJSON, error) {
 	head, err := journal.Last(ctx, pool, campaignID)
 	if errors.Is(err, journal.ErrNotFound) {
-		return nil, noSuchCampaign(campaignID)
+		return nil, noSuchCampaign(ctx, pool, campaignID)
 	}
 	if err != nil {
 		return nil, err

@@ -61,27 +61,27 @@ func commands() []known {
 		acted("projection rebuild", next, "scores --max-share 1", "rebuild_started"),
 		acted("projection rebuild", next, "scores --pause", "rebuild_paused"),
 		acted("projection rebuild", next+" rebuilding-paused.sql", "scores --resume", "rebuild_resumed"),
-		acted("projection rebuild", next, "scores --abort", "rebuild_aborted"),
-		{command: "projection rollback", prepare: exchanged, args: "counted", log: []string{"projection_rolled_back"}},
+		acted("projection rebuild", next, "scores --abort --yes", "rebuild_aborted"),
+		{command: "projection rollback", prepare: exchanged, args: "counted --yes", log: []string{"projection_rolled_back"}},
 		acted("projection remove", next, "scores --yes", "projection_removed"),
 		shows("group list"),
 		acted("group pause", "deferred.sql", "default", "paused"),
 		acted("group resume", "deferred.sql paused.sql", "search", "resumed"),
 		acted("group remove", "deferred.sql", "search --yes", "group_removed"),
 		shows("gaps detect"),
-		acted("gaps repair", "deferred.sql paused.sql", "", "gaps_repaired"),
+		acted("gaps repair", "deferred.sql paused.sql", "--yes", "gaps_repaired"),
 		shows("publisher list"), shows("publisher show"), shows("publisher log"), shows("publisher parked list"), shows("publisher parked show"),
 		acted("publisher pause", "published.sql", "archive", "publication_paused", "publication_paused"),
 		acted("publisher resume", "published.sql", "archive", "publication_resumed"),
 		acted("publisher reset", "published.sql", "archive --topic orders --to-beginning --yes", "publication_reset"),
 		acted("publisher parked retry", "published.sql", "--campaign oak", "parked_retried oak 2"),
-		acted("publisher parked resolve", "published.sql", "--campaign oak", "parked_resolved oak 2"),
+		acted("publisher parked resolve", "published.sql", "--campaign oak --yes", "parked_resolved oak 2"),
 		acted("publisher test-send", "published.sql", "archive --publishers FILE", "test_sent tidemark-test 1"),
-		acted("publisher replay", "published.sql", "--topic orders --campaign oak --from 2 --to archive --publishers FILE", "replay_started oak 2", "replay_ended oak 2"),
+		acted("publisher replay", "published.sql", "--topic orders --campaign oak --from 2 --to archive --yes --publishers FILE", "replay_started oak 2", "replay_ended oak 2"),
 		// An import appends as an application does, with rights to nothing else: the journal itself is the record of it.
 		shows("events import"), shows("events export"), shows("events query"),
 		shows("worker list"),
-		acted("worker drain", "deferred.sql", "w1", "worker_drained"),
+		acted("worker drain", "deferred.sql", "w1 --yes", "worker_drained"),
 		{command: "worker undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},
 		shows("operation list"), shows("operation show"),
 		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
@@ -212,7 +212,7 @@ func edited(t *testing.T) string {
 func drainedWorker(t *testing.T) string {
 	t.Helper()
 	url := database(t, "deferred.sql")
-	requireRun(t, url, "worker drain w1", cli.ExitOK, "")
+	requireRun(t, url, "worker drain w1 --yes", cli.ExitOK, "")
 	return url
 }
 

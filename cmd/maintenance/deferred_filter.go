@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // pairFilter is the flags that choose pairs.
@@ -43,7 +44,7 @@ func (f *pairFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
 	cli.CompleteFlag(command, "group", env.Complete(groupNames))
 	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
 	cli.CompleteFlag(command, "campaign", env.Complete(deferredCampaigns))
-	cli.CompleteFlag(command, "class", cli.Choices([]string{"infrastructure", "transient", "permanent", "lock"}))
+	cli.CompleteFlag(command, "class", cli.Choices(projector.Classes()))
 	cli.CompleteFlag(command, "status", cli.Choices(f.statuses(act)))
 	cli.CompleteFlag(command, "fingerprint", env.Complete(fingerprints))
 }
@@ -62,6 +63,11 @@ func (f *pairFilter) finish(act bool) error {
 			return err
 		}
 		f.Status = append(f.Status, deferred.Status(s))
+	}
+	if f.Class != "" {
+		if err := cli.OneOf("class", projector.Class(f.Class), projector.Classes()); err != nil {
+			return err
+		}
 	}
 	switch {
 	case f.Limit < 0:

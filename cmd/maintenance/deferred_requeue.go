@@ -91,6 +91,6 @@ func (a actOnPair) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 	if a.asJSON {
 		return env.PrintJSON(actDocument(a.done, false, 1, []deferred.Key{a.key}))
 	}
-	env.Note("1 pair %s; what becomes of it: maintenance deferred show --projection %s --campaign %s", a.done, cli.Quote(a.key.Projection), cli.Quote(a.key.CampaignID))
+	env.Note("1 pair %s; what becomes of it: maintenance campaign show %s", a.done, cli.Quote(a.key.CampaignID))
 	return printKeys(env, []deferred.Key{a.key})
 }

@@ -17,9 +17,6 @@ import (
 const (
 	// gapsVersion changes when a field goes or changes its meaning.
 	gapsVersion = 1
-
-	// repairAsks is how many gaps are repaired without asking.
-	repairAsks = 100
 )
 
 type gapsJSON struct {
@@ -100,8 +97,8 @@ func newGapsRepair(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "repair",
 		Short: "File a work item for each gap, so that workers come to it",
-		Long: `File a work item for each gap, campaign by campaign: one that fails is named and does not stop the others. Run again, it finds what is left. Beyond
-100 gaps it asks.`,
+		Long: `File a work item for each gap, campaign by campaign: one that fails is named and does not stop the others. Run again, it finds what is left. It
+asks for the number of gaps.`,
 		Example: `  maintenance gaps repair --dry-run
   maintenance gaps repair --reason 'restored from a backup' --yes`,
 		Args: cli.NoArgs,
@@ -170,8 +167,8 @@ func repairGaps(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, group str
 		env.Note("%s would be repaired; nothing was changed.", counted(int64(len(gaps)), "gap"))
 		return printGaps(env, gaps)
 	}
-	if len(gaps) > repairAsks {
-		if err := env.Confirm(ctx, cli.Confirmation{What: fmt.Sprintf("repair %d gaps", len(gaps)), Type: fmt.Sprint(len(gaps)), Yes: act.Yes}); err != nil {
+	if len(gaps) > 0 {
+		if err := env.Confirm(ctx, cli.Confirmation{What: "repair " + counted(int64(len(gaps)), "gap"), Type: fmt.Sprint(len(gaps)), Yes: act.Yes}); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"syscall"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/devpg"
 )
 
@@ -33,7 +34,11 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return perform(ctx, cli.Standard(devpg.URL), os.Args[1:])
+	env := cli.Standard(devpg.URL)
+	for _, stray := range config.Stray(os.Environ()) {
+		env.Note("maintenance: %s", stray)
+	}
+	return perform(ctx, env, os.Args[1:])
 }
 
 // perform runs one command line, in whichever form it is written.

@@ -39,7 +39,8 @@ func newProjectionRebuild(env *cli.Env) *cobra.Command {
 		Short: "Build a projection's tables anew beside those that are read, and exchange the two when all is caught up",
 		Long: `Build a projection's tables anew beside those that are read, from the first event of each campaign, and exchange the two when nothing is left behind. All workers that have the code take
 part; readers and live work go on. The tables that are replaced are kept for a while: projection rollback puts them back. A worker that starts with a higher version of a projection begins
-its rebuild by itself. For a rebuild under way the command changes the options that are given, and has the exchange tried again. While it lasts its pairs are those of the projection NAME~next.`,
+its rebuild by itself. For a rebuild under way the command changes the options that are given, and has the exchange tried again. While it lasts its pairs are those of the projection NAME~next.
+--abort asks for the projection's name.`,
 		Example: `  maintenance projection rebuild scores --wait --reason 'totals were off by one'
   maintenance projection rebuild scores --max-share 0.2
   maintenance projection rebuild scores --pause
@@ -55,7 +56,7 @@ its rebuild by itself. For a rebuild under way the command changes the options t
 	}
 	command.ValidArgsFunction = env.CompleteOne(projectionNames)
 	flags := command.Flags()
-	r.act.BindOne(flags)
+	r.act.BindTyped(flags)
 	flags.IntVar(&r.version, "version", 0, "the version to build (default the highest that a worker has)")
 	flags.Float64Var(&r.share, "max-share", 0.5, "the share of each worker's time that goes to rebuilds, at most")
 	flags.Int64Var(&r.allowFailed, "allow-failed", 0, "exchange the tables although so many campaigns are failed or dead in the new ones")
@@ -78,7 +79,12 @@ func (r rebuild) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, flag
 	acts := admin.On(pool)
 	switch {
 	case r.abort:
-		if _, err := acts.AbortRebuild(ctx, by(r.act), r.name); err != nil {
+		c := cli.Confirmation{What: "abort the rebuild of projection " + r.name + " and remove what it has built", Type: r.name, Look: "maintenance projection list"}
+		request, err := typed(ctx, env, r.act, c)
+		if err != nil {
+			return err
+		}
+		if _, err := acts.AbortRebuild(ctx, request, r.name); err != nil {
 			return rebuildError(err)
 		}
 		return r.tell(ctx, env, pool, "aborted", "The rebuild of projection %s is aborted, nothing of it is left.")
@@ -154,6 +160,8 @@ func (r rebuild) options(flags *pflag.FlagSet) (o projector.RebuildOptions) {
 
 func rebuildError(err error) error {
 	switch {
+	case errors.Is(err, projector.ErrNoCode):
+		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance worker list")
 	case errors.Is(err, projector.ErrNoRebuild), errors.Is(err, pause.ErrNotPaused), errors.Is(err, projector.ErrNoPrevious), errors.Is(err, projector.ErrRebuilding), errors.Is(err, projector.ErrBehind):
 		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance projection list")
 	case errors.Is(err, projector.ErrUnknownProjection):

@@ -107,7 +107,7 @@ func removalError(err error, name string) error {
 	case errors.Is(err, projector.ErrUnknownProjection):
 		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w: somebody else was quicker", err), "maintenance projection list")
 	case errors.As(err, &pgErr) && pgErr.Code == dependentObjects:
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w (%s); nothing was removed", err, pgErr.Detail), "maintenance projection remove %s, without --tables", cli.Quote(name))
+		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w (%s); nothing was removed; without --tables they stay", err, pgErr.Detail), "maintenance projection remove %s", cli.Quote(name))
 	default:
 		return err
 	}

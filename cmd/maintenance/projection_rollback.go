@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,7 +33,8 @@ func newProjectionRollback(env *cli.Env) *cobra.Command {
 		Use:   "rollback NAME",
 		Short: "Put the tables that a rebuild has replaced in their place again",
 		Long: `Put the tables that a rebuild has replaced in their place again. Workers that have their version went on applying events to them, so that they are as they would be if they had never been replaced;
-where no such worker ran they are behind, which is refused unless it is allowed. The tables that make way are kept in turn: a second rollback undoes the first.`,
+where no such worker ran they are behind, which is refused unless it is allowed. The tables that make way are kept in turn: a second rollback undoes the first.
+It asks for the projection's name.`,
 		Example: `  maintenance projection rollback scores --reason 'version 3 is wrong'`,
 		Args:    oneName("projection"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,7 +44,16 @@ where no such worker ran they are behind, which is refused unless it is allowed.
 					return err
 				}
 				o := projector.RollbackOptions{AllowBehind: allowBehind, Keep: keep}
-				if _, err := admin.On(pool).Rollback(ctx, by(act), args[0], o); err != nil {
+				c := cli.Confirmation{What: "have projection " + args[0] + " show its previous tables", Type: args[0], Look: "maintenance projection list"}
+				request, err := typed(ctx, env, act, c)
+				if err != nil {
+					return err
+				}
+				_, err = admin.On(pool).Rollback(ctx, request, args[0], o)
+				if errors.Is(err, projector.ErrBehind) {
+					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance projection rollback %s --allow-behind -1", cli.Quote(args[0]))
+				}
+				if err != nil {
 					return rebuildError(err)
 				}
 				after, err := registered(ctx, pool, args[0])
@@ -59,7 +70,7 @@ where no such worker ran they are behind, which is refused unless it is allowed.
 	}
 	command.ValidArgsFunction = env.CompleteOne(projectionNames)
 	flags := command.Flags()
-	act.BindOne(flags)
+	act.BindTyped(flags)
 	flags.Int64Var(&allowBehind, "allow-behind", 0, "go back although the tables are behind in so many campaigns; -1: in any number")
 	cli.BindDuration(flags, &keep, "keep", "how long the tables that make way are kept, such as 90m, 24h or 7d (default 24h)")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")

@@ -18,7 +18,8 @@ const (
 	// parkedActVersion changes when a field goes or changes its meaning.
 	parkedActVersion = 1
 
-	// retryAsks is how many events are tried again without asking. What is resolved is never published: beyond one it asks, as with deferred.
+	// retryAsks is how many events are tried again without asking. What is resolved is never published: it asks, unless --campaign and
+	// --seq name the event.
 	retryAsks = 100
 )
 
@@ -49,8 +50,8 @@ func newParkedResolve(env *cli.Env) *cobra.Command {
 	return a.command(env, &cobra.Command{
 		Use:   "resolve",
 		Short: "Leave refused events out, for good",
-		Long: `Leave refused events out, for good: they are never published to that publisher, and campaigns that wait behind them go on. Beyond one event it asks.
-A reason is needed.`,
+		Long: `Leave refused events out, for good: they are never published to that publisher, and campaigns that wait behind them go on. It asks for the
+number of events, unless --campaign and --seq name the one. A reason is needed.`,
 		Example: `  maintenance publisher parked resolve --publisher archive --campaign oak --seq 2 --reason 'test data, see #812'
   maintenance publisher parked resolve --publisher archive --type noted --dry-run --reason 'test data, see #812'`,
 	})
@@ -98,7 +99,8 @@ func (a *parkedAct) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 	}
 	var got int64
 	if n > 0 {
-		if n > a.asks {
+		named := n == 1 && a.filter.CampaignID != "" && a.filter.Seq > 0
+		if n > a.asks && !named {
 			if err := env.Confirm(ctx, cli.Confirmation{What: fmt.Sprintf("%s %s", a.verb, events(n)), Type: fmt.Sprint(n), Yes: a.act.Yes}); err != nil {
 				return err
 			}

@@ -18,9 +18,6 @@ import (
 const (
 	// publisherReplayVersion changes when a field goes or changes its meaning.
 	publisherReplayVersion = 1
-
-	// sendAsks is how many events are sent again without asking.
-	sendAsks = 100
 )
 
 // publisherReplayJSON says what was sent again or, with dry_run, would be.
@@ -114,7 +111,7 @@ func (r *sliceReplay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool)
 	if r.act.DryRun {
 		return r.tell(env, expected, nil)
 	}
-	if expected.Sent > sendAsks {
+	if expected.Sent > 0 {
 		what := fmt.Sprintf("send %s again to %s", events(expected.Sent), r.to)
 		if err := env.Confirm(ctx, cli.Confirmation{What: what, Type: fmt.Sprint(expected.Sent), Yes: r.act.Yes}); err != nil {
 			return err

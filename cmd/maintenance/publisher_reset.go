@@ -19,8 +19,8 @@ const (
 	// resetVersion changes when a field goes or changes its meaning.
 	resetVersion = 1
 
-	// resetAsks is how many events are published again without asking. It asks before it leaves out a single one.
-	resetAsks = 100
+	// resetSlack is how many events more than were counted may be published again: some are while somebody types.
+	resetSlack = 100
 )
 
 // resetJSON says what a reset did or, with dry_run, would do. Events are counted before the topic's filter.
@@ -61,7 +61,7 @@ func newPublisherReset(env *cli.Env) *cobra.Command {
 		Long: `Reset pairs of a publisher: they become active, and their errors are forgotten. With --errors they go on where they stand. Taken back, they publish again what comes after the
 new place; taken ahead, they never publish what is before it. What is under way is not written down any more, and is published again.
 
-Say which: --errors, --to-position, --to-time, --to-beginning or --to-end. --dry-run counts. Beyond 100 events that would be published again it asks, and before a single one is left
+Say which: --errors, --to-position, --to-time, --to-beginning or --to-end. --dry-run counts. It asks before a single event is published again or left
 out. Parked events behind the new place are met again and forgotten; campaigns that are parked before it stay so.`,
 		Example: `  maintenance publisher reset archive --errors --reason 'disk is full no more'
   maintenance publisher reset archive --topic orders --to-time 2026-01-31T08:00:00Z --dry-run
@@ -148,7 +148,7 @@ func (r *resetting) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, n
 	}
 	done, err := admin.On(pool).ResetPublishers(ctx, by(r.act), keys, to, func(done []admin.Reset) error {
 		nowSent, nowSkipped := sums(done)
-		if nowSkipped > skipped || nowSent > sent+resetAsks {
+		if nowSkipped > skipped || nowSent > sent+resetSlack {
 			return cli.Exitf(cli.ExitConflict, "things have moved since they were counted: now %s would be published again and %s left out, not %d and %d; nothing was changed",
 				events(nowSent), events(nowSkipped), sent, skipped)
 		}
@@ -171,7 +171,7 @@ func (r *resetting) confirm(ctx context.Context, env *cli.Env, sent, skipped int
 		what = append(what, "never publish "+events(skipped))
 		n = skipped
 	}
-	if skipped == 0 && sent <= resetAsks {
+	if skipped == 0 && sent == 0 {
 		return nil
 	}
 	return env.Confirm(ctx, cli.Confirmation{What: strings.Join(what, " and "), Type: fmt.Sprint(n), Yes: r.act.Yes})

@@ -80,7 +80,7 @@ func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
 		{"publisher-resume", true, "publisher resume archive" + who, []string{"publication_resumed everything/archive by bob since mended"}},
 		{"publisher-resume-json", false, "publisher resume archive --json" + who, []string{"publication_resumed everything/archive by bob since mended"}},
 		{"publisher-reset-errors", true, "publisher reset shop --errors" + who, []string{"publication_reset orders/shop by bob since mended"}},
-		{"publisher-reset-json", false, "publisher reset archive --topic orders --to-position 3 --json" + who, []string{"publication_reset orders/archive by bob since mended"}},
+		{"publisher-reset-json", false, "publisher reset archive --topic orders --to-position 3 --yes --json" + who, []string{"publication_reset orders/archive by bob since mended"}},
 		{"publisher-reset-dry", true, "publisher reset archive --to-beginning --dry-run" + who, nil},
 		{"publisher-reset-end-dry-json", false, "publisher reset archive --to-end --dry-run --json" + who, nil},
 		{"parked-retry", true, "publisher parked retry --publisher archive" + who, []string{
@@ -116,13 +116,13 @@ func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 	t.Parallel()
 	url := fresh(t)
 	for args, want := range map[string][]string{
-		"publisher reset archive --topic orders --errors":                       {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 FAILED"},
-		"publisher reset shop --errors":                                         {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 ACTIVE"},
-		"publisher reset archive --to-position 4 --yes":                         {"everything/archive 4 ACTIVE", "orders/archive 4 ACTIVE", "orders/shop 0 FAILED"},
-		"publisher reset shop --to-end --yes":                                   {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 6 ACTIVE"},
-		"publisher reset archive --topic orders --to-beginning":                 {"everything/archive 2 PAUSED", "orders/archive 0 ACTIVE", "orders/shop 0 FAILED"},
-		"publisher reset archive --topic orders --to-time 2001-01-01T00:00:00Z": {"everything/archive 2 PAUSED", "orders/archive 0 ACTIVE", "orders/shop 0 FAILED"},
-		"publisher reset archive --to-beginning --dry-run":                      {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 FAILED"},
+		"publisher reset archive --topic orders --errors":                             {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 FAILED"},
+		"publisher reset shop --errors":                                               {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 ACTIVE"},
+		"publisher reset archive --to-position 4 --yes":                               {"everything/archive 4 ACTIVE", "orders/archive 4 ACTIVE", "orders/shop 0 FAILED"},
+		"publisher reset shop --to-end --yes":                                         {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 6 ACTIVE"},
+		"publisher reset archive --topic orders --to-beginning --yes":                 {"everything/archive 2 PAUSED", "orders/archive 0 ACTIVE", "orders/shop 0 FAILED"},
+		"publisher reset archive --topic orders --to-time 2001-01-01T00:00:00Z --yes": {"everything/archive 2 PAUSED", "orders/archive 0 ACTIVE", "orders/shop 0 FAILED"},
+		"publisher reset archive --to-beginning --dry-run":                            {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 FAILED"},
 	} {
 		fill(t, url, "published.sql")
 		if got := execute(t, url, false, args); got.code != cli.ExitOK {
@@ -196,7 +196,9 @@ func TestMuchOfAPublisherIsConfirmedFirst(t *testing.T) {
 	}{
 		{"what is left out for good, by its number", "publisher reset shop --to-end", "6\n", cli.ExitOK, "This would never publish 6 events. Type 6 to go on: ", 1},
 		{"and not by a yes", "publisher reset shop --to-end", "yes\n", cli.ExitDeclined, "declined", 0},
-		{"but not what is sent again, if it is little", "publisher reset archive --to-beginning", "", cli.ExitOK, "2 pairs reset", 2},
+		{"and what is sent again", "publisher reset archive --to-beginning", "7\n", cli.ExitOK, "2 pairs reset", 2},
+		{"and one event that is resolved", "publisher parked resolve --publisher archive --campaign elm --reason r", "1\n", cli.ExitOK, "This would leave out 1 event. Type 1 to go on: ", 1},
+		{"but not one that is named", "publisher parked resolve --campaign oak --seq 2 --reason r", "", cli.ExitOK, "1 event resolved", 1},
 		{"more than one event that is resolved", "publisher parked resolve --all --reason r", "3\n", cli.ExitOK, "This would leave out 3 events. Type 3 to go on: ", 3},
 		{"or not at all", "publisher parked resolve --all --reason r", "", cli.ExitDeclined, "declined", 0},
 	} {
@@ -297,9 +299,9 @@ func TestReplaySendsASliceAgainInOrderWithTheSameIDs(t *testing.T) {
 	url, dir := database(t, "published.sql"), t.TempDir()
 	with := " --campaign oak --by bob --reason trying --publishers " + routesFile(t, dir)
 	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive --dry-run"+with, cli.ExitOK, "2 events, up to seq 3, would be sent to archive; nothing was sent")
-	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive"+with, cli.ExitOK, "2 events, up to seq 3, sent to archive")
-	requireRun(t, url, "publisher replay --topic orders --from 1 --to-seq 1 --to archive"+with, cli.ExitOK, "1 event, up to seq 1")
-	requireRun(t, url, "publisher replay --topic none --from 1 --to archive"+with, cli.ExitOK, "0 events, up to seq 3")
+	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive --yes"+with, cli.ExitOK, "2 events, up to seq 3, sent to archive")
+	requireRun(t, url, "publisher replay --topic orders --from 1 --to-seq 1 --to archive --yes"+with, cli.ExitOK, "1 event, up to seq 1")
+	requireRun(t, url, "publisher replay --topic none --from 1 --to archive --yes"+with, cli.ExitOK, "0 events, up to seq 3")
 	if ids := sent(t, dir); !slices.Equal(ids, []string{"00000000-0000-7000-8000-000000000002", "00000000-0000-7000-8000-000000000003", "00000000-0000-7000-8000-000000000001"}) {
 		t.Errorf("%q have arrived", ids)
 	}

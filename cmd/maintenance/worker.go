@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -47,8 +49,8 @@ func newWorker(env *cli.Env) *cobra.Command {
 		newWorkerList(env), newDrain(env, drain{
 			verb: "drain", short: "Have a worker finish what it has and claim no more campaigns",
 			long: `Have a worker finish what it has and claim no more campaigns, until it is undrained or ends; it notices within about a second. What it publishes goes on, and so do other workers.
-worker list shows when it holds none any more. OWNER is the name that worker list has of it.`,
-			did: "drained", note: "Worker %s claims no more campaigns; maintenance worker list shows when it holds none. To go on: maintenance worker undrain %s", do: (*admin.Acts).DrainWorker,
+worker list shows when it holds none any more. OWNER is the name that worker list has of it. It asks for the worker's host.`,
+			asks: true, did: "drained", note: "Worker %s claims no more campaigns; maintenance worker list shows when it holds none. To go on: maintenance worker undrain %s", do: (*admin.Acts).DrainWorker,
 		}), newDrain(env, drain{
 			verb: "undrain", short: "Have a worker that was drained claim campaigns again",
 			did: "undrained", note: "Worker %s claims campaigns again; maintenance worker list shows how many. To stop it: maintenance worker drain %s", do: (*admin.Acts).UndrainWorker,
@@ -122,6 +124,7 @@ func (d workersJSON) print(env *cli.Env) error {
 // drain is one of the two acts on a worker.
 type drain struct {
 	verb, short, long, did, note string
+	asks                         bool // for the worker's host
 	do                           func(*admin.Acts, context.Context, admin.Request, string) (*admin.Outcome, error)
 }
 
@@ -134,11 +137,22 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 		Use:     d.verb + " OWNER",
 		Short:   d.short,
 		Long:    d.long,
-		Example: `  maintenance worker ` + d.verb + ` box/4711/1f0c --reason 'the machine is replaced'`,
+		Example: "  maintenance worker " + d.verb + ` box/4711/1f0c --reason 'the machine is replaced'`,
 		Args:    oneName("worker"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				_, err := d.do(admin.On(pool), ctx, by(act), args[0])
+				request := by(act)
+				if d.asks {
+					host, err := hostOf(ctx, pool, args[0])
+					if err != nil {
+						return err
+					}
+					c := cli.Confirmation{What: "have worker " + args[0] + " of host " + host + " take no more campaigns", Type: host, Look: "maintenance worker list"}
+					if request, err = typed(ctx, env, act, c); err != nil {
+						return err
+					}
+				}
+				_, err := d.do(admin.On(pool), ctx, request, args[0])
 				switch {
 				case errors.Is(err, admin.ErrNotFound):
 					return cli.Hint(err, "maintenance worker list")
@@ -153,9 +167,25 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 		},
 	}
 	act.BindOne(command.Flags())
+	if d.asks {
+		command.Flags().BoolVar(&act.Yes, "yes", false, "do not ask for the worker's host")
+	}
 	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	command.ValidArgsFunction = env.CompleteOne(ownerNames)
 	return command
+}
+
+// hostOf answers the host of a worker.
+func hostOf(ctx context.Context, pool *pgxpool.Pool, owner string) (string, error) {
+	workers, err := lease.Workers(ctx, pool)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(workers, func(w lease.Worker) bool { return w.Owner == owner })
+	if i < 0 {
+		return "", cli.Hint(fmt.Errorf("worker %q: %w", owner, admin.ErrNotFound), "maintenance worker list")
+	}
+	return workers[i].Host, nil
 }
 
 // ownerNames offers workers to the shell.

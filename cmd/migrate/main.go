@@ -7,10 +7,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/tidemark-go/tidemark/internal/config"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	for _, stray := range config.Stray(os.Environ()) {
+		fmt.Fprintln(os.Stderr, "migrate:", stray)
+	}
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {

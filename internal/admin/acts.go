@@ -49,6 +49,17 @@ type Request struct {
 	Who    auth.Identity
 	Reason string // up to 4 KiB; required by acts that leave something out for good
 	Key    string // idempotency key, up to 255 bytes; "": none
+
+	// Confirm is what the person typed. Acts that change what is read, or what is published, want the name of their subject.
+	Confirm string
+}
+
+// confirms answers [ErrDeclined] unless the person has typed what is wanted.
+func (r Request) confirms(want string) error {
+	if strings.TrimSpace(r.Confirm) != want {
+		return fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, r.Confirm, want)
+	}
+	return nil
 }
 
 // Outcome is what became of an act.
@@ -114,9 +125,10 @@ type act struct {
 	Request
 	kind    Kind
 	about   subject
-	request any  // what was asked for, besides the reason: part of what a key stands for, and of the log
-	reason  bool // it is required
-	logs    bool // whoever does it writes it to tidemark.operator_log
+	request any    // what was asked for, besides the reason: part of what a key stands for, and of the log
+	reason  bool   // it is required
+	confirm string // what Request.Confirm must say; "": nothing
+	logs    bool   // whoever does it writes it to tidemark.operator_log
 }
 
 // do does an act in one transaction.
@@ -177,6 +189,11 @@ func (a *Acts) begin(t act) (*recorder, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if t.confirm != "" {
+		if err := t.confirms(t.confirm); err != nil {
+			return nil, err
+		}
 	}
 	asked, err := json.Marshal(t.request)
 	if err != nil {

@@ -62,6 +62,13 @@ func as(role auth.Role) admin.Request {
 	return admin.Request{Who: auth.Identity{Name: "ada", Role: role}, Reason: "a test"}
 }
 
+// typing is an operator who has typed a word.
+func typing(word string) admin.Request {
+	r := as(auth.Operator)
+	r.Confirm = word
+	return r
+}
+
 // calls are all acts that one call does, on what database makes. They come in an order in which each makes sense.
 func calls(a *admin.Acts) []struct {
 	kind admin.Kind
@@ -143,6 +150,13 @@ func calls(a *admin.Acts) []struct {
 	}
 }
 
+// words are what a person types before an act of these kinds, on what database makes.
+func words() map[admin.Kind]string {
+	return map[admin.Kind]string{
+		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "h", admin.ActStartOperation: "g", admin.ActRollback: "p",
+	}
+}
+
 // everything is all rows that acts could have written.
 const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection) FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
 	(SELECT string_agg(p::text, ';') FROM tidemark.publications p), (SELECT string_agg(p::text, ';') FROM tidemark.parked p), (SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
@@ -167,6 +181,18 @@ func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
 		}
 		request := as(call.kind.Role())
 		request.Key = fmt.Sprint("key ", i)
+		if word := words()[call.kind]; word != "" {
+			for _, typed := range []string{"", "yes"} {
+				request.Confirm = typed
+				if _, err := call.do(t.Context(), request); !errors.Is(err, admin.ErrDeclined) || !strings.Contains(err.Error(), word) {
+					t.Errorf("%s after %q was typed: %v, want that it asks for %q", call.kind, typed, err, word)
+				}
+			}
+			if now := scan[string](t, pool, everything); now != before {
+				t.Fatalf("%s that was not confirmed changed something", call.kind)
+			}
+			request.Confirm = word
+		}
 		logged := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log`)
 		if _, err := call.do(t.Context(), request); err != nil {
 			t.Fatalf("%s: %v", call.kind, err)
@@ -202,7 +228,7 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 	pool, acts := database(t, 1)
 	before := scan[string](t, pool, everything)
 	r := as(auth.Admin)
-	r.Key = "k"
+	r.Key, r.Confirm = "k", "p"
 	_, err := acts.Requeue(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "nowhere"})
 	if !errors.Is(err, deferred.ErrNotFound) {
 		t.Errorf("a pair that is not there: %v", err)

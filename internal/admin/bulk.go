@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -47,6 +49,15 @@ func (f PairFilter) Filter() (deferred.Filter, error) {
 		out.Status = append(out.Status, deferred.Status(s))
 	}
 	var errs []error
+	if f.Class != "" && !slices.Contains(projector.Classes(), projector.Class(f.Class)) {
+		errs = append(errs, fmt.Errorf("%w: class %q: there are %s", ErrInvalid, f.Class, list(projector.Classes())))
+	}
+	statuses := []deferred.Status{deferred.Failed, deferred.Dead}
+	for _, s := range out.Status {
+		if !slices.Contains(statuses, s) {
+			errs = append(errs, fmt.Errorf("%w: status %q: there are %s", ErrInvalid, s, list(statuses)))
+		}
+	}
 	for name, d := range map[string]struct {
 		text string
 		into *time.Duration
@@ -60,6 +71,15 @@ func (f PairFilter) Filter() (deferred.Filter, error) {
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// list writes words one after the other.
+func list[T ~string](words []T) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // ParkedFilter chooses parked events; what is empty is left open.
@@ -91,6 +111,14 @@ type Preview struct {
 	More    bool   `json:"more"`    // there are more than the limit, or MostItems
 	Sample  []Item `json:"sample"`  // the first ones
 	Confirm string `json:"confirm"` // what is to be typed
+}
+
+// names are the names in its filter.
+func (b Bulk) names() Names {
+	if b.Pairs != nil {
+		return Names{Group: b.Pairs.Group, Projection: b.Pairs.Projection}
+	}
+	return Names{Topic: b.Parked.Topic, Publisher: b.Parked.Publisher}
 }
 
 // most is how many items it takes.
@@ -129,6 +157,9 @@ func (b Bulk) confirm(n int64) string {
 // PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing. Errors: [ErrInvalid], [deferred.ErrPattern].
 func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	if err := b.check(); err != nil {
+		return nil, err
+	}
+	if err := b.names().Check(ctx, a.cfg.Pool); err != nil {
 		return nil, err
 	}
 	p := &Preview{Bulk: b, Sample: []Item{}}
@@ -198,6 +229,9 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 	resolves := b.Kind == OpResolve || b.Kind == OpResolveParked
 	if resolves && r.Who.Role < ActResolve.Role() {
 		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", b.Kind, ActResolve.Role(), r.Who.Name, r.Who.Role, ErrForbidden)
+	}
+	if err := b.names().Check(ctx, a.cfg.Pool); err != nil {
+		return nil, err
 	}
 	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: b, reason: resolves}, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		id, err := insertOperation(ctx, tx, b.Kind, b, r)

@@ -165,7 +165,7 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 	exec(t, pool, `DELETE FROM tidemark.deferred; DELETE FROM tidemark.outbox; UPDATE tidemark.leases SET checkpoint = 0 WHERE campaign_id = 'c002'`)
 	var ids []int64
 	add := func(o *admin.Outcome, err error) { ids = append(ids, operation(t, o, err).ID) }
-	add(acts.StartRepair(t.Context(), as(auth.Operator), admin.GapRepair{Group: "g"}))
+	add(acts.StartRepair(t.Context(), typing("g"), admin.GapRepair{Group: "g"}))
 	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p"}))
 	add(acts.StartBulk(t.Context(), as(auth.Admin), admin.Bulk{Kind: admin.OpResolveParked, Parked: &admin.ParkedFilter{Publisher: "s"}}, "resolve parked 1"))
 	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p", From: 1}))

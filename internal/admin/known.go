@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -42,4 +44,91 @@ func published(ctx context.Context, db journal.Querier, key publisher.Key) error
 		err = fmt.Errorf("%s: %w", key, publisher.ErrNotFound)
 	}
 	return err
+}
+
+// Names are the names by which a filter chooses; what is empty is left open.
+type Names struct{ Group, Projection, Topic, Publisher string }
+
+// UnknownNameError is a name in a filter that nothing has.
+type UnknownNameError struct {
+	Kind  string // "group", "projection", "topic" or "publisher"
+	Name  string
+	Known []string // names that there are
+}
+
+// Error names it, and those that there are.
+func (e *UnknownNameError) Error() string {
+	known := "none is known yet, the first worker registers some"
+	if len(e.Known) > 0 {
+		known = "there are " + strings.Join(e.Known, ", ")
+	}
+	return fmt.Sprintf("no %s %q: %s", e.Kind, e.Name, known)
+}
+
+// Check answers an [UnknownNameError] for a name that nothing has. A group or a projection that was removed is known for as long as
+// the log of failures speaks of it.
+func (n Names) Check(ctx context.Context, db journal.Querier) error {
+	groups, projections, topics, publishers, err := n.known(ctx, db)
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		kind, name string
+		known      []string
+		log        deferred.LogFilter
+	}{
+		{"group", n.Group, groups, deferred.LogFilter{Group: n.Group, Limit: 1}},
+		{"projection", n.Projection, projections, deferred.LogFilter{Projection: n.Projection, Limit: 1}},
+		{"topic", n.Topic, topics, deferred.LogFilter{}},
+		{"publisher", n.Publisher, publishers, deferred.LogFilter{}},
+	} {
+		if c.name == "" || slices.Contains(c.known, c.name) || c.kind == "projection" && slices.Contains(c.known, projector.ProjectionOf(c.name)) {
+			continue
+		}
+		if c.log.Limit > 0 {
+			records, err := deferred.History(ctx, db, c.log)
+			if err != nil {
+				return err
+			}
+			if len(records) > 0 {
+				continue
+			}
+		}
+		return &UnknownNameError{c.kind, c.name, c.known}
+	}
+	return nil
+}
+
+// known answers the names that there are, of the kinds that are asked for.
+func (n Names) known(ctx context.Context, db journal.Querier) (groups, projections, topics, publishers []string, err error) {
+	if n.Group != "" {
+		all, err := outbox.Groups(ctx, db)
+		if err != nil {
+			return nil, nil, nil, nil, err
+		}
+		for _, g := range all {
+			groups = append(groups, g.Name)
+		}
+	}
+	if n.Projection != "" {
+		all, err := projector.Projections(ctx, db)
+		if err != nil {
+			return nil, nil, nil, nil, err
+		}
+		for _, p := range all {
+			projections = append(projections, p.Name)
+		}
+	}
+	if n.Topic != "" || n.Publisher != "" {
+		pairs, err := publisher.List(ctx, db, publisher.Key{})
+		if err != nil {
+			return nil, nil, nil, nil, err
+		}
+		for _, p := range pairs {
+			topics, publishers = append(topics, p.Topic), append(publishers, p.Publisher)
+		}
+	}
+	slices.Sort(topics)
+	slices.Sort(publishers)
+	return groups, projections, slices.Compact(topics), slices.Compact(publishers), nil
 }

@@ -68,12 +68,13 @@ func (a *Acts) StartBackfill(ctx context.Context, r Request, projection string) 
 	})
 }
 
-// StartRepair has workers look for gaps of a group in all of the journal, and repair them. The outcome's detail is the [Operation]. Errors: [outbox.ErrNotRegistered].
+// StartRepair has workers look for gaps of a group in all of the journal, and repair them. The request confirms with the group's
+// name. The outcome's detail is the [Operation]. Errors: [ErrDeclined], [outbox.ErrNotRegistered].
 func (a *Acts) StartRepair(ctx context.Context, r Request, g GapRepair) (*Outcome, error) {
 	if g.Group == "" {
 		return nil, fmt.Errorf("%w: name the group", ErrInvalid)
 	}
-	return a.start(ctx, r, OpRepairGaps, g, func(ctx context.Context, tx pgx.Tx) (int64, error) { return 0, knownGroup(ctx, tx, g.Group) })
+	return a.startConfirmed(ctx, r, g.Group, OpRepairGaps, g, func(ctx context.Context, tx pgx.Tx) (int64, error) { return 0, knownGroup(ctx, tx, g.Group) })
 }
 
 // StartVerify has a worker that has the projection's code verify it, or any worker prove it. The outcome's detail is the [Operation]. Errors: [projector.ErrUnknownProjection].
@@ -90,13 +91,13 @@ func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Out
 	})
 }
 
-// StartRepublication has a worker that has the publisher send a slice of a campaign again. The outcome's detail is the [Operation]. Errors: [publisher.ErrNotFound],
-// [journal.ErrNotFound].
+// StartRepublication has a worker that has the publisher send a slice of a campaign again. The request confirms with the
+// publisher's name. The outcome's detail is the [Operation]. Errors: [ErrDeclined], [publisher.ErrNotFound], [journal.ErrNotFound].
 func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republication) (*Outcome, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return a.start(ctx, r, OpRepublish, p, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+	return a.startConfirmed(ctx, r, p.Publisher, OpRepublish, p, func(ctx context.Context, tx pgx.Tx) (int64, error) {
 		if err := published(ctx, tx, publisher.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
 			return 0, err
 		}
@@ -113,11 +114,17 @@ func (p Republication) check() error {
 }
 
 func (a *Acts) start(ctx context.Context, r Request, kind OperationKind, request any, total func(context.Context, pgx.Tx) (int64, error)) (*Outcome, error) {
+	return a.startConfirmed(ctx, r, "", kind, request, total)
+}
+
+func (a *Acts) startConfirmed(
+	ctx context.Context, r Request, confirm string, kind OperationKind, request any, total func(context.Context, pgx.Tx) (int64, error),
+) (*Outcome, error) {
 	asked := struct {
 		Kind    OperationKind `json:"kind"`
 		Request any           `json:"request"`
 	}{kind, request}
-	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: asked}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: asked, confirm: confirm}, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		id, err := insertOperation(ctx, tx, kind, request, r)
 		if err != nil {
 			return nil, err

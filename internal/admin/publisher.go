@@ -92,14 +92,19 @@ func (a *Acts) ResumePublisher(ctx context.Context, r Request, key publisher.Key
 	})
 }
 
-// ResetPublisher moves a pair, and forgets its errors. Errors are those of [publisher.Reset].
+// ResetPublisher moves a pair, and forgets its errors. To move it, the request confirms with the publisher's name. Errors:
+// [ErrDeclined], and those of [publisher.Reset].
 func (a *Acts) ResetPublisher(ctx context.Context, r Request, key publisher.Key, to publisher.ResetTo) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher, Position: to.Position}
 	if !to.Time.IsZero() {
 		asked.Time = &to.Time
 	}
 	to.DryRun = false
-	return a.do(ctx, act{Request: r, kind: ActResetPublisher, request: asked, logs: true}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+	t := act{Request: r, kind: ActResetPublisher, request: asked, logs: true}
+	if to.Position != nil || !to.Time.IsZero() {
+		t.confirm = key.Publisher
+	}
+	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		result, err := publisher.Reset(ctx, tx, key, to, r.publisher())
 		return Reset(result), err
 	})
@@ -229,7 +234,8 @@ func (a *Acts) RetryParked(ctx context.Context, r Request, key publisher.Key, ca
 	return a.onParked(ctx, r, ActRetryParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publisher.Retry)
 }
 
-// ResolveParked leaves a parked event out, for good; it needs a reason. Errors are those of [publisher.Resolve].
+// ResolveParked leaves a parked event out, for good. It needs a reason, and the request confirms with the seq. Errors:
+// [ErrDeclined], and those of [publisher.Resolve].
 func (a *Acts) ResolveParked(ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64) (*Outcome, error) {
 	return a.onParked(ctx, r, ActResolveParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publisher.Resolve)
 }
@@ -261,7 +267,10 @@ func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedR
 		return nil, fmt.Errorf("%w: name the topic, the publisher, the campaign and the seq of the event", ErrInvalid)
 	}
 	f := publisher.ParkedFilter{Topic: asked.Topic, Publisher: asked.Publisher, CampaignID: asked.CampaignID, Seq: asked.Seq}
-	t := act{Request: r, kind: kind, request: asked, reason: kind == ActResolveParked, logs: true}
+	t := act{Request: r, kind: kind, request: asked, logs: true}
+	if kind == ActResolveParked {
+		t.reason, t.confirm = true, fmt.Sprint(asked.Seq)
+	}
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		n, err := do(ctx, tx, f, r.publisher())
 		return countResult{n}, err

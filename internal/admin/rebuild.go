@@ -66,21 +66,23 @@ func (a *Acts) ResumeRebuild(ctx context.Context, r Request, group, name string)
 	return a.pause(ctx, r, ActResumeRebuild, pause.Target{Group: group, Projection: projector.RebuildName(name)}, 0)
 }
 
-// AbortRebuild ends a rebuild and leaves nothing of it. Errors are those of [projector.AbortRebuild].
+// AbortRebuild ends a rebuild and leaves nothing of it. The request confirms with the projection's name. Errors: [ErrDeclined],
+// and those of [projector.AbortRebuild].
 func (a *Acts) AbortRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
-	t := act{Request: r, kind: ActAbortRebuild, request: rebuildRequest{Projection: name}}
+	t := act{Request: r, kind: ActAbortRebuild, request: rebuildRequest{Projection: name}, confirm: name}
 	return a.doWith(ctx, t, func(ctx context.Context, db *recorder) (any, error) {
 		return nil, projector.AbortRebuild(ctx, db, name, r.deferred())
 	})
 }
 
-// Rollback puts the tables that a rebuild has replaced in their place again. Errors are those of [projector.Rollback].
+// Rollback puts the tables that a rebuild has replaced in their place again. The request confirms with the projection's name.
+// Errors: [ErrDeclined], and those of [projector.Rollback].
 func (a *Acts) Rollback(ctx context.Context, r Request, name string, o projector.RollbackOptions) (*Outcome, error) {
 	request := rebuildRequest{Projection: name, AllowBehind: o.AllowBehind}
 	if o.Keep != 0 {
 		request.Keep = o.Keep.String()
 	}
-	return a.doWith(ctx, act{Request: r, kind: ActRollback, request: request}, func(ctx context.Context, db *recorder) (any, error) {
+	return a.doWith(ctx, act{Request: r, kind: ActRollback, request: request, confirm: name}, func(ctx context.Context, db *recorder) (any, error) {
 		return nil, projector.Rollback(ctx, db, name, o, r.deferred())
 	})
 }

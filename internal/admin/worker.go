@@ -3,15 +3,30 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// DrainWorker tells a worker to finish what it has and claim no more campaigns, until [Acts.UndrainWorker] or its end. What it publishes goes on. Errors: [ErrNotFound].
+// DrainWorker tells a worker to finish what it has and claim no more campaigns, until [Acts.UndrainWorker] or its end. What it
+// publishes goes on. The request confirms with the worker's host. Errors: [ErrDeclined], [ErrNotFound].
 func (a *Acts) DrainWorker(ctx context.Context, r Request, owner string) (*Outcome, error) {
-	return a.drain(ctx, r, ActDrain, owner, func(tx pgx.Tx) (bool, error) { return lease.Drain(ctx, tx, owner, r.Who.Name) })
+	return a.drain(ctx, r, ActDrain, owner, func(tx pgx.Tx) (bool, error) {
+		workers, err := lease.Workers(ctx, tx)
+		if err != nil {
+			return false, err
+		}
+		i := slices.IndexFunc(workers, func(w lease.Worker) bool { return w.Owner == owner })
+		if i < 0 {
+			return false, nil
+		}
+		if err := r.confirms(workers[i].Host); err != nil {
+			return false, err
+		}
+		return lease.Drain(ctx, tx, owner, r.Who.Name)
+	})
 }
 
 // UndrainWorker has a worker that was drained claim again. Errors: [ErrNotFound].

@@ -40,6 +40,9 @@ func NewCommand(opts Options) *cobra.Command {
 		}
 		settings.Shown = set.List()
 		logger := NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel)
+		for _, stray := range config.Stray(os.Environ()) {
+			logger.WarnContext(cmd.Context(), stray)
+		}
 		if settings.DatabaseURL == "" {
 			url, closeServer, err := devpg.URL(cmd.Context(), logger)
 			if err != nil {

@@ -14,6 +14,7 @@ type Confirmation struct {
 	What string // what is about to happen, as in "requeue 241 pairs"
 	Type string // what has to be typed: the number of rows, or a name
 	Yes  bool   // it was said on the command line
+	Look string // how to look first; "": with --dry-run
 }
 
 // Confirm returns nil once the person has typed what the confirmation asks for, or has said so on the command line. Everything else, a
@@ -23,7 +24,11 @@ func (e *Env) Confirm(ctx context.Context, c Confirmation) error {
 		return nil
 	}
 	if !e.InTerminal {
-		return Exitf(ExitDeclined, "this would %s and wants a confirmation, but stdin is no terminal: add --yes, or look first with --dry-run", c.What)
+		look := "--dry-run"
+		if c.Look != "" {
+			look = c.Look
+		}
+		return Exitf(ExitDeclined, "this would %s and wants a confirmation, but stdin is no terminal: add --yes, or look first with %s", c.What, look)
 	}
 	_, _ = fmt.Fprintf(e.Err, "This would %s. Type %s to go on: ", c.What, c.Type)
 	typed, err := e.readLine(ctx)

@@ -29,6 +29,9 @@ type Env struct {
 	// Logger writes warnings and errors to Err.
 	Logger *slog.Logger
 
+	// Check is asked once a pool is open, before any work; nil: nothing is.
+	Check func(context.Context, *pgxpool.Pool) error
+
 	// Open answers a pool on the database to work on, and what to call when it is no longer needed.
 	Open Open
 }
@@ -58,6 +61,11 @@ func (e *Env) WithPool(ctx context.Context, work func(context.Context, *pgxpool.
 		return err
 	}
 	defer func() { err = errors.Join(err, closePool()) }()
+	if e.Check != nil {
+		if err := e.Check(ctx, pool); err != nil {
+			return explain(err)
+		}
+	}
 	return explain(work(ctx, pool))
 }
 

@@ -125,7 +125,7 @@ func explain(err error) error {
 	case errors.Is(err, projector.ErrRegistered):
 		return cli.Hint(err, "maintenance projection list")
 	case errors.Is(err, journal.ErrNotFound):
-		return cli.Hint(err, "maintenance campaign show CAMPAIGN")
+		return cli.Hint(err, "maintenance events query --help")
 	default:
 		return err
 	}

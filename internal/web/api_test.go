@@ -337,8 +337,10 @@ func TestActsThroughTheAPI(t *testing.T) {
 	}
 	for call, want := range map[string]int{
 		"/api/v1/deferred/notes/a/requeue":        http.StatusNotFound,
-		"/api/v1/projections/notes/rebuild/abort": http.StatusConflict,
-		"/api/v1/projections/nothing/rollback":    http.StatusNotFound,
+		"/api/v1/projections/notes/rebuild/abort": http.StatusUnprocessableEntity, // nothing was typed
+		"/api/v1/projections/notes/rollback":      http.StatusUnprocessableEntity,
+		"/api/v1/groups/default/repair-gaps":      http.StatusUnprocessableEntity,
+		"/api/v1/parked/t/s/a/1/resolve":          http.StatusBadRequest, // no reason
 		"/api/v1/publishers/t/s/resume":           http.StatusConflict,
 		"/api/v1/publishers/t/s/test-send":        http.StatusConflict,
 		"/api/v1/publishers/t/nobody/pause":       http.StatusNotFound,
@@ -353,7 +355,7 @@ func TestActsThroughTheAPI(t *testing.T) {
 			t.Errorf("%s is answered %s, want %d: %s", call, response.Status, want, body)
 		}
 	}
-	response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset", `{"with": {"position": 99}}`, map[string]string{"Content-Type": "application/json"})
+	response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset", `{"with": {"position": 99, "confirm": "s"}}`, map[string]string{"Content-Type": "application/json"})
 	if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, "position 99") {
 		t.Errorf("a reset beyond the journal: %s %s", response.Status, body)
 	}

@@ -81,9 +81,9 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 	// What no worker could ever do is not started.
 	started := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`)
 	for call, body := range map[string]string{
-		"/projections/nothing/verify": "", "/projections/nothing/backfill": "", "/groups/nowhere/replay": "", "/groups/nowhere/repair-gaps": "", "/campaigns/a/repair-gap": `{"with": {"group": "nowhere"}}`,
-		"/campaigns/nobody/repair-gap": `{"with": {"group": "default"}}`, "/publishers/t/nobody/replay": `{"with": {"campaign_id": "a", "from": 1}}`,
-		"/publishers/t/s/replay": `{"with": {"campaign_id": "nobody", "from": 1}}`,
+		"/projections/nothing/verify": "", "/projections/nothing/backfill": "", "/groups/nowhere/replay": "", "/groups/nowhere/repair-gaps": `{"with": {"confirm": "nowhere"}}`, "/campaigns/a/repair-gap": `{"with": {"group": "nowhere"}}`,
+		"/campaigns/nobody/repair-gap": `{"with": {"group": "default"}}`, "/publishers/t/nobody/replay": `{"with": {"campaign_id": "a", "from": 1, "confirm": "nobody"}}`,
+		"/publishers/t/s/replay": `{"with": {"campaign_id": "nobody", "from": 1, "confirm": "s"}}`,
 	} {
 		if text := s.act(t, "/api/v1"+call, body, http.StatusNotFound); !strings.Contains(text, `"remedy":"`) {
 			t.Errorf("%s does not say what to do: %s", call, text)
@@ -93,7 +93,7 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 		t.Errorf("%d operations about nothing were started", n-started)
 	}
 
-	s.act(t, "/api/v1/publishers/t/s/replay", `{"reason": "lost", "with": {"campaign_id": "a", "from": 1}}`, http.StatusOK)
+	s.act(t, "/api/v1/publishers/t/s/replay", `{"reason": "lost", "with": {"campaign_id": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
 	operations(t, pool, acting)
 	if got := scan[string](t, pool, newest); got != "republish done done 2 failed 0" || !slices.Equal(sink.taken(), []string{"a 1", "a 2"}) {
 		t.Errorf("sending again is %q, and the sink has %q", got, sink.taken())
@@ -170,7 +170,7 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), was, -97); err != nil {
 		t.Fatal(err)
 	}
-	s.act(t, "/api/v1/projections/notes/rollback", `{"reason": "it is wrong", "with": {"allow_behind": -1}}`, http.StatusOK)
+	s.act(t, "/api/v1/projections/notes/rollback", `{"reason": "it is wrong", "with": {"allow_behind": -1, "confirm": "notes"}}`, http.StatusOK)
 	if got := scan[string](t, pool, `SELECT doc ->> 'count' FROM notes WHERE campaign_id = 'a'`); got != "2" {
 		t.Errorf("the tables say %s", got)
 	}
@@ -195,7 +195,7 @@ func TestSendingAgainGoesOnInAnotherWorker(t *testing.T) {
 	acting.Topics, acting.Publishers = []publisher.Topic{{Name: "t"}}, []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}, BatchSize: 1}}
 	s := serveOn(t, pool, acting, nil)
 	exec(t, pool, `DELETE FROM tidemark.operations`)
-	s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"campaign_id": "a", "from": 1}}`, http.StatusOK)
+	s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"campaign_id": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
 	first, err := admin.NewRunner(admin.RunnerConfig{Pool: pool, Owner: "first", Publishers: acting.Publishers, Topics: acting.Topics})
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ type Keeper struct {
 	Group string
 	Owner string        // unique to a process and its life: never used again after a restart
 	TTL   time.Duration // a lease not renewed for so long may be taken over
+	Knows string        // JSON: the versions of projections that it has the code of, by name; "": none
 }
 
 // Claimed is the outcome of a claim.

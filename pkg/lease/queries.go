@@ -39,8 +39,8 @@ const (
 			UPDATE tidemark.crashes c SET owners = array_remove(c.owners, $1)
 			WHERE c.ctid = ANY (ARRAY(SELECT d.ctid FROM tidemark.crashes d WHERE d.consumer_group = $2 AND $1 = ANY (d.owners) FOR UPDATE SKIP LOCKED))
 		)
-		INSERT INTO tidemark.workers AS w (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
-		VALUES ($1, $2, $3, $4, now(), now(), $5, $6)
+		INSERT INTO tidemark.workers AS w (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied, knows)
+		VALUES ($1, $2, $3, $4, now(), now(), $5, $6, coalesce(nullif($7, ''), '{}')::jsonb)
 		ON CONFLICT (owner) DO UPDATE SET seen_at = now(), campaigns_held = excluded.campaigns_held, events_applied = excluded.events_applied
 		RETURNING drained_by IS NOT NULL`
 
@@ -51,7 +51,11 @@ const (
 	queryForget = `DELETE FROM tidemark.workers WHERE owner = $1 OR seen_at < now() - interval '1 day'`
 
 	// queryWorkers reads a table of one row a worker.
-	queryWorkers = `SELECT owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied, coalesce(drained_by, '') FROM tidemark.workers ORDER BY started_at, owner`
+	queryWorkers = `SELECT owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied, coalesce(drained_by, ''), knows FROM tidemark.workers ORDER BY started_at, owner`
+
+	// queryVersions reads a table of one row a worker.
+	queryVersions = `SELECT k.name, v.version::integer FROM tidemark.workers w, jsonb_each(w.knows) AS k (name, versions), jsonb_array_elements_text(k.versions) AS v (version)
+		WHERE w.consumer_group = $1 AND w.seen_at > clock_timestamp() - interval '1 minute' GROUP BY 1, 2 ORDER BY 1, 2`
 
 	// queryWait moves a sequence and nothing else. The value grows with every wait, so that the end of an earlier one does not end it.
 	// It need not survive a crash, so it does not wait for the disk.

@@ -17,13 +17,14 @@ type Worker struct {
 	StartedAt     time.Time
 	SeenAt        time.Time // a worker not seen for a few seconds is gone or cut off
 	CampaignsHeld int
-	EventsApplied int64  // since it started
-	DrainedBy     string // who has told it to take nothing more; empty: nobody
+	EventsApplied int64            // since it started
+	DrainedBy     string           // who has told it to take nothing more; empty: nobody
+	Knows         map[string][]int // versions of projections that it has the code of, by name
 }
 
 // Beat records that the owner lives, with the campaigns it holds and the events it has applied since it started, and answers whether it is to take nothing more (see [Drain]).
 func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool, err error) {
-	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied).Scan(&drained); err != nil {
+	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows).Scan(&drained); err != nil {
 		return false, fmt.Errorf("record worker: %w", err)
 	}
 	return drained, nil
@@ -69,4 +70,23 @@ func Workers(ctx context.Context, db DB) ([]Worker, error) {
 		return nil, fmt.Errorf("list workers: %w", err)
 	}
 	return workers, nil
+}
+
+// Versions answers the versions of projections that workers of a group have the code of, by name: of those seen within a minute.
+func Versions(ctx context.Context, db DB, group string) (map[string][]int, error) {
+	rows, err := db.Query(ctx, queryVersions, group)
+	if err != nil {
+		return nil, fmt.Errorf("list versions: %w", err)
+	}
+	found := map[string][]int{}
+	var name string
+	var version int
+	_, err = pgx.ForEachRow(rows, []any{&name, &version}, func() error {
+		found[name] = append(found[name], version)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list versions: %w", err)
+	}
+	return found, nil
 }

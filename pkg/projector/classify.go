@@ -24,6 +24,9 @@ const (
 	ClassLock           Class = "lock"           // nothing: a session holds a row or table that it needs. The pair is tried again about once a second, at the cost of no attempt
 )
 
+// Classes answers all classes.
+func Classes() []Class { return []Class{ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock} }
+
 // Classifier decides the class of a projection's failures where it knows better than [Classify]; it answers "" for those it does not know. What it calls
 // [ClassInfrastructure] makes the worker wait as a whole; what it calls something else costs an attempt even where Classify would say infrastructure, which is right for
 // failures of a service that only this projection talks to. A connection to Postgres that broke stays infrastructure whatever it says.

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -186,7 +187,7 @@ func New(cfg Config) (*Projector, error) {
 	connect := pool.ConnConfig
 	p := &Projector{
 		cfg: cfg, projections: list, sets: sets, metrics: metrics, host: host,
-		keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL},
+		keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL, Knows: versions(cfg.Projections)},
 		searchPath: liveTables.searchPath("", cfg.Schema),
 		mode:       connect.DefaultQueryExecMode,
 		streams:    connect.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
@@ -205,4 +206,15 @@ func New(cfg Config) (*Projector, error) {
 	p.promises = p.bounds()
 	p.breaker = newBreaker(cfg.Logger, metrics.breaker, p.backoff)
 	return p, nil
+}
+
+// versions writes down which versions of which projections there is code of, for others to read.
+func versions(code []Projection) string {
+	byName := map[string][]int{}
+	for _, k := range code {
+		s := k.Spec()
+		byName[s.Name] = append(byName[s.Name], s.Version)
+	}
+	raw, _ := json.Marshal(byName) // names and numbers
+	return string(raw)
 }

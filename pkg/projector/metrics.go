@@ -104,7 +104,7 @@ func newMetrics(reg prometheus.Registerer, projections []*known) (*metrics, erro
 		for _, vec := range []*prometheus.CounterVec{m.through, m.failed, m.retried, m.dead, m.skipped, m.abandoned, m.shadowApplied, m.verified, m.mismatches} {
 			vec.WithLabelValues(k.name)
 		}
-		for _, class := range []Class{ClassInfrastructure, ClassPermanent, ClassTransient, ClassLock} {
+		for _, class := range Classes() {
 			m.shadowFailed.WithLabelValues(k.name, string(class))
 		}
 	}

@@ -4,16 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 )
 
 // Errors of rebuilds. Their messages say what to do.
 var (
+	// ErrNoCode is returned for a version that no worker has the code of.
+	ErrNoCode = errors.New("no worker has the code of this version")
+
 	// ErrNoRebuild is returned for a projection that is not being rebuilt.
 	ErrNoRebuild = errors.New("the projection is not being rebuilt")
 
@@ -69,7 +74,8 @@ func (o RebuildOptions) validate() error {
 // again; begun says which of the two it was. A version lower than the one it builds, or another one that is asked for, is refused. A version that was aborted or rolled back is built if it is the one that is asked for, or
 // the highest that a worker has where none is; otherwise no worker begins it by itself, as before.
 //
-// Errors are [ErrUnknownProjection] and those of the database.
+// Errors are [ErrUnknownProjection], [ErrNoCode] for a version that is asked for while none of the workers has it, and those of the
+// database.
 func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOptions, act deferred.Act) (begun bool, err error) {
 	if err := o.validate(); err != nil {
 		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
@@ -94,6 +100,9 @@ func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOption
 			_, err := tx.Exec(ctx, queryChangeRebuild, name, o.MaxShare, o.AllowFailed, o.Keep, o.Verify, o.Ignore)
 			return err
 		}
+		if err := haveCode(ctx, tx, name, live.ConsumerGroup, o.Version); err != nil {
+			return err
+		}
 		begun = true
 		if _, err := tx.Exec(ctx, queryRequest, nextTables.of(name), live.ConsumerGroup, or(o.Version, 0)); err != nil {
 			return err
@@ -107,6 +116,19 @@ func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOption
 		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
 	}
 	return begun, nil
+}
+
+// haveCode answers [ErrNoCode] for a version that is asked for and that no worker of those that say what they have can build. Where
+// none says anything, none may be running yet.
+func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) error {
+	if version == nil {
+		return nil
+	}
+	known, err := lease.Versions(ctx, tx, group)
+	if err != nil || len(known) == 0 || slices.Contains(known[name], *version) {
+		return err
+	}
+	return fmt.Errorf("%w: version %d is asked for, workers of consumer group %q have %v: start one that has it first", ErrNoCode, *version, group, known[name])
 }
 
 func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o RebuildOptions, act deferred.Act) error {

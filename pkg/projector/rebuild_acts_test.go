@@ -1,6 +1,7 @@
 package projector_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -367,4 +368,33 @@ func TestWhatWasAddedToTheTablesIsOnTheNewOnes(t *testing.T) {
 	if got := query[string](t, pool, on, "public"); got != "by Sum, by_campaign, counted, older" {
 		t.Errorf("the new tables have %q", got)
 	}
+}
+
+// TestARebuildOfAVersionThatNoWorkerHasIsRefused has a worker say which versions it has.
+func TestARebuildOfAVersionThatNoWorkerHasIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	drain(t, workerOf(t, pool, nil, tripled(1)))
+	worker := workerOf(t, pool, func(c *projector.Config) { c.ManualRebuilds = true }, tripled(1), tripled(2))
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- worker.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	}()
+	within(t, "the worker says what it has", func() bool {
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.workers WHERE knows = '{"counters": [1, 2]}'`) == 1
+	})
+	nine, two := 9, 2
+	_, err := projector.StartRebuild(t.Context(), pool, "counters", projector.RebuildOptions{Version: &nine}, ada)
+	if !errors.Is(err, projector.ErrNoCode) || !strings.Contains(err.Error(), "version 9") || !strings.Contains(err.Error(), "[1 2]") {
+		t.Errorf("version 9, of which there is no code: %v", err)
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections`); n != 1 {
+		t.Errorf("%d sets of tables are registered, want the live one alone", n)
+	}
+	start(t, pool, projector.RebuildOptions{Version: &two})
 }

@@ -58,9 +58,16 @@ func (a *API) Routes() []Route {
 	return slices.Concat(a.statusRoutes(), a.deferredRoutes(), a.campaignRoutes(), a.eventRoutes(), a.projectionRoutes(), a.publisherRoutes(), a.operationRoutes())
 }
 
-// reads makes the route of a call that reads.
+// reads makes the route of a call that reads. Parameters that choose by a name which nothing has are refused.
 func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error)) Route {
-	return Route{http.MethodGet, "/api/v1" + pattern, auth.Viewer, id, a.get(read)}
+	return Route{http.MethodGet, "/api/v1" + pattern, auth.Viewer, id, a.get(func(r *http.Request) (any, error) {
+		q := r.URL.Query()
+		names := admin.Names{Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"), Publisher: q.Get("publisher")}
+		if err := names.Check(r.Context(), a.cfg.Pool); err != nil {
+			return nil, err
+		}
+		return read(r)
+	})}
 }
 
 // does makes the route of an act.

@@ -73,6 +73,11 @@ func (a *API) campaignRoutes() []Route {
 	}
 }
 
+// typedBody has what a person types to confirm an act: mostly the name of what it is about.
+type typedBody struct {
+	Confirm string `json:"confirm"`
+}
+
 // confirmBody has the name of what is removed once more.
 type confirmBody struct {
 	Confirm string `json:"confirm"`

@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func (a *API) deferredRoutes() []Route {
@@ -51,7 +52,7 @@ func pairOf(r *http.Request) deferred.Key {
 // pairFilter reads the parameters that choose pairs.
 func pairFilter(q *query) deferred.Filter {
 	f := deferred.Filter{
-		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Class: q.text("class"), Code: q.text("code"),
+		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Class: string(choice(q, "class", projector.Classes())), Code: q.text("code"),
 		Fingerprint: q.text("fingerprint"), MessagePattern: q.text("message"), OlderThan: q.duration("older_than"), NewerThan: q.duration("newer_than"),
 	}
 	f.Status = choices(q, "status", deferred.Statuses())

@@ -78,10 +78,12 @@ func (a *API) operationRoutes() []Route {
 			}
 			return acts.StartReplay(r.Context(), by, admin.GroupReplay{Group: r.PathValue("group"), Projection: b.Projection, From: b.From})
 		})),
-		does("/groups/{group}/repair-gaps", "repairGaps", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+		does("/groups/{group}/repair-gaps", "repairGaps", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b typedBody) (*admin.Outcome, error) {
+			by.Confirm = b.Confirm
 			return acts.StartRepair(r.Context(), by, admin.GapRepair{Group: r.PathValue("group")})
 		})),
-		does("/workers/{owner}/drain", "drainWorker", admin.ActDrain, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+		does("/workers/{owner}/drain", "drainWorker", admin.ActDrain, act(a, func(r *http.Request, by admin.Request, b typedBody) (*admin.Outcome, error) {
+			by.Confirm = b.Confirm
 			return acts.DrainWorker(r.Context(), by, r.PathValue("owner"))
 		})),
 		does("/workers/{owner}/undrain", "undrainWorker", admin.ActUndrain, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {

@@ -48,7 +48,8 @@ func (a *API) projectionRoutes() []Route {
 		does("/projections/{projection}/rebuild/resume", "resumeRebuild", admin.ActResumeRebuild, act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
 			return acts.ResumeRebuild(r.Context(), by, b.Group, name(r))
 		})),
-		does("/projections/{projection}/rebuild/abort", "abortRebuild", admin.ActAbortRebuild, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+		does("/projections/{projection}/rebuild/abort", "abortRebuild", admin.ActAbortRebuild, act(a, func(r *http.Request, by admin.Request, b typedBody) (*admin.Outcome, error) {
+			by.Confirm = b.Confirm
 			return acts.AbortRebuild(r.Context(), by, name(r))
 		})),
 		does("/projections/{projection}/rollback", "rollbackProjection", admin.ActRollback, act(a, func(r *http.Request, by admin.Request, b rollbackBody) (*admin.Outcome, error) {
@@ -56,6 +57,7 @@ func (a *API) projectionRoutes() []Route {
 			if err != nil {
 				return nil, err
 			}
+			by.Confirm = b.Confirm
 			return acts.Rollback(r.Context(), by, name(r), projector.RollbackOptions{AllowBehind: b.AllowBehind, Keep: d})
 		})),
 		does("/projections/{projection}/backfill", "backfillProjection", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b tryBody) (*admin.Outcome, error) {
@@ -103,6 +105,7 @@ type removeBody struct {
 
 type rollbackBody struct {
 	AllowBehind int64  `json:"allow_behind"`
+	Confirm     string `json:"confirm"`
 	Keep        string `json:"keep"`
 }
 

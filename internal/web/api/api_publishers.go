@@ -59,6 +59,7 @@ func (a *API) publisherRoutes() []Route {
 			if b.DryRun {
 				return would(acts.PreviewRepublication(r.Context(), by, p))
 			}
+			by.Confirm = b.Confirm
 			return acts.StartRepublication(r.Context(), by, p)
 		})),
 		does("/parked/{topic}/{publisher}/{campaign}/{seq}/retry", "retryParked", admin.ActRetryParked, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
@@ -68,11 +69,12 @@ func (a *API) publisherRoutes() []Route {
 			}
 			return acts.RetryParked(r.Context(), by, publicationOf(r), r.PathValue("campaign"), seq)
 		})),
-		does("/parked/{topic}/{publisher}/{campaign}/{seq}/resolve", "resolveParked", admin.ActResolveParked, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+		does("/parked/{topic}/{publisher}/{campaign}/{seq}/resolve", "resolveParked", admin.ActResolveParked, act(a, func(r *http.Request, by admin.Request, b typedBody) (*admin.Outcome, error) {
 			seq, err := place(r, "seq")
 			if err != nil {
 				return nil, err
 			}
+			by.Confirm = b.Confirm
 			return acts.ResolveParked(r.Context(), by, publicationOf(r), r.PathValue("campaign"), seq)
 		})),
 	}
@@ -97,6 +99,7 @@ func (a *API) publication(r *http.Request) (any, error) {
 type resetBody struct {
 	Position *int64     `json:"position"`
 	Time     *time.Time `json:"time"`
+	Confirm  string     `json:"confirm"`
 	DryRun   bool       `json:"dry_run"`
 }
 
@@ -109,6 +112,7 @@ func (a *API) reset(r *http.Request, by admin.Request, b resetBody) (*admin.Outc
 		to.Time = *b.Time
 	}
 	if !b.DryRun {
+		by.Confirm = b.Confirm
 		return a.cfg.Acts.ResetPublisher(r.Context(), by, publicationOf(r), to)
 	}
 	return would(a.cfg.Acts.PreviewReset(r.Context(), by, publicationOf(r), to))
@@ -124,6 +128,7 @@ type republishBody struct {
 	CampaignID string `json:"campaign_id"`
 	From       int64  `json:"from"`
 	Until      int64  `json:"until"`
+	Confirm    string `json:"confirm"`
 	DryRun     bool   `json:"dry_run"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -46,7 +47,7 @@ func answers() []answered {
 		{http.StatusNotFound, "look for the name in the list of such things", []error{admin.ErrNotFound, deferred.ErrUnknown, pause.ErrUnknown}},
 		{http.StatusConflict, "ask another worker", []error{admin.ErrNotHere}},
 		{http.StatusConflict, "/api/v1/pauses lists what is paused", []error{pause.ErrNotPaused}},
-		{http.StatusConflict, "/api/v1/rebuilds lists what is being rebuilt, /api/v1/projections what is kept of before", []error{projector.ErrNoRebuild, projector.ErrRebuilding, projector.ErrNoPrevious}},
+		{http.StatusConflict, "/api/v1/rebuilds lists what is being rebuilt, /api/v1/projections what is kept of before", []error{projector.ErrNoRebuild, projector.ErrRebuilding, projector.ErrNoPrevious, projector.ErrNoCode}},
 		{http.StatusConflict, "revoke the token first, or take another name", []error{auth.ErrNameTaken}},
 		{http.StatusConflict, "remove its projections first", []error{outbox.ErrInUse}},
 		{http.StatusConflict, "look at it again", []error{
@@ -60,6 +61,12 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var applied *projector.ApplyError
 	if errors.As(err, &applied) {
 		problem.Write(w, problem.New(http.StatusConflict, redact.Error(err), "look at the campaign as of the event before; /api/v1/deferred says what became of this one"))
+		return
+	}
+	var unknown *admin.UnknownNameError
+	if errors.As(err, &unknown) {
+		limit := strings.Join(unknown.Known, ", ")
+		problem.Write(w, problem.New(http.StatusNotFound, err.Error(), "use one of the limit's").Of(unknown.Kind, unknown.Name, limit))
 		return
 	}
 	for _, known := range answers() {

@@ -35,7 +35,7 @@ func (p *Pages) act(do acting) http.Handler {
 			p.write(r.Context(), w, r, p.failed(r.Context(), problem.New(http.StatusBadRequest, "that was no form of at most 64 KiB", "shorten the reason")))
 			return
 		}
-		req := admin.Request{Who: auth.From(r.Context()), Reason: strings.TrimSpace(r.PostFormValue("reason")), Key: r.PostFormValue("key")}
+		req := admin.Request{Who: auth.From(r.Context()), Reason: strings.TrimSpace(r.PostFormValue("reason")), Key: r.PostFormValue("key"), Confirm: r.PostFormValue("confirm")}
 		outcome, text, err := do(r.Context(), p.cfg.Acts, req, r)
 		switch {
 		case errors.Is(err, admin.ErrForbidden):
@@ -169,9 +169,6 @@ func resumePublisher(ctx context.Context, a *admin.Acts, req admin.Request, r *h
 
 func resetPublisher(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
 	to, _, err := resetOf(r)
-	if err == nil {
-		err = confirmed(r, publicationOf(r).Publisher)
-	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -205,9 +202,6 @@ func retryParked(ctx context.Context, a *admin.Acts, req admin.Request, r *http.
 
 func resolveParked(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
 	key, campaign, seq, err := parkedOf(r)
-	if err == nil {
-		err = confirmed(r, fmt.Sprint(seq))
-	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -247,18 +241,12 @@ func resumeRebuild(ctx context.Context, a *admin.Acts, req admin.Request, r *htt
 
 func abortRebuild(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
 	name := r.PostFormValue("projection")
-	if err := confirmed(r, name); err != nil {
-		return nil, "", err
-	}
 	o, err := a.AbortRebuild(ctx, req, name)
 	return o, fmt.Sprintf("The rebuild of %s is aborted; nothing of it is left.", name), err
 }
 
 func rollBack(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
 	name := r.PostFormValue("projection")
-	if err := confirmed(r, name); err != nil {
-		return nil, "", err
-	}
 	behind, err := number(r, "behind", 0)
 	if err != nil {
 		return nil, "", err

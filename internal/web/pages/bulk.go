@@ -182,9 +182,6 @@ func verifyProjection(ctx context.Context, a *admin.Acts, req admin.Request, r *
 
 func drainWorker(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
 	owner := r.PostFormValue("owner")
-	if err := confirmed(r, r.PostFormValue("host")); err != nil {
-		return nil, "", err
-	}
 	o, err := a.DrainWorker(ctx, req, owner)
 	return o, fmt.Sprintf("Worker %s finishes what it has and takes no more.", owner), err
 }

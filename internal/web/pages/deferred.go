@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/web/problem"
@@ -38,6 +40,10 @@ func readPairFilter(r *http.Request) (pairFilter, deferred.Filter, error) {
 		d.Status = []deferred.Status{deferred.Status(f.Status)}
 	default:
 		return f, d, problem.New(http.StatusBadRequest, "status is none that there is", "choose another").Of("status", f.Status, "failed or dead")
+	}
+	if f.Class != "" && !slices.Contains(projector.Classes(), projector.Class(f.Class)) {
+		known := fmt.Sprint(projector.Classes())
+		return f, d, problem.New(http.StatusBadRequest, fmt.Sprintf("no class %q", f.Class), "choose another").Of("class", f.Class, strings.Trim(known, "[]"))
 	}
 	if f.Older != "" {
 		older, err := time.ParseDuration(f.Older)

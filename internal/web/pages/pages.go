@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -81,10 +82,16 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeH
 // reading reads what a page shows.
 type reading func(ctx context.Context, r *http.Request) (view, error)
 
-// show is a page that is only read.
+// show is a page that is only read. Names in its address that nothing has are refused.
 func (p *Pages) show(read reading) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := read(r.Context(), r)
+		q := r.URL.Query()
+		names := admin.Names{Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"), Publisher: q.Get("publisher")}
+		var v view
+		err := names.Check(r.Context(), p.cfg.Pool)
+		if err == nil {
+			v, err = read(r.Context(), r)
+		}
 		if err != nil {
 			v = p.failed(r.Context(), err)
 		}
@@ -96,8 +103,11 @@ func (p *Pages) show(read reading) http.Handler {
 func (p *Pages) failed(ctx context.Context, err error) view {
 	var refused *problem.Problem
 	var pgErr *pgconn.PgError
+	var unknown *admin.UnknownNameError
 	switch {
 	case errors.As(err, &refused):
+	case errors.As(err, &unknown):
+		refused = problem.New(http.StatusNotFound, err.Error(), "choose another").Of(unknown.Kind, unknown.Name, strings.Join(unknown.Known, ", "))
 	case errors.Is(err, journal.ErrNotFound), errors.Is(err, deferred.ErrNotFound), errors.Is(err, publisher.ErrNotFound), errors.Is(err, admin.ErrNotFound), errors.Is(err, projector.ErrUnknownProjection), errors.Is(err, projector.ErrNoRebuild):
 		refused = problem.New(http.StatusNotFound, redact.Error(err), "go back to the list: it may have caught up meanwhile, or never have been")
 	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
