@@ -140,7 +140,7 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 			}
 			before := lines(t, url, everything)
 			change(t, url, refuseRecords)
-			if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "no record today") {
+			if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "SQLSTATE P0001") {
 				t.Errorf("without a record it ends with %d: %s", got.code, got.err)
 			}
 			if after := lines(t, url, everything); !slices.Equal(after, before) {
