@@ -87,7 +87,7 @@ func watchParked(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tally.Exec(t, pool, `
 		CREATE TABLE parked_ever (campaign_id text, seq bigint, status text, attempt_count int);
-		CREATE FUNCTION note_parked() RETURNS trigger LANGUAGE plpgsql AS $$
+		CREATE FUNCTION note_parked() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 		BEGIN
 			INSERT INTO parked_ever VALUES (NEW.campaign_id, NEW.seq, NEW.status, NEW.attempt_count);
 			RETURN NULL;
@@ -100,7 +100,7 @@ func watchOwners(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tally.Exec(t, pool, `
 		CREATE TABLE taken (topic text, publisher text, from_owner text, to_owner text, held boolean);
-		CREATE FUNCTION note_owner() RETURNS trigger LANGUAGE plpgsql AS $$
+		CREATE FUNCTION note_owner() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 		BEGIN
 			INSERT INTO taken VALUES (NEW.topic, NEW.publisher, OLD.owner, NEW.owner, OLD.expires_at > clock_timestamp());
 			RETURN NULL;
