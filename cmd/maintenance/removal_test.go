@@ -41,7 +41,7 @@ func TestARemovalIsConfirmedByTheName(t *testing.T) {
 func TestAProjectionWhoseTableOthersNeedIsAConflict(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql")
-	change(t, url, "CREATE TABLE scores (n bigint); CREATE VIEW best AS SELECT max(n) FROM scores")
+	change(t, url, "CREATE TABLE public.scores (n bigint); CREATE VIEW best AS SELECT max(n) FROM public.scores")
 	got := execute(t, url, false, "projection remove scores --tables --yes")
 	if got.code != cli.ExitConflict || !strings.Contains(got.err, "view best depends on table scores") || !strings.Contains(got.err, "without --tables") {
 		t.Errorf("exit code %d, %q", got.code, got.err)

@@ -15,7 +15,7 @@
 --   tidemark_operator   acts through `maintenance`: what a worker and a publisher may, and the statistics of others' sessions
 --
 -- Two settings of the session change names, for several installations on one server: tidemark.role_prefix (default tidemark), and tidemark.read_models, the schema of the
--- read models (default public).
+-- read models (default tidemark_views). It is for read models alone: nobody but the worker creates in it, so it cannot be public.
 --
 -- append, append_all and append_if become SECURITY DEFINER functions here: they run as the owner, whoever calls them, so that nobody who appends needs to write tables. A migration that
 -- replaces them keeps that (docs/operations/upgrades.md).
@@ -29,7 +29,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('tidemark roles.sql', 0));
 DO $roles$
 DECLARE
     prefix CONSTANT text := coalesce(nullif(current_setting('tidemark.role_prefix', true), ''), 'tidemark');
-    models CONSTANT text := coalesce(nullif(current_setting('tidemark.read_models', true), ''), 'public');
+    models CONSTANT text := coalesce(nullif(current_setting('tidemark.read_models', true), ''), 'tidemark_views');
     owner CONSTANT text := prefix || '_owner';
     appender CONSTANT text := prefix || '_appender';
     worker CONSTANT text := prefix || '_worker';
@@ -39,6 +39,10 @@ DECLARE
     name text;
     object record;
 BEGIN
+    IF models IN ('public', 'tidemark') OR starts_with(models, 'pg_') THEN
+        RAISE EXCEPTION 'the read models cannot be in the schema %', models
+            USING HINT = 'set tidemark.read_models and TIDEMARK_SCHEMA to a schema that nobody but the worker creates in';
+    END IF;
     FOREACH name IN ARRAY ARRAY[owner, appender, worker, publisher, reader, operator] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
@@ -47,10 +51,13 @@ BEGIN
     END LOOP;
     EXECUTE format('GRANT %I, %I TO %I', worker, publisher, operator);
 
-    -- The owner makes the schema tidemark; goose's table with the versions is where the search path leads, in public as a rule. Workers make the schemas in which they check projections, rebuild and verify.
+    -- The owner makes the schema tidemark, and public.goose_db_version, which nobody else may make or change. Workers make the schemas in which they check projections, rebuild and verify.
     EXECUTE format('GRANT CREATE ON DATABASE %I TO %I, %I', current_database(), owner, worker);
+    REVOKE CREATE ON SCHEMA public FROM PUBLIC; -- as Postgres does since version 15
+    EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I', appender, worker, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA public TO %I', owner);
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', models);
+    EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC, %I, %I, %I, %I', models, appender, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', models, worker);
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I, %I', models, reader, operator);
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', worker, models, reader);

@@ -36,7 +36,7 @@ func run(ctx context.Context, url string, out io.Writer) error {
 	}
 	var name string
 	var hp int
-	const query = `SELECT doc->>'name', (doc->>'hp')::int FROM heroes WHERE campaign_id = $1 AND key = $2`
+	const query = `SELECT doc->>'name', (doc->>'hp')::int FROM tidemark_views.heroes WHERE campaign_id = $1 AND key = $2`
 	if err := pool.QueryRow(ctx, query, campaign, hero).Scan(&name, &hp); err != nil {
 		return fmt.Errorf("read the hero: %w", err)
 	}

@@ -5,18 +5,18 @@ const (
 	queryCampaigns = `SELECT campaign_id, campaign_id, coalesce(name, ''), coalesce(doc->>'system', ''), coalesce(doc->>'theme', ''), coalesce(status, ''),
 			coalesce(doc->>'forked_from', ''), (doc->>'participants')::bigint, (doc->>'characters')::bigint, (doc->>'sessions')::bigint,
 			(doc->>'events')::bigint
-		FROM public.campaigns`
+		FROM tidemark_views.campaigns`
 
-	queryParticipants = `SELECT campaign_id, participant_id, name, role, coalesce(seat, 0), joined_at, left_at FROM public.participants`
+	queryParticipants = `SELECT campaign_id, participant_id, name, role, coalesce(seat, 0), joined_at, left_at FROM tidemark_views.participants`
 
 	queryCharacters = `SELECT campaign_id, key, doc->>'participant_id', name, doc->>'class', (doc->>'level')::integer, hit_points,
 			(doc->>'max_hit_points')::integer
-		FROM public.characters`
+		FROM tidemark_views.characters`
 
-	querySessions = `SELECT campaign_id, session_id, number, scenes, title, coalesce(recap, ''), started_at, ended_at FROM public.sessions`
+	querySessions = `SELECT campaign_id, session_id, number, scenes, title, coalesce(recap, ''), started_at, ended_at FROM tidemark_views.sessions`
 
 	queryActiveSessions = `SELECT campaign_id, campaign_id, session_id, coalesce(scene_id, ''), coalesce(scene_title, ''), started_at
-		FROM public.active_sessions`
+		FROM tidemark_views.active_sessions`
 
-	queryInvites = `SELECT campaign_id, invite_id, recipient, status, coalesce(participant_id, ''), created_at, settled_at FROM public.invites`
+	queryInvites = `SELECT campaign_id, invite_id, recipient, status, coalesce(participant_id, ''), created_at, settled_at FROM tidemark_views.invites`
 )

@@ -11,7 +11,7 @@ import (
 
 const (
 	maxBodyBytes  = 1 << 16
-	selectBalance = `SELECT doc FROM wallet_balances WHERE campaign_id = $1 AND key = $2`
+	selectBalance = `SELECT doc FROM tidemark_views.wallet_balances WHERE campaign_id = $1 AND key = $2`
 )
 
 // command is the body of a request that changes something.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -187,12 +188,8 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "tidemark-worker"
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	pool, err := session.Open(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("database: %w", err)
-	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
 		return nil, fmt.Errorf("database: %w", err)
 	}
 	return pool, nil

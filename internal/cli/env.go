@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
+
+	"github.com/tidemark-go/tidemark/internal/session"
 )
 
 // Env is what a command has around it.
@@ -85,12 +87,8 @@ func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServe
 		if err != nil {
 			return nil, nil, &UsageError{fmt.Errorf("TIDEMARK_DATABASE_URL: %w", err)}
 		}
-		pool, err := pgxpool.NewWithConfig(ctx, config)
+		pool, err := connect(ctx, config)
 		if err != nil {
-			return nil, nil, err
-		}
-		if err := ping(ctx, pool); err != nil {
-			pool.Close()
 			return nil, nil, &UnavailableError{err}
 		}
 		return pool, func() error {
@@ -103,10 +101,10 @@ func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServe
 // connectTimeout is how long a command tries to reach the database.
 const connectTimeout = 10 * time.Second
 
-func ping(ctx context.Context, pool *pgxpool.Pool) error {
+func connect(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return pool.Ping(ctx)
+	return session.Open(ctx, config)
 }
 
 // explain says what to do about a database that was never migrated.

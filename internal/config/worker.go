@@ -55,7 +55,7 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	s.String(&w.ConsumerGroup, "consumer-group", "TIDEMARK_CONSUMER_GROUP", "default", "consumer group to serve")
 	OutboxSwitches(s, &w.Outbox)
 	s.String(&w.ProjectionsDir, "projections-dir", "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
-	s.String(&w.Schema, "schema", "TIDEMARK_SCHEMA", "public", "schema of the projections' tables")
+	s.String(&w.Schema, "schema", "TIDEMARK_SCHEMA", "tidemark_views", "schema of the projections' tables")
 	s.String(&w.Catalogue, "catalogue", "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 	s.Duration(&w.PollInterval, "poll-interval", "TIDEMARK_POLL_INTERVAL", 2*time.Second, time.Millisecond, "longest wait between looks at the queue")
 	s.Int(&w.ClaimCampaigns, "claim-campaigns", "TIDEMARK_CLAIM_CAMPAIGNS", 64, 1, "campaigns leased by one claim")

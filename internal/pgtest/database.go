@@ -93,7 +93,12 @@ func create(ctx context.Context, server, name string, template func(context.Cont
 		if err != nil {
 			return fmt.Errorf("make the template: %w", err)
 		}
-		return clone(ctx, admin, name, source)
+		if err := clone(ctx, admin, name, source); err != nil || source == "template0" {
+			return err
+		}
+		// Tests read and write tables of projections by their names alone.
+		_, err = admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET search_path = "+readModels+", public")
+		return err
 	})
 }
 

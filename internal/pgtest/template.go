@@ -65,11 +65,28 @@ func makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
 	if err := migrations.Up(ctx, withDatabase(admin.Config().ConnString(), making)); err != nil {
 		return err
 	}
+	if err := makeReadModels(ctx, withDatabase(admin.Config().ConnString(), making)); err != nil {
+		return err
+	}
 	made := strconv.FormatInt(time.Now().Unix(), 10)
 	if _, err := admin.Exec(ctx, "COMMENT ON DATABASE "+pgx.Identifier{making}.Sanitize()+" IS '"+made+"'"); err != nil {
 		return err
 	}
 	_, err := admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{making}.Sanitize()+" RENAME TO "+pgx.Identifier{name}.Sanitize())
+	return err
+}
+
+// readModels is where projections have their tables by default.
+const readModels = "tidemark_views"
+
+// makeReadModels makes the schema that the first worker would make, so that tests can be there before it.
+func makeReadModels(ctx context.Context, url string) (err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	_, err = conn.Exec(ctx, "CREATE SCHEMA "+readModels)
 	return err
 }
 
@@ -115,6 +132,7 @@ func schemaHash(fsys fs.FS) (string, error) {
 		return "", fmt.Errorf("list the migrations: %w", err)
 	}
 	hash := sha256.New()
+	_, _ = hash.Write([]byte(readModels))
 	for _, name := range names {
 		content, err := fs.ReadFile(fsys, name)
 		if err != nil {

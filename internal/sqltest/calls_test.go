@@ -115,7 +115,7 @@ func calls(t *testing.T) map[string]call {
 			if err := tx.QueryRow(t.Context(), "SELECT proname FROM pg_proc WHERE proname LIKE 'tidemark_notes_%'").Scan(&function); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(t.Context(), projecting["querySettings"], "public", "30000", 5000, 2500); err != nil {
+			if _, err := tx.Exec(t.Context(), projecting["querySettings"], "tidemark_views", "30000", 5000, 2500); err != nil {
 				return err
 			}
 			call := strings.Replace(projecting["queryCallFunction"], "%s", function, 1)

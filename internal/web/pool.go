@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/session"
 )
 
 // NewPool opens the few connections that the admin listener has for itself, so that no page takes one from a worker. Each statement may take up to timeout.
@@ -20,6 +22,7 @@ func NewPool(ctx context.Context, url string, connections int, timeout time.Dura
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	params := cfg.ConnConfig.RuntimeParams
 	params["application_name"] = "tidemark-admin"
+	params["search_path"] = session.SearchPath
 	params["statement_timeout"] = milliseconds(timeout)
 	params["jit"] = "off" // pages read a few rows each: compiling takes longer than any of them
 	params["lock_timeout"] = milliseconds(min(timeout, 2*time.Second))

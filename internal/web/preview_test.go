@@ -43,7 +43,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		{"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2}`, `{"from":2,"through":4,"events":2}`},
 		{"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2, "until": 3}`, `{"from":2,"through":3,"events":1}`},
 		{"/projections/notes/remove", `{"dry_run": true}`, `{"group":"default","projection":"notes","pairs":1,"tables":[]}`},
-		{"/projections/notes/remove", `{"dry_run": true, "tables": true}`, `{"group":"default","projection":"notes","pairs":1,"tables":["public.notes"]}`},
+		{"/projections/notes/remove", `{"dry_run": true, "tables": true}`, `{"group":"default","projection":"notes","pairs":1,"tables":["tidemark_views.notes"]}`},
 		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"pairs":1}`},
 		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"pairs":2}`},
 		{"/projections/notes/backfill", `{"dry_run": true}`, `{"pairs":0}`},

@@ -30,7 +30,7 @@ type Config struct {
 	Projections []Projection
 
 	ConsumerGroup string             // default "default"
-	Schema        string             // of the projections' tables; default "public"; created if missing
+	Schema        string             // of the projections' tables; default "tidemark_views"; created if missing
 	Catalogue     *journal.Catalogue // aliases and upcasters; default: payloads as they are
 	Logger        *slog.Logger       // default: discard
 	Registerer    prometheus.Registerer
@@ -102,7 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.ConsumerGroup = "default"
 	}
 	if c.Schema == "" {
-		c.Schema = "public"
+		c.Schema = "tidemark_views"
 	}
 	if c.Schema == "tidemark" || strings.HasPrefix(c.Schema, "pg_") {
 		errs = append(errs, fmt.Errorf("Schema %q is not for read models: take another", c.Schema))

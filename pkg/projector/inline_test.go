@@ -217,7 +217,7 @@ func TestApplyInline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters(), ledger()}})
-		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('joins', 'default', 1, 'public', '{}', 'joining')`); err != nil {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('joins', 'default', 1, 'tidemark_views', '{}', 'joining')`); err != nil {
 			t.Fatal(err)
 		}
 		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters()}})

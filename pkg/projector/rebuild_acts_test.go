@@ -39,14 +39,14 @@ func start(t *testing.T, pool *pgxpool.Pool, o projector.RebuildOptions) {
 
 func expectSums(t *testing.T, pool *pgxpool.Pool, want string) {
 	t.Helper()
-	expectText(t, pool, "sums", want, `SELECT coalesce(string_agg(campaign_id || (doc->>'sum'), ' ' ORDER BY campaign_id), '') FROM public.counters`)
+	expectText(t, pool, "sums", want, `SELECT coalesce(string_agg(campaign_id || (doc->>'sum'), ' ' ORDER BY campaign_id), '') FROM tidemark_views.counters`)
 }
 
 // leftovers says what a rebuild would leave behind.
 func leftovers(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	return query[string](t, pool, `SELECT coalesce(string_agg(x, ' ' ORDER BY x), '') FROM (
-		SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname LIKE 'tidemark\_%'
+		SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname LIKE 'tidemark\_%' AND nspname <> 'tidemark_views'
 		UNION ALL SELECT 'row ' || name FROM tidemark.projections WHERE name LIKE '%~%'
 		UNION ALL SELECT 'rebuild ' || projection FROM tidemark.rebuilds
 		UNION ALL SELECT 'pair ' || projection FROM tidemark.deferred WHERE projection LIKE '%~%'
@@ -82,7 +82,7 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 		t.Errorf("it has begun again: %s", s)
 	}
 	drain(t, one)
-	if got, want := contents(t, pool, "public", "k"), folded(t, pool, 1); got != want {
+	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 1); got != want {
 		t.Errorf("the tables hold\n%swant\n%s", got, want)
 	}
 	// Asked for, it is done.
@@ -92,7 +92,7 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 		}
 	}
 	drain(t, two)
-	if got, want := contents(t, pool, "public", "k"), folded(t, pool, 2); got != want {
+	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 2); got != want {
 		t.Errorf("rebuilt tables hold\n%swant\n%s", got, want)
 	}
 }
@@ -365,7 +365,7 @@ func TestWhatWasAddedToTheTablesIsOnTheNewOnes(t *testing.T) {
 	exec(t, pool, `CREATE UNIQUE INDEX by_campaign ON counters (campaign_id, doc); ALTER TABLE counters ADD CONSTRAINT older CHECK (campaign_id <> '')`)
 	drain(t, two)
 	expectSums(t, pool, "a6")
-	if got := query[string](t, pool, on, "public"); got != "by Sum, by_campaign, counted, older" {
+	if got := query[string](t, pool, on, "tidemark_views"); got != "by Sum, by_campaign, counted, older" {
 		t.Errorf("the new tables have %q", got)
 	}
 }

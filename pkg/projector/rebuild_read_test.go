@@ -52,7 +52,7 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 	drain(t, first)
 	exec(t, pool, `CREATE VIEW seen AS SELECT campaign_id, (doc->>'count')::bigint AS moves FROM counters`)
 	exec(t, pool, `CREATE SCHEMA reports`)
-	exec(t, pool, `CREATE VIEW reports.seen AS SELECT s.campaign_id, s.moves FROM public.seen s JOIN public.counters c USING (campaign_id)`)
+	exec(t, pool, `CREATE VIEW reports.seen AS SELECT s.campaign_id, s.moves FROM tidemark_views.seen s JOIN tidemark_views.counters c USING (campaign_id)`)
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -95,7 +95,7 @@ func TestReadersDoNotQueueBehindAnExchange(t *testing.T) {
 	}
 	wait := drainBeside(t, two)
 	within(t, "the exchange waits for the table", func() bool {
-		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'public.counters'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted)`)
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'tidemark_views.counters'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted)`)
 	})
 	if _, err := pool.Exec(ctx, `SELECT FROM counters`); err != nil {
 		t.Errorf("a reader that came after the exchange: %v", err)
@@ -146,8 +146,8 @@ func TestAnIndexThatComesWithTheExchangeIsWaitedFor(t *testing.T) {
 		drain(t, two)
 		return version(t, pool, "counters") == 2
 	})
-	expectText(t, pool, "the new table has", "counters_pkey late", `SELECT string_agg(indexname, ' ' ORDER BY indexname) FROM pg_indexes WHERE schemaname = 'public' AND tablename = 'counters'`)
-	expectText(t, pool, "its statistics are there", "true", `SELECT (count(*) > 0)::text FROM pg_stats WHERE schemaname = 'public' AND tablename = 'counters'`)
+	expectText(t, pool, "the new table has", "counters_pkey late", `SELECT string_agg(indexname, ' ' ORDER BY indexname) FROM pg_indexes WHERE schemaname = 'tidemark_views' AND tablename = 'counters'`)
+	expectText(t, pool, "its statistics are there", "true", `SELECT (count(*) > 0)::text FROM pg_stats WHERE schemaname = 'tidemark_views' AND tablename = 'counters'`)
 }
 
 // TestWorkersWriteWhileAnIndexIsAdded has a writer that keeps the index from being done. Others must not wait for that writer's end.
@@ -270,7 +270,7 @@ func TestFunctionsLeaveWithTheTablesTheyWriteTo(t *testing.T) {
 		appendMoves(t, pool, "a", 1)
 		drain(t, workerOf(t, pool, nil, kindsOf(t, "k", version+1)...))
 	}
-	expectText(t, pool, "functions", "public v2, tidemark_previous_file_k v1", `SELECT string_agg(DISTINCT concat_ws(' ', pronamespace::regnamespace, substring(proname::text FROM 'v[0-9]+')), ', ')
+	expectText(t, pool, "functions", "tidemark_previous_file_k v1, tidemark_views v2", `SELECT string_agg(DISTINCT concat_ws(' ', pronamespace::regnamespace, substring(proname::text FROM 'v[0-9]+')), ', ')
 		FROM pg_proc WHERE starts_with(proname::text, 'tidemark_file_k')`)
 }
 

@@ -45,7 +45,7 @@ func folded(t *testing.T, pool *pgxpool.Pool, version int) string {
 	name := fmt.Sprintf("fold%d", query[int](t, pool, `SELECT count(*) FROM tidemark.consumer_groups`))
 	p := workerOf(t, pool, func(c *projector.Config) { c.ConsumerGroup = name }, kindsOf(t, name, version)...)
 	drain(t, p)
-	return contents(t, pool, "public", name)
+	return contents(t, pool, "tidemark_views", name)
 }
 
 func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.T) {
@@ -64,11 +64,11 @@ func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.
 	}
 	moveAll(t, pool, 4)
 	drain(t, one) // the worker of before goes on with what it knows
-	if got, want := contents(t, pool, "public", "k"), folded(t, pool, 1); got != want {
+	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 1); got != want {
 		t.Errorf("while it is rebuilt the tables hold\n%swant\n%s", got, want)
 	}
 	drain(t, two)
-	if got, want := contents(t, pool, "public", "k"), folded(t, pool, 2); got != want {
+	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 2); got != want {
 		t.Errorf("rebuilt tables hold\n%swant\n%s", got, want)
 	}
 	const kept = "document_k 2 active, document_k~previous 1 active, file_k 2 active, file_k~previous 1 active, handlers_k 2 active, handlers_k~previous 1 active"
@@ -81,7 +81,7 @@ func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.
 	drain(t, one)
 	drain(t, two)
 	drain(t, one)
-	if got, want := contents(t, pool, "public", "k"), folded(t, pool, 2); got != want {
+	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 2); got != want {
 		t.Errorf("afterwards the tables hold\n%swant\n%s", got, want)
 	}
 	for _, kind := range []string{"document", "handlers", "file"} {
@@ -132,7 +132,7 @@ func TestAProjectionIsRebuiltOnDemandWhileItIsAppliedAndRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := folded(t, pool, 1)
-	if got := contents(t, pool, "public", "k"); got != want {
+	if got := contents(t, pool, "tidemark_views", "k"); got != want {
 		t.Errorf("rebuilt tables hold\n%swant\n%s", got, want)
 	}
 }

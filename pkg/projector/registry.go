@@ -85,6 +85,9 @@ func (p *Projector) check(ctx context.Context) error {
 			continue
 		}
 		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, querySearchPath, k.path); err != nil {
+				return err
+			}
 			if err := checker.Check(ctx, tx); err != nil {
 				return err
 			}

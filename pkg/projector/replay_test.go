@@ -312,7 +312,7 @@ func TestReplay(t *testing.T) {
 			is      error
 			says    string
 		}{
-			"a table without campaigns": {request("mixed", 0, "a"), deferred.ErrNotResettable, `public."Sums"`},
+			"a table without campaigns": {request("mixed", 0, "a"), deferred.ErrNotResettable, `tidemark_views."Sums"`},
 			"no tables":                 {request("nothing", 0, "a"), deferred.ErrNotResettable, "nothing has created no tables"},
 			"some of all":               {request("", 0, "a"), deferred.ErrNotResettable, "projector.Resetter"},
 			"no such projection":        {request("x", 0, "a"), deferred.ErrUnknown, `"x"`},

@@ -50,10 +50,10 @@ func TestCheckReportsAllFaultsTogether(t *testing.T) {
 		"projection eager handles the event type seen, which is audit_only",
 		"projection eager handles the event type folded, which is replay_only",
 		"projection eager handles the event type before, which the catalogue calls renamed",
-		"projections eager and second both claim the table public.one: give",
-		"projections ledger and second both claim the table public.ledger: give",
-		"the table public.counters of projection counters is gone: restore it",
-		"the table public.ledger of projection ledger has no column by: add it",
+		"projections eager and second both claim the table tidemark_views.one: give",
+		"projections ledger and second both claim the table tidemark_views.ledger: give",
+		"the table tidemark_views.counters of projection counters is gone: restore it",
+		"the table tidemark_views.ledger of projection ledger has no column by: add it",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in\n%v", want, err)

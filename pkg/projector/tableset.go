@@ -60,9 +60,10 @@ func (s tableSet) schema(projection, liveSchema string) string {
 	return name
 }
 
-// searchPath is that of a set's statements. What is not in a schema of its own, such as an extension's functions, is found where the tables are that are read.
+// searchPath is that of a set's statements. pg_catalog is not named and therefore comes before all of it, while tables are still made in the first schema.
+// What is not in a schema of its own, such as an extension's functions, is found where the tables are that are read.
 func (s tableSet) searchPath(projection, liveSchema string) string {
-	path := pgx.Identifier{liveSchema}.Sanitize() + ", pg_catalog"
+	path := pgx.Identifier{liveSchema}.Sanitize() + ", pg_temp"
 	if s == liveTables {
 		return path
 	}

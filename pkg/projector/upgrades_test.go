@@ -238,7 +238,7 @@ func (f *fleet) upgrade(t *testing.T) {
 	}
 	// What verify has found is confirmed by another way: other projections of the same code, that were never rebuilt.
 	want := folded(t, f.pool, version)
-	if got := contents(t, f.pool, "public", "k"); got != want {
+	if got := contents(t, f.pool, "tidemark_views", "k"); got != want {
 		f.tally.difference++
 		t.Errorf("the tables hold\n%swant\n%s", got, want)
 	}

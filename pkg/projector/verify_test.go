@@ -239,14 +239,14 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 		pool := pgtest.New(t)
 		h := projector.NewHandlers(projector.Spec{Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn (campaign_id text, seq bigint)`})
 		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
-			g.Queue(`INSERT INTO public.stubborn VALUES ($1, $2)`, e.CampaignID, e.Seq)
+			g.Queue(`INSERT INTO tidemark_views.stubborn VALUES ($1, $2)`, e.CampaignID, e.Seq)
 			return nil
 		})
 		p := newProjector(t, pool, h)
 		appendMoves(t, pool, "a", 1, 2, 3)
 		drain(t, p)
 		_, err := p.Verify(ctx, projector.VerifyRequest{Projection: "stubborn", All: true})
-		if !errors.Is(err, projector.ErrTouched) || !strings.Contains(err.Error(), "public.stubborn") {
+		if !errors.Is(err, projector.ErrTouched) || !strings.Contains(err.Error(), "tidemark_views.stubborn") {
 			t.Errorf("Verify = %v", err)
 		}
 		if n := query[int](t, pool, `SELECT count(*) FROM stubborn`); n != 3 {

@@ -111,11 +111,11 @@ const sumsFile = `-- projection: sums
 -- version: 1
 CREATE TABLE sums (campaign_id text PRIMARY KEY, trail text NOT NULL);
 -- on: moved, vital
-INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id, public.seq_unless_faulty(event.campaign_id, event.seq))
+INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id, tidemark_views.seq_unless_faulty(event.campaign_id, event.seq))
 ON CONFLICT (campaign_id) DO UPDATE SET trail = sums.trail || ' ' || EXCLUDED.trail;
 -- on: optional
 -- on failure: skip
-INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id, public.seq_unless_faulty(event.campaign_id, event.seq))
+INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id, tidemark_views.seq_unless_faulty(event.campaign_id, event.seq))
 ON CONFLICT (campaign_id) DO UPDATE SET trail = sums.trail || ' ' || EXCLUDED.trail;
 `
 

@@ -292,15 +292,15 @@ func TestWorkerAndReader(t *testing.T) {
 	see := func(want string) {
 		t.Helper()
 		var doc string
-		if err := reader.QueryRow(t.Context(), "SELECT doc::text FROM counted WHERE campaign_id = 'c'").Scan(&doc); err != nil || doc != want {
+		if err := reader.QueryRow(t.Context(), "SELECT doc::text FROM tidemark_views.counted WHERE campaign_id = 'c'").Scan(&doc); err != nil || doc != want {
 			t.Errorf("the reader sees %q (%v), want %q", doc, err, want)
 		}
 	}
 	see("2")
-	if _, err := reader.Exec(t.Context(), "SELECT FROM heroes"); err != nil {
+	if _, err := reader.Exec(t.Context(), "SELECT FROM tidemark_views.heroes"); err != nil {
 		t.Error(err)
 	}
-	refuses(t, reader, "SELECT FROM tidemark.journal", "SELECT FROM tidemark.deferred", "SELECT FROM tidemark.outbox", "DELETE FROM counted", "CREATE TABLE mine (n integer)",
+	refuses(t, reader, "SELECT FROM tidemark.journal", "SELECT FROM tidemark.deferred", "SELECT FROM tidemark.outbox", "DELETE FROM tidemark_views.counted", "CREATE TABLE mine (n integer)",
 		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`)
 
 	// A rebuild puts tables in the place of others: the worker may, and the reader still sees them.

@@ -64,7 +64,7 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 		{
 			"makes tables as it goes", `CREATE TABLE bad (campaign_id text)`,
 			func(_ context.Context, g *projector.Group) error {
-				g.Queue(`CREATE TABLE IF NOT EXISTS public.undeclared (campaign_id text)`)
+				g.Queue(`CREATE TABLE IF NOT EXISTS tidemark_views.undeclared (campaign_id text)`)
 				g.Queue(`INSERT INTO bad SELECT $1 WHERE NOT EXISTS (SELECT FROM bad WHERE campaign_id = $1)`, g.Events[0].CampaignID)
 				return nil
 			}, "only its own tables are touched",

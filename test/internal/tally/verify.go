@@ -75,7 +75,7 @@ func WatchFailures(t testing.TB, pool *pgxpool.Pool) (count func() int) {
 		CREATE TABLE failures (projection text, message text);
 		CREATE FUNCTION remember_failure() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
-			INSERT INTO public.failures VALUES (NEW.projection, NEW.error_message);
+			INSERT INTO tidemark_views.failures VALUES (NEW.projection, NEW.error_message);
 			RETURN NULL;
 		END $$;
 		CREATE TRIGGER remember_failure AFTER INSERT OR UPDATE ON tidemark.deferred

@@ -46,7 +46,7 @@ const hung = `
 	ALTER TABLE old.parts ADD CONSTRAINT a_noted FOREIGN KEY (campaign_id, whole) REFERENCES old.totals (campaign_id, note), ADD CONSTRAINT again FOREIGN KEY (campaign_id) REFERENCES old.totals NOT VALID;
 	ALTER TABLE old.totals CLUSTER ON totals_sum, REPLICA IDENTITY USING INDEX totals_pkey; ALTER TABLE old.parts REPLICA IDENTITY FULL;
 
-	CREATE STATISTICS old.pairs (ndistinct, dependencies) ON name, note FROM old.totals; CREATE STATISTICS public.elsewhere ON (sum % 10), name FROM old.totals;
+	CREATE STATISTICS old.pairs (ndistinct, dependencies) ON name, note FROM old.totals; CREATE STATISTICS tidemark_views.elsewhere ON (sum % 10), name FROM old.totals;
 	ALTER STATISTICS old.pairs SET STATISTICS 99;
 
 	GRANT SELECT ON old.totals TO pg_monitor WITH GRANT OPTION; GRANT SELECT ON old.parts, old.slices TO PUBLIC; GRANT UPDATE (sum), SELECT (note) ON old.totals TO pg_read_all_stats; GRANT SELECT ON old.best TO pg_monitor;
@@ -60,19 +60,19 @@ const hung = `
 	CREATE TRIGGER off AFTER INSERT ON old.parts FOR EACH ROW EXECUTE FUNCTION seen(); ALTER TABLE old.parts DISABLE TRIGGER off;
 	CREATE TRIGGER mirrored AFTER INSERT ON old.parts FOR EACH ROW EXECUTE FUNCTION seen(); ALTER TABLE old.parts ENABLE REPLICA TRIGGER mirrored;
 	CREATE TRIGGER of_slices AFTER INSERT ON old.slices FOR EACH ROW EXECUTE FUNCTION seen();
-	CREATE RULE audit AS ON UPDATE TO old.totals DO ALSO INSERT INTO public.audited SELECT p.campaign_id, NEW.sum FROM old.parts p;
+	CREATE RULE audit AS ON UPDATE TO old.totals DO ALSO INSERT INTO tidemark_views.audited SELECT p.campaign_id, NEW.sum FROM old.parts p;
 	CREATE RULE idle AS ON DELETE TO old.parts DO INSTEAD NOTHING; ALTER TABLE old.parts DISABLE RULE idle;
 
-	CREATE VIEW public.shown WITH (security_barrier = true, check_option = local) AS SELECT t.campaign_id, t.sum FROM old.totals t WHERE t.sum > 0;
-	CREATE VIEW public.joined WITH (security_invoker = true) AS SELECT s.campaign_id, b.sum, p.part FROM public.shown s JOIN old.best b USING (campaign_id) LEFT JOIN old.parts p USING (campaign_id);
-	CREATE VIEW public.whole AS SELECT j.sum, old.totals_n FROM public.joined j, LATERAL (SELECT count(n) AS totals_n FROM old.totals) old;
-	CREATE RULE through AS ON INSERT TO public.whole DO INSTEAD INSERT INTO old.totals (campaign_id, sum) VALUES ('through', NEW.sum);
-	CREATE RULE copied AS ON INSERT TO public.audited WHERE NEW.sum < 0 DO ALSO UPDATE old.totals SET sum = 0 WHERE totals.campaign_id = NEW.campaign_id;
-	GRANT SELECT ON public.shown, public.whole TO pg_monitor; GRANT UPDATE (sum) ON public.shown TO pg_monitor; ALTER VIEW old.best SET (security_barrier = true); ALTER VIEW public.shown ALTER sum SET DEFAULT 7;
+	CREATE VIEW tidemark_views.shown WITH (security_barrier = true, check_option = local) AS SELECT t.campaign_id, t.sum FROM old.totals t WHERE t.sum > 0;
+	CREATE VIEW tidemark_views.joined WITH (security_invoker = true) AS SELECT s.campaign_id, b.sum, p.part FROM tidemark_views.shown s JOIN old.best b USING (campaign_id) LEFT JOIN old.parts p USING (campaign_id);
+	CREATE VIEW tidemark_views.whole AS SELECT j.sum, old.totals_n FROM tidemark_views.joined j, LATERAL (SELECT count(n) AS totals_n FROM old.totals) old;
+	CREATE RULE through AS ON INSERT TO tidemark_views.whole DO INSTEAD INSERT INTO old.totals (campaign_id, sum) VALUES ('through', NEW.sum);
+	CREATE RULE copied AS ON INSERT TO tidemark_views.audited WHERE NEW.sum < 0 DO ALSO UPDATE old.totals SET sum = 0 WHERE totals.campaign_id = NEW.campaign_id;
+	GRANT SELECT ON tidemark_views.shown, tidemark_views.whole TO pg_monitor; GRANT UPDATE (sum) ON tidemark_views.shown TO pg_monitor; ALTER VIEW old.best SET (security_barrier = true); ALTER VIEW tidemark_views.shown ALTER sum SET DEFAULT 7;
 
 	COMMENT ON TABLE old.totals IS 'what''s summed'; COMMENT ON COLUMN old.totals.sum IS 'in pence'; COMMENT ON INDEX old.partial IS 'for the report'; COMMENT ON INDEX old.totals_sum IS 'ours'; COMMENT ON CONSTRAINT positive ON old.totals IS 'no debts';
-	COMMENT ON SEQUENCE old.totals_n_seq IS 'numbers'; COMMENT ON SEQUENCE old.labels IS 'labels'; COMMENT ON STATISTICS old.pairs IS 'pairs'; COMMENT ON STATISTICS public.elsewhere IS 'elsewhere'; COMMENT ON POLICY own ON old.totals IS 'mine';
-	COMMENT ON TRIGGER "On Write" ON old.totals IS 'seen'; COMMENT ON RULE audit ON old.totals IS 'audited'; COMMENT ON VIEW public.shown IS 'shown'; COMMENT ON COLUMN public.shown.sum IS 'shown sum'; COMMENT ON VIEW old.best IS 'the best';
+	COMMENT ON SEQUENCE old.totals_n_seq IS 'numbers'; COMMENT ON SEQUENCE old.labels IS 'labels'; COMMENT ON STATISTICS old.pairs IS 'pairs'; COMMENT ON STATISTICS tidemark_views.elsewhere IS 'elsewhere'; COMMENT ON POLICY own ON old.totals IS 'mine';
+	COMMENT ON TRIGGER "On Write" ON old.totals IS 'seen'; COMMENT ON RULE audit ON old.totals IS 'audited'; COMMENT ON VIEW tidemark_views.shown IS 'shown'; COMMENT ON COLUMN tidemark_views.shown.sum IS 'shown sum'; COMMENT ON VIEW old.best IS 'the best';
 	ALTER TABLE old.totals OWNER TO pg_signal_backend; ALTER TABLE old.parts OWNER TO pg_monitor; ALTER VIEW old.best OWNER TO pg_signal_backend`
 
 // catalogue is all that the catalogues say of the relations in schema old, and of those in schema public, a line each, but for numbers that are others by their nature.
@@ -153,7 +153,7 @@ func TestEveryKindOfThingThatUsersHangOnTablesComesAlong(t *testing.T) {
 	if again := lines(); !slices.Equal(again, after) {
 		t.Errorf("without the old tables it is\n%s\nwant\n%s", strings.Join(again, "\n"), strings.Join(after, "\n"))
 	}
-	run(t, pool, `INSERT INTO old.totals (campaign_id, sum) VALUES ('replacement', 20); INSERT INTO public.whole (sum) VALUES (30)`)
+	run(t, pool, `INSERT INTO old.totals (campaign_id, sum) VALUES ('replacement', 20); INSERT INTO tidemark_views.whole (sum) VALUES (30)`)
 	if got := value(t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, n, sum, name, feels, note, words), ', ' ORDER BY n) FROM old.totals`); got != "replacement 1 20 nobody good 1 'nobody':1, through 3 30 nobody good 6 'nobody':1" {
 		t.Errorf("rows are %s", got)
 	}
@@ -163,19 +163,19 @@ func TestEveryKindOfThingThatUsersHangOnTablesComesAlong(t *testing.T) {
 func TestWhateverStandsOnTheTablesIsNamed(t *testing.T) {
 	t.Parallel()
 	for sql, want := range map[string]string{
-		`CREATE MATERIALIZED VIEW kept AS SELECT sum FROM old.totals`:        "materialized view public.kept on totals",
-		`CREATE MATERIALIZED VIEW kept AS SELECT campaign_id FROM old.best`:  "materialized view public.kept on best",
-		`CREATE TABLE notes (campaign_id text REFERENCES old.totals)`:        "foreign key notes_campaign_id_fkey of table public.notes to totals",
-		`CREATE TABLE child () INHERITS (old.totals)`:                        "table public.child, which stands on totals",
-		`CREATE TABLE notes (total old.totals)`:                              "column total of table public.notes, which stands on totals",
-		`CREATE TABLE notes (totals old.totals[])`:                           "column totals of table public.notes, which stands on totals",
-		`CREATE TABLE notes (feels old.mood)`:                                "column feels of table public.notes, which stands on mood",
-		`CREATE TABLE notes (n bigint DEFAULT nextval('old.numbers'))`:       "default value for column n of table public.notes, which stands on numbers",
-		`CREATE TABLE notes (n bigint DEFAULT nextval('old.totals_id_seq'))`: "default value for column n of table public.notes, which stands on totals",
-		`CREATE TABLE notes (id text); CREATE POLICY theirs ON notes USING (EXISTS (SELECT FROM old.totals t WHERE t.campaign_id = notes.id))`: "policy theirs on table public.notes, which stands on totals",
-		`CREATE FUNCTION total() RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT sum(sum) FROM old.totals; END`:                                "function public.total(), whose body is bound to totals",
-		`CREATE FUNCTION twice(old.totals) RETURNS bigint LANGUAGE sql AS 'SELECT 2 * $1.sum'`:                                                 "function public.twice(totals), whose arguments or result are of the type totals",
-		`CREATE FUNCTION richest() RETURNS SETOF old.totals LANGUAGE sql AS 'SELECT * FROM old.totals'`:                                        "function public.richest(), whose arguments or result are of the type totals",
+		`CREATE MATERIALIZED VIEW kept AS SELECT sum FROM old.totals`:        "materialized view tidemark_views.kept on totals",
+		`CREATE MATERIALIZED VIEW kept AS SELECT campaign_id FROM old.best`:  "materialized view tidemark_views.kept on best",
+		`CREATE TABLE notes (campaign_id text REFERENCES old.totals)`:        "foreign key notes_campaign_id_fkey of table tidemark_views.notes to totals",
+		`CREATE TABLE child () INHERITS (old.totals)`:                        "table tidemark_views.child, which stands on totals",
+		`CREATE TABLE notes (total old.totals)`:                              "column total of table tidemark_views.notes, which stands on totals",
+		`CREATE TABLE notes (totals old.totals[])`:                           "column totals of table tidemark_views.notes, which stands on totals",
+		`CREATE TABLE notes (feels old.mood)`:                                "column feels of table tidemark_views.notes, which stands on mood",
+		`CREATE TABLE notes (n bigint DEFAULT nextval('old.numbers'))`:       "default value for column n of table tidemark_views.notes, which stands on numbers",
+		`CREATE TABLE notes (n bigint DEFAULT nextval('old.totals_id_seq'))`: "default value for column n of table tidemark_views.notes, which stands on totals",
+		`CREATE TABLE notes (id text); CREATE POLICY theirs ON notes USING (EXISTS (SELECT FROM old.totals t WHERE t.campaign_id = notes.id))`: "policy theirs on table tidemark_views.notes, which stands on totals",
+		`CREATE FUNCTION total() RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT sum(sum) FROM old.totals; END`:                                "function tidemark_views.total(), whose body is bound to totals",
+		`CREATE FUNCTION twice(old.totals) RETURNS bigint LANGUAGE sql AS 'SELECT 2 * $1.sum'`:                                                 "function tidemark_views.twice(totals), whose arguments or result are of the type totals",
+		`CREATE FUNCTION richest() RETURNS SETOF old.totals LANGUAGE sql AS 'SELECT * FROM old.totals'`:                                        "function tidemark_views.richest(), whose arguments or result are of the type totals",
 		`CREATE PUBLICATION p FOR TABLE old.totals`:                                                                                            "publication p, whose subscribers would not be sent the rows of the new table totals (take the table out, add it again afterwards, and have subscribers copy it anew)",
 		`ALTER TABLE old.totals ADD COLUMN note text`:                                                                                          "column totals.note text, which is not as the projection made it, so that what it holds would be lost",
 		`ALTER TABLE old.totals ALTER name TYPE varchar(20)`:                                                                                   "column totals.name character varying(20), which is not as the projection made it, so that what it holds would be lost",
@@ -189,7 +189,7 @@ func TestWhateverStandsOnTheTablesIsNamed(t *testing.T) {
 				t.Fatalf("swapped: %v", err)
 			}
 			for i, by := range blocked.By {
-				blocked.By[i] = strings.ReplaceAll(by, "table notes", "table public.notes")
+				blocked.By[i] = strings.ReplaceAll(by, "table notes", "table tidemark_views.notes")
 			}
 			if !slices.Contains(blocked.By, want) {
 				t.Errorf("%q is not among %q", want, blocked.By)

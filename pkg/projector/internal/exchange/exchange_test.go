@@ -125,9 +125,9 @@ func TestWhatUsersHaveHungOnTheTablesComesAlong(t *testing.T) {
 		CREATE TRIGGER "On Write" AFTER INSERT ON old.totals FOR EACH ROW EXECUTE FUNCTION seen();
 		CREATE TRIGGER off AFTER INSERT ON old.totals FOR EACH ROW EXECUTE FUNCTION seen(); ALTER TABLE old.totals DISABLE TRIGGER off;
 		CREATE TRIGGER always AFTER INSERT ON old.totals FOR EACH ROW EXECUTE FUNCTION seen(); ALTER TABLE old.totals ENABLE ALWAYS TRIGGER always;
-		CREATE VIEW public.shown WITH (security_barrier = true) AS SELECT t.campaign_id, b.campaign_id AS best, t.sum FROM old.totals t LEFT JOIN old.best b USING (campaign_id);
-		COMMENT ON VIEW public.shown IS 'for all'; GRANT SELECT ON public.shown TO `+role+`;
-		CREATE VIEW public.above AS SELECT sum FROM public.shown;
+		CREATE VIEW tidemark_views.shown WITH (security_barrier = true) AS SELECT t.campaign_id, b.campaign_id AS best, t.sum FROM old.totals t LEFT JOIN old.best b USING (campaign_id);
+		COMMENT ON VIEW tidemark_views.shown IS 'for all'; GRANT SELECT ON tidemark_views.shown TO `+role+`;
+		CREATE VIEW tidemark_views.above AS SELECT sum FROM tidemark_views.shown;
 		ALTER TABLE old.totals OWNER TO pg_signal_backend; ALTER VIEW old.best OWNER TO pg_signal_backend`)
 	before := value(t, pool, described)
 	// What a CREATE INDEX CONCURRENTLY that failed has left is not wanted.
@@ -141,7 +141,7 @@ func TestWhatUsersHaveHungOnTheTablesComesAlong(t *testing.T) {
 	for sql, want := range map[string]string{
 		`SELECT string_agg(campaign_id, ' ') FROM old.totals`:                                              "replacement",
 		`SELECT string_agg(campaign_id, ' ') FROM old.best`:                                                "replacement",
-		`SELECT string_agg(campaign_id || best, ' ') FROM public.shown`:                                    "replacementreplacement",
+		`SELECT string_agg(campaign_id || best, ' ') FROM tidemark_views.shown`:                            "replacementreplacement",
 		`SELECT string_agg(campaign_id, ' ') FROM attic.totals`:                                            "old",
 		`SELECT string_agg(campaign_id, ' ') FROM attic.best`:                                              "old",
 		`SELECT pg_get_serial_sequence('old.totals', 'id')`:                                                "old.totals_id_seq",
@@ -195,13 +195,13 @@ func TestWhatCannotBeBroughtAlongIsNamed(t *testing.T) {
 	if !errors.As(err, &blocked) {
 		t.Fatalf("swapped: %v", err)
 	}
-	for _, want := range []string{"foreign key notes_campaign_id_fkey of table public.notes to totals", "function public.total(), whose body is bound to totals", "materialized view public.kept on totals"} {
+	for _, want := range []string{"foreign key notes_campaign_id_fkey of table tidemark_views.notes to totals", "function tidemark_views.total(), whose body is bound to totals", "materialized view tidemark_views.kept on totals"} {
 		if !slices.Contains(blocked.By, want) {
 			t.Errorf("%q is not among %q", want, blocked.By)
 		}
 	}
 	run(t, pool, `DROP MATERIALIZED VIEW kept; DROP TABLE notes; DROP FUNCTION total; CREATE VIEW shown AS SELECT name FROM old.totals; ALTER TABLE replacement.totals DROP name`)
-	if err := swap(t, pool, old, replacement); err == nil || !strings.Contains(err.Error(), "view public.shown cannot be made on the new tables, drop it or change it first") {
+	if err := swap(t, pool, old, replacement); err == nil || !strings.Contains(err.Error(), "view tidemark_views.shown cannot be made on the new tables, drop it or change it first") {
 		t.Errorf("swapped under a view that misses a column: %v", err)
 	}
 }
