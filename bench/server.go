@@ -125,6 +125,7 @@ func (d *Database) Pool(ctx context.Context, connections int) (*pgxpool.Pool, er
 		return nil, fmt.Errorf("parse the address of database %s: %w", d.Name, err)
 	}
 	config.MinConns, config.MaxConns = int32(connections), int32(connections)
+	config.ConnConfig.RuntimeParams["search_path"] = "tidemark_views, public" // the read models, and the tables of what is compared
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", d.Name, err)

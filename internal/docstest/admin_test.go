@@ -19,7 +19,7 @@ const (
 
 	// adminWorld is what the page's calls are about.
 	adminWorld = `INSERT INTO tidemark.consumer_groups (name) VALUES ('default');
-		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('scores', 'default', 1, 'public', '{scores}', 'active');
+		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('scores', 'default', 1, 'tidemark_views', '{scores}', 'active');
 		CREATE TABLE scores (campaign_id text PRIMARY KEY, n int);
 		SELECT tidemark.append('oak', '[{"type": "noted"}]'); SELECT tidemark.append('elm', '[{"type": "noted"}]');
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('default', 'oak', '', 1, '-infinity', 1), ('default', 'elm', '', 1, '-infinity', 1);

@@ -30,7 +30,9 @@ func Server(t testing.TB) *devpg.Server {
 		t.Fatal(err)
 	}
 	server, err := devpg.Open(ctx, devpg.Config{
-		Private: true, Memory: true, Seed: filepath.Join(dir, seedName), Settings: map[string]string{"shared_buffers": "32MB", "fsync": "off", "max_prepared_transactions": "8"},
+		Private: true, Memory: true, Seed: filepath.Join(dir, seedName), Settings: map[string]string{
+			"shared_buffers": "32MB", "fsync": "off", "max_prepared_transactions": "8", "search_path": readModels + ", public",
+		},
 	})
 	if err != nil {
 		t.Fatalf("this test needs a Postgres server of its own: %v", err)

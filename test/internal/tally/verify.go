@@ -72,17 +72,17 @@ func Settle(t testing.TB, pool *pgxpool.Pool, group string) {
 func WatchFailures(t testing.TB, pool *pgxpool.Pool) (count func() int) {
 	t.Helper()
 	Exec(t, pool, `
-		CREATE TABLE failures (projection text, message text);
+		CREATE TABLE public.failures (projection text, message text);
 		CREATE FUNCTION remember_failure() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
-			INSERT INTO tidemark_views.failures VALUES (NEW.projection, NEW.error_message);
+			INSERT INTO public.failures VALUES (NEW.projection, NEW.error_message);
 			RETURN NULL;
 		END $$;
 		CREATE TRIGGER remember_failure AFTER INSERT OR UPDATE ON tidemark.deferred
 			FOR EACH ROW WHEN (NEW.status IN ('failed', 'dead')) EXECUTE FUNCTION remember_failure()`)
 	return func() int {
 		t.Helper()
-		return Value[int](t, pool, `SELECT count(*) FROM failures`)
+		return Value[int](t, pool, `SELECT count(*) FROM public.failures`)
 	}
 }
 
