@@ -1,0 +1,313 @@
+package roles_test
+
+import (
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// shadowed is a function or an operator of pg_catalog.
+type shadowed struct {
+	Name     string
+	Operator bool
+	Kind     string
+	Args     []string
+	Returns  string
+	Set      bool
+	Variadic bool
+}
+
+const (
+	selectShadowed = `
+		SELECT proname::text, false, prokind::text, array(SELECT format_type(t, NULL) FROM unnest(proargtypes) WITH ORDINALITY AS a (t, n) ORDER BY n),
+			format_type(prorettype, NULL), proretset, provariadic <> 0
+		FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind IN ('f', 'a') AND proargmodes IS NULL OR provariadic <> 0
+		UNION ALL
+		SELECT oprname::text, true, 'f', ARRAY[format_type(oprleft, NULL), format_type(oprright, NULL)], format_type(oprresult, NULL), false, false
+		FROM pg_operator WHERE oprnamespace = 'pg_catalog'::regnamespace AND oprkind = 'b'
+			AND ARRAY[oprleft, oprright]::regtype[] <@ '{text,name,bigint,integer,boolean,jsonb,uuid,oid,interval,timestamptz,numeric,float8,anyarray,anycompatiblearray,anycompatible,"char"}'::regtype[]`
+
+	// makeAll leaves out what cannot be made, such as functions with arguments of internal types.
+	makeAll = `
+		CREATE SEQUENCE public.ran;
+		GRANT ALL ON SEQUENCE public.ran TO PUBLIC;
+		CREATE FUNCTION public.make_all(statements text[]) RETURNS integer LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+		DECLARE
+			made integer := 0;
+			s text;
+		BEGIN
+			FOREACH s IN ARRAY statements LOOP
+				BEGIN
+					EXECUTE s;
+					made := made + 1;
+				EXCEPTION WHEN OTHERS THEN NULL;
+				END;
+			END LOOP;
+			RETURN made;
+		END $$`
+)
+
+// better are arguments that a call may have where Postgres' own function wants others: a function that takes them as they are is preferred, wherever it stands.
+var better = []map[string]string{
+	{},
+	{"bigint": "integer"},
+	{"text": "character varying"},
+	{"text": "name"},
+	{"double precision": "integer", "numeric": "bigint"},
+	{"anyarray": "text[]", "anyelement": "text", "anycompatiblearray": "text[]", "anycompatible": "text"},
+	{"anyarray": "bigint[]", "anyelement": "bigint", "anycompatiblearray": "bigint[]", "anycompatible": "bigint"},
+}
+
+// shadows answers statements that make functions and operators in a schema which note that another role has run them, and then do what Postgres' own do.
+func shadows(schema, creator string, all []shadowed) (statements, names []string) {
+	seen := map[string]bool{}
+	for _, s := range all {
+		forms := [][]string{s.Args}
+		if s.Variadic {
+			first := s.Args[:len(s.Args)-1]
+			forms = [][]string{first, append(slices.Clone(first), "text"), append(slices.Clone(first), "text", "text"), append(slices.Clone(first), "name", "text")}
+		}
+		for _, form := range forms {
+			for _, other := range better {
+				args, passed := make([]string, len(form)), make([]string, len(form))
+				for i, arg := range form {
+					args[i], passed[i] = arg, fmt.Sprintf("$%d::%s", i+1, arg)
+					if t, ok := other[arg]; ok {
+						args[i] = t
+					}
+					if strings.HasPrefix(arg, "any") {
+						passed[i] = fmt.Sprintf("$%d", i+1)
+					}
+				}
+				returns := s.Returns
+				if strings.HasPrefix(returns, "any") {
+					if returns = other[returns]; returns == "" {
+						continue
+					}
+				}
+				signature := s.Name + "(" + strings.Join(args, ", ") + ")"
+				if seen[signature] {
+					continue
+				}
+				seen[signature] = true
+				names = append(names, schema+"."+signature)
+				own := "pg_catalog." + pgx.Identifier{s.Name}.Sanitize() + "(" + strings.Join(passed, ", ") + ")"
+				function := schema + "." + pgx.Identifier{s.Name}.Sanitize()
+				if s.Operator {
+					function = fmt.Sprintf("%s.operator_%d", schema, len(names))
+					own = passed[0] + " OPERATOR(pg_catalog." + s.Name + ") " + passed[1]
+				}
+				answer := "RETURN " + own
+				switch {
+				case s.Kind == "a":
+					answer = "RETURN NULL"
+				case s.Set:
+					returns, answer = "SETOF "+returns, "RETURN QUERY SELECT "+own
+				case returns == "void":
+					answer = "PERFORM " + own
+				}
+				statements = append(statements, fmt.Sprintf(`CREATE FUNCTION %s(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog AS $shadow$
+					BEGIN IF current_user <> '%s' THEN PERFORM setval('public.ran', %d); END IF; %s; END $shadow$`,
+					function, strings.Join(args, ", "), returns, creator, len(names), answer))
+				if s.Operator {
+					statements = append(statements, fmt.Sprintf("CREATE OPERATOR %s.%s (FUNCTION = %s, LEFTARG = %s, RIGHTARG = %s)", schema, s.Name, function, args[0], args[1]))
+				}
+			}
+		}
+	}
+	return statements, names
+}
+
+// words answers every word that stands in our SQL, wherever it is written.
+func words(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	word := regexp.MustCompile(`[a-z_0-9]+`)
+	for _, dir := range []string{"pkg", "internal", "cmd", "migrations", "deploy/sql"} {
+		must(t, filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" && filepath.Ext(path) != ".sql" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, w := range word.FindAllString(string(text), -1) {
+				found[w] = true
+			}
+			return err
+		}))
+	}
+	return found
+}
+
+func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
+	t.Parallel()
+	in := install(t, false)
+	_, err := in.admin.Exec(t.Context(), makeAll, pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+	rows, err := in.admin.Query(t.Context(), selectShadowed)
+	must(t, err)
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[shadowed])
+	must(t, err)
+	ours := words(t)
+	all = slices.DeleteFunc(all, func(s shadowed) bool { return !s.Operator && !ours[s.Name] })
+
+	logins, pools, names := map[string]string{}, map[string]*pgxpool.Pool{}, map[string][]string{}
+	var path []string
+	for _, role := range []string{"appender", "worker", "publisher", "reader", "operator"} {
+		logins[role] = in.login(t, role)
+		schema := "of_" + role
+		_, err := in.admin.Exec(t.Context(), fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s_%s; GRANT USAGE ON SCHEMA %[1]s TO PUBLIC", schema, in.prefix, role), pgx.QueryExecModeSimpleProtocol)
+		must(t, err)
+		path = append(path, schema)
+	}
+	for _, role := range []string{"appender", "worker", "publisher", "reader", "operator"} {
+		pool := in.connect(t, logins[role])
+		of := all
+		if role == "worker" { // what it makes among the read models runs as itself, and must not spoil what it applies
+			of = slices.DeleteFunc(slices.Clone(all), func(s shadowed) bool {
+				return s.Kind == "a" || s.Variadic || slices.ContainsFunc(append(s.Args, s.Returns), func(t string) bool { return strings.HasPrefix(t, "any") })
+			})
+		}
+		for _, schema := range []string{"of_" + role, "tidemark_views"} {
+			if schema == "tidemark_views" && role == "operator" { // who is a worker too
+				continue
+			} else if schema == "tidemark_views" && role != "worker" {
+				refuses(t, pool, "CREATE FUNCTION tidemark_views.f() RETURNS integer LANGUAGE sql RETURN 1")
+				continue
+			}
+			statements, signatures := shadows(schema, in.prefix+"_"+role, of)
+			var made int
+			must(t, pool.QueryRow(t.Context(), "SELECT public.make_all($1)", statements).Scan(&made))
+			if made < 1000 {
+				t.Errorf("%s could make only %d of %d functions and operators", role, made, len(statements))
+			}
+			names[schema] = signatures
+		}
+		refuses(t, pool, "CREATE FUNCTION public.f() RETURNS integer LANGUAGE sql RETURN 1", "CREATE TABLE public.goose_db_version_2 (n integer)")
+		pool.Close()
+	}
+	_, err = in.admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET search_path = %s, public", in.admin.Config().ConnConfig.Database, strings.Join(path, ", ")))
+	must(t, err)
+
+	ran := func(what string) {
+		t.Helper()
+		var n int
+		var called bool
+		must(t, in.admin.QueryRow(t.Context(), "SELECT last_value, is_called FROM public.ran").Scan(&n, &called))
+		if called {
+			var which []string
+			for _, of := range names {
+				if n <= len(of) {
+					which = append(which, of[n-1])
+				}
+			}
+			t.Errorf("%s ran as somebody else one of %q", what, which)
+		}
+		_, err := in.admin.Exec(t.Context(), "SELECT pg_catalog.setval('public.ran', 1, false)")
+		must(t, err)
+	}
+	open := func(url string) *pgxpool.Pool {
+		t.Helper()
+		cfg, err := pgxpool.ParseConfig(url)
+		must(t, err)
+		pool, err := session.Open(t.Context(), cfg)
+		must(t, err)
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	for role, url := range logins {
+		pools[role] = open(url)
+	}
+	super := open(in.url)
+
+	// The shadows are found where the path allows it.
+	naive, err := pgx.Connect(t.Context(), in.url)
+	must(t, err)
+	_, err = naive.Exec(t.Context(), "SELECT hashtextextended('x', 0), quote_ident('x'::name)")
+	must(t, err)
+	must(t, naive.Close(t.Context()))
+	var called bool
+	must(t, in.admin.QueryRow(t.Context(), "SELECT is_called FROM public.ran").Scan(&called))
+	if !called {
+		t.Fatal("the shadows are not found at all")
+	}
+	_, err = in.admin.Exec(t.Context(), "SELECT pg_catalog.setval('public.ran', 1, false)")
+	must(t, err)
+
+	must(t, migrations.Down(t.Context(), in.url, 0))
+	must(t, migrations.Up(t.Context(), in.url))
+	ran("migrate down and up")
+	db, err := sql.Open("pgx", in.url) // as the goose tool does
+	must(t, err)
+	defer func() { must(t, db.Close()) }()
+	tool, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithDisableGlobalRegistry(true), goose.WithTableName("public.goose_db_version"))
+	must(t, err)
+	_, err = tool.DownTo(t.Context(), 0)
+	must(t, err)
+	_, err = tool.Up(t.Context())
+	must(t, err)
+	_, err = tool.Down(t.Context())
+	must(t, err)
+	_, err = tool.Up(t.Context())
+	must(t, err)
+	ran("goose up, down and redo")
+	in.apply(t)
+	ran("roles.sql")
+
+	append2 := func(campaign string) {
+		t.Helper()
+		must(t, pgx.BeginFunc(t.Context(), pools["appender"], func(tx pgx.Tx) error {
+			if _, err := journal.Append(t.Context(), tx, campaign, journal.Any, event("ann"), event("ben")); err != nil {
+				return err
+			}
+			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: campaign + "2", Events: []journal.Event{event("ann")}})
+			return err
+		}))
+	}
+	append2("c")
+	ran("append")
+	apply := func(version int) {
+		t.Helper()
+		_, err := worker(t, pools["worker"], version).Drain(t.Context())
+		must(t, err)
+	}
+	apply(1)
+	append2("d")
+	apply(1)
+	ran("apply and advance")
+	must(t, worker(t, pools["worker"], 1).Check(t.Context()))
+	_, err = worker(t, pools["worker"], 1).AsOf(t.Context(), "counted", "c", 1)
+	must(t, err)
+	ran("check and as-of")
+	apply(2)
+	ran("rebuild and swap")
+	must(t, projector.Rollback(t.Context(), pools["operator"], "counted", projector.RollbackOptions{}, deferred.Act{By: "anna", Reason: "a test"}))
+	ran("rollback by the operator")
+	for who, pool := range map[string]*pgxpool.Pool{"the operator": pools["operator"], "a superuser": super} {
+		_, err := doctor.Run(t.Context(), pool, doctor.Options{Mode: "x"})
+		must(t, err)
+		ran("doctor by " + who)
+		_, err = (&status.Reader{Pool: pool, Timeout: 30 * time.Second}).Read(t.Context())
+		must(t, err)
+		ran("status by " + who)
+	}
+}
