@@ -36,6 +36,7 @@ func checks() []check {
 		{"wraparound", wraparound},
 		{"privileges", privileges},
 		{"writer-floor", writerFloor},
+		{"locks", locks},
 		{"sequence", sequence},
 		{"leases", leases},
 		{"gaps", gaps},

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func TestAHealthyDatabaseIsFoundSo(t *testing.T) {
 			}
 		}
 	}
-	if len(findings) != 21 {
+	if len(findings) != 22 {
 		t.Errorf("%d findings", len(findings))
 	}
 }
@@ -142,5 +143,29 @@ func TestWhatTheServersSettingsSayIsFound(t *testing.T) {
 		if f := byCheck(t, findings)["idle-transactions"]; f.Status != want {
 			t.Errorf("with %s: %+v", limit, f)
 		}
+	}
+}
+
+func TestWhoHoldsLocksOfOursIsNamed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), "SET application_name = 'culprit'; SELECT pg_advisory_lock(tidemark.lock_key(32003, 0))", pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	findings, err := doctor.Run(t.Context(), pool, doctor.Options{Mode: "outbox_apply_only", ModeFrom: "defaults"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := byCheck(t, findings)["locks"]
+	if f.Status != doctor.Warn || !strings.Contains(f.Detail, fmt.Sprintf("process %d", conn.Conn().PgConn().PID())) || !strings.Contains(f.Detail, "culprit") {
+		t.Errorf("%+v", f)
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_unlock_all()"); err != nil {
+		t.Fatal(err)
 	}
 }

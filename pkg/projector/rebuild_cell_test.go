@@ -168,7 +168,7 @@ func (c *cell) compare(resolved bool) {
 		WHERE r.made IS DISTINCT FROM j.seq * $1 OR r.times <> 1 AND NOT $2`
 	for set, version := range versions {
 		name, of := split(set)
-		table := pgx.Identifier{of.schema(name, "public"), name}.Sanitize()
+		table := pgx.Identifier{of.schema(name, "tidemark_views"), name}.Sanitize()
 		var wrong string
 		c.must(c.pool.QueryRow(c.Context(), fmt.Sprintf(differing, c.campaign, table), version, c.again[name], resolved).Scan(&wrong))
 		if wrong != "" {

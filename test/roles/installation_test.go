@@ -82,7 +82,13 @@ func install(t *testing.T, asOwner bool) installation {
 // apply runs roles.sql.
 func (in installation) apply(t *testing.T) {
 	t.Helper()
-	script, err := os.ReadFile("../../deploy/sql/roles.sql")
+	in.script(t, "roles.sql")
+}
+
+// script runs a file of deploy/sql.
+func (in installation) script(t *testing.T, name string) {
+	t.Helper()
+	script, err := os.ReadFile("../../deploy/sql/" + name)
 	must(t, err)
 	conn, err := in.admin.Acquire(t.Context())
 	must(t, err)

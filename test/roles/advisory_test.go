@@ -1,0 +1,28 @@
+package roles_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// With deploy/sql/advisory-locks.sql, who may log in cannot stop appends and workers, and all of Tidemark works.
+func TestAdvisoryLocksAreForTidemarkAlone(t *testing.T) {
+	t.Parallel()
+	in := install(t, false)
+	in.script(t, "advisory-locks.sql")
+	appender := in.as(t, "appender")
+	refuses(t, in.as(t, "reader"), "SELECT pg_advisory_lock(1)", "SELECT pg_try_advisory_xact_lock(1)", "SELECT pg_advisory_xact_lock_shared(1)")
+	refuses(t, appender, "SELECT pg_advisory_lock(1)", "SELECT pg_advisory_xact_lock(1)")
+	must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
+		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event("ann"))
+		return err
+	}))
+	n, err := worker(t, in.as(t, "worker"), 1).Drain(t.Context())
+	must(t, err)
+	if n == 0 {
+		t.Error("nothing was applied")
+	}
+}
