@@ -81,9 +81,6 @@ const (
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.adnum
 		WHERE n.nspname = $1 AND pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~* '(now\(\)|timestamp\(\)|current_(timestamp|date|time)|localtime|random|uuid_generate)'`
 
-	// querySwapGuard lets one of those that try to exchange a projection's tables go on.
-	querySwapGuard = `SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32003, hashtextextended($1, 1)))`
-
 	// querySwapPatience bounds how long an exchange waits for a lock, and so for how long others wait behind it.
 	querySwapPatience = `SELECT set_config('lock_timeout', '300ms', true)`
 

@@ -1,15 +1,18 @@
 package projector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/lease"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 )
@@ -32,18 +35,10 @@ func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) erro
 	if err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, p.cfg.Pool, func(guard pgx.Tx) (err error) {
-		var mine bool
-		// By the simple protocol, whose end leaves no snapshot in the transaction: an index that is made concurrently would wait for it for ever.
-		if err := guard.QueryRow(ctx, querySwapGuard, pgx.QueryExecModeSimpleProtocol, name).Scan(&mine); err != nil || !mine {
-			return errors.Join(err, errNotYet)
-		}
+	return p.onDuty(ctx, "swap "+name, func(ctx context.Context) (err error) {
 		ctx, span := p.traced(ctx, "swap", k)
 		defer func() { span.End(0, wrong(err)) }()
 		if err := p.prepareSwap(ctx, k, o); err != nil {
-			return err
-		}
-		if err := withdraw(ctx, p.cfg.Pool, name, previousTables, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
 			return err
 		}
 		act := deferred.Act{By: "worker " + p.keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.spec.Version)}
@@ -59,6 +54,34 @@ func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) erro
 		p.cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name, "version", k.spec.Version)
 		return nil
 	})
+}
+
+// onDuty does something that one worker at a time is to do, or answers [errNotYet]. No transaction is open meanwhile, which the server might end. The duty runs out with the worker's leases if it dies,
+// and what is done is stopped if another worker has taken it over.
+func (p *Projector) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
+	if mine, err := lease.TakeDuty(ctx, p.cfg.Pool, duty, p.keeper.Owner, p.cfg.LeaseTTL); err != nil || !mine {
+		return cmp.Or(err, errNotYet)
+	}
+	within, stop := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		defer stop()
+		for mine := true; mine && pause(within, p.cfg.LeaseTTL/3); {
+			var err error
+			mine, err = lease.TakeDuty(within, p.cfg.Pool, duty, p.keeper.Owner, p.cfg.LeaseTTL)
+			mine = mine || err != nil // it may be had still, and nothing is fenced by it
+		}
+	})
+	err := do(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = errNotYet // another does it
+	}
+	stop()
+	renewing.Wait()
+	if gone := lease.DropDuty(context.WithoutCancel(ctx), p.cfg.Pool, duty, p.keeper.Owner); gone != nil {
+		p.cfg.Logger.WarnContext(ctx, "a duty runs out by itself", "duty", duty, "error", gone)
+	}
+	return err
 }
 
 // readiness is what was asked for of a rebuild that is ready.
@@ -228,6 +251,11 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from tableSet, keep time.
 		return errNotYet
 	case replacement.Paused:
 		return errNotYet
+	}
+	if kept := rows[previousTables.of(name)]; from == nextTables && kept != nil {
+		if err := dropSet(ctx, tx, kept); err != nil {
+			return err
+		}
 	}
 	attic := previousTables.schema(name, live.SchemaName)
 	if from == previousTables {

@@ -92,38 +92,33 @@ func withdraw(ctx context.Context, db Beginner, name string, s tableSet, first f
 		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != withdrawn {
 			return err
 		}
-		if set.SchemaName != "" {
-			if err := exchange.Drop(ctx, tx, set.SchemaName); err != nil {
-				return err
-			}
-		}
-		if err := pauses.Forget(ctx, tx, pauses.Target{Group: set.ConsumerGroup, Projection: set.Name}); err != nil {
-			return err
-		}
 		if s == nextTables {
 			if err := forgetRebuild(ctx, tx, name); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, queryForgetRow, set.Name)
-		return err
+		return dropSet(ctx, tx, set)
 	})
 }
 
-// droppable says what keeps any of a projection's sets but the live one from being dropped.
-func droppable(ctx context.Context, tx pgx.Tx, name string) error {
-	rows, err := lockSets(ctx, tx, name)
-	if err != nil {
-		return err
-	}
-	for _, s := range []tableSet{nextTables, previousTables} {
-		if set := rows[s.of(name)]; set != nil && set.SchemaName != "" {
-			if err := exchange.Droppable(ctx, tx, set.SchemaName); err != nil {
-				return err
-			}
+// dropSet removes a set of tables that workers follow no more, or not until the transaction ends, with its pairs.
+func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
+	for n := int64(1); n > 0; {
+		var err error
+		if n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, dropPairs); err != nil {
+			return err
 		}
 	}
-	return nil
+	if set.SchemaName != "" {
+		if err := exchange.Drop(ctx, tx, set.SchemaName); err != nil {
+			return err
+		}
+	}
+	if err := pauses.Forget(ctx, tx, pauses.Target{Group: set.ConsumerGroup, Projection: set.Name}); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, queryForgetRow, set.Name)
+	return err
 }
 
 // forgetRebuild deletes what was kept of a rebuild that is over.

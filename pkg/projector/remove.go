@@ -25,32 +25,14 @@ type Beginner interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// look looks at something in a transaction that is rolled back: what begins it may write down who acts with the first that commits.
-func look(ctx context.Context, db Beginner, do func(pgx.Tx) error) error {
-	tx, err := db.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	return do(tx)
-}
-
 // Remove removes a projection from the registry, with its pairs and its pause and, if tables is set, its tables with all that is in them. What its group applies at the moment is
 // waited for; from then on workers that have the projection leave it alone. One that starts with it registers it again: take it out of the program first. A table that others
 // depend on is an error, and nothing is removed. The failure log keeps who removed it, and why, as 'removed'.
 //
-// A rebuild of it, and the tables that one has replaced, go first, with all that is in them. A name that only stands for these (NAME~next, NAME~previous) is unknown here.
+// A rebuild of it, and the tables that one has replaced, go with it, with all that is in them. A name that only stands for these (NAME~next, NAME~previous) is unknown here.
 //
 // It holds the registry's lock while it deletes the pairs: workers wait, for seconds where there are a million of them.
 func Remove(ctx context.Context, db Beginner, name string, tables bool, act deferred.Act) error {
-	if err := look(ctx, db, func(tx pgx.Tx) error { return droppable(ctx, tx, name) }); err != nil {
-		return fmt.Errorf("remove projection %q: %w", name, err)
-	}
-	for _, s := range []tableSet{nextTables, previousTables} {
-		if err := withdraw(ctx, db, name, s, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
-			return fmt.Errorf("remove projection %q: %w", name, err)
-		}
-	}
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
 			return err
@@ -58,9 +40,23 @@ func Remove(ctx context.Context, db Beginner, name string, tables bool, act defe
 		if _, s := split(name); s != liveTables {
 			return ErrUnknownProjection
 		}
+		rows, err := lockSets(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		for _, s := range []tableSet{nextTables, previousTables} {
+			if set := rows[s.of(name)]; set != nil {
+				if err := dropSet(ctx, tx, set); err != nil {
+					return err
+				}
+			}
+		}
+		if err := forgetRebuild(ctx, tx, name); err != nil {
+			return err
+		}
 		var group, schema string
 		var names []string
-		err := tx.QueryRow(ctx, queryRemove, name).Scan(&group, &schema, &names)
+		err = tx.QueryRow(ctx, queryRemove, name).Scan(&group, &schema, &names)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrUnknownProjection
 		}
