@@ -307,7 +307,7 @@ func TestSnapshotsAreOfTheirVersion(t *testing.T) {
 func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	exec(t, pool, `SELECT tidemark.append('c' || n, '[{"type": "moved", "payload": {"by": 1}}]', NULL, false) FROM generate_series(1, 100) n`)
+	exec(t, pool, `SELECT tidemark.append('c' || n, '[{"type": "moved", "payload": {"by": 1}}]') FROM generate_series(1, 100) n`)
 	one := workerOf(t, pool, nil, tripled(1))
 	drain(t, one)
 	two := ready(t, pool)

@@ -280,7 +280,7 @@ func TestVerifyWritesTheRowsOfALongCampaignAnew(t *testing.T) {
 	pool := pgtest.New(t)
 	p := newProjector(t, pool, kinds(t, "x")...)
 	const events = 4500
-	exec(t, pool, `SELECT tidemark.append('long', (SELECT jsonb_agg(jsonb_build_object('type', 'moved', 'payload', jsonb_build_object('by', n % 5))) FROM generate_series(1, 500) n), NULL, false) FROM generate_series(1, $1::int / 500)`, events)
+	exec(t, pool, `SELECT tidemark.append('long', (SELECT jsonb_agg(jsonb_build_object('type', 'moved', 'payload', jsonb_build_object('by', n % 5))) FROM generate_series(1, 500) n)) FROM generate_series(1, $1::int / 500)`, events)
 	drain(t, p)
 	for _, name := range []string{"document_x", "handlers_x", "file_x"} {
 		report, found := verified(t, p, projector.VerifyRequest{Projection: name, Campaigns: []string{"long"}})
