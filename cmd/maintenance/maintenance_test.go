@@ -96,7 +96,12 @@ func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		t.Run(tt.golden, func(t *testing.T) {
 			t.Parallel()
 			got := execute(t, tt.url, tt.terminal, tt.args)
-			if got.code != cli.ExitOK || got.err != "" {
+			if of, is := strings.CutPrefix(tt.golden, "status-"); is {
+				want := map[string]int{"terminal": cli.ExitCritical, "pipe": cli.ExitCritical, "empty": cli.ExitOK}[of]
+				if got.code != want {
+					t.Errorf("exit code %d, want %d: %s", got.code, want, got.err)
+				}
+			} else if got.code != cli.ExitOK || got.err != "" {
 				t.Fatalf("exit code %d: %s", got.code, got.err)
 			}
 			assertGolden(t, tt.golden, timeless(got.out))
@@ -139,6 +144,7 @@ func TestExitCodesTellTheCauses(t *testing.T) {
 		{"a bad URL", "postgres://%zz", "lag", cli.ExitUsage, "TIDEMARK_DATABASE_URL"},
 		{"no database", nowhere, "lag", cli.ExitUnavailable, "database unavailable"},
 		{"no schema", unmigrated, "lag", cli.ExitFailed, "go run ./cmd/migrate up"},
+		{"status without a schema", unmigrated, "status", cli.ExitFailed, "the schema tidemark is missing or of another version: migrate the database\ntry: go run ./cmd/migrate up\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,6 +38,8 @@ Exit codes:
   5  conflict: somebody else was quicker, or things are not as the command line says
   6  partial: some of it worked, and what did not is named
   7  it worked and found differences
-  8  the database is unavailable`
+  8  the database is unavailable
+  9  status alone: there are warnings
+  10 status alone: something is critical`
 	return root
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -21,7 +24,8 @@ func newStatus(env *cli.Env) *cobra.Command {
 		Use:   "status",
 		Short: "Say on one screen what is wrong now, where, since when and what to do, and how far everything is",
 		Long: `Say what is wrong now, where, since when and what to do about it; then how far groups, projections, publishers and rebuilds are. It is quick however much waits: beyond some thousand
-rows figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C, and says when a lag will be gone at the speed of the last two looks.`,
+rows figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C, and says when a lag will be gone at the speed of the last two looks.
+It ends with 0 when nothing is wrong, 9 with warnings, 10 when something is critical, 1 without a schema.`,
 		Example: `  maintenance status
   maintenance status --watch --interval 5s
   maintenance status --json | jq '.problems[] | select(.severity == "critical")'`,
@@ -42,10 +46,18 @@ rows figures are estimates, with a ~ before them. With --watch it goes on until 
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return env.PrintJSON(s.Document())
+				if err := unmigrated(s); err != nil {
+					return err
 				}
-				return printStatus(env, s)
+				if asJSON {
+					err = env.PrintJSON(s.Document())
+				} else {
+					err = printStatus(env, s)
+				}
+				if err != nil {
+					return err
+				}
+				return verdict(s)
 			})
 		},
 	}
@@ -55,6 +67,38 @@ rows figures are estimates, with a ~ before them. With --watch it goes on until 
 	flags.DurationVar(&interval, "interval", 2*time.Second, "how long to wait between looks, with --watch")
 	flags.DurationVar(&timeout, "timeout", 2*time.Second, "how long each part may take; what takes longer is missing, and named")
 	return command
+}
+
+// unmigrated answers what is wrong where there is no schema to read.
+func unmigrated(s *status.Status) error {
+	const undefinedTable, undefinedSchema, undefinedFunction = "42P01", "3F000", "42883"
+	for _, err := range s.Unread {
+		var pgErr *pgconn.PgError
+		if errors.As(err, &pgErr) && slices.Contains([]string{undefinedTable, undefinedSchema, undefinedFunction}, pgErr.Code) {
+			return cli.Hint(errors.New("the schema tidemark is missing or of another version: migrate the database"), "go run ./cmd/migrate up")
+		}
+	}
+	return nil
+}
+
+// verdict is the exit code for scripts: the worst that is wrong.
+func verdict(s *status.Status) error {
+	var critical, warnings int
+	for _, p := range s.Problems() {
+		switch p.Severity {
+		case status.Critical:
+			critical++
+		case status.Warning:
+			warnings++
+		}
+	}
+	switch {
+	case critical > 0:
+		return cli.Exitf(cli.ExitCritical, "%d critical, %s", critical, counted(int64(warnings), "warning"))
+	case warnings > 0:
+		return cli.Exitf(cli.ExitWarnings, "%s", counted(int64(warnings), "warning"))
+	}
+	return nil
 }
 
 func watchStatus(ctx context.Context, env *cli.Env, reader *status.Reader, interval time.Duration, asJSON bool) error {

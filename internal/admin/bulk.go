@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,6 +155,14 @@ func (b Bulk) confirm(n int64) string {
 	return fmt.Sprintf("%s %d", strings.ReplaceAll(string(b.Kind), "_", " "), n)
 }
 
+// agreed answers up to how many a person has agreed to, and whether what was typed says so.
+func (b Bulk) agreed(typed string) (int64, bool) {
+	verb, _, _ := strings.Cut(b.confirm(0), "0")
+	number, is := strings.CutPrefix(strings.TrimSpace(typed), verb)
+	n, err := strconv.ParseInt(number, 10, 64)
+	return n, is && err == nil && n >= 0
+}
+
 // PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing. Errors: [ErrInvalid], [deferred.ErrPattern].
 func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	if err := b.check(); err != nil {
@@ -220,8 +229,10 @@ func parkedItem(p publisher.Parked) Item {
 	return Item{CampaignID: p.CampaignID, Subject: p.Topic + "/" + p.Publisher, Seq: p.Seq}
 }
 
-// StartBulk freezes what a bulk act is about and has workers do it. typed is what [Preview].Confirm asked for. [ErrDeclined] says that something else was typed, [ErrChanged] that the number is
-// another one by now, [ErrNotFound] that there is nothing. Resolving needs a reason. The outcome's detail is the [Operation].
+// StartBulk freezes what a bulk act is about and has workers do it. typed is what [Preview].Confirm asked for: the act is about at most
+// as many as it says, those that come first. What has failed meanwhile is left for the next one, and what has gone is not missed.
+// [ErrDeclined] says that something else was typed, [ErrNotFound] that there is nothing left. Resolving needs a reason. The outcome's
+// detail is the [Operation].
 func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (*Outcome, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -239,19 +250,21 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 			return nil, err
 		}
 		var n int64
-		if b.Pairs != nil {
-			n, err = freezePairs(ctx, tx, id, *b.Pairs, b.most())
-		} else {
-			n, err = freezeParked(ctx, tx, id, *b.Parked, b.most())
+		agreed, said := b.agreed(typed)
+		most := b.most()
+		if said {
+			most = min(most, agreed)
 		}
-		verb, _, _ := strings.Cut(b.confirm(0), " 0")
+		if b.Pairs != nil {
+			n, err = freezePairs(ctx, tx, id, *b.Pairs, most)
+		} else {
+			n, err = freezeParked(ctx, tx, id, *b.Parked, most)
+		}
 		switch {
 		case err != nil:
 			return nil, err
-		case !strings.HasPrefix(typed, verb+" "):
+		case !said:
 			return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, typed, b.confirm(n))
-		case typed != b.confirm(n):
-			return nil, fmt.Errorf("%w: it is about %d by now, and %q was typed", ErrChanged, n, typed)
 		case n == 0:
 			return nil, fmt.Errorf("%w that the filter chooses", ErrNotFound)
 		}

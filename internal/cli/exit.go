@@ -14,13 +14,15 @@ import (
 // The exit codes.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1 // it was tried and did not work
-	ExitUsage       = 2 // the command line, or a variable it depends on, makes no sense
-	ExitDeclined    = 3 // a confirmation was refused, or could not be asked for
-	ExitConflict    = 5 // somebody else was quicker, or things are not as the command line says
-	ExitPartial     = 6 // a part of it worked, and what did not is named
-	ExitDifferences = 7 // it worked and found differences
-	ExitUnavailable = 8 // the database could not be reached: trying again later may help
+	ExitFailed      = 1  // it was tried and did not work
+	ExitUsage       = 2  // the command line, or a variable it depends on, makes no sense
+	ExitDeclined    = 3  // a confirmation was refused, or could not be asked for
+	ExitConflict    = 5  // somebody else was quicker, or things are not as the command line says
+	ExitPartial     = 6  // a part of it worked, and what did not is named
+	ExitDifferences = 7  // it worked and found differences
+	ExitWarnings    = 9  // status: there are warnings, and nothing that is critical
+	ExitCritical    = 10 // status: something is critical
+	ExitUnavailable = 8  // the database could not be reached: trying again later may help
 )
 
 // UsageError is a command line that makes no sense.

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -45,7 +47,7 @@ const (
 
 // Problems says what is wrong, the worst first, those of one severity by how long they have been there. It knows only of sections that have been read.
 func (s *Status) Problems() []Problem {
-	problems := slices.Concat(s.unread(), s.work(), s.failures(), s.paused(), s.rebuilding(), s.publishing(), s.storage())
+	problems := slices.Concat(s.unread(), s.work(), s.failures(), s.paused(), s.kept(), s.rebuilding(), s.publishing(), s.storage())
 	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		if a.Severity != b.Severity {
@@ -93,6 +95,7 @@ func (s *Status) work() (problems []Problem) {
 	for _, g := range s.Queue {
 		waiting := g.Oldest != nil && g.At.Sub(g.Oldest.Since) > longQueue
 		switch {
+		case s.groupPaused(g.Group):
 		case s.Workers != nil && live[g.Group] == 0 && g.Pending+g.Failed+g.Rebuilding > 0:
 			p := Problem{Severity: Critical, What: fmt.Sprintf("%s wait and no worker lives", count(g.Pending, g.Estimated, "work item")), Where: "group " + g.Group, Do: "start a worker for the group; docs/operations"}
 			if g.Oldest != nil {
@@ -107,12 +110,7 @@ func (s *Status) work() (problems []Problem) {
 		}
 	}
 	for _, group := range sorted(missing) {
-		for _, w := range missing[group] {
-			problems = append(problems, Problem{
-				Severity: Warning, What: fmt.Sprintf("worker %s (process %d) has fallen silent without saying that it stops", w.Host, w.PID), Where: "group " + group, Since: &w.SeenAt,
-				Do: "nothing if it has been replaced: its campaigns are taken over when their leases run out; else look at its log",
-			})
-		}
+		problems = append(problems, silent(group, missing[group]))
 	}
 	for _, group := range sorted(s.Suspects) {
 		problems = append(problems, Problem{
@@ -122,6 +120,43 @@ func (s *Status) work() (problems []Problem) {
 	}
 	return problems
 }
+
+// groupPaused says whether the group as a whole waits because somebody wants it to.
+func (s *Status) groupPaused(group string) bool {
+	return slices.ContainsFunc(s.Pauses, func(p pause.Pause) bool { return p.Group == group && p.Projection == "" && p.CampaignID == "" })
+}
+
+// silent sums up the workers of a group that have fallen silent, with the last of them.
+func silent(group string, missing []Worker) Problem {
+	last := slices.MaxFunc(missing, func(a, b Worker) int { return a.SeenAt.Compare(b.SeenAt) })
+	first := slices.MinFunc(missing, func(a, b Worker) int { return a.SeenAt.Compare(b.SeenAt) })
+	p := Problem{
+		Severity: Warning, What: fmt.Sprintf("worker %s (process %d) has fallen silent without saying that it stops", last.Host, last.PID), Where: "group " + group, Since: &first.SeenAt,
+		Do: "nothing if it has been replaced: its campaigns are taken over when their leases run out; else look at its log",
+	}
+	if len(missing) > 1 {
+		p.What = fmt.Sprintf("%d workers have fallen silent without saying that they stop, the last of them %s (process %d)", len(missing), last.Host, last.PID)
+	}
+	return p
+}
+
+// kept is about tables that a rebuild has replaced and that no worker keeps up to date: nothing that is read.
+func (s *Status) kept() (problems []Problem) {
+	for _, l := range s.Lag {
+		name, is := strings.CutSuffix(l.Projection, previous)
+		if is && l.Events > 0 && l.Age > longQueue {
+			problems = append(problems, Problem{
+				Severity: Note, Where: "projection " + l.Projection,
+				What: fmt.Sprintf("the tables that a rebuild replaced are %s behind: no worker has the code of their version. Nothing reads them", count(l.Events, l.Estimated, "event")),
+				Do:   fmt.Sprintf("nothing; a rollback needs a worker with that code first, or maintenance projection rollback %s --allow-behind -1", name),
+			})
+		}
+	}
+	return problems
+}
+
+// previous ends the name of the tables that a rebuild has replaced.
+const previous = "~previous"
 
 // drains says whether the group's lag is known to fall.
 func (s *Status) drains(group string) bool {
@@ -146,6 +181,9 @@ func (s *Status) failures() (problems []Problem) {
 			p.Do = fmt.Sprintf("maintenance deferred stats --projection %s", d.Projection)
 		default:
 			continue
+		}
+		if strings.HasSuffix(d.Projection, previous) {
+			p.Severity = Note
 		}
 		problems = append(problems, p)
 	}

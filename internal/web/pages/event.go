@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -72,6 +73,24 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 	return view{Name: "event", Title: fmt.Sprintf("Event %s of %s", count(e.Seq), short(e.CampaignID)), Data: page}, err
 }
 
+// takes says whether a projection applies events of this kind, as far as this process has its code.
+func (p *Pages) takes(pr projector.Registered, e journal.Event) bool {
+	if e.Intent == journal.AuditOnly {
+		return false
+	}
+	if p.cfg.Catalogue != nil {
+		if current, err := p.cfg.Catalogue.Current(e); err == nil {
+			e = current
+		}
+	}
+	for _, code := range p.cfg.Projections {
+		if s := code.Spec(); s.Name == projector.ProjectionOf(pr.Name) && s.Version == pr.Version && len(s.Types) > 0 {
+			return slices.Contains(s.Types, e.Type)
+		}
+	}
+	return true
+}
+
 func (p *Pages) readReached(ctx context.Context, e journal.Event) ([]reached, error) {
 	projections, err := projector.Projections(ctx, p.cfg.Pool)
 	if err != nil {
@@ -101,6 +120,8 @@ func (p *Pages) readReached(ctx context.Context, e journal.Event) ([]reached, er
 			s.Status, s.Deferred = string(pair.Status), true
 		case deferredHere && pair.NextSeq < e.Seq:
 			s.Status, s.Deferred = "behind", true
+		case !p.takes(pr, e):
+			s.Status = "not for it"
 		case checkpoints[pr.Group] >= e.Seq:
 			s.Status = "done"
 		}

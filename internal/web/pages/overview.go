@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/status"
@@ -124,6 +125,9 @@ func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
 	if now.Behind == 0 {
 		lag.Value, lag.Note = "none", "every group is at the head"
 	}
+	if worst, who := page.furthest(); worst > now.Lag {
+		lag.Value, lag.Tone, lag.Note = span(worst), above(worst, 10*time.Second, 2*time.Minute), who
+	}
 	empty := tile{Label: "Time to empty", Value: page.Empty, Note: count(now.Pending) + " events wait", Spark: line("Events that wait", func(s sample) float64 { return float64(s.Pending) })}
 	if page.Empty == "not draining" {
 		empty.Tone = "warn"
@@ -149,6 +153,30 @@ func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
 		workers.Note = fmt.Sprintf("alive, %.0f events a second", applied[n-1])
 	}
 	return []tile{lag, empty, oldest, dead, workers}
+}
+
+// furthest answers the greatest lag of a projection or a publisher, and whose it is. Tables that a rebuild has replaced, or builds, are
+// read by none.
+func (page *overviewPage) furthest() (worst time.Duration, who string) {
+	for _, l := range page.Lag {
+		if l.Events > 0 && l.Age > worst && !strings.Contains(l.Projection, "~") {
+			worst, who = l.Age, fmt.Sprintf("%s is %s%s behind", l.Projection, about(l.Estimated), plural(int(l.Events), "event"))
+		}
+	}
+	for _, p := range page.Publishers {
+		if p.Behind > 0 && p.Lag > worst && p.Status != "PAUSED" {
+			worst, who = p.Lag, fmt.Sprintf("publisher %s is %s%s behind", p.Publisher, about(p.Estimated()), plural(int(p.Behind), "event"))
+		}
+	}
+	return worst, who
+}
+
+// about marks an estimate, as in tables.
+func about(estimated bool) string {
+	if estimated {
+		return "≈ "
+	}
+	return ""
 }
 
 // rates answers how fast a count grew between samples, a second.

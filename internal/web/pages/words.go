@@ -10,11 +10,11 @@ func tone(status any) string {
 	switch strings.ToLower(fmt.Sprint(status)) {
 	case "ok", "active", "live", "in step", "ready", "done", "held", "recovered", "alive", "sent", "requeued", "retried", "resumed":
 		return "ok"
-	case "warn", "warning", "failed", "retrying", "behind", "stale", "pending", "draining", "skipped", "refused", "infrastructure", "transient", "lock", "expired":
+	case "warn", "warning", "failed", "failing", "retrying", "behind", "stale", "pending", "draining", "skipped", "refused", "infrastructure", "transient", "lock", "expired":
 		return "warn"
 	case "bad", "error", "critical", "dead", "parked", "gone", "crashed", "permanent", "aborted":
 		return "bad"
-	case "paused", "audit_only", "inline":
+	case "paused", "audit_only", "inline", "not for it":
 		return "held"
 	case "info", "processing", "rebuilding", "joining", "copying", "copied", "requested", "running", "replayed", "filing", "rebuild_began", "rebuilt":
 		return "info"

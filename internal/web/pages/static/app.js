@@ -56,6 +56,19 @@
 	document.addEventListener("input", (e) => { if (e.target.matches("input[data-confirm]")) check(e.target); });
 	arm(document);
 
+	// A reason that was typed outlives a refusal: it comes back with the page that says why.
+	const reasons = "tidemark.reason";
+	document.addEventListener("submit", (e) => {
+		const box = e.target.querySelector("input[name=reason]");
+		if (box) try { sessionStorage.setItem(reasons, JSON.stringify([box.id, box.value])); } catch { /* private windows may refuse */ }
+	});
+	try {
+		const [id, text] = JSON.parse(sessionStorage.getItem(reasons) || "[]");
+		const box = id && document.querySelector(".flash.bad") && document.getElementById(id);
+		if (box) { box.value = text; box.closest("details")?.setAttribute("open", ""); }
+		sessionStorage.removeItem(reasons);
+	} catch { /* as above */ }
+
 	// Live updates: the stream says that something changed, the page is read again, and the parts marked data-live take the place of the old ones.
 	const button = document.getElementById("live");
 	const state = document.getElementById("live-state");
