@@ -2,8 +2,9 @@ package deferred
 
 // Replays. Pairs are found by primary key, one probe a campaign, after the leases have been locked; what a replay is about is chosen before.
 const (
-	// queryReplayable reads the registry: the projections that have tables, and of each the tables whose rows cannot be told apart by campaign. What is only
-	// requested, or withdrawn, has nothing to replay.
+	// queryReplayable reads the registry: the projections that have tables, and of each the tables
+	// whose rows cannot be told apart by campaign. What is only requested, or withdrawn, has
+	// nothing to replay.
 	queryReplayable = `SELECT p.name, p.state, p.own_reset, cardinality(p.table_names), ARRAY(
 			SELECT format('%I.%I', p.schema_name, t.name) FROM unnest(p.table_names) AS t (name)
 			WHERE NOT EXISTS (
@@ -15,7 +16,8 @@ const (
 			))
 		FROM tidemark.projections p WHERE p.consumer_group = $1 AND ($2 = '' OR p.name = $2) AND p.state <> 'requested' ORDER BY p.name`
 
-	// queryReplayableNow locks the rows as well, so that what is filed is about the tables that were found: what copies, exchanges or withdraws them waits for the transaction. Replays do
+	// queryReplayableNow locks the rows as well, so that what is filed is about the tables that
+	// were found: what copies, exchanges or withdraws them waits for the transaction. Replays do
 	// not wait for each other.
 	queryReplayableNow = queryReplayable + ` FOR SHARE OF p`
 
@@ -24,8 +26,9 @@ const (
 		WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id OFFSET 0) LIMIT 1`
 
 	// queryReplay files pairs, or puts those that are there back. A pair that stands before the event where the replay begins stays there, or events between the two would be
-	// skipped; a reset that is still to be done is done. A campaign that has not got to the event needs no replay: it comes to it. $8 and $9 are where each projection begins, and whether its rows are
-	// deleted first.
+	// skipped; a reset that is still to be done is done. A campaign that has not got to the event
+	// needs no replay: it comes to it. $8 and $9 are where each projection begins, and whether its
+	// rows are deleted first.
 	queryReplay = `WITH wanted AS MATERIALIZED (
 			SELECT c.campaign_id, p.projection, p.first, p.reset
 			FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (

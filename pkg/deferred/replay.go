@@ -36,10 +36,14 @@ type ReplayRequest struct {
 // A pair that failed or is dead begins anew; one that stands before From begins where it stands. A campaign whose checkpoint has not reached From is left alone.
 // [ErrNotResettable] says that a projection cannot be replayed from scratch, [ErrUnknown] that there is no such projection or campaign.
 //
-// The tables that a rebuild builds (NAME~next) or has replaced (NAME~previous) are projections of the group too. Where they are not in step anywhere yet, as those of a projection that is
-// joining, they begin with the campaign's first event in any case. Tables that a rebuild has not made yet, or is giving up, are left out.
+// The tables that a rebuild builds (NAME~next) or has replaced (NAME~previous) are projections of
+// the group too. Where they are not in step anywhere yet, as those of a projection that is joining,
+// they begin with the campaign's first event in any case. Tables that a rebuild has not made yet,
+// or is giving up, are left out.
 //
-// Replay takes the campaigns from the workers that hold them, whose work under way is done again, and locks their leases until tx ends. Until then what it replays is neither exchanged nor dropped.
+// Replay takes the campaigns from the workers that hold them, whose work under way is done again,
+// and locks their leases until tx ends. Until then what it replays is neither exchanged nor
+// dropped.
 func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (int64, error) {
 	n, err := replay(ctx, tx, r, act, "replayed")
 	if err != nil {
@@ -191,8 +195,9 @@ type replayable struct {
 	Mixed    []string // tables without a column campaign_id
 }
 
-// place answers where a replay from an event on (0: from scratch) begins, and whether rows are deleted first. Tables that are not in step anywhere yet hold nothing of a campaign, or what a rebuild
-// has copied: they begin with the first event.
+// place answers where a replay from an event on (0: from scratch) begins, and whether rows are
+// deleted first. Tables that are not in step anywhere yet hold nothing of a campaign, or what a
+// rebuild has copied: they begin with the first event.
 func (p replayable) place(from int64) (first int64, reset bool) {
 	if p.State != "active" {
 		return 1, from == 0 || p.State != "joining"

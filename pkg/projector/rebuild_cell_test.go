@@ -15,7 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// cell is a consumer group in a database that cells share, with projections in versions 1 to 3. Event 3 of campaign c0 fails while the cell is broken.
+// cell is a consumer group in a database that cells share, with projections in versions 1 to 3.
+// Event 3 of campaign c0 fails while the cell is broken.
 type cell struct {
 	*testing.T
 	pool     *pgxpool.Pool
@@ -94,7 +95,8 @@ func (c *cell) within(do func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(c.Context(), c.pool, do)
 }
 
-// startRebuild asks for version 2 of all projections, to be exchanged unverified: what is lost must be seen.
+// startRebuild asks for version 2 of all projections, to be exchanged unverified: what is lost must
+// be seen.
 func (c *cell) startRebuild() {
 	c.Helper()
 	version, none, allowed := 2, 0, int64(0)
@@ -119,7 +121,8 @@ func (c *cell) requeue(string) error {
 	})
 }
 
-// settle ends what is paused or refused, appends to each campaign, and has workers do all that is left once what failed is mended, or resolved.
+// settle ends what is paused or refused, appends to each campaign, and has workers do all that is
+// left once what failed is mended, or resolved.
 func (c *cell) settle(mend func(string) error) {
 	c.Helper()
 	c.exec(`DELETE FROM tidemark.pauses WHERE consumer_group = $1`, c.group)
@@ -143,7 +146,8 @@ func (c *cell) settle(mend func(string) error) {
 	c.Errorf("it does not settle: %s", rest)
 }
 
-// compare compares each set of tables with what its version makes of the journal, without what was resolved.
+// compare compares each set of tables with what its version makes of the journal, without what was
+// resolved.
 func (c *cell) compare(resolved bool) {
 	c.Helper()
 	rows, err := c.pool.Query(c.Context(), `SELECT name, version FROM tidemark.projections WHERE consumer_group = $1`, c.group)

@@ -101,7 +101,8 @@ func withdrawnBy(c *cell, s tableSet) {
 	}
 }
 
-// rebuildAct is something that moves or files places, and the states in which it is refused, by what its error says.
+// rebuildAct is something that moves or files places, and the states in which it is refused, by
+// what its error says.
 type rebuildAct struct {
 	name    string
 	do      func(c *cell, name string) error
@@ -172,7 +173,8 @@ func (c *cell) replay(r deferred.ReplayRequest) error {
 	})
 }
 
-// projectionActs are about one projection: those of a state share a group. Those that have workers go on come last.
+// projectionActs are about one projection: those of a state share a group. Those that have workers
+// go on come last.
 func projectionActs() []rebuildAct {
 	notThere := in("requested next_withdrawn "+notBuilt, deferred.ErrUnknown.Error())
 	loose := in("joining", deferred.ErrNotResettable.Error())
@@ -229,7 +231,8 @@ func projectionActs() []rebuildAct {
 	}
 }
 
-// TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal is a matrix: once all has settled each set of tables holds what its version makes of the journal, or the act was refused by name.
+// TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal is a matrix: once all has settled
+// each set of tables holds what its version makes of the journal, or the act was refused by name.
 func TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, state := range rebuildStates() {

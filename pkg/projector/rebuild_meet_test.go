@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// meets has another do something while an operator's transaction is open, which ends once the other waits for it.
+// meets has another do something while an operator's transaction is open, which ends once the other
+// waits for it.
 func meets(t *testing.T, pool *pgxpool.Pool, act func(ctx context.Context, tx pgx.Tx) error, other func(ctx context.Context) error) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -36,7 +37,8 @@ func meets(t *testing.T, pool *pgxpool.Pool, act func(ctx context.Context, tx pg
 	}
 }
 
-// TestAnAbortLeavesNothingOfAnActThatItMeets has pairs of a rebuild filed, and moved, by transactions that are open when it is aborted.
+// TestAnAbortLeavesNothingOfAnActThatItMeets has pairs of a rebuild filed, and moved, by
+// transactions that are open when it is aborted.
 func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 	t.Parallel()
 	key := deferred.Key{Projection: "counters~next", CampaignID: "a"}
@@ -67,7 +69,8 @@ func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 	}
 }
 
-// TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft has one begin while a rebuild is being taken from the workers.
+// TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft has one begin while a rebuild is being taken
+// from the workers.
 func TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

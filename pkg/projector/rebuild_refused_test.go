@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// rebuilding answers a worker that has versions of the projection seen, and drains when it is asked to.
+// rebuilding answers a worker that has versions of the projection seen, and drains when it is asked
+// to.
 func rebuilding(t *testing.T, pool *pgxpool.Pool, projections ...Projection) (p *Projector, drain func()) {
 	t.Helper()
 	p, err := New(Config{Pool: pool, Projections: projections})
@@ -28,7 +29,9 @@ func rebuilding(t *testing.T, pool *pgxpool.Pool, projections ...Projection) (p 
 	}
 }
 
-// TestOneWorkerExchangesTablesWithoutATransactionThatWaits looks around while new tables are verified: the server ends transactions that idle (idle_in_transaction_session_timeout), and with them what they guard.
+// TestOneWorkerExchangesTablesWithoutATransactionThatWaits looks around while new tables are
+// verified: the server ends transactions that idle (idle_in_transaction_session_timeout), and with
+// them what they guard.
 func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -85,7 +88,8 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	}
 }
 
-// TestARefusedActLeavesTheWayBack has an exchange and a removal refused because of what stands on the live tables.
+// TestARefusedActLeavesTheWayBack has an exchange and a removal refused because of what stands on
+// the live tables.
 func TestARefusedActLeavesTheWayBack(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

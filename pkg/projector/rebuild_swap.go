@@ -56,8 +56,9 @@ func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) erro
 	})
 }
 
-// onDuty does something that one worker at a time is to do, or answers [errNotYet]. No transaction is open meanwhile, which the server might end. The duty runs out with the worker's leases if it dies,
-// and what is done is stopped if another worker has taken it over.
+// onDuty does something that one worker at a time is to do, or answers [errNotYet]. No transaction
+// is open meanwhile, which the server might end. The duty runs out with the worker's leases if it
+// dies, and what is done is stopped if another worker has taken it over.
 func (p *Projector) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
 	if mine, err := lease.TakeDuty(ctx, p.cfg.Pool, duty, p.keeper.Owner, p.cfg.LeaseTTL); err != nil || !mine {
 		return cmp.Or(err, errNotYet)
