@@ -17,6 +17,7 @@ CREATE TABLE tidemark.projections (
     own_objects    text[]           NOT NULL DEFAULT '{}', -- what came with its tables: indexes, constraints, columns, settings and the like. Others are users'
     declined       integer          NOT NULL DEFAULT 0, -- no rebuild of this version or a lower one begins by itself: it was aborted, or rolled back
     kept_until     timestamptz, -- of NAME~previous
+    resolved_ahead boolean          NOT NULL DEFAULT false, -- when it was registered, an event that is resolved for it lay ahead of its group
     registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
 

@@ -7,7 +7,7 @@ CREATE TABLE tidemark.failure_log (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at                 timestamptz NOT NULL DEFAULT clock_timestamp(),
     act                text COLLATE "C" NOT NULL CHECK (act IN ('failed', 'dead', 'skipped', 'crashed', 'recovered', 'second_chance',
-        'requeued', 'retried', 'resolved', 'replayed', 'backfilled', 'repaired', 'paused', 'resumed', 'removed',
+        'requeued', 'retried', 'resolved', 'unresolved', 'replayed', 'backfilled', 'repaired', 'paused', 'resumed', 'removed',
         'rebuild_began', 'rebuilt', 'rebuild_aborted', 'rolled_back')),
     consumer_group     text COLLATE "C" NOT NULL,
     projection         text COLLATE "C",
@@ -29,7 +29,21 @@ CREATE TABLE tidemark.failure_log (
 
 CREATE INDEX failure_log_pair_idx ON tidemark.failure_log (campaign_id, projection, id);
 CREATE INDEX failure_log_at_idx ON tidemark.failure_log (at);
-CREATE INDEX failure_log_passed_idx ON tidemark.failure_log (projection) WHERE act IN ('skipped', 'resolved', 'replayed');
+CREATE INDEX failure_log_passed_idx ON tidemark.failure_log (projection) WHERE act IN ('skipped', 'replayed');
+
+-- Events that operators have left out of a projection, for good. A row is part of the truth about the pair: whatever applies the campaign's events to any of the
+-- projection's sets of tables leaves the event out. So the name is never NAME~next or NAME~previous, and rows are kept as long as the journal.
+CREATE TABLE tidemark.resolutions (
+    campaign_id text COLLATE "C" NOT NULL,
+    projection  text COLLATE "C" NOT NULL,
+    seq         bigint           NOT NULL,
+    actor       text COLLATE "C" NOT NULL,
+    reason      text             NOT NULL,
+    resolved_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (campaign_id, projection, seq)
+);
+
+CREATE INDEX resolutions_projection_idx ON tidemark.resolutions (projection, campaign_id, seq);
 
 -- What operators have stopped, until it is resumed or expires.
 CREATE TABLE tidemark.pauses (
@@ -62,4 +76,5 @@ SELECT set_config('search_path', current_setting('tidemark.path'), true);
 -- +goose Down
 DROP TABLE tidemark.crashes;
 DROP TABLE tidemark.pauses;
+DROP TABLE tidemark.resolutions;
 DROP TABLE tidemark.failure_log;

@@ -10,7 +10,7 @@ CREATE TABLE tidemark.snapshots (
     version     integer          NOT NULL, -- of the projection
     seq         bigint           NOT NULL,
     shape       text COLLATE "C" NOT NULL, -- a digest of the statements that make the projection's tables
-    skipped     integer          NOT NULL, -- how many events up to seq had been skipped
+    left_out    bigint[]         NOT NULL, -- the events up to seq that had been left out
     table_names text[]           NOT NULL, -- in the order of their creation
     rows        jsonb            NOT NULL, -- of each table a list of its rows, each as the text of a composite value
     made_at     timestamptz      NOT NULL DEFAULT clock_timestamp(),

@@ -10,7 +10,7 @@ import (
 // Act says who does something, and why. It is kept in tidemark.failure_log.
 type Act struct {
 	By     string // required, up to 256 bytes
-	Reason string // required by [Resolve] and [ResolveAll], up to 4 KiB
+	Reason string // required by [Resolve], [ResolveAll] and [Unresolve], up to 4 KiB
 }
 
 const (
@@ -25,7 +25,7 @@ func (a Act) validate(reasoned bool) error {
 		errs = append(errs, errors.New("By is missing: say who acts"))
 	}
 	if reasoned && strings.TrimSpace(a.Reason) == "" {
-		errs = append(errs, errors.New("Reason is missing: an event is skipped for good, say why"))
+		errs = append(errs, errors.New("Reason is missing: say why the event is left out, or is not any more"))
 	}
 	errs = append(errs, text("By", a.By, actorBytes), text("Reason", a.Reason, reasonBytes))
 	return errors.Join(errs...)

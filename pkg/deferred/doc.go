@@ -9,9 +9,11 @@
 // What the projector writes here ([Defer], [Skip], [Move], [Finish], [File]) commits together with the effects of the events before, under the campaign's lease, or not at
 // all. Messages and stacks are valid UTF-8 without NUL, of bounded size, without passwords and without values of the event's payload, metadata and tags as far as they can be told.
 //
+// An event that an operator has left out ([Resolve]) stays out, of all sets of tables that the projection has or will have, until that is taken back ([Unresolve]).
+//
 // # What it does not
 //
 // It does not decide what becomes of a failure: that is the projector's policy. It does not keep payloads.
 //
-// The package owns tidemark.deferred and tidemark.failure_log. All functions are safe for concurrent use.
+// The package owns tidemark.deferred, tidemark.failure_log and tidemark.resolutions. All functions are safe for concurrent use.
 package deferred

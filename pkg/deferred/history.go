@@ -40,7 +40,7 @@ type Record struct {
 func Acts() []string {
 	return []string{
 		"failed", "dead", "skipped", "crashed", "recovered", "second_chance",
-		"requeued", "retried", "resolved", "replayed", "backfilled", "repaired", "paused", "resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted", "rolled_back",
+		"requeued", "retried", "resolved", "unresolved", "replayed", "backfilled", "repaired", "paused", "resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted", "rolled_back",
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// queryRenameLog reads an index of such rows. They say which events the projection has gone past, of the rows that go by the new name from now on.
-	queryRenameLog = `UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2 AND act IN ('skipped', 'resolved', 'replayed')`
+	// queryRenameLog reads an index of such rows. They say which events the projection has gone past by its policy, of the rows that go by the new name from now on.
+	queryRenameLog = `UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2 AND act IN ('skipped', 'replayed')`
 
 	// queryRename and queryDrop find pairs in the index of the projection's, or read the table
 	// where there is none. queryDrop finds a pair that an act is writing, and may leave it to the
@@ -23,7 +23,7 @@ const (
 		SELECT count(*) FROM chosen`
 )
 
-// Rename gives all pairs of a projection, and what the log says it has skipped, to the one of another name, which must have no pairs. The caller holds the registry's lock, and workers find out what has become of a pair that they
+// Rename gives all pairs of a projection, and what the log says its policy has skipped, to the one of another name, which must have no pairs. The caller holds the registry's lock, and workers find out what has become of a pair that they
 // have claimed: work under way on it comes to nothing.
 func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
 	if _, err := tx.Exec(ctx, queryRename, group, from, to); err != nil {

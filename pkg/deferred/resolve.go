@@ -10,8 +10,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// Resolve skips event seq for a pair that failed at it or is dead: the pair goes on with the event after it, at once. Its rows in the projection's tables stay as if the event had
-// never been; mend them in the same transaction if they must not. [ErrConflict] says that the pair stands at another event by now, or has not failed at it.
+// Resolve leaves event seq out for good, for a pair that failed at it or is dead: the pair goes on with the event after it, at once. Its rows in the projection's tables stay as if
+// the event had never been, whatever applies the campaign again later, until [Unresolve] takes it back. [ErrConflict] says that the pair stands at another event by now, or has not
+// failed at it.
+//
+// The event is left out of all sets of tables that the projection has: one that has applied it, such as the one that a rebuild builds or has replaced, applies the campaign from
+// scratch. [ErrNotResettable] says that it cannot: roll tx back.
 //
 // Resolve takes the campaign from the worker that holds it, whose work under way is done again, and locks its lease until tx ends. It comes before other acts in tx. It waits for a worker that is just
 // committing, and for one that applies the campaign carefully, whose fence comes first, until the group ends; a lock_timeout bounds the wait.
@@ -24,6 +28,9 @@ func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error 
 
 func resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
 	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, queryRegistryShared); err != nil {
 		return err
 	}
 	seen, err := get(ctx, tx, key)
@@ -40,7 +47,7 @@ func resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error 
 	if pair.NextSeq != seq {
 		return fmt.Errorf("%w: it stands before event %d", ErrConflict, pair.NextSeq)
 	}
-	_, err = write(ctx, tx, queryResolve, []candidate{pair}, act)
+	_, err = settle(ctx, tx, []candidate{pair}, act)
 	return err
 }
 
@@ -59,6 +66,9 @@ func resolveAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error
 	if err := errors.Join(act.validate(true), err); err != nil {
 		return nil, err
 	}
+	if _, err := tx.Exec(ctx, queryRegistryShared); err != nil {
+		return nil, err
+	}
 	found, err := candidates(ctx, tx, f)
 	if err != nil {
 		return nil, err
@@ -70,5 +80,5 @@ func resolveAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error
 	if err != nil {
 		return nil, err
 	}
-	return write(ctx, tx, queryResolve, taken, act)
+	return settle(ctx, tx, taken, act)
 }

@@ -16,6 +16,8 @@ type Detail struct {
 	Stack   string         // of the panic it failed with last; at most 16 KiB
 	Event   *journal.Event // number NextSeq, as it was appended; nil if there is none yet
 	History []Record       // of the pair, newest first, at most 100
+
+	Resolutions []Resolution // events that are left out of the projection in the campaign, by seq, at most 100
 }
 
 // Show answers all that is known of a pair, or [ErrNotFound].
@@ -45,6 +47,9 @@ func show(ctx context.Context, db journal.Querier, key Key) (*Detail, error) {
 	case err == nil:
 		d.Event = &event
 	case !errors.Is(err, journal.ErrNotFound):
+		return nil, err
+	}
+	if d.Resolutions, err = Resolutions(ctx, db, ResolutionFilter{Projection: key.Projection, CampaignID: key.CampaignID}); err != nil {
 		return nil, err
 	}
 	d.History, err = History(ctx, db, LogFilter{Group: pair.Group, Projection: key.Projection, CampaignID: key.CampaignID})

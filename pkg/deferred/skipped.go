@@ -13,7 +13,7 @@ import (
 const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
 	FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 		SELECT f.id, f.campaign_id, f.seq FROM tidemark.failure_log f
-		WHERE f.campaign_id = c.campaign_id AND f.projection = $1 AND f.act IN ('skipped', 'resolved') OFFSET 0
+		WHERE f.campaign_id = c.campaign_id AND f.projection = $1 AND f.act = 'skipped' OFFSET 0
 	) s
 	WHERE NOT EXISTS (
 		SELECT FROM tidemark.failure_log r
@@ -21,8 +21,8 @@ const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
 	)
 	ORDER BY s.campaign_id, s.seq`
 
-// Skipped answers, by campaign, the events that a projection has gone past without applying them, because its policy or an operator said so, as far back as the log of failures
-// is kept.
+// Skipped answers, by campaign, the events that a projection has gone past without applying them, because its policy said so, as far back as the log of failures is kept. What
+// operators have left out is for [ResolutionsOf] to say.
 func Skipped(ctx context.Context, db journal.Querier, projection string, campaignIDs []string) (map[string][]int64, error) {
 	rows, err := db.Query(ctx, querySkipped, projection, campaignIDs)
 	if err != nil {
@@ -42,18 +42,10 @@ func Skipped(ctx context.Context, db journal.Querier, projection string, campaig
 }
 
 // queryCountSkipped reads the log.
-const queryCountSkipped = `SELECT count(DISTINCT (f.campaign_id, f.seq)) FROM tidemark.failure_log f WHERE f.projection = $1 AND f.act IN ('skipped', 'resolved')`
+const queryCountSkipped = `SELECT count(DISTINCT (f.campaign_id, f.seq)) FROM tidemark.failure_log f WHERE f.projection = $1 AND f.act = 'skipped'`
 
-// CountSkipped counts the events that a projection has gone past without applying them, in all campaigns, as far back as the log of failures is kept. Those that were replayed since are
-// among them.
+// CountSkipped counts the events that a projection has gone past without applying them, by its policy, in all campaigns, as far back as the log of failures is kept. Those that were
+// replayed since are among them.
 func CountSkipped(ctx context.Context, db journal.Querier, projection string) (int64, error) {
-	rows, err := db.Query(ctx, queryCountSkipped, projection)
-	if err != nil {
-		return 0, fmt.Errorf("count which events were skipped: %w", err)
-	}
-	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-	if err != nil {
-		return 0, fmt.Errorf("count which events were skipped: %w", err)
-	}
-	return n, nil
+	return count(ctx, db, queryCountSkipped, projection)
 }

@@ -69,13 +69,16 @@ func onThese(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bo
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	if resolve {
+		if _, err := tx.Exec(ctx, queryRegistryShared); err != nil {
+			return nil, err
+		}
+	}
 	found, err := collect(ctx, tx, queryThese, campaigns, projections, seqs)
 	if err != nil {
 		return nil, err
 	}
-	query := queryRequeue
 	if resolve {
-		query = queryResolve
 		if err := fence(ctx, tx, found); err != nil {
 			return nil, err
 		}
@@ -84,7 +87,10 @@ func onThese(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bo
 	if err != nil {
 		return nil, err
 	}
-	return write(ctx, tx, query, taken, act)
+	if resolve {
+		return settle(ctx, tx, taken, act)
+	}
+	return write(ctx, tx, queryRequeue, taken, act)
 }
 
 // fence takes the campaigns of pairs from whoever holds them.

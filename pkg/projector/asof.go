@@ -38,7 +38,7 @@ type StateTable struct {
 }
 
 // AsOf answers the rows that a projection has of a campaign after event seq (0: before the first): what its code makes of the events up to there, whether or not live work has got so
-// far. It applies them to tables of its own, in a transaction that is rolled back; events that were skipped are left out, and the rows are held in memory.
+// far. It applies them to tables of its own, in a transaction that is rolled back, without those that [Projector.Verify] leaves out, and the rows are held in memory.
 //
 // It returns [journal.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the projection fails on one, [ErrTouched] and
 // [ErrStateTooLarge].
@@ -147,7 +147,16 @@ func (p *Projector) travel(ctx context.Context, projection, campaignID string, v
 	if err != nil {
 		return err
 	}
-	way := &travel{s: s, campaignID: campaignID, skipped: skipped[campaignID], every: p.cfg.SnapshotEvery}
+	resolved, err := s.leaveOutResolved(ctx, []string{campaignID})
+	if err != nil {
+		return err
+	}
+	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID], every: p.cfg.SnapshotEvery}
+	for _, r := range resolved {
+		way.leftOut = append(way.leftOut, r.Seq)
+	}
+	slices.Sort(way.leftOut)
+	s.skips = k.maySkip()
 	if err := visit(s, func(seq int64) error { return way.to(ctx, seq) }); err != nil {
 		return err
 	}
@@ -158,7 +167,7 @@ func (p *Projector) travel(ctx context.Context, projection, campaignID string, v
 type travel struct {
 	s          *scratch
 	campaignID string
-	skipped    []int64
+	leftOut    []int64
 	every      int64 // a snapshot is kept after so many events; 0: none
 	place      int64
 	begun      bool
@@ -173,7 +182,7 @@ func (w *travel) to(ctx context.Context, seq int64) (err error) {
 		}
 	}
 	if able && !w.begun && seq > 0 {
-		if w.place, err = w.s.resume(ctx, w.campaignID, seq, w.skipped); err != nil {
+		if w.place, err = w.s.resume(ctx, w.campaignID, seq, w.leftOut); err != nil {
 			return err
 		}
 	}
@@ -184,11 +193,11 @@ func (w *travel) to(ctx context.Context, seq int64) (err error) {
 			next = min(seq, (w.place/w.every+1)*w.every)
 		}
 		u := w.s.from(w.campaignID, w.place, next)
-		if err := w.s.advance(ctx, []*unit{u}, func(_ string, seq int64) bool { return slices.Contains(w.skipped, seq) }); err != nil {
+		if err := w.s.advance(ctx, []*unit{u}, func(_ string, seq int64) bool { return slices.Contains(w.leftOut, seq) }); err != nil {
 			return err
 		}
 		if w.place = next; able && w.every > 0 && next%w.every == 0 {
-			if err := w.s.keep(ctx, w.campaignID, next, w.skipped); err != nil {
+			if err := w.s.keep(ctx, w.campaignID, next, w.leftOut); err != nil {
 				return err
 			}
 		}

@@ -210,8 +210,8 @@ func (t *transaction) tasks(ctx context.Context, k *known) ([]*task, error) {
 func (t *transaction) task(k *known, u *unit) *task {
 	one := &task{k: k, unit: u, events: u.events}
 	for i := range u.events {
-		if !k.wants(&u.events[i]) {
-			one.events = slices.DeleteFunc(slices.Clone(u.events), func(e journal.Event) bool { return !k.wants(&e) })
+		if !t.wants(k, &u.events[i]) {
+			one.events = slices.DeleteFunc(slices.Clone(u.events), func(e journal.Event) bool { return !t.wants(k, &e) })
 			break
 		}
 	}

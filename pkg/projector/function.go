@@ -88,18 +88,17 @@ func (p *Projector) calls() map[*known]string {
 
 // callFunction queues the call that applies the units' events.
 func (t *transaction) callFunction(k *known) {
-	var ids []string
-	var after, until []int64
+	var s stretches
 	for _, u := range t.units {
 		if u.count() > 0 && t.applies(k, u) {
-			ids, after, until = append(ids, u.lease.CampaignID), append(after, u.place), append(until, u.last())
+			t.stretch(&s, k, u.lease.CampaignID, u.place, u.last())
 		}
 	}
-	if len(ids) > 0 {
+	if len(s.campaigns) > 0 {
 		t.use(k)
 		t.limitStatements(longestTimeout([]*known{k}))
 		t.at = origin{projection: k.name}
-		t.queue(t.calls[k], ids, after, until)
+		t.queue(t.calls[k], s.campaigns, s.after, s.until)
 		t.at = origin{}
 	}
 }

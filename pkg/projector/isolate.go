@@ -95,7 +95,7 @@ func (t *transaction) applyApart(ctx context.Context, k *known, u *unit) error {
 	}
 	var events []journal.Event
 	for _, e := range u.events {
-		if k.wants(&e) {
+		if t.wants(k, &e) {
 			events = append(events, e)
 		}
 	}

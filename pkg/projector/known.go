@@ -123,6 +123,19 @@ func (k *known) skips(eventType string, cause error) bool {
 	return k.policy(eventType).Action == ActionSkip && k.classify(cause) != ClassLock
 }
 
+// maySkip says whether a policy of the projection is to skip events that fail.
+func (k *known) maySkip() bool {
+	if k.onFailure.Action == ActionSkip {
+		return true
+	}
+	for _, policy := range k.onFailureOf {
+		if policy.Action == ActionSkip {
+			return true
+		}
+	}
+	return false
+}
+
 // wants says whether the event is for the projection.
 func (k *known) wants(e *journal.Event) bool {
 	return e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])

@@ -44,12 +44,12 @@ const (
 
 	// queryRegistry reads a table of one row a projection, and probes the pauses for each.
 	queryRegistry = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
-			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at
+			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead
 		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
 
 	// queryInsertProjection and those below are registration's, under the registry's lock. Tables come in the order of their creation.
-	queryInsertProjection = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, own_reset, own_objects, state)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, 'joining')`
+	queryInsertProjection = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, own_reset, own_objects, resolved_ahead, state)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'joining')`
 	queryOwnReset = `UPDATE tidemark.projections SET own_reset = $2 WHERE name = $1 AND own_reset <> $2`
 	queryTables   = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.oid`

@@ -4,13 +4,13 @@ package projector
 const (
 	// queryTended reads what workers have to know of rebuilds.
 	queryTended = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
-			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at,
+			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
 			p.declined, coalesce(p.kept_until <= clock_timestamp(), false), r.max_share
 		FROM tidemark.projections p LEFT JOIN tidemark.rebuilds r ON p.name = r.projection || '~next'
 		WHERE p.consumer_group = $1 ORDER BY p.name`
 
 	queryLockSets = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
-			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at,
+			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
 			p.own_objects, p.declined
 		FROM tidemark.projections p WHERE p.name = ANY ($1) ORDER BY p.name FOR UPDATE OF p`
 

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
@@ -160,6 +161,8 @@ func (p *Projector) copyRange(ctx context.Context, k *known, r campaignRange) (e
 	t.queue(queryRegistryShared)
 	var copying bool
 	t.queue(queryCopying, k.name, k.spec.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
+	t.sync()
+	deferred.LeftOutBetween(t.batch, k.name, r.first, r.last, t.leaveOut) // before filed is read: who resolves meanwhile files
 	filed := map[string]bool{}
 	t.queue(queryRangeFiled, p.cfg.ConsumerGroup, k.name, r.first, r.last).Query(func(rows pgx.Rows) error {
 		var id string
@@ -200,12 +203,12 @@ func (t *transaction) copyCampaigns(ctx context.Context, k *known, r campaignRan
 	t.use(k)
 	t.limitStatements(k.timeout(nil))
 	if call := k.call.Load(); call != nil {
-		ids, after, until := make([]string, len(campaigns)), make([]int64, len(campaigns)), make([]int64, len(campaigns))
-		for i, c := range campaigns {
-			ids[i], until[i] = c.CampaignID, c.Checkpoint
+		var s stretches
+		for _, c := range campaigns {
+			t.stretch(&s, k, c.CampaignID, 0, c.Checkpoint)
 		}
 		t.at = origin{projection: k.name}
-		t.queue(call.sql, ids, after, until)
+		t.queue(call.sql, s.campaigns, s.after, s.until)
 		return nil
 	}
 	// Whoever folds in memory need not look for what is not there, and writes each row once.

@@ -54,7 +54,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
 			p.campaigns = p.campaigns[1:]
 		}
-		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint {
+		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint || t.leavesOut(p.k, e) {
 			return
 		}
 		t.events = append(t.events, *e)

@@ -175,8 +175,12 @@ func (p *Projector) insert(ctx context.Context, tx pgx.Tx, k *known) (*registere
 	if err != nil {
 		return nil, err
 	}
-	r := &registered{Name: k.name, Version: k.spec.Version, State: stateJoining, ConsumerGroup: p.cfg.ConsumerGroup, SchemaName: k.schema, TableNames: tables}
-	_, err = tx.Exec(ctx, queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames, ownReset(k), own)
+	ahead, err := deferred.ResolvedAhead(ctx, tx, p.cfg.ConsumerGroup, k.name)
+	if err != nil {
+		return nil, err
+	}
+	r := &registered{Name: k.name, Version: k.spec.Version, State: stateJoining, ConsumerGroup: p.cfg.ConsumerGroup, SchemaName: k.schema, TableNames: tables, ResolvedAhead: ahead}
+	_, err = tx.Exec(ctx, queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames, ownReset(k), own, ahead)
 	return r, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
@@ -51,9 +52,11 @@ type scratch struct {
 	k       *known
 	schema  string
 	tables  []scratchTable
-	since   int  // events applied since the rows were written anew
-	applied int  // events applied
-	tracing bool // each event is named to the database before what is written for it
+	since   int     // events applied since the rows were written anew
+	applied int     // events applied
+	tracing bool    // each event is named to the database before what is written for it
+	skips   bool    // an event that fails is left to the projection's policy; for units of one campaign
+	skipped []int64 // events that its policy has skipped
 }
 
 // scratchTable is a table that the projection has created.
@@ -140,7 +143,7 @@ func (s *scratch) close(ctx context.Context) {
 func (s *scratch) table(name string) string { return pgx.Identifier{s.schema, name}.Sanitize() }
 
 // advance applies the units' events, from the place of each to its end, in groups as live work does. The events that skip names are left out. It returns an
-// [*ApplyError] if the projection fails; then there is no going on.
+// [*ApplyError] if the projection fails; then there is no going on. Events that operators have resolved are left out where they have been read before.
 func (s *scratch) advance(ctx context.Context, units []*unit, skip func(campaignID string, seq int64) bool) error {
 	for len(units) > 0 {
 		if err := s.readUnits(ctx, units); err != nil {
@@ -150,7 +153,12 @@ func (s *scratch) advance(ctx context.Context, units []*unit, skip func(campaign
 		if err != nil {
 			return err
 		}
-		if err := s.applyGroup(ctx, events); err != nil {
+		if s.skips {
+			err = s.applySkipping(ctx, units[0], events)
+		} else {
+			err = s.applyGroup(ctx, events)
+		}
+		if err != nil {
 			return s.told(s.blame(err))
 		}
 		rest := units[len(s.units):]
@@ -192,10 +200,10 @@ func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, erro
 	for _, u := range s.units {
 		for i := range u.events {
 			e := &u.events[i]
-			if !s.k.wants(e) || skip != nil && skip(e.CampaignID, e.Seq) {
+			if !s.wants(s.k, e) || skip != nil && skip(e.CampaignID, e.Seq) {
 				continue
 			}
-			if err := u.spoiled[e.Seq]; err != nil {
+			if err := u.spoiled[e.Seq]; err != nil && !s.skips {
 				return nil, s.told(s.k.origin(*e).wrap(err))
 			}
 			events = append(events, *e)
@@ -260,6 +268,32 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 		return err
 	}
 	return s.flush(ctx)
+}
+
+// applySkipping is applyGroup for events of one campaign that leaves out those that fail if the projection's policy says so.
+func (s *scratch) applySkipping(ctx context.Context, u *unit, events []journal.Event) error {
+	for len(events) > 0 {
+		n, cause, err := s.applyUpTo(ctx, s.k, u, events)
+		switch {
+		case err != nil || cause == nil:
+			return err
+		case !s.k.skips(events[n].Type, cause):
+			return s.k.origin(events[n]).wrap(cause)
+		}
+		s.skipped = append(s.skipped, events[n].Seq)
+		events = events[n+1:]
+	}
+	return nil
+}
+
+// leaveOutResolved reads which events of campaigns are resolved for the projection, and has them left out.
+func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]deferred.Resolution, error) {
+	resolutions, err := deferred.ResolutionsOf(ctx, s.conn, s.k.spec.Name, campaignIDs)
+	s.leftOut = nil
+	for _, r := range resolutions {
+		s.leaveOut(r.Projection, r.CampaignID, r.Seq)
+	}
+	return resolutions, err
 }
 
 // compact writes the rows anew once there have been very many changes: versions of a row that one transaction has made and unmade stay in the way of whoever looks for the row

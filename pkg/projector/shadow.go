@@ -224,7 +224,7 @@ func (s *shadow) tryApart(ctx context.Context, t *transaction, k *known, u *unit
 	}
 	applied := 0
 	for i := range u.events {
-		if k.wants(&u.events[i]) && (end == 0 || u.events[i].Seq < end) {
+		if t.wants(k, &u.events[i]) && (end == 0 || u.events[i].Seq < end) {
 			applied++
 		}
 	}

@@ -18,12 +18,12 @@ const (
 	// The statements of snapshots go by their primary key.
 	queryFindSnapshot = `SELECT s.seq FROM tidemark.snapshots s
 		WHERE s.campaign_id = $1 AND s.projection = $2 AND s.version = $3 AND s.seq <= $4 AND s.shape = $5
-			AND s.skipped = (SELECT count(*) FROM unnest($6::bigint[]) k (seq) WHERE k.seq <= s.seq)
+			AND s.left_out = ARRAY(SELECT k.seq FROM unnest($6::bigint[]) k (seq) WHERE k.seq <= s.seq ORDER BY k.seq)
 		ORDER BY s.seq DESC LIMIT 1`
-	queryKeepSnapshot = `INSERT INTO tidemark.snapshots (campaign_id, projection, version, seq, shape, skipped, table_names, rows)
-		SELECT $1, $2, $3, $4, $5, (SELECT count(*) FROM unnest($6::bigint[]) k (seq) WHERE k.seq <= $4), $7, $8
-		ON CONFLICT (campaign_id, projection, version, seq) DO UPDATE SET shape = EXCLUDED.shape, skipped = EXCLUDED.skipped, table_names = EXCLUDED.table_names, rows = EXCLUDED.rows, made_at = DEFAULT
-		WHERE (snapshots.shape, snapshots.skipped) <> (EXCLUDED.shape, EXCLUDED.skipped)`
+	queryKeepSnapshot = `INSERT INTO tidemark.snapshots (campaign_id, projection, version, seq, shape, left_out, table_names, rows)
+		SELECT $1, $2, $3, $4, $5, ARRAY(SELECT k.seq FROM unnest($6::bigint[]) k (seq) WHERE k.seq <= $4 ORDER BY k.seq), $7, $8
+		ON CONFLICT (campaign_id, projection, version, seq) DO UPDATE SET shape = EXCLUDED.shape, left_out = EXCLUDED.left_out, table_names = EXCLUDED.table_names, rows = EXCLUDED.rows, made_at = DEFAULT
+		WHERE (snapshots.shape, snapshots.left_out) <> (EXCLUDED.shape, EXCLUDED.left_out)`
 
 	// queryThinSnapshots deletes one of a campaign's snapshots if there are more than $4: the one whose neighbours are nearest to each other, and never the latest, so that those left are spread over
 	// the campaign. It reads the campaign's part of the primary key.
@@ -74,9 +74,9 @@ func (k *known) shape() string {
 }
 
 // resume fills the tables, which are empty, with the latest snapshot up to event seq, and answers which event it is of; 0: there is none.
-func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, skipped []int64) (int64, error) {
+func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, leftOut []int64) (int64, error) {
 	var from int64
-	err := s.conn.QueryRow(ctx, queryFindSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, s.k.shape(), skipped).Scan(&from)
+	err := s.conn.QueryRow(ctx, queryFindSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, s.k.shape(), leftOut).Scan(&from)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil
 	}
@@ -100,7 +100,7 @@ func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, skip
 }
 
 // keep keeps the rows as a snapshot after event seq, in a transaction of its own.
-func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, skipped []int64) error {
+func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, leftOut []int64) error {
 	if err := s.untouched(ctx); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, skippe
 		}
 		rows += list
 	}
-	_, err := s.p.cfg.Pool.Exec(ctx, queryKeepSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, s.k.shape(), skipped, names, []byte(rows+"]"))
+	_, err := s.p.cfg.Pool.Exec(ctx, queryKeepSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, s.k.shape(), leftOut, names, []byte(rows+"]"))
 	if err != nil {
 		return fmt.Errorf("keep a snapshot: %w", err)
 	}

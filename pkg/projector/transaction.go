@@ -25,6 +25,7 @@ type transaction struct {
 	view     *view
 	path     string                                   // search_path in force
 	pairs    map[string]map[string]*deferred.Standing // by campaign and projection
+	leftOut  map[deferred.Key][]int64                 // events that operators have left out, by projection without its set and campaign
 	events   []journal.Event                          // of all units, in order
 	failures []*failure
 	last     func()                                                                 // queues what ends it; nil: COMMIT
@@ -50,6 +51,7 @@ type registered struct {
 	TableNames    []string
 	Paused        bool
 	RegisteredAt  time.Time
+	ResolvedAhead bool // events may be left out that live work comes to
 }
 
 // begin opens a transaction and reads what the units need, in one round trip.
@@ -117,6 +119,11 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		}
 		t.pairs[d.CampaignID][d.Projection] = d
 	})
+	t.leftOut = nil
+	retraces := slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil })
+	if retraces {
+		t.queueLeftOut(read.CampaignIDs)
+	}
 	n, size, reached, first := 0, int64(0), 0, 0
 	counted := t.counts()
 	visit := func(i int, e *journal.Event, bytes int) {
@@ -155,6 +162,12 @@ func (t *transaction) read(ctx context.Context, events int) error {
 	if err := t.flush(ctx); err != nil {
 		p.small.Store(false) // it may have been more than there was time for
 		return t.blame(err)
+	}
+	if !retraces && t.view.ahead {
+		t.queueLeftOut(t.campaigns())
+		if err := t.flush(ctx); err != nil {
+			return t.blame(err)
+		}
 	}
 	if counted && !t.counts() {
 		// The registry has changed, and with it what there is to apply.

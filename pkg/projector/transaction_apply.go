@@ -79,7 +79,7 @@ func (t *transaction) wanted(k *known, units []*unit) ([]journal.Event, error) {
 			continue
 		}
 		for i := range u.events {
-			if !k.wants(&u.events[i]) {
+			if !t.wants(k, &u.events[i]) {
 				continue
 			}
 			if err := u.spoiled[u.events[i].Seq]; err != nil {
@@ -100,7 +100,7 @@ func (t *transaction) wanted(k *known, units []*unit) ([]journal.Event, error) {
 			continue
 		}
 		for i := range u.events {
-			if k.wants(&u.events[i]) {
+			if t.wants(k, &u.events[i]) {
 				wanted = append(wanted, u.events[i])
 			}
 		}

@@ -27,7 +27,8 @@ var ErrNotVerifiable = errors.New("projection cannot be verified")
 
 // Verify compares rows of a projection with what its campaigns' events make of them now: it applies the events from the first one on to tables of its own, in transactions that
 // are rolled back, up to where the projection stands in the campaign, and compares row by row. Rows and places belong to one moment, so live work may go on; it is not
-// disturbed. Events are applied one by one or in groups as by [Config], never by a function that an SQL file has become, and events that were skipped are left out.
+// disturbed. Events are applied one by one or in groups as by [Config], never by a function that an SQL file has become. Events that operators have resolved are left out; so are those
+// that the projection's policy skips, and those that it has skipped, as far back as the failure log is kept.
 //
 // The tables that a rebuild builds or has replaced are those of the projections NAME~next and NAME~previous, with the code of their version.
 //
@@ -224,7 +225,7 @@ func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 		}
 		return nil
 	case errors.As(err, &apply) && !v.p.infrastructure(ctx, err):
-		f = &findings{failed: apply}
+		f.failed = apply
 	case err != nil:
 		return err
 	}
@@ -254,7 +255,7 @@ func (v *verification) doubt(ctx context.Context, ids []string, f *findings) err
 		var apply *ApplyError
 		switch {
 		case errors.As(err, &apply) && !v.p.infrastructure(ctx, err):
-			again = &findings{failed: apply}
+			again.failed = apply
 		case err != nil:
 			return err
 		}
@@ -272,6 +273,12 @@ func (v *verification) settle(f *findings, ids []string) {
 	r.Campaigns += int64(len(ids)) - f.passed
 	r.Skipped += f.passed
 	r.Events += f.events
+	r.Resolved += int64(len(f.resolutions))
+	if v.request.OnResolution != nil {
+		for _, one := range f.resolutions {
+			v.request.OnResolution(one)
+		}
+	}
 	if f.failed != nil {
 		r.Failed++
 		f.campaigns = []string{ids[0]}

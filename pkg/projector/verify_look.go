@@ -26,12 +26,14 @@ type findings struct {
 	campaigns   []string        // in which something differs, sorted
 	passed      int64           // campaigns in which the projection is being rebuilt
 	events      int64
-	failed      *ApplyError // instead of all else
+	failed      *ApplyError // instead of all but resolutions
+	resolutions []deferred.Resolution
 }
 
 func (f *findings) differs() bool { return f.failed != nil || len(f.campaigns) > 0 }
 
-// look applies the events of campaigns, but those that skip names, and compares. It returns an [*ApplyError] if the projection fails on one.
+// look applies the events of campaigns, but those that are resolved or that skip names, and compares. It returns an [*ApplyError] if the projection fails on one; findings then are
+// the resolutions.
 func (v *verification) look(ctx context.Context, ids []string, skip func(string, int64) bool) (*findings, error) {
 	s, err := v.p.openScratch(ctx, v.source.k)
 	if err != nil {
@@ -50,8 +52,12 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 	for _, u := range units {
 		ids = append(ids, u.lease.CampaignID)
 	}
-	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.until == 0 }), skip); err != nil {
+	if f.resolutions, err = s.leaveOutResolved(ctx, ids); err != nil {
 		return nil, err
+	}
+	s.skips = len(ids) == 1 && s.k.maySkip()
+	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.until == 0 }), skip); err != nil {
+		return &findings{resolutions: f.resolutions}, err
 	}
 	if err := s.untouched(ctx); err != nil {
 		return nil, err

@@ -3,6 +3,8 @@ package projector
 import (
 	"encoding/json"
 	"errors"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
 // VerifyRequest says what [Projector.Verify] looks at: the campaigns named, or a sample, or all.
@@ -19,9 +21,10 @@ type VerifyRequest struct {
 	Concurrency int // campaigns are verified on so many connections; default [Config].Concurrency
 
 	// These, if set, are called as it goes on, never two at a time: OnCampaign for each campaign in which something differs, OnDifference for what differs, of a batch of up to
-	// 64 campaigns at most the first 1000, and OnProgress after each batch.
+	// 64 campaigns at most the first 1000, OnResolution for each event that is left out since an operator has resolved it, and OnProgress after each batch.
 	OnCampaign   func(campaignID string)
 	OnDifference func(Difference)
+	OnResolution func(deferred.Resolution)
 	OnProgress   func(VerifyReport)
 }
 
@@ -31,6 +34,7 @@ type VerifyReport struct {
 	Total     int64    // to be verified, as far as is known
 	Events    int64    // applied on the way
 	Skipped   int64    // campaigns passed by, for the projection is being rebuilt in them
+	Resolved  int64    // events left out, for operators have resolved them
 	Unchecked []string // tables without a column campaign_id of type text: nothing is known of their rows
 	Tables    []VerifiedTable
 

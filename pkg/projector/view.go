@@ -9,6 +9,7 @@ type view struct {
 	projections []*known // in the order in which they are applied
 	names       []string // of those whose pairs this worker brings forward, but for
 	rebuilding  []string // those that are being rebuilt
+	ahead       bool     // events may be left out that live work comes to
 }
 
 // view makes the view of a registry; it is the one before as long as nothing has changed.
@@ -19,6 +20,7 @@ func (p *Projector) view(registry []registered) *view {
 	v := &view{registry: registry, rows: make(map[string]*registered, len(registry))}
 	for i := range registry {
 		v.rows[registry[i].Name] = &registry[i]
+		v.ahead = v.ahead || registry[i].ResolvedAhead
 	}
 	for _, k := range p.sets {
 		r := v.rows[k.name]
@@ -53,5 +55,5 @@ func (v *view) known(name string) *known {
 
 func (r registered) same(other registered) bool {
 	return r.Name == other.Name && r.Version == other.Version && r.State == other.State && r.ConsumerGroup == other.ConsumerGroup && r.SchemaName == other.SchemaName &&
-		r.Paused == other.Paused && r.RegisteredAt.Equal(other.RegisteredAt) && slices.Equal(r.TableNames, other.TableNames)
+		r.Paused == other.Paused && r.ResolvedAhead == other.ResolvedAhead && r.RegisteredAt.Equal(other.RegisteredAt) && slices.Equal(r.TableNames, other.TableNames)
 }

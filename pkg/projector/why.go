@@ -76,6 +76,16 @@ func (p *Projector) why(ctx context.Context, r WhyRequest) (why Why, err error) 
 			}
 			r.Seq = head.Seq
 		}
+		if s.skips { // the events are applied as they are, so what fails must be known
+			skipped, err := p.skippedByPolicy(ctx, r)
+			if err != nil {
+				return err
+			}
+			for _, seq := range skipped {
+				s.leaveOut(s.k.spec.Name, r.CampaignID, seq)
+			}
+			s.skips = false
+		}
 		if err := s.trace(ctx, t, match); err != nil {
 			return err
 		}
@@ -90,6 +100,17 @@ func (p *Projector) why(ctx context.Context, r WhyRequest) (why Why, err error) 
 		return why.explain(ctx, s.conn)
 	}, r.Seq)
 	return why, err
+}
+
+// skippedByPolicy answers which of a campaign's events the projection's policy skips, up to the one asked for.
+func (p *Projector) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []int64, err error) {
+	err = p.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
+		s.tracing = true // from the first event on
+		err := to(r.Seq)
+		seqs = s.skipped
+		return err
+	}, r.Seq)
+	return seqs, err
 }
 
 // find finds the table and answers what a row, named %s, has to fulfil.

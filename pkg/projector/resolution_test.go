@@ -1,0 +1,382 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// trailNames are the projections that trails answers.
+func trailNames() []string { return []string{"trail_document", "trail_file", "trail_handlers"} }
+
+// trails keep each event that they have applied, multiplied by their version. An event twice is as good as once. A broken one fails on a move by 13.
+func trails(t *testing.T, version int, broken bool) []projector.Projection {
+	t.Helper()
+	dead := projector.Policy{Action: projector.ActionDead}
+	refuses := func(m moved) error {
+		if broken && m.By == 13 {
+			return errors.New("unlucky")
+		}
+		return nil
+	}
+	document := projector.NewDocument(projector.Document[map[string]int]{
+		Name: "trail_document", Version: version, Types: []string{"moved"}, OnFailure: dead,
+		Key: func(e journal.Event) (string, error) { return fmt.Sprint(e.Seq), nil },
+		Fold: func(d *map[string]int, e journal.Event) error {
+			m, err := journal.Decode[moved](e)
+			*d = map[string]int{"by": version * m.By}
+			return errors.Join(err, refuses(m))
+		},
+	})
+	handlers := projector.NewHandlers(projector.Spec{
+		Name: "trail_handlers", Version: version, OnFailure: dead, Tables: `CREATE TABLE trail_handlers (campaign_id text, seq bigint, by bigint, PRIMARY KEY (campaign_id, seq))`,
+	})
+	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		g.Queue(`INSERT INTO trail_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seq) DO NOTHING`, e.CampaignID, e.Seq, version*m.By)
+		return refuses(m)
+	})
+	unlucky := 0
+	if broken {
+		unlucky = 13
+	}
+	file, err := projector.LoadFile(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: trail_file
+-- version: %[1]d
+-- on failure: dead
+CREATE TABLE trail_file (campaign_id text, seq bigint, by bigint, PRIMARY KEY (campaign_id, seq));
+-- on: moved
+INSERT INTO trail_file SELECT event.campaign_id, event.seq, %[1]d * (event.payload->>'by')::bigint WHERE 1 / ((event.payload->>'by')::bigint - %[2]d) IS NOT NULL
+ON CONFLICT (campaign_id, seq) DO NOTHING;
+`, version, unlucky)}}, "x.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []projector.Projection{document, file, handlers}
+}
+
+// expectTrails compares what a set of the trails' tables has of campaign a.
+func expectTrails(t *testing.T, pool *pgxpool.Pool, when, set, want string) {
+	t.Helper()
+	for _, name := range trailNames() {
+		schema := query[string](t, pool, `SELECT coalesce((SELECT schema_name FROM tidemark.projections WHERE name = $1), 'none')`, name+set)
+		by, order := "by::text", "seq"
+		if name == "trail_document" {
+			by, order = "doc->>'by'", "key::bigint"
+		}
+		table := pgx.Identifier{schema, name}.Sanitize()
+		got := query[string](t, pool, fmt.Sprintf(`SELECT coalesce(string_agg(%s, ' ' ORDER BY %s), '') FROM %s WHERE campaign_id = 'a'`, by, order, table))
+		if got != want {
+			t.Errorf("%s, %s%s has %q, want %q", when, name, set, got, want)
+		}
+	}
+}
+
+// expectInStep says that no pair is left, and that verify finds nothing with any code.
+func expectInStep(t *testing.T, pool *pgxpool.Pool, when string, left int64, workers ...*projector.Projector) {
+	t.Helper()
+	expectText(t, pool, when+", pairs", "", `SELECT string_agg(projection || ' ' || next_seq || ' ' || status, ', ' ORDER BY projection) FROM tidemark.deferred`)
+	for _, p := range workers {
+		for _, name := range trailNames() {
+			if report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true}); len(found) > 0 || report.Resolved != left || report.Skipped > 0 {
+				t.Errorf("%s, verify of %s: %+v, %q", when, name, report, found)
+			}
+		}
+	}
+}
+
+func resolveTrails(t *testing.T, pool *pgxpool.Pool, set string) {
+	t.Helper()
+	for _, name := range trailNames() {
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: name + set, CampaignID: "a"}, 3, deferred.Act{By: "ada", Reason: "a test's"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func unresolveTrails(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	for _, name := range trailNames() {
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			return deferred.Unresolve(t.Context(), tx, deferred.Key{Projection: name, CampaignID: "a"}, 3, deferred.Act{By: "ada", Reason: "it counts"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func rebuildTrails(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, o projector.RebuildOptions) {
+	t.Helper()
+	for _, name := range trailNames() {
+		if _, err := projector.StartRebuild(t.Context(), pool, name, o, ada); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within(t, "the trails are rebuilt", func() bool {
+		drain(t, p)
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
+	})
+}
+
+// TestAResolutionHolds resolves an event, forgets the log or not, and does what applies the campaign again, with code that fails on the event and with code that does not. Then it takes the
+// resolution back.
+func TestAResolutionHolds(t *testing.T) {
+	t.Parallel()
+	const without, with = "1 2 4 5", "1 2 13 4 5"
+	type world struct {
+		pool           *pgxpool.Pool
+		broken, mended *projector.Projector
+	}
+	acts := map[string]func(t *testing.T, w world){
+		"nothing": func(*testing.T, world) {},
+		"a replay from scratch": func(t *testing.T, w world) {
+			for _, name := range trailNames() {
+				if _, err := replay(t.Context(), w.pool, deferred.ReplayRequest{Group: "default", Projection: name, Campaigns: []string{"a"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			drain(t, w.mended)
+		},
+		"a replay of all from an event before it": func(t *testing.T, w world) {
+			err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
+				_, _, err := deferred.ReplayAll(t.Context(), tx, deferred.ReplayRequest{Group: "default", From: 2}, "", 0, ada)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			drain(t, w.mended)
+		},
+		"a replay by code that fails on it": func(t *testing.T, w world) {
+			if _, err := replay(t.Context(), w.pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}}); err != nil {
+				t.Fatal(err)
+			}
+			drain(t, w.broken)
+		},
+		"a repair": func(t *testing.T, w world) {
+			exec(t, w.pool, `DELETE FROM trail_document; DELETE FROM trail_handlers; DELETE FROM trail_file`)
+			for _, name := range trailNames() {
+				err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
+					_, _, err := deferred.Backfill(t.Context(), tx, "default", name, "", 0, ada)
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			drain(t, w.mended)
+		},
+		"a rebuild":                          func(t *testing.T, w world) { rebuildTrails(t, w.pool, w.mended, projector.RebuildOptions{}) },
+		"a rebuild by code that fails on it": func(t *testing.T, w world) { rebuildTrails(t, w.pool, w.broken, projector.RebuildOptions{}) },
+		"a rebuild and its rollback": func(t *testing.T, w world) {
+			rebuildTrails(t, w.pool, w.mended, projector.RebuildOptions{})
+			expectTrails(t, w.pool, "after the rebuild", "", without)
+			expectTrails(t, w.pool, "after the rebuild", "~previous", without)
+			for _, name := range trailNames() {
+				if err := projector.Rollback(t.Context(), w.pool, name, projector.RollbackOptions{}, ada); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"removing the projections": func(t *testing.T, w world) {
+			for _, name := range trailNames() {
+				if err := projector.Remove(t.Context(), w.pool, name, true, ada); err != nil {
+					t.Fatal(err)
+				}
+			}
+			drain(t, workerOf(t, w.pool, nil, trails(t, 1, false)...))
+		},
+		"removing the group": func(t *testing.T, w world) {
+			for _, name := range trailNames() {
+				if err := projector.Remove(t.Context(), w.pool, name, true, ada); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := outbox.Unregister(t.Context(), w.pool, "default", "ada", "moved"); err != nil {
+				t.Fatal(err)
+			}
+			drain(t, workerOf(t, w.pool, nil, trails(t, 1, false)...))
+		},
+	}
+	for name, act := range acts {
+		for _, pruned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,pruned=%v", name, pruned), func(t *testing.T) {
+				t.Parallel()
+				w := world{pool: pgtest.New(t)}
+				w.broken, w.mended = workerOf(t, w.pool, nil, trails(t, 1, true)...), workerOf(t, w.pool, nil, trails(t, 1, false)...)
+				appendMoves(t, w.pool, "a", 1, 2, 13, 4, 5)
+				appendMoves(t, w.pool, "b", 1, 2)
+				drain(t, w.broken)
+				expectTrails(t, w.pool, "before it is resolved", "", "1 2")
+				resolveTrails(t, w.pool, "")
+				drain(t, w.broken)
+				if pruned {
+					exec(t, w.pool, `TRUNCATE tidemark.failure_log`)
+				}
+				act(t, w)
+				expectTrails(t, w.pool, "resolved", "", without)
+				expectInStep(t, w.pool, "resolved", 1, w.broken, w.mended)
+				for _, projection := range trailNames() {
+					state, err := w.mended.AsOf(t.Context(), projection, "a", 5)
+					if err != nil || len(state.Tables[0].Rows) != 4 {
+						t.Errorf("as of event 5 %s has %s, %v", projection, state.Tables, err)
+					}
+					changes, err := w.broken.Diff(t.Context(), projection, "a", 1, 4)
+					if err != nil || len(changes) != 2 {
+						t.Errorf("events 2 to 4 changed %+v in %s, %v", changes, projection, err)
+					}
+					why, err := w.broken.Why(t.Context(), projector.WhyRequest{Projection: projection, CampaignID: "a", Key: []string{"4"}})
+					if err != nil || len(why.Causes) == 0 {
+						t.Errorf("why a row of %s is as it is: %+v, %v", projection, why, err)
+					}
+				}
+				unresolveTrails(t, w.pool)
+				drain(t, w.mended)
+				expectTrails(t, w.pool, "taken back", "", with)
+				expectInStep(t, w.pool, "taken back", 0, w.mended)
+				if slices.Contains([]string{"a rebuild", "a rebuild and its rollback"}, name) {
+					expectTrails(t, w.pool, "taken back", "~previous", with)
+				}
+				expectText(t, w.pool, "log", "3", `SELECT count(*)::text FROM tidemark.failure_log WHERE act = 'unresolved' AND actor = 'ada' AND reason = 'it counts' AND seq = 3`)
+			})
+		}
+	}
+}
+
+// TestAResolutionIsOfAllSetsOfTables resolves an event that one set has failed at and another has applied, or has still before it, and takes that back.
+func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
+	t.Parallel()
+	never := int64(0)
+	begin := func(t *testing.T, pool *pgxpool.Pool, first, second bool) (one, two *projector.Projector) {
+		t.Helper()
+		one, two = workerOf(t, pool, nil, trails(t, 1, first)...), workerOf(t, pool, nil, append(trails(t, 1, first), trails(t, 2, second)...)...)
+		appendMoves(t, pool, "a", 1, 2, 13, 4, 5)
+		drain(t, one)
+		return one, two
+	}
+	swapped := func(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
+		t.Helper()
+		within(t, "the trails are rebuilt", func() bool {
+			drain(t, p)
+			return query[int](t, pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
+		})
+	}
+	tests := map[string]func(t *testing.T, pool *pgxpool.Pool) (worker *projector.Projector){
+		"live has failed, next is asked for": func(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
+			_, two := begin(t, pool, true, false)
+			for _, name := range trailNames() {
+				if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{AllowFailed: &never}, ada); err != nil {
+					t.Fatal(err)
+				}
+			}
+			resolveTrails(t, pool, "")
+			return two
+		},
+		"live has failed, next is to copy": func(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
+			_, two := begin(t, pool, true, false)
+			if err := two.Register(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			expectText(t, pool, "state", "copying", `SELECT DISTINCT state FROM tidemark.projections WHERE name LIKE '%~next'`)
+			resolveTrails(t, pool, "")
+			return two
+		},
+		"live has failed, next has applied it": func(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
+			_, two := begin(t, pool, true, false)
+			if err := two.Register(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			blocked(t, pool, two)
+			expectTrails(t, pool, "before", "~next", "2 4 26 8 10")
+			resolveTrails(t, pool, "")
+			unblock(t, pool)
+			return two
+		},
+		"next has failed, live has applied it": func(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
+			_, two := begin(t, pool, false, true)
+			within(t, "the trails have failed", func() bool {
+				drain(t, two)
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead' AND projection LIKE '%~next'`) == 3
+			})
+			exec(t, pool, `UPDATE tidemark.rebuilds SET refused_at = NULL`)
+			resolveTrails(t, pool, "~next")
+			return two
+		},
+		"both have failed": func(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
+			_, two := begin(t, pool, true, true)
+			within(t, "the trails have failed", func() bool {
+				drain(t, two)
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'`) == 6
+			})
+			exec(t, pool, `UPDATE tidemark.rebuilds SET refused_at = NULL`)
+			resolveTrails(t, pool, "")
+			return two
+		},
+		"live has failed, previous has applied it": func(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
+			_, two := begin(t, pool, false, true)
+			for _, name := range trailNames() {
+				allowed := int64(1)
+				if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{AllowFailed: &allowed, Version: ptr(2)}, ada); err != nil {
+					t.Fatal(err)
+				}
+			}
+			swapped(t, pool, two)
+			expectTrails(t, pool, "before", "", "2 4")
+			expectTrails(t, pool, "before", "~previous", "1 2 13 4 5")
+			resolveTrails(t, pool, "")
+			return two
+		},
+	}
+	for name, prepare := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			p := prepare(t, pool)
+			swapped(t, pool, p)
+			drain(t, p)
+			expectTrails(t, pool, "resolved", "", "2 4 8 10")
+			expectTrails(t, pool, "resolved", "~previous", "1 2 4 5")
+			expectInStep(t, pool, "resolved", 1, p)
+			unresolveTrails(t, pool)
+			mended := workerOf(t, pool, nil, append(trails(t, 1, false), trails(t, 2, false)...)...)
+			drain(t, mended)
+			expectTrails(t, pool, "taken back", "", "2 4 26 8 10")
+			expectTrails(t, pool, "taken back", "~previous", "1 2 13 4 5")
+			expectInStep(t, pool, "taken back", 0, mended)
+		})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// blocked has the trails catch up, but not exchanged: another campaign keeps them from it.
+func blocked(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
+	t.Helper()
+	appendMoves(t, pool, "z", 1)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+		SELECT 'z', name || '~next', 'default', 1, 'rebuilding', now() + interval '1 day' FROM unnest($1::text[]) AS n (name)`, trailNames())
+	within(t, "the trails have caught up", func() bool {
+		drain(t, p)
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.projections p WHERE name LIKE '%~next' AND state = 'active'
+			AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.projection = p.name AND d.campaign_id = 'a')`) == 3
+	})
+}
+
+func unblock(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE campaign_id = 'z'`)
+}
