@@ -188,6 +188,12 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 			[]string{"it stands before event 2", "try: maintenance deferred show"},
 		},
 		{"an event that nobody failed at", url, "outbox requeue --campaign oak --seq 3", cli.ExitFailed, []string{"try: maintenance deferred list --campaign oak"}},
+		{
+			"an event that is not resolved", url, "deferred unresolve --projection scores --campaign oak --seq 1 --reason r", cli.ExitFailed,
+			[]string{"the event is not resolved", "try: maintenance deferred resolutions --campaign oak"},
+		},
+		{"no reason to take back", nowhere, "deferred unresolve --projection scores --campaign oak --seq 2", cli.ExitUsage, []string{"--reason is needed"}},
+		{"no event to take back", nowhere, "deferred unresolve --projection scores --campaign oak --reason r", cli.ExitUsage, []string{"--seq 0: name the event"}},
 		{"no pair", nowhere, "deferred show --campaign oak", cli.ExitUsage, []string{"which pair?", "try: maintenance deferred show --help"}},
 		{"no event", nowhere, "outbox requeue --campaign oak", cli.ExitUsage, []string{"which event?"}},
 		{"nothing chosen", nowhere, "deferred requeue", cli.ExitUsage, []string{"which pairs?", "--all"}},

@@ -26,6 +26,8 @@ func callsOf() map[string]string {
 		"deferred requeue":         "requeueDeferred startBulk previewBulk",
 		"deferred retry":           "retryDeferred",
 		"deferred resolve":         "resolveDeferred startBulk previewBulk",
+		"deferred unresolve":       "unresolveDeferred",
+		"deferred resolutions":     "listResolutions",
 		"campaign show":            "getCampaign listCampaigns listEvents getEvent",
 		"campaign as-of":           "getAsOf",
 		"campaign diff":            "getDiff",

@@ -32,16 +32,18 @@ const (
 
 // campaignJSON is what a person on call needs to know of a campaign.
 type campaignJSON struct {
-	Version    int             `json:"version"`
-	CampaignID string          `json:"campaign_id"`
-	Head       headJSON        `json:"head"`
-	Groups     []standingJSON  `json:"groups"`
-	Pairs      []pairJSON      `json:"pairs"`  // projections that are behind
-	Pauses     []pauseJSON     `json:"pauses"` // that concern it
-	History    []recordJSON    `json:"history"`
-	pairs      []deferred.Pair // as the tables show them
+	Version    int              `json:"version"`
+	CampaignID string           `json:"campaign_id"`
+	Head       headJSON         `json:"head"`
+	Groups     []standingJSON   `json:"groups"`
+	Pairs      []pairJSON       `json:"pairs"`       // projections that are behind
+	Pauses     []pauseJSON      `json:"pauses"`      // that concern it
+	Resolved   []resolutionJSON `json:"resolutions"` // events that are left out of a projection
+	History    []recordJSON     `json:"history"`
+	pairs      []deferred.Pair  // as the tables show them
 	pauses     []pause.Pause
 	history    []deferred.Record
+	resolved   []deferred.Resolution
 }
 
 // headJSON is the last event of the campaign.
@@ -137,6 +139,10 @@ func readCampaign(ctx context.Context, pool *pgxpool.Pool, campaignID string) (*
 			d.pauses = append(d.pauses, p)
 		}
 	}
+	if d.resolved, err = deferred.Resolutions(ctx, pool, deferred.ResolutionFilter{CampaignID: campaignID}); err != nil {
+		return nil, err
+	}
+	d.Resolved = resolutionDocuments(d.resolved)
 	if d.history, err = deferred.History(ctx, pool, deferred.LogFilter{CampaignID: campaignID, Limit: campaignRecords}); err != nil {
 		return nil, err
 	}
@@ -188,6 +194,10 @@ func printCampaign(env *cli.Env, d *campaignJSON) error {
 	if len(d.pauses) > 0 {
 		page.Heading("Paused")
 		page.Table(pauseColumns(), pauseRows(d.pauses))
+	}
+	if len(d.resolved) > 0 {
+		page.Heading("Left out")
+		page.Table(resolutionColumns(), resolutionRows(d.resolved))
 	}
 	if len(d.history) > 0 {
 		page.Heading("Log")

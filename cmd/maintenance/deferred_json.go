@@ -51,6 +51,8 @@ type detailJSON struct {
 	Stack   *string      `json:"stack"`
 	Event   *eventJSON   `json:"event"` // null: there is none yet
 	History []recordJSON `json:"history"`
+
+	Resolutions []resolutionJSON `json:"resolutions"` // events that are left out
 }
 
 // eventJSON has the fields of a line of events export, and its place.
@@ -135,7 +137,7 @@ func pairDocument(p deferred.Pair) pairJSON {
 }
 
 func detailDocument(d *deferred.Detail) detailJSON {
-	document := detailJSON{Version: pairVersion, Pair: pairDocument(d.Pair), Stack: present(d.Stack), History: recordDocuments(d.History)}
+	document := detailJSON{Version: pairVersion, Pair: pairDocument(d.Pair), Stack: present(d.Stack), History: recordDocuments(d.History), Resolutions: resolutionDocuments(d.Resolutions)}
 	if d.Event != nil {
 		event := eventDocument(*d.Event)
 		document.Event = &event

@@ -23,7 +23,8 @@ func newDeferredResolve(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resolve",
 		Short: "Skip, for good, the event that pairs failed at",
-		Long: `Skip, for good, the event that a pair failed at: the projection goes on with the event after it, and its rows stay as if the event had never been. One
+		Long: `Skip, for good, the event that a pair failed at: the projection goes on with the event after it, and its rows stay as if the event had never been, also
+where a replay, a rebuild or a repair makes them again later. Every set of tables of the projection leaves it out; unresolve takes that back. One
 pair is named by --projection, --campaign and --seq, the event it stands before. Without --seq it shows the events of the pairs that the flags
 choose, and asks. A reason is needed.`,
 		Example: `  maintenance deferred resolve --projection scores --campaign oak --seq 7 --reason 'test data, see #812'

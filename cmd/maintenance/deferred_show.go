@@ -62,6 +62,10 @@ func printDetail(env *cli.Env, d *deferred.Detail) error {
 		page.Heading("Stack")
 		page.Text(d.Stack)
 	}
+	if len(d.Resolutions) > 0 {
+		page.Heading("Left out")
+		page.Table(resolutionColumns(), resolutionRows(d.Resolutions))
+	}
 	if len(d.History) > 0 {
 		page.Heading("Log")
 		page.Table(recordColumns(), recordRows(d.History))

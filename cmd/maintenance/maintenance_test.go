@@ -85,6 +85,8 @@ func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		{"projection-list-pipe", broken, false, "projection list"},
 		{"projection-list-json", paused, false, "projection list --json"},
 		{"projection-list-json-empty", fresh, false, "projection list --json"},
+		{"deferred-resolutions-terminal", broken, true, "deferred resolutions --projection scores"},
+		{"deferred-resolutions-json", broken, false, "deferred resolutions --campaign oak --json"},
 		{"campaign-show-terminal", broken, true, "campaign show oak"},
 		{"campaign-show-paused", paused, true, "campaign show elm"},
 		{"campaign-show-pipe", broken, false, "campaign show ash%09"},

@@ -89,6 +89,9 @@ func calls(a *admin.Acts) []struct {
 			return a.RequeueEvent(ctx, r, "g", "c001", 1)
 		}},
 		{admin.ActResolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Resolve(ctx, r, key, 1) }},
+		{admin.ActUnresolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.Unresolve(ctx, r, key, 1)
+		}},
 		{admin.ActPause, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.Pause(ctx, r, target, time.Hour)
 		}},

@@ -26,6 +26,13 @@ func (a *Acts) Resolve(ctx context.Context, r Request, key deferred.Key, seq int
 	})
 }
 
+// Unresolve takes back that an event is left out of a projection in a campaign, which is applied anew; it needs a reason. Errors are those of [deferred.Unresolve].
+func (a *Acts) Unresolve(ctx context.Context, r Request, key deferred.Key, seq int64) (*Outcome, error) {
+	return a.onPair(ctx, r, ActUnresolve, key, seq, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
+		return deferred.Unresolve(ctx, tx, key, seq, by)
+	})
+}
+
 // pairRequest is what an act on a pair is asked for.
 type pairRequest struct {
 	Projection string `json:"projection"`
@@ -38,7 +45,7 @@ func (a *Acts) onPair(ctx context.Context, r Request, kind Kind, key deferred.Ke
 		return nil, fmt.Errorf("%w: name the projection and the campaign", ErrInvalid)
 	}
 	asked := pairRequest{key.Projection, key.CampaignID, seq}
-	t := act{Request: r, kind: kind, about: subject{CampaignID: key.CampaignID, Seq: seq}, request: asked, reason: kind == ActResolve}
+	t := act{Request: r, kind: kind, about: subject{CampaignID: key.CampaignID, Seq: seq}, request: asked, reason: kind == ActResolve || kind == ActUnresolve}
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return asked, do(ctx, tx, r.deferred()) })
 }
 

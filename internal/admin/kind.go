@@ -10,6 +10,7 @@ const (
 	ActRequeue         Kind = "deferred_requeued"
 	ActRetry           Kind = "deferred_retried"
 	ActResolve         Kind = "deferred_resolved"
+	ActUnresolve       Kind = "deferred_unresolved"
 	ActPause           Kind = "paused"
 	ActResume          Kind = "resumed"
 	ActReplay          Kind = "campaign_replayed"
@@ -41,7 +42,7 @@ const (
 // Kinds answers all acts.
 func Kinds() []Kind {
 	return []Kind{
-		ActRequeue, ActRetry, ActResolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild, ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
+		ActRequeue, ActRetry, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild, ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActTestSend, ActRetryParked, ActResolveParked, ActDrain, ActUndrain, ActRepublish, ActBackfill, ActRemove, ActRemoveGroup,
 		ActCreateToken, ActRevokeToken, ActStartOperation, ActAbortOperation,
 	}
@@ -50,7 +51,7 @@ func Kinds() []Kind {
 // Role is what the act needs. Operators do what loses nothing and can be undone; what leaves events out for good, moves positions, or changes what is read is the admins'.
 func (k Kind) Role() auth.Role {
 	switch k {
-	case ActResolve, ActResolveParked, ActResetPublisher, ActAbortRebuild, ActSwapRebuild, ActRollback, ActDrain, ActUndrain, ActRemove, ActRemoveGroup, ActCreateToken, ActRevokeToken:
+	case ActResolve, ActUnresolve, ActResolveParked, ActResetPublisher, ActAbortRebuild, ActSwapRebuild, ActRollback, ActDrain, ActUndrain, ActRemove, ActRemoveGroup, ActCreateToken, ActRevokeToken:
 		return auth.Admin
 	}
 	return auth.Operator

@@ -20,7 +20,8 @@ type Proof struct {
 	Events            int64  `json:"events"`    // that it has applied
 	Unhashed          int64  `json:"unhashed"`  // campaigns of whose events only the number is known
 	Behind            int64  `json:"behind"`    // campaigns in which the projection is behind the group: nothing is said of it there
-	Skipped           int64  `json:"skipped"`   // events that it has gone past without applying them, as far back as the failure log is kept
+	Resolved          int64  `json:"resolved"`  // events that it leaves out, for operators have resolved them
+	Skipped           int64  `json:"skipped"`   // events that its policy has skipped, as far back as the failure log is kept
 	Differing         int64  `json:"differing"` // campaigns of which not exactly the journal's events were applied
 }
 
@@ -42,6 +43,9 @@ func Prove(ctx context.Context, pool *pgxpool.Pool, projection string, visit fun
 		}
 		p.Campaigns, p.Events, p.Unhashed = proved.Campaigns, proved.Events, proved.Unhashed
 		if p.Behind, err = deferred.Count(ctx, tx, deferred.Filter{Projection: projection}); err != nil {
+			return err
+		}
+		if p.Resolved, err = deferred.CountResolutions(ctx, tx, projection); err != nil {
 			return err
 		}
 		p.Skipped, err = deferred.CountSkipped(ctx, tx, projection)

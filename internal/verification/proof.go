@@ -77,8 +77,11 @@ func (d proofJSON) print(env *cli.Env) error {
 	if d.Behind > 0 {
 		env.Note("The projection is behind its group in %s: nothing is proved of it there.", plural(d.Behind, "campaign"))
 	}
+	if d.Resolved > 0 {
+		env.Note("It leaves out %s that operators have resolved: maintenance deferred resolutions --projection %s", plural(d.Resolved, "event"), cli.Quote(projector.ProjectionOf(d.Projection)))
+	}
 	if d.Skipped > 0 {
-		env.Note("It has gone past %s without applying them: maintenance deferred log --projection %s --act skipped", plural(d.Skipped, "event"), cli.Quote(d.Projection))
+		env.Note("Its policy has skipped %s: maintenance deferred log --projection %s --act skipped", plural(d.Skipped, "event"), cli.Quote(d.Projection))
 	}
 	env.Note("Consumer group %s has applied %s of %s; %s.", d.Group, plural(d.Events, "event"), plural(d.Campaigns, "campaign"), d.verdict())
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -32,6 +33,8 @@ type verifyJSON struct {
 	Campaigns         int64            `json:"campaigns"` // verified
 	Skipped           int64            `json:"skipped"`   // campaigns in which it is being rebuilt
 	Events            int64            `json:"events"`
+	Resolved          int64            `json:"resolved"`    // events left out, for operators have resolved them
+	Resolutions       []resolutionJSON `json:"resolutions"` // of them, --limit at most
 	Tables            []tableJSON      `json:"tables"`
 	Unchecked         []string         `json:"unchecked"` // tables whose rows cannot be told apart by campaign
 	Differing         int64            `json:"differing"` // campaigns
@@ -49,6 +52,15 @@ type tableJSON struct {
 	Missing   int64  `json:"missing"`
 	Extra     int64  `json:"extra"`
 	Different int64  `json:"different"`
+}
+
+// resolutionJSON is an event that is left out of a projection.
+type resolutionJSON struct {
+	CampaignID string    `json:"campaign_id"`
+	Seq        int64     `json:"seq"`
+	By         string    `json:"by"`
+	Reason     string    `json:"reason"`
+	At         time.Time `json:"at"`
 }
 
 type differenceJSON struct {
@@ -167,7 +179,7 @@ func (v *verify) check(cmd *cobra.Command) error {
 func (v *verify) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r projector.Registered) error {
 	v.document = verifyJSON{
 		Version: verifyVersion, Projection: r.Name, ProjectionVersion: r.Version, DryRun: v.act.DryRun,
-		Tables: []tableJSON{}, Unchecked: []string{}, Differences: []differenceJSON{},
+		Resolutions: []resolutionJSON{}, Tables: []tableJSON{}, Unchecked: []string{}, Differences: []differenceJSON{},
 	}
 	v.request.Projection = r.Name
 	v.request.OnCampaign = func(id string) {
@@ -176,6 +188,11 @@ func (v *verify) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *p
 		}
 	}
 	v.request.OnDifference = v.note
+	v.request.OnResolution = func(r deferred.Resolution) {
+		if len(v.document.Resolutions) < v.limit {
+			v.document.Resolutions = append(v.document.Resolutions, resolutionJSON{r.CampaignID, r.Seq, r.Actor, r.Reason, r.At.UTC()})
+		}
+	}
 	v.request.OnProgress = func(now projector.VerifyReport) {
 		if v.meter == nil {
 			v.meter = progress.New(env.Err, "campaigns", now.Total)
@@ -237,7 +254,7 @@ func (v *verify) note(d projector.Difference) {
 
 func (v *verify) take(r projector.VerifyReport) {
 	d := &v.document
-	d.Campaigns, d.Skipped, d.Events, d.Differing, d.Failed, d.Strays = r.Campaigns, r.Skipped, r.Events, r.Differing, r.Failed, r.Strays
+	d.Campaigns, d.Skipped, d.Events, d.Resolved, d.Differing, d.Failed, d.Strays = r.Campaigns, r.Skipped, r.Events, r.Resolved, r.Differing, r.Failed, r.Strays
 	for _, t := range r.Tables {
 		d.Tables = append(d.Tables, tableJSON(t))
 	}

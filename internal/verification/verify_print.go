@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -26,11 +27,22 @@ func (v *verify) print(env *cli.Env) error {
 		rows = append(rows, []cli.Cell{cli.Text(t.Table), cli.Number(t.Rows, cli.Plain), cli.Number(t.Missing, cli.Alarm), cli.Number(t.Extra, cli.Alarm), cli.Number(t.Different, cli.Alarm)})
 	}
 	page.Table([]string{"TABLE", "ROWS", "MISSING", "EXTRA", "DIFFERENT"}, rows)
+	if len(d.Resolutions) > 0 {
+		rows = nil
+		for _, r := range d.Resolutions {
+			rows = append(rows, []cli.Cell{cli.Text(r.CampaignID), cli.Number(r.Seq, cli.Plain), cli.Text(r.By), cli.Text(r.At.Format(time.RFC3339)), cli.Text(r.Reason)})
+		}
+		page.Heading("Left out: resolved by operators")
+		page.Table([]string{"CAMPAIGN", "SEQ", "BY", "AT", "WHY"}, rows)
+	}
 	if err := page.Err(); err != nil {
 		return err
 	}
 	if d.NotShown > 0 {
 		env.Note("%s not shown: --limit shows more.", plural(d.NotShown, "more difference"))
+	}
+	if more := d.Resolved - int64(len(d.Resolutions)); more > 0 {
+		env.Note("%s left out are not shown: --limit shows more.", plural(more, "more event"))
 	}
 	for _, table := range d.Unchecked {
 		env.Note("Table %s has no column campaign_id of type text: its rows were not looked at.", table)

@@ -42,8 +42,8 @@ func TestSnapshotsThatHaveOutlivedTheirVersionArePruned(t *testing.T) {
 		VALUES ('counters', 'default', 5, 'public', '{}', 'active'), ('counters~previous', 'default', 3, 'x', '{}', 'active'), ('counters~next', 'default', 7, 'y', '{}', 'active')`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.snapshots (campaign_id, projection, version, seq, shape, skipped, table_names, rows, made_at)
-		SELECT 'c' || i, v.projection, v.version, i, '', 0, '{}', '[]', now() - v.age
+	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.snapshots (campaign_id, projection, version, seq, shape, left_out, table_names, rows, made_at)
+		SELECT 'c' || i, v.projection, v.version, i, '', '{}', '{}', '[]', now() - v.age
 		FROM (VALUES ('counters', 2, interval '0 days', 2500), ('counters', 3, '30 days', 3), ('counters', 4, '0 days', 3), ('counters', 5, '30 days', 3), ('counters', 6, '0 days', 3), ('counters', 7, '30 days', 3), ('counters', 8, '8 days', 3), ('gone', 1, '0 days', 3)) v (projection, version, age, n)
 		CROSS JOIN LATERAL generate_series(1, v.n) i`); err != nil {
 		t.Fatal(err)

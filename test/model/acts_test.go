@@ -98,11 +98,39 @@ func (m *machine) act(key deferred.Key, act string) {
 	case "retried":
 		now.status = deferred.Failed
 	case "resolved":
-		m.omitted[key] = append(slices.Clone(m.omitted[key]), now.next)
+		m.resolved[key] = append(m.resolved[key], now.next)
 		now = row{next: now.next + 1, status: deferred.Rebuilding, when: due, reset: now.reset}
 		m.release(key.CampaignID)
 	}
 	m.rows[key] = now
+}
+
+// unresolve takes back a resolution, or what is none.
+func (m *machine) unresolve(r *rapid.T) {
+	key := deferred.Key{Projection: ledger, CampaignID: "a"}
+	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.resolved), func(a, b deferred.Key) int { return cmp.Compare(a.String(), b.String()) }), func(k deferred.Key) bool { return len(m.resolved[k]) == 0 })
+	if len(keys) > 0 {
+		key = rapid.SampledFrom(keys).Draw(r, "pair")
+	}
+	seq := rapid.SampledFrom(append([]int64{1}, m.resolved[key]...)).Draw(r, "seq")
+	var want error
+	if !slices.Contains(m.resolved[key], seq) {
+		want = deferred.ErrNotResolved
+	}
+	err := m.tx(func(ctx context.Context, tx pgx.Tx) error { return deferred.Unresolve(ctx, tx, key, seq, ada()) })
+	if !errors.Is(err, want) {
+		r.Fatalf("unresolve event %d for %s: got error %v, want %v", seq, key, err, want)
+	}
+	if err != nil {
+		return
+	}
+	m.release(key.CampaignID)
+	m.note("unresolved", key.Projection, key.CampaignID, seq)
+	m.resolved[key] = slices.DeleteFunc(slices.Clone(m.resolved[key]), func(s int64) bool { return s == seq })
+	if now, behind := m.rows[key]; !behind || now.next > seq {
+		m.rows[key] = row{next: 1, status: deferred.Rebuilding, when: due, reset: true}
+		m.note("replayed", key.Projection, key.CampaignID, 1)
+	}
 }
 
 // actOnMany acts on all pairs of a projection or a status, or on all.

@@ -54,19 +54,20 @@ type world struct {
 	log       map[string]int // what happened, and how often
 
 	// These are the model's alone; the database is checked for them apart.
-	events  map[string][]event
-	stopped map[string]bool          // projections that are paused
-	closed  bool                     // the group is paused
-	timed   map[pause.Target]bool    // pauses that end by themselves
-	omitted map[deferred.Key][]int64 // events skipped and resolved since the pair began
-	again   map[deferred.Key]bool    // replayed on the rows as they were
-	spots   map[spot]fault
+	events   map[string][]event
+	stopped  map[string]bool          // projections that are paused
+	closed   bool                     // the group is paused
+	timed    map[pause.Target]bool    // pauses that end by themselves
+	omitted  map[deferred.Key][]int64 // events skipped since the pair began
+	resolved map[deferred.Key][]int64
+	again    map[deferred.Key]bool // replayed on the rows as they were
+	spots    map[spot]fault
 }
 
 func newWorld() *world {
 	return &world{
 		campaigns: map[string]campaign{}, rows: map[deferred.Key]row{}, trails: map[deferred.Key][]int64{}, log: map[string]int{}, events: map[string][]event{},
-		stopped: map[string]bool{}, timed: map[pause.Target]bool{}, omitted: map[deferred.Key][]int64{}, again: map[deferred.Key]bool{}, spots: map[spot]fault{},
+		stopped: map[string]bool{}, timed: map[pause.Target]bool{}, omitted: map[deferred.Key][]int64{}, resolved: map[deferred.Key][]int64{}, again: map[deferred.Key]bool{}, spots: map[spot]fault{},
 	}
 }
 
@@ -110,7 +111,7 @@ func (w *world) head(id string) int64 { return int64(len(w.events[id])) }
 // wanted says whether the projection is to apply the event.
 func (w *world) wanted(key deferred.Key, seq int64) bool {
 	e := w.events[key.CampaignID][seq-1]
-	return !e.audit && (e.of == moved || key.Projection != pages)
+	return !e.audit && (e.of == moved || key.Projection != pages) && !slices.Contains(w.resolved[key], seq)
 }
 
 // reachable says whether workers come to the campaign.

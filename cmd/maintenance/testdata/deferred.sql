@@ -1,7 +1,8 @@
 -- Group default has projections invites, scores and sessions. In oak, scores is dead at its second event, with a second chance to come, and sessions failed there, due; in elm, scores is dead at
--- its first event, and sessions is rebuilding; in "ash <tab>", invites failed, not due, with a stack. Group search has nothing.
+-- its first event, and sessions is rebuilding; in "ash <tab>", invites failed, not due, with a stack. Of oak, event 3 is left out of scores. Group search has nothing.
 -- It may be run again, which puts everything back.
-TRUNCATE tidemark.consumer_groups, tidemark.projections, tidemark.workers, tidemark.leases, tidemark.outbox, tidemark.deferred, tidemark.failure_log, tidemark.pauses, tidemark.rebuilds RESTART IDENTITY;
+TRUNCATE tidemark.consumer_groups, tidemark.projections, tidemark.workers, tidemark.leases, tidemark.outbox, tidemark.deferred, tidemark.failure_log, tidemark.resolutions, tidemark.pauses,
+    tidemark.rebuilds RESTART IDENTITY;
 
 INSERT INTO tidemark.consumer_groups (name, state) VALUES ('default', 'ready'), ('search', 'filing');
 
@@ -41,6 +42,8 @@ VALUES
     (E'ash\t', 'invites', 'default', 1, 'failed', 1, now() + interval '1 hour', 1, '00000000-0000-7000-8000-000000000006', 'invited', 'permanent', 'panic',
         'runtime error: index out of range', E'goroutine 1 [running]:\nmain.apply(...)\n\t/src/apply.go:7\n', 'bb2a8c1d90be', 'w1', now() - interval '4 hours 30 minutes',
         now() - interval '4 hours 30 minutes');
+
+INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason, resolved_at) VALUES ('oak', 'scores', 3, 'ada@box', 'scored twice', now() - interval '2 hours 30 minutes');
 
 INSERT INTO tidemark.failure_log (at, act, consumer_group, projection, projection_version, campaign_id, seq, event_id, event_type, attempt, error_class, error_code, error_message,
     fingerprint, worker, actor, reason)

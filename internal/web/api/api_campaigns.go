@@ -147,6 +147,8 @@ type standing struct {
 	Deferred   []deferred.Pair
 	Pauses     []pause.Pause
 	History    []deferred.Record
+
+	Resolutions []deferred.Resolution
 }
 
 type head struct {
@@ -163,11 +165,12 @@ func (a *API) campaign(r *http.Request) (any, error) {
 	}
 	s := standing{CampaignID: id, Head: head{last.Seq, last.Position, last.Type, last.RecordedAt}}
 	var pauses []pause.Pause
-	var errs [4]error
+	var errs [5]error
 	s.Groups, errs[0] = lease.Places(r.Context(), a.cfg.Pool, id)
 	s.Deferred, errs[1] = deferred.List(r.Context(), a.cfg.Pool, deferred.Filter{CampaignID: id})
 	pauses, errs[2] = pause.List(r.Context(), a.cfg.Pool, "")
 	s.History, errs[3] = deferred.History(r.Context(), a.cfg.Pool, deferred.LogFilter{CampaignID: id, Limit: 20})
+	s.Resolutions, errs[4] = deferred.Resolutions(r.Context(), a.cfg.Pool, deferred.ResolutionFilter{CampaignID: id})
 	for _, p := range pauses {
 		if p.CampaignID == "" || p.CampaignID == id {
 			s.Pauses = append(s.Pauses, p)

@@ -37,10 +37,33 @@ func (a *API) deferredRoutes() []Route {
 		does("/deferred/{projection}/{campaign}/resolve", "resolveDeferred", admin.ActResolve, act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
 			return acts.Resolve(r.Context(), by, pairOf(r), body.Seq)
 		})),
+		does("/deferred/{projection}/{campaign}/unresolve", "unresolveDeferred", admin.ActUnresolve, act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
+			return acts.Unresolve(r.Context(), by, pairOf(r), body.Seq)
+		})),
+		a.reads("/resolutions", "listResolutions", a.resolutions),
 	}
 }
 
-// seqBody names the event that a pair stands before.
+func (a *API) resolutions(r *http.Request) (any, error) {
+	q := parameters(r)
+	f := deferred.ResolutionFilter{Projection: q.text("projection"), CampaignID: q.text("campaign"), Limit: q.limit()}
+	var after deferred.Resolution
+	if q.after(&after) {
+		f.After = &after
+	}
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	resolutions, err := deferred.Resolutions(r.Context(), a.cfg.Pool, f)
+	if err != nil {
+		return nil, err
+	}
+	return list(resolutions, f.Limit, func(last deferred.Resolution) any {
+		return deferred.Resolution{CampaignID: last.CampaignID, Projection: last.Projection, Seq: last.Seq}
+	}), nil
+}
+
+// seqBody names the event that a pair stands before, or that is resolved.
 type seqBody struct {
 	Seq int64 `json:"seq"`
 }

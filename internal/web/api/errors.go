@@ -39,6 +39,7 @@ func answers() []answered {
 		{http.StatusUnprocessableEntity, "confirm with the text that is asked for", []error{admin.ErrDeclined}},
 		{http.StatusBadRequest, "see /api/v1/openapi.yaml", []error{admin.ErrInvalid, deferred.ErrPattern}},
 		{http.StatusNotFound, "/api/v1/deferred lists what is behind", []error{deferred.ErrNotFound}},
+		{http.StatusNotFound, "/api/v1/resolutions lists which events are left out", []error{deferred.ErrNotResolved}},
 		{http.StatusNotFound, "/api/v1/projections lists what is registered", []error{projector.ErrUnknownProjection}},
 		{http.StatusNotFound, "/api/v1/groups lists consumer groups", []error{outbox.ErrNotRegistered}},
 		{http.StatusNotFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked what is parked", []error{publisher.ErrNotFound}},

@@ -112,6 +112,16 @@ func resolvePair(ctx context.Context, a *admin.Acts, req admin.Request, r *http.
 	return o, fmt.Sprintf("Resolved: %s goes on in %s without event %s.", key.Projection, short(key.CampaignID), count(seq)), err
 }
 
+func unresolvePair(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+	key := pairOf(r)
+	seq, err := number(r, "seq", 0)
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := a.Unresolve(ctx, req, key, seq)
+	return o, fmt.Sprintf("Taken back: %s applies %s anew, with event %s.", key.Projection, short(key.CampaignID), count(seq)), err
+}
+
 func replayCampaign(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
 	from, err := number(r, "from", 0)
 	if err != nil {

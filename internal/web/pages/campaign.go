@@ -31,6 +31,8 @@ type campaignPage struct {
 	Pauses  []pause.Pause
 	History []deferred.Record
 
+	Resolutions []deferred.Resolution
+
 	Projections []string
 	PausedHere  bool // the campaign itself is paused
 
@@ -149,6 +151,9 @@ func (p *Pages) readStandings(ctx context.Context, page *campaignPage) error {
 			page.Pauses = append(page.Pauses, pa)
 			page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
 		}
+	}
+	if page.Resolutions, err = deferred.Resolutions(ctx, p.cfg.Pool, deferred.ResolutionFilter{CampaignID: page.ID, Limit: perPage}); err != nil {
+		return err
 	}
 	page.History, err = deferred.History(ctx, p.cfg.Pool, deferred.LogFilter{CampaignID: page.ID, Limit: campaignRecords})
 	return err

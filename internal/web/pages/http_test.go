@@ -104,7 +104,7 @@ func everyPage() []string {
 // acts answers the address of each act.
 func acts() []string {
 	return []string{
-		"/deferred/requeue", "/deferred/resolve", "/campaign/replay", "/campaign/pause", "/campaign/resume", "/pause", "/resume", "/publishers/pause", "/publishers/resume", "/publishers/reset",
+		"/deferred/requeue", "/deferred/resolve", "/deferred/unresolve", "/campaign/replay", "/campaign/pause", "/campaign/resume", "/pause", "/resume", "/publishers/pause", "/publishers/resume", "/publishers/reset",
 		"/publishers/test", "/parked/retry", "/parked/resolve", "/projections/rebuild", "/projections/swap", "/projections/pause", "/projections/resume", "/projections/abort", "/projections/rollback",
 		"/bulk/start", "/bulk/abort", "/campaign/verify", "/projections/verify", "/workers/drain", "/workers/undrain", "/bulk/parked/start", "/gaps/repair", "/publishers/republish",
 	}

@@ -313,4 +313,13 @@ func testResolve(t *testing.T, b *tab, w *world) {
 	b.shot("audit-campaign")
 	b.open("/audit?of=failures&campaign=cave-06")
 	b.sees("resolved")
+	b.open("/campaign?id=cave-06")
+	b.sees("Left out by operators")
+	b.sees("it was sent by mistake")
+	b.fill("#unresolve-scores-10", "it was not")
+	b.send("#unresolve-scores-10")
+	b.sees("Taken back: scores applies cave-06 anew, with event 10.")
+	if left, err := deferred.CountResolutions(t.Context(), w.pool, "scores"); err != nil || left != 0 {
+		t.Errorf("%d resolutions are left, %v", left, err)
+	}
 }

@@ -11,7 +11,7 @@ func (p *Pages) routes() {
 		p.mux.Handle(pattern, p.show(read))
 	}
 	for pattern, do := range map[string]acting{
-		"POST /deferred/requeue": requeuePair, "POST /deferred/resolve": resolvePair,
+		"POST /deferred/requeue": requeuePair, "POST /deferred/resolve": resolvePair, "POST /deferred/unresolve": unresolvePair,
 		"POST /campaign/replay": replayCampaign, "POST /campaign/pause": pauseTarget, "POST /campaign/resume": resumeTarget,
 		"POST /bulk/start": startBulk, "POST /bulk/abort": abortOperation, "POST /campaign/verify": verifyCampaign, "POST /projections/verify": verifyProjection,
 		"POST /workers/drain": drainWorker, "POST /workers/undrain": undrainWorker,
