@@ -8,7 +8,9 @@ const (
 	queryBeyond = `SELECT DISTINCT p.consumer_group, p.name, e.campaign_id
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
 		CROSS JOIN LATERAL unnest(ARRAY[e.projection, e.projection || '~next', e.projection || '~previous']) AS s (name)
-		JOIN tidemark.projections p ON p.name = s.name AND p.state <> 'requested'
+		CROSS JOIN LATERAL (
+			SELECT p.name, p.consumer_group, p.state FROM tidemark.projections p WHERE p.name = s.name AND p.state <> 'requested' OFFSET 0
+		) p
 		LEFT JOIN LATERAL (
 			SELECT d.next_seq FROM tidemark.deferred d WHERE d.campaign_id = e.campaign_id AND d.projection = p.name OFFSET 0
 		) d ON true
@@ -21,8 +23,11 @@ const (
 	querySiblings = `SELECT` + standing + `
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
 		CROSS JOIN LATERAL unnest(ARRAY[e.projection, e.projection || '~next', e.projection || '~previous']) AS s (name)
-		JOIN tidemark.deferred d ON d.campaign_id = e.campaign_id AND d.projection = s.name AND d.next_seq = e.seq AND d.status IN ('failed', 'dead')
-		ORDER BY d.campaign_id, d.projection FOR UPDATE OF d`
+		CROSS JOIN LATERAL (
+			SELECT * FROM tidemark.deferred d
+			WHERE d.campaign_id = e.campaign_id AND d.projection = s.name AND d.next_seq = e.seq AND d.status IN ('failed', 'dead')
+			FOR UPDATE
+		) d`
 
 	queryInsertResolutions = `INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason)
 		SELECT e.campaign_id, e.projection, e.seq, $4, $5
@@ -45,7 +50,9 @@ const (
 		ORDER BY r.campaign_id, r.projection, r.seq LIMIT $6`
 
 	queryResolutionsOf = `SELECT ` + resolutionColumns + `
-		FROM unnest($2::text[]) AS c (campaign_id) JOIN tidemark.resolutions r ON r.campaign_id = c.campaign_id AND r.projection = $1
+		FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+			SELECT * FROM tidemark.resolutions r WHERE r.campaign_id = c.campaign_id AND r.projection = $1 OFFSET 0
+		) r
 		ORDER BY r.campaign_id, r.seq`
 
 	queryCountResolutions = `SELECT count(*) FROM tidemark.resolutions r WHERE r.projection = $1`
