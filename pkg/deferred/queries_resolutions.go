@@ -1,8 +1,10 @@
 package deferred
 
-// Resolutions. Acts hold the registry's lock in shared mode, so that no set of tables changes its name meanwhile, then the campaigns' leases. Reads walk the primary key.
+// Resolutions. Acts lock rows of the registry, then the campaigns' leases, then pairs. Reads walk the primary key.
 const (
-	queryRegistryShared = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0))`
+	// queryKeepSets locks a projection's rows of the registry, or all: what begins a rebuild, or exchanges or withdraws its tables, waits for the transaction. Acts do not wait for each other.
+	queryKeepSets = `SELECT p.consumer_group FROM tidemark.projections p
+		WHERE $1 = '' OR p.name IN ($1, $1 || '~next', $1 || '~previous') ORDER BY p.name FOR SHARE`
 
 	// queryBeyond answers which sets of tables have gone past events: rows of theirs may hold what the event did, or lack it. A set that is joining has no rows yet.
 	queryBeyond = `SELECT DISTINCT p.consumer_group, p.name, e.campaign_id
@@ -39,8 +41,6 @@ const (
 		)
 		INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq, actor, reason)
 		SELECT 'unresolved', $4, $2, $1, $3, $5, $6 FROM gone`
-
-	queryGroupOf = `SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = $1`
 
 	resolutionColumns = `r.campaign_id, r.projection, r.seq, r.actor, r.reason, r.resolved_at`
 

@@ -17,7 +17,7 @@ import (
 // The event is left out of all sets of tables that the projection has: one that has applied it, such as the one that a rebuild builds or has replaced, applies the campaign from
 // scratch. [ErrNotResettable] says that it cannot: roll tx back.
 //
-// Resolve takes the campaign from the worker that holds it, whose work under way is done again, and locks its lease until tx ends. It comes before other acts in tx. It waits for a worker that is just
+// Until tx ends the projection's tables are neither exchanged nor dropped. Resolve takes the campaign from the worker that holds it, whose work under way is done again, and locks its lease until tx ends. It comes before other acts in tx. It waits for a worker that is just
 // committing, and for one that applies the campaign carefully, whose fence comes first, until the group ends; a lock_timeout bounds the wait.
 func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
 	if err := resolve(ctx, tx, key, seq, act); err != nil {
@@ -30,7 +30,7 @@ func resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error 
 	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, queryRegistryShared); err != nil {
+	if _, err := keepSets(ctx, tx, key.Projection); err != nil {
 		return err
 	}
 	seen, err := get(ctx, tx, key)
@@ -66,7 +66,7 @@ func resolveAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error
 	if err := errors.Join(act.validate(true), err); err != nil {
 		return nil, err
 	}
-	if _, err := tx.Exec(ctx, queryRegistryShared); err != nil {
+	if _, err := keepSets(ctx, tx, f.Projection); err != nil {
 		return nil, err
 	}
 	found, err := candidates(ctx, tx, f)

@@ -70,7 +70,7 @@ func onThese(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bo
 		return nil, err
 	}
 	if resolve {
-		if _, err := tx.Exec(ctx, queryRegistryShared); err != nil {
+		if _, err := keepSets(ctx, tx, ""); err != nil {
 			return nil, err
 		}
 	}

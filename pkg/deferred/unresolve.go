@@ -29,15 +29,13 @@ func unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) erro
 	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, queryRegistryShared); err != nil {
+	projection, group := base(key.Projection), ""
+	groups, err := keepSets(ctx, tx, projection)
+	if err != nil {
 		return err
 	}
-	projection, group := base(key.Projection), ""
-	switch err := tx.QueryRow(ctx, queryGroupOf, projection).Scan(&group); {
-	case errors.Is(err, pgx.ErrNoRows): // no worker applies it
-	case err != nil:
-		return err
-	default:
+	if len(groups) > 0 { // else no worker applies it
+		group = groups[0]
 		if err := lease.Fence(ctx, tx, group, []string{key.CampaignID}); err != nil {
 			return err
 		}
@@ -56,7 +54,16 @@ func unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) erro
 	return beginAnew(ctx, tx, sets, act)
 }
 
-// settle leaves out, for good, the events that pairs stand before. The caller has locked the pairs, and the registry's and the campaigns' leases before.
+// keepSets keeps a projection's sets of tables, or those of all, from becoming others until tx ends, and answers their groups.
+func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []string, err error) {
+	rows, err := tx.Query(ctx, queryKeepSets, pgx.QueryExecModeCacheDescribe, base(projection))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// settle leaves out, for good, the events that pairs stand before. The caller has locked the pairs, and the registry's rows and the campaigns' leases before.
 func settle(ctx context.Context, tx pgx.Tx, pairs []candidate, act Act) ([]Key, error) {
 	if len(pairs) == 0 {
 		return []Key{}, nil
