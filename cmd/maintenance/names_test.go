@@ -31,6 +31,7 @@ func besides() map[string]string {
 		"publisher parked show":    "--campaign oak --seq 2",
 		"deferred show":            "--projection scores --campaign oak",
 		"deferred retry":           "--projection scores --campaign oak",
+		"deferred unresolve":       "--projection scores --campaign oak --seq 3 --reason r",
 		"campaign replay":          "oak",
 		"campaign pause":           "oak",
 		"campaign resume":          "oak",

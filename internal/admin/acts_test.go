@@ -28,7 +28,7 @@ func database(t *testing.T, campaigns int) (*pgxpool.Pool, *admin.Acts) {
 	pool := pgtest.New(t)
 	exec(t, pool, fmt.Sprintf(`INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
 		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 'public', '{p}', 'active');
-		CREATE TABLE p (campaign_id text PRIMARY KEY, n int);
+		CREATE TABLE public.p (campaign_id text PRIMARY KEY, n int);
 		SELECT tidemark.append(format('c%%s', lpad(i::text, 3, '0')), '[{"type": "noted"}]') FROM generate_series(1, %[1]d) i;
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) SELECT 'g', campaign_id, '', 1, '-infinity', 1 FROM tidemark.journal;
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
