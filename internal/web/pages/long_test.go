@@ -115,3 +115,13 @@ func TestAllParkedEventsThatAFilterChoosesAreSentAgain(t *testing.T) {
 		t.Errorf("an operator who resolves is answered %d", status)
 	}
 }
+
+func TestAnEventOfATypeThatAProjectionDoesNotApplyIsNotForIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, body := w.get(t, auth.Viewer, "/event?campaign=oak&seq=1") // hero_joined, which scores does not apply
+	row, _, _ := strings.Cut(body[strings.Index(body, ">scores<"):], "</tr>")
+	if !strings.Contains(row, "not for it") || strings.Contains(row, "done") {
+		t.Errorf("the event's page says of scores\n%s", row)
+	}
+}
