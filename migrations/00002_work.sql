@@ -51,7 +51,8 @@ CREATE TABLE tidemark.workers (
     seen_at        timestamptz      NOT NULL,
     campaigns_held integer          NOT NULL,
     events_applied bigint           NOT NULL,
-    knows          jsonb            NOT NULL DEFAULT '{}' -- versions of projections that it has the code of, by name
+    knows          jsonb            NOT NULL DEFAULT '{}', -- versions of projections that it has the code of, by name
+    lease_ttl      interval         NOT NULL DEFAULT '30 s' -- for which it leases campaigns
 ) WITH (fillfactor = 50);
 
 -- The time, in milliseconds since 1970, until which some worker waits to be woken. A sequence, since it must be

@@ -6,9 +6,25 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 -- planner one choice: a probe of the primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row by its place (ctid),
 -- which nobody can move meanwhile: it is locked. A worker that is woken has one campaign, mostly. For one there are statements beside those for many: they do the same, and are begun sooner.
 
+-- stranded says whether a lease runs for longer than its owner asked for, or than the caller would and its owner does not live. The server's clock has gone back then: the time of the expiry is that of the
+-- old clock, and waiting for it could take hours. Callers ask only about leases that run for longer than their own would, so for hardly any.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.stranded(p_owner text, p_expires_at timestamptz) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN p_owner <> 'paused' AND NOT EXISTS (
+        SELECT FROM tidemark.workers w WHERE w.owner = p_owner AND w.seen_at BETWEEN clock_timestamp() - w.lease_ttl AND clock_timestamp() + interval '1 s'
+            AND p_expires_at <= clock_timestamp() + w.lease_ttl + interval '1 s');
+END
+$$;
+-- +goose StatementEnd
+
 -- acquire_leases leases those of the campaigns that nobody holds: p_idle have a lease row, p_new had none a moment ago. Each array names a campaign once. Rows
 -- are locked in the order of campaign_id; a row that somebody is writing is skipped, never waited for. Callers read "held" from the lease alone: owner and
--- expiry are set here and nowhere else. A lease that ran out, rather than being given back, was left behind by a process that died, or lost the database for longer: that is
+-- expiry are set here and nowhere else. A stranded lease is taken over like one that ran out, and says nothing of a crash. A lease that ran out, rather than being given back, was left behind by a process that died, or lost the database for longer: that is
 -- looked at only where it is found. crashed_ids are campaigns that a row of tidemark.crashes concerns: those, and all suspects.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval,
@@ -30,8 +46,9 @@ BEGIN
         WITH free AS MATERIALIZED (
             SELECT f.place, f.left_by, f.left_at
             FROM (SELECT * FROM unnest(p_idle) AS c (campaign_id) ORDER BY 1) w CROSS JOIN LATERAL (
-                SELECT l.ctid AS place, CASE WHEN l.expires_at > '-infinity' THEN l.owner END AS left_by, l.expires_at AS left_at FROM tidemark.leases l
-                WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id AND l.expires_at <= at
+                SELECT l.ctid AS place, CASE WHEN l.expires_at > '-infinity' AND l.expires_at <= at THEN l.owner END AS left_by, l.expires_at AS left_at FROM tidemark.leases l
+                WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id
+                    AND (l.expires_at <= at OR l.expires_at > at + p_ttl + interval '1 s' AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at))
                 FOR UPDATE SKIP LOCKED
             ) f
         ), taken AS (
@@ -132,6 +149,7 @@ CREATE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text,
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
+    far CONSTANT timestamptz := at + p_ttl + interval '1 s';
     idle_ids text[] := '{}';
     new_ids text[] := '{}';
     pass_idle text[];
@@ -169,7 +187,8 @@ BEGIN
             GROUP BY o.campaign_id
         ) c
         LEFT JOIN LATERAL (
-            SELECT l.expires_at FROM tidemark.leases l
+            SELECT CASE WHEN l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
+            FROM tidemark.leases l
             WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
         ) l ON true;
         more := pass_rows = missing;
@@ -193,7 +212,8 @@ BEGIN
                     ORDER BY o.consumer_group, o.campaign_id LIMIT 1
                 ) n
                 LEFT JOIN LATERAL (
-                    SELECT l.expires_at FROM tidemark.leases l
+                    SELECT CASE WHEN l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
+                    FROM tidemark.leases l
                     WHERE l.consumer_group = p_group AND l.campaign_id = n.campaign_id OFFSET 0
                 ) l ON true
                 CROSS JOIN LATERAL (SELECT coalesce(l.expires_at <= at, true) AS free OFFSET 0) f
@@ -559,7 +579,8 @@ BEGIN
             SELECT c.campaign_id
             FROM (SELECT * FROM unnest(p_campaign_ids) AS c (campaign_id) ORDER BY 1) c
             CROSS JOIN LATERAL (
-                SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id AND l.expires_at <= at
+                SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id
+                    AND (l.expires_at <= at OR l.expires_at > at + p_ttl + interval '1 s' AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at))
                 FOR UPDATE SKIP LOCKED
             ) free
         ) INTO ids;
@@ -591,3 +612,4 @@ DROP FUNCTION tidemark.claim;
 DROP FUNCTION tidemark.claim_around;
 DROP FUNCTION tidemark.acquire_leases;
 DROP FUNCTION tidemark.note_crashes;
+DROP FUNCTION tidemark.stranded;

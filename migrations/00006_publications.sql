@@ -81,7 +81,8 @@ CREATE TABLE tidemark.operator_log (
 
 CREATE INDEX operator_log_at_idx ON tidemark.operator_log (at);
 
--- claim_publications leases those of the pairs that are free and active, or whose pause is over. Rows are locked in the order of the key; one that somebody is writing is passed by.
+-- claim_publications leases those of the pairs that are free and active, or whose pause is over. Where the server's clock has gone back, a lease of the old time is free as soon as its owner does not live: nobody leases for
+-- so long. Rows are locked in the order of the key; one that somebody is writing is passed by.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_publications(p_owner text, p_topics text[], p_publishers text[], p_ttl interval)
     RETURNS TABLE (topic text, publisher text, generation bigint, "position" bigint, error_count integer, wait interval)
@@ -98,7 +99,10 @@ BEGIN
         SELECT f.place
         FROM (SELECT * FROM unnest(p_topics, p_publishers) AS u (topic, publisher) ORDER BY 1, 2) u CROSS JOIN LATERAL (
             SELECT p.ctid AS place FROM tidemark.publications p
-            WHERE p.topic = u.topic AND p.publisher = u.publisher AND p.expires_at <= at AND (p.status = 'ACTIVE' OR p.status = 'PAUSED' AND p.paused_until <= at)
+            WHERE p.topic = u.topic AND p.publisher = u.publisher AND (p.expires_at <= at
+                    OR p.expires_at > at + p_ttl + interval '1 s' AND NOT EXISTS (
+                        SELECT FROM tidemark.relays r WHERE r.owner = p.owner AND r.seen_at <= at + interval '1 s' AND r.expires_at > at))
+                AND (p.status = 'ACTIVE' OR p.status = 'PAUSED' AND p.paused_until <= at)
             FOR UPDATE SKIP LOCKED
         ) f
     )

@@ -22,7 +22,7 @@ const (
 
 	// queryLeaseOperation leases one whose work is not done in a transaction: its lease has expired, or it never had one. A proof needs nothing that only some workers have.
 	queryLeaseOperation = `UPDATE tidemark.operations SET owner = $2, expires_at = clock_timestamp() + $3::interval WHERE id = (
-			SELECT o.id FROM tidemark.operations o WHERE o.state = 'running' AND o.kind = ANY ($1::text[]) AND o.expires_at < clock_timestamp()
+			SELECT o.id FROM tidemark.operations o WHERE o.state = 'running' AND o.kind = ANY ($1::text[]) AND (o.expires_at < clock_timestamp() OR o.expires_at > clock_timestamp() + $3::interval + interval '1 s')
 				AND (coalesce(o.request ->> 'projection', o.request ->> 'publisher') = ANY ($4::text[]) OR o.request @> '{"proof": true}')
 			ORDER BY o.updated_at, o.id LIMIT 1 FOR UPDATE SKIP LOCKED
 		) RETURNING id`

@@ -90,6 +90,12 @@ func (s *Status) work() (problems []Problem) {
 			live[w.ConsumerGroup]++
 		} else if w.Missing() {
 			missing[w.ConsumerGroup] = append(missing[w.ConsumerGroup], w)
+		} else if w.Ahead() {
+			problems = append(problems, Problem{
+				Severity: Warning, Where: "group " + w.ConsumerGroup,
+				What: fmt.Sprintf("worker %s (process %d) was last seen %s from now: the database server's clock has gone back", w.Host, w.PID, (-w.Silent).Round(time.Second)),
+				Do:   "check the server's time synchronisation; campaigns that the worker held are taken over within two lives of a lease, and retries that were due meanwhile come later",
+			})
 		}
 	}
 	for _, g := range s.Queue {

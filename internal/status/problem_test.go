@@ -38,6 +38,10 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 		{"work, and workers were not asked for", Status{At: at, Queue: waiting(time.Second)}, nil},
 		{"old work", Status{At: at, Queue: waiting(time.Hour), Workers: live}, []string{"warning group g"}},
 		{"old work that gets less", Status{At: at, Queue: waiting(time.Hour), Workers: live, Lag: draining}, nil},
+		{
+			"a worker of a time that has not come yet", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g", Host: "h", PID: 7}, Silent: -time.Hour}, {Silent: -time.Second}}},
+			[]string{"warning group g"},
+		},
 		{"a silent worker", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Silent: 2 * time.Hour}}}, []string{"warning group g"}},
 		{"silent workers, in one line", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Worker: lease.Worker{ConsumerGroup: "g"}, Silent: 2 * time.Minute}}}, []string{"warning group g"}},
 		{"a group that is paused", Status{At: at, Queue: waiting(time.Hour), Workers: []Worker{}, Pauses: []pause.Pause{{Target: pause.Target{Group: "g"}, By: "ada", PausedAt: at}}}, []string{"note consumer group \"g\""}},

@@ -147,7 +147,7 @@ func readWorkers(ctx context.Context, tx pgx.Tx, s *Status) error {
 	}
 	s.Workers = make([]Worker, len(workers))
 	for i, w := range workers {
-		s.Workers[i] = Worker{Worker: w, Silent: max(0, now.Sub(w.SeenAt))}
+		s.Workers[i] = Worker{Worker: w, Silent: now.Sub(w.SeenAt)}
 	}
 	return nil
 }

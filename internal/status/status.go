@@ -73,11 +73,14 @@ type Drain struct {
 // Worker is a worker as it says of itself.
 type Worker struct {
 	lease.Worker
-	Silent time.Duration // since it was last seen
+	Silent time.Duration // since it was last seen; below 0: at a time that has not come yet
 }
 
 // Live says whether the worker has been seen of late. Workers beat once a second.
-func (w Worker) Live() bool { return w.Silent < silentAfter }
+func (w Worker) Live() bool { return w.Silent < silentAfter && !w.Ahead() }
+
+// Ahead says whether the worker was seen last at a time that has not come yet: the server's clock has gone back, and the worker has not said since that it lives.
+func (w Worker) Ahead() bool { return w.Silent < -silentAfter }
 
 const (
 	silentAfter = 5 * time.Second
@@ -85,7 +88,7 @@ const (
 )
 
 // Missing says whether the worker has fallen silent within the hour and has not said that it stops.
-func (w Worker) Missing() bool { return !w.Live() && w.Silent < missingFor }
+func (w Worker) Missing() bool { return !w.Live() && !w.Ahead() && w.Silent < missingFor }
 
 // Journal is how it stands with the journal as a whole.
 type Journal struct {

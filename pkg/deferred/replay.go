@@ -142,6 +142,12 @@ func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int6
 	return n * int64(len(projections)), nil
 }
 
+// Resettable refuses a projection that cannot be replayed from scratch, as [Replay] would: [ErrNotResettable].
+func Resettable(ctx context.Context, db journal.Querier, group, projection string) error {
+	_, err := ReplayRequest{Group: group, Projection: projection}.validate(ctx, db, queryReplayable)
+	return err
+}
+
 // validate refuses what makes no sense, and answers the projections to replay, as query reads them.
 func (r ReplayRequest) validate(ctx context.Context, db journal.Querier, query string) (projections []replayable, err error) {
 	switch {

@@ -39,9 +39,9 @@ const (
 			UPDATE tidemark.crashes c SET owners = array_remove(c.owners, $1)
 			WHERE c.ctid = ANY (ARRAY(SELECT d.ctid FROM tidemark.crashes d WHERE d.consumer_group = $2 AND $1 = ANY (d.owners) FOR UPDATE SKIP LOCKED))
 		)
-		INSERT INTO tidemark.workers AS w (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied, knows)
-		VALUES ($1, $2, $3, $4, now(), now(), $5, $6, coalesce(nullif($7, ''), '{}')::jsonb)
-		ON CONFLICT (owner) DO UPDATE SET seen_at = now(), campaigns_held = excluded.campaigns_held, events_applied = excluded.events_applied
+		INSERT INTO tidemark.workers AS w (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied, knows, lease_ttl)
+		VALUES ($1, $2, $3, $4, now(), now(), $5, $6, coalesce(nullif($7, ''), '{}')::jsonb, $8)
+		ON CONFLICT (owner) DO UPDATE SET seen_at = now(), lease_ttl = excluded.lease_ttl, campaigns_held = excluded.campaigns_held, events_applied = excluded.events_applied
 		RETURNING drained_by IS NOT NULL`
 
 	// queryDrain writes one row by its primary key; the worker's next beat waits for it.

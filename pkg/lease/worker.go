@@ -24,7 +24,7 @@ type Worker struct {
 
 // Beat records that the owner lives, with the campaigns it holds and the events it has applied since it started, and answers whether it is to take nothing more (see [Drain]).
 func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool, err error) {
-	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows).Scan(&drained); err != nil {
+	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows, k.TTL).Scan(&drained); err != nil {
 		return false, fmt.Errorf("record worker: %w", err)
 	}
 	return drained, nil

@@ -25,7 +25,9 @@ const (
 )
 
 // Classes answers all classes.
-func Classes() []Class { return []Class{ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock} }
+func Classes() []Class {
+	return []Class{ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock}
+}
 
 // Classifier decides the class of a projection's failures where it knows better than [Classify]; it answers "" for those it does not know. What it calls
 // [ClassInfrastructure] makes the worker wait as a whole; what it calls something else costs an attempt even where Classify would say infrastructure, which is right for

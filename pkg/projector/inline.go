@@ -127,7 +127,7 @@ func (p *Projector) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []st
 			units = append(units, live(l))
 		}
 	})
-	line.queue(queryRegistryShared)
+	line.queue(queryRegistryShared, p.cfg.ConsumerGroup)
 	line.queue(querySetInline, p.searchPath, "off", "off", "off", inlinePatience)
 	if err := line.flush(ctx); err != nil {
 		return nil, nil, err

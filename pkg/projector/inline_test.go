@@ -336,7 +336,7 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 		pool, p := start(t, &refuse)
 		appendMoves(t, pool, "backlog", 1, 2, 3, 4)
 		mustAppendInline(t, pool, p, "backlog", 5)
-		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('default', 'held', 'w', 3, now() + interval '1h', 0)`); err != nil {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('default', 'held', 'w', 3, now() + interval '25 s', 0)`); err != nil {
 			t.Fatal(err)
 		}
 		mustAppendInline(t, pool, p, "held", 1)

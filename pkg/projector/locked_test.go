@@ -108,7 +108,9 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 		start := time.Now()
 		within(t, "the 99 others are applied", func() bool { return query[int](t, pool, done, head) >= campaigns-1 })
 		took := time.Since(start)
-		within(t, "the four are filed", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE error_class = 'lock'`) == 4 })
+		within(t, "the four are filed", func() bool {
+			return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE error_class = 'lock'`) == 4
+		})
 		within(t, "they have been tried again", func() bool {
 			return query[bool](t, pool, `SELECT bool_and(last_failed_at > first_failed_at) FROM tidemark.deferred`)
 		})
@@ -188,7 +190,9 @@ func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
 	}
 	waits := make(chan error, 1)
 	running(t, p)
-	within(t, "the group waits", func() bool { return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`) })
+	within(t, "the group waits", func() bool {
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`)
+	})
 	go func() {
 		_, err := tx.Exec(t.Context(), `SELECT FROM z_parent_all WHERE campaign_id = 'a' FOR UPDATE`)
 		waits <- err
@@ -238,5 +242,7 @@ func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) 
 	}
 	end()
 	exec(t, pool, `UPDATE tidemark.leases SET expires_at = clock_timestamp() WHERE campaign_id = 'c1'`)
-	within(t, "it is applied", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE checkpoint = 1`) == 4 })
+	within(t, "it is applied", func() bool {
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE checkpoint = 1`) == 4
+	})
 }

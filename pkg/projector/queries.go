@@ -30,22 +30,22 @@ const (
 	// queryStatementTimeout changes the limit on statements for what follows in the transaction.
 	queryStatementTimeout = `SELECT set_config('statement_timeout', $1, true)`
 
-	// queryRegistry takes the registry's lock in shared mode: the registry does not change while the transaction is open. Applies never wait for each
-	// other; they wait for a registration, which is short.
-	queryRegistryShared = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0))`
+	// queryRegistryShared takes the lock of the consumer group's registry in shared mode: that part of the registry does not change while the transaction is open. Applies never wait for
+	// each other. They wait for an act that changes it, for 300 ms while that waits in turn, and for as long as it takes.
+	queryRegistryShared = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0)))`
 
 	// queryRegistryGroup is queryRegistryShared, and bounds how long the statements that follow wait for locks: what other groups hold is free sooner, and what another session
 	// holds is not to keep the group's other campaigns waiting.
-	queryRegistryGroup = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0)),
+	queryRegistryGroup = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0))),
 		set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000, 500)::integer::text, true)`
-
-	// queryRegistryExclusive waits until the applies that began under the registry as it was have ended.
-	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, 0))`
 
 	// queryRegistry reads a table of one row a projection, and probes the pauses for each.
 	queryRegistry = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead
 		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
+
+	// queryFiling keeps the row until the transaction ends: what it says stays true.
+	queryFiling = `SELECT p.state IN ('joining', 'copied') AND p.version = $2 FROM tidemark.projections p WHERE p.name = $1 FOR UPDATE`
 
 	// queryInsertProjection and those below are registration's, under the registry's lock. Tables come in the order of their creation.
 	queryInsertProjection = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, own_reset, own_objects, resolved_ahead, state)

@@ -25,16 +25,15 @@ const (
 		verify_sample = coalesce($5, verify_sample), verify_ignore = coalesce($6, verify_ignore), refusal = NULL, refused_at = NULL
 		WHERE projection = $1`
 	queryReadRebuild = `SELECT allow_failed, keep, verify_sample, verify_ignore, coalesce(refused_at > clock_timestamp() - interval '10 s', false) FROM tidemark.rebuilds WHERE projection = $1`
-	// queryMeasureRebuild notes how much there is to do. It reads the leases of the group.
-	queryMeasureRebuild = `UPDATE tidemark.rebuilds r SET (campaigns, events, active_at) = (
-			SELECT count(*), coalesce(sum(l.checkpoint), 0), clock_timestamp() FROM tidemark.leases l WHERE l.consumer_group = $2 AND l.checkpoint > 0)
-		WHERE r.projection = $1`
-	queryRefuse        = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
-	queryForetell      = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
-	queryForgetRebuild = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
-	queryWithdraw      = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
-	queryForgetRow     = `DELETE FROM tidemark.projections WHERE name = $1`
-	queryDecline       = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
+	// queryMeasureRebuild says how much there is to do. It reads the leases of the group, so it comes before the registry's lock; queryNoteMeasure notes it.
+	queryMeasureRebuild = `SELECT count(*), coalesce(sum(l.checkpoint), 0)::bigint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.checkpoint > 0`
+	queryNoteMeasure    = `UPDATE tidemark.rebuilds r SET campaigns = $2, events = $3, active_at = clock_timestamp() WHERE r.projection = $1`
+	queryRefuse         = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
+	queryForetell       = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
+	queryForgetRebuild  = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
+	queryWithdraw       = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
+	queryForgetRow      = `DELETE FROM tidemark.projections WHERE name = $1`
+	queryDecline        = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
 
 	// queryTakeSet gives a row another name and place, and says until when its tables are kept.
 	queryTakeSet = `UPDATE tidemark.projections SET name = $2, schema_name = $3, kept_until = clock_timestamp() + $4::interval, declined = $5 WHERE name = $1`
@@ -80,9 +79,6 @@ const (
 		FROM pg_catalog.pg_attrdef d JOIN pg_catalog.pg_class c ON c.oid = d.adrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.adnum
 		WHERE n.nspname = $1 AND pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~* '(now\(\)|timestamp\(\)|current_(timestamp|date|time)|localtime|random|uuid_generate)'`
-
-	// querySwapPatience bounds how long an exchange waits for a lock, and so for how long others wait behind it.
-	querySwapPatience = `SELECT set_config('lock_timeout', '300ms', true)`
 
 	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 pairs, and probes the leases for each; where there are more they stand for the rest.
 	queryProgress = `SELECT r.projection, p.consumer_group, l.version, p.version, p.state, r.max_share, r.allow_failed, r.keep, r.verify_sample, r.actor, r.reason, r.started_at, r.active_at,

@@ -158,7 +158,7 @@ func (p *Projector) copyRange(ctx context.Context, k *known, r campaignRange) (e
 	defer t.abort(ctx)
 	t.queue(queryBegin)
 	t.queueSettings()
-	t.queue(queryRegistryShared)
+	t.queue(queryRegistryShared, p.cfg.ConsumerGroup)
 	var copying bool
 	t.queue(queryCopying, k.name, k.spec.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
 	t.sync()
@@ -257,7 +257,7 @@ func (t *transaction) copyEvents(ctx context.Context, k *known, fold folder, las
 
 // endCopy ends the copying once all ranges have been taken: those under way are waited for, and whoever comes later is too late.
 func (p *Projector) endCopy(ctx context.Context, k *known) error {
-	err := swapPatiently(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+	err := exclusively(ctx, p.cfg.Pool, k.spec.Name, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.name, k.spec.Version)
 		return err
 	})

@@ -24,7 +24,7 @@ func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, 
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}
-	err := swapPatiently(ctx, db, func(tx pgx.Tx) error {
+	err := exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err

@@ -17,14 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 )
 
-const (
-	// swapAttempts is how often an exchange waits for a lock before it is left for later: a reader may keep it from the tables, and must not be kept from them for long itself.
-	swapAttempts = 20
-	swapWait     = 100 * time.Millisecond
-
-	// swapSet is the name that a set has while two change theirs.
-	swapSet tableSet = "swap"
-)
+// swapSet is the name that a set has while two change theirs.
+const swapSet tableSet = "swap"
 
 // errNotYet says that something is still on its way.
 var errNotYet = errors.New("not all campaigns have caught up")
@@ -42,7 +36,7 @@ func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) erro
 			return err
 		}
 		act := deferred.Act{By: "worker " + p.keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.spec.Version)}
-		err = swapPatiently(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+		err = exclusively(ctx, p.cfg.Pool, name, func(tx pgx.Tx) error {
 			if _, err := ready(ctx, tx, p.cfg.ConsumerGroup, name); err != nil {
 				return err
 			}
@@ -216,27 +210,6 @@ func (p *Projector) runIn(ctx context.Context, k *known, sql string) error {
 		_ = conn.Conn().Close(context.WithoutCancel(ctx))
 	}
 	return err
-}
-
-// swapPatiently does something in a transaction that holds the registry's lock and waits for no lock for long; it tries again for a while.
-func swapPatiently(ctx context.Context, db Beginner, do func(pgx.Tx) error) error {
-	for attempt := 1; ; attempt++ {
-		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, querySwapPatience); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
-				return err
-			}
-			return do(tx)
-		})
-		if !isLockTimeout(err) || attempt == swapAttempts {
-			return err
-		}
-		if !pause(ctx, swapWait) {
-			return ctx.Err()
-		}
-	}
 }
 
 // swap puts one of a projection's sets of tables in the place of the live one, which becomes the previous one and is kept for so long. No rebuild of version declined, or of one that was declined before, or a lower one, begins

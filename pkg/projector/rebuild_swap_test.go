@@ -62,7 +62,7 @@ func heldBack(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) (group p
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = group.Rollback(context.WithoutCancel(t.Context())) })
-	if _, err := group.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, 0))`); err != nil {
+	if _, err := group.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended('default', 0)))`); err != nil {
 		t.Fatal(err)
 	}
 	wait = drainBeside(t, p)

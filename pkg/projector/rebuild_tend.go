@@ -148,12 +148,14 @@ func (p *Projector) expire(ctx context.Context, name string) error {
 // beginRebuild makes the tables of a rebuild, unless somebody else was quicker. One of a lower version makes way.
 func (p *Projector) beginRebuild(ctx context.Context, name string, version int) error {
 	k, by := p.set(name, nextTables, version), deferred.Act{By: "worker " + p.keeper.Owner}
+	var campaigns, events int64
+	if err := p.cfg.Pool.QueryRow(ctx, queryMeasureRebuild, p.cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
+		return err
+	}
 	for {
 		var inTheWay bool
-		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
-				return err
-			}
+		err := exclusively(ctx, p.cfg.Pool, name, func(tx pgx.Tx) error {
+			inTheWay = false
 			rows, err := lockSets(ctx, tx, name)
 			if err != nil {
 				return err
@@ -178,7 +180,11 @@ func (p *Projector) beginRebuild(ctx context.Context, name string, version int) 
 				inTheWay = building.Version < version
 				return nil
 			}
-			return p.makeTables(ctx, tx, k, live)
+			if err := p.makeTables(ctx, tx, k, live); err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, queryNoteMeasure, name, campaigns, events)
+			return err
 		})
 		if err != nil || !inTheWay {
 			return err
@@ -202,11 +208,8 @@ func (p *Projector) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *l
 	if err := p.foretell(ctx, tx, live, r); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, queryMeasureRebuild, k.spec.Name, p.cfg.ConsumerGroup); err != nil {
-		return err
-	}
 	// What a range does twice is done from scratch the second time.
-	_, err = deferred.CountReplay(ctx, tx, deferred.ReplayRequest{Group: p.cfg.ConsumerGroup, Projection: k.name})
+	err = deferred.Resettable(ctx, tx, p.cfg.ConsumerGroup, k.name)
 	if err == nil {
 		_, err = tx.Exec(ctx, queryBeginCopy, k.name)
 	}

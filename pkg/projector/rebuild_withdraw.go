@@ -49,10 +49,7 @@ func AbortRebuild(ctx context.Context, db Beginner, name string, act deferred.Ac
 // or nil. From then on nobody follows it, and the rest can be done bit by bit, and again.
 func withdraw(ctx context.Context, db Beginner, name string, s tableSet, first func(pgx.Tx, *lockedSet) error) error {
 	var set *lockedSet
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
-			return err
-		}
+	err := exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
@@ -86,7 +83,8 @@ func withdraw(ctx context.Context, db Beginner, name string, s tableSet, first f
 			return err
 		}
 	}
-	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+	// Whoever still reads the tables keeps them from being dropped, and must not be kept from them for long itself.
+	return exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		// Two that withdraw the same meet here.
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != withdrawn {

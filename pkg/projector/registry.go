@@ -113,18 +113,21 @@ func (p *Projector) register(ctx context.Context, k *known) error {
 	return p.fileCampaigns(ctx, k)
 }
 
-// fileCampaigns files the campaigns that have moved for a projection that joins, and makes it active.
+// fileCampaigns files the campaigns that have moved for a projection that joins, and makes it active. It needs no lock of the registry: whoever has registered the projection has waited for the groups that did not
+// know of it, and all others file what they move. Of processes that file at the same time, the row of the projection lets one go on at a time.
 func (p *Projector) fileCampaigns(ctx context.Context, k *known) error {
 	// Until it is active no catch-up of it runs, so that a pair filed twice is not applied twice.
 	for cursor := ""; ; {
 		var n int64
 		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
-				return err
+			var filing bool
+			err := tx.QueryRow(ctx, queryFiling, k.name, k.spec.Version).Scan(&filing)
+			if errors.Is(err, pgx.ErrNoRows) || err == nil && !filing {
+				n = 0
+				return nil // another process was quicker
 			}
-			now, err := p.lookup(ctx, tx, k.name)
-			if err != nil || now == nil || now.State != stateJoining && now.State != stateCopied || now.Version != k.spec.Version {
-				return err // another process was quicker
+			if err != nil {
+				return err
 			}
 			if cursor, n, err = deferred.FileMoved(ctx, tx, p.cfg.ConsumerGroup, k.name, cursor, fileCampaigns); err != nil || n == fileCampaigns {
 				return err
@@ -140,7 +143,7 @@ func (p *Projector) fileCampaigns(ctx context.Context, k *known) error {
 
 // enter creates the projection's tables and its row in the registry, unless they are there. It answers the row.
 func (p *Projector) enter(ctx context.Context, k *known) (now *registered, err error) {
-	// Most starts change nothing. They must not take the lock: all applies would wait behind it for the longest one under way.
+	// Most starts change nothing, and take no lock.
 	now, err = p.lookup(ctx, p.cfg.Pool, k.name)
 	if err != nil {
 		return nil, err
@@ -151,18 +154,32 @@ func (p *Projector) enter(ctx context.Context, k *known) (now *registered, err e
 		}
 		return now, err
 	}
-	err = pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
+	register := exclusive{db: p.cfg.Pool, group: p.cfg.ConsumerGroup, attempts: patiently, log: p.cfg.Logger.With("registering", k.name)}
+	for left := true; left; {
+		// What a projection of the same name has left behind that was removed says nothing of this one.
+		if err := clearLeft(ctx, p.cfg.Pool, p.cfg.ConsumerGroup, k.name); err != nil {
+			return nil, err
+		}
+		err = register.do(ctx, func(tx pgx.Tx) error {
+			now, err = p.lookup(ctx, tx, k.name)
+			if err != nil || now != nil {
+				left = false
+				return err // another process was quicker
+			}
+			if err := tx.QueryRow(ctx, queryLeft, p.cfg.ConsumerGroup, k.name).Scan(&left); err != nil || left {
+				return err
+			}
+			now, err = p.insert(ctx, tx, k)
 			return err
+		})
+		if err != nil {
+			if _, other := p.lookup(ctx, p.cfg.Pool, k.name); errors.Is(other, ErrRegistered) { // another group was quicker
+				err = other
+			}
+			return nil, err
 		}
-		now, err = p.lookup(ctx, tx, k.name)
-		if err != nil || now != nil {
-			return err // another process was quicker
-		}
-		now, err = p.insert(ctx, tx, k)
-		return err
-	})
-	return now, err
+	}
+	return now, nil
 }
 
 // insert creates a set of tables and its row in the registry.

@@ -19,6 +19,10 @@ var ErrUnknownProjection = errors.New("no such projection is registered")
 // queryRemove deletes one row by its primary key, under the registry's lock.
 const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1 RETURNING consumer_group, schema_name, table_names`
 
+// queryLeft probes the indexes of a projection's pairs.
+const queryLeft = `SELECT EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity')
+	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status IN ('failed', 'dead'))`
+
 // Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
 type Beginner interface {
 	journal.Querier
@@ -31,12 +35,10 @@ type Beginner interface {
 //
 // A rebuild of it, and the tables that one has replaced, go with it, with all that is in them. A name that only stands for these (NAME~next, NAME~previous) is unknown here.
 //
-// It holds the registry's lock while it deletes the pairs: workers wait, for seconds where there are a million of them.
+// Workers wait for it only while it deletes the row and the tables. Pairs and snapshots, which nobody follows any more, are deleted afterwards; one that fails in the middle leaves the rest to the registration of a projection of that name.
 func Remove(ctx context.Context, db Beginner, name string, tables bool, act deferred.Act) error {
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, queryRegistryExclusive); err != nil {
-			return err
-		}
+	var group string
+	err := exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		if _, s := split(name); s != liveTables {
 			return ErrUnknownProjection
 		}
@@ -54,7 +56,7 @@ func Remove(ctx context.Context, db Beginner, name string, tables bool, act defe
 		if err := forgetRebuild(ctx, tx, name); err != nil {
 			return err
 		}
-		var group, schema string
+		var schema string
 		var names []string
 		err = tx.QueryRow(ctx, queryRemove, name).Scan(&group, &schema, &names)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -63,13 +65,7 @@ func Remove(ctx context.Context, db Beginner, name string, tables bool, act defe
 		if err != nil {
 			return err
 		}
-		if _, err := deferred.Forget(ctx, tx, group, name); err != nil {
-			return err
-		}
 		if err := pauses.Forget(ctx, tx, pauses.Target{Group: group, Projection: name}); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, queryForgetSnapshots, name); err != nil {
 			return err
 		}
 		if err := deferred.Write(ctx, tx, "removed", group, name, act); err != nil {
@@ -86,8 +82,38 @@ func Remove(ctx context.Context, db Beginner, name string, tables bool, act defe
 		}
 		return nil
 	})
+	if err == nil {
+		err = clearLeft(ctx, db, group, name)
+	}
 	if err != nil {
 		return fmt.Errorf("remove projection %q: %w", name, err)
+	}
+	return nil
+}
+
+// clearLeft deletes, bit by bit, the pairs and snapshots of a projection that is not registered. With the registry's lock, shared, it is not registered in the middle of a bit.
+func clearLeft(ctx context.Context, db Beginner, group, name string) error {
+	for more := true; more; {
+		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, queryRegistryShared, group); err != nil {
+				return err
+			}
+			var now string
+			if err := tx.QueryRow(ctx, queryGroupOf, []string{name}).Scan(&now); err != nil || now != "" {
+				more = false
+				return err
+			}
+			pairs, err := deferred.Drop(ctx, tx, group, name, dropPairs)
+			if err != nil {
+				return err
+			}
+			snapshots, err := tx.Exec(ctx, queryForgetSnapshotsOf, name, dropPairs)
+			more = pairs == dropPairs || snapshots.RowsAffected() == dropPairs
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -102,6 +102,7 @@ func (s *scratch) begin(ctx context.Context) error {
 	}
 	s.queue(queryBeginScratch)
 	s.queueSettings()
+	s.queue(queryExclusivePatience) // foreign keys lock the tables that they refer to
 	s.queue(createScratchSchema)
 	s.queue(querySearchScratch, s.p.searchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.flush(ctx); err != nil {

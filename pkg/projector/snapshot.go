@@ -34,6 +34,8 @@ const (
 			) x WHERE x.n > $4 AND x.gap IS NOT NULL ORDER BY x.gap, x.seq LIMIT 1)`
 
 	queryForgetSnapshots = `DELETE FROM tidemark.snapshots WHERE projection = $1`
+	// queryForgetSnapshotsOf deletes up to $2 of them.
+	queryForgetSnapshotsOf = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE o.projection = $1 LIMIT $2))`
 	// queryForgetSomeSnapshots deletes up to $3 of a version's.
 	queryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`
 

@@ -90,6 +90,9 @@ func (p *Projector) scratchTables(ctx context.Context) (made map[*known]tableCol
 		}
 		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
 			var schema string
+			if _, err := tx.Exec(ctx, queryExclusivePatience); err != nil { // foreign keys lock the tables that they refer to
+				return err
+			}
 			if _, err := tx.Exec(ctx, createScratchSchema); err != nil {
 				return err
 			}

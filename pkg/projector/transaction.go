@@ -104,7 +104,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		read.CampaignIDs[i], read.After[i], read.Until[i] = u.lease.CampaignID, u.place, u.until
 		u.events, u.counted, u.hashed, u.spoiled, u.more = nil, 0, nil, nil, false
 	}
-	t.queue(queryRegistryGroup)
+	t.queue(queryRegistryGroup, p.cfg.ConsumerGroup)
 	t.queue(queryRegistry, p.cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
 		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registered])
 		if err == nil {

@@ -65,6 +65,47 @@ func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	await(t, pool, "each has one", "SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.publications WHERE owner = $1", second.owner)
 }
 
+// TestAPairOfATimeThatHasNotComeYet has the rows say what they say after the server's clock has gone back an hour.
+func TestAPairOfATimeThatHasNotComeYet(t *testing.T) {
+	t.Parallel()
+	const (
+		left = `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at) VALUES ('all', 'out', 0, 'other', 3, clock_timestamp() + interval '1 hour');
+			INSERT INTO tidemark.relays (owner, host, pid, knows, seen_at, expires_at, pairs_held) VALUES ('other', 'host', 1, '{all,out}', `
+		dead  = `clock_timestamp() + interval '59 min', clock_timestamp() + interval '1 hour', 1)`
+		alive = `clock_timestamp(), clock_timestamp() + interval '1 hour', 1)`
+	)
+	for name, one := range map[string]struct {
+		seen string
+		free int64
+	}{"of a relay that died before": {dead, 1}, "of a relay that lives": {alive, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, _ := prepare(t, left+one.seen)
+			if n := affected(t, pool, queryClaim, "mine", []string{"all"}, []string{"out"}, time.Minute); n != one.free {
+				t.Errorf("%d pairs are claimed, want %d", n, one.free)
+			}
+		})
+	}
+	t.Run("is taken over by a relay that runs", func(t *testing.T) {
+		t.Parallel()
+		pool, _ := prepare(t, left+dead)
+		r, err := New(Config{
+			Pool: pool, LeaseTTL: time.Minute, Topics: []Topic{{Name: "all"}}, Publishers: []Publisher{{Name: "out", Sink: sinkFunc(accepts), Topics: []string{"all"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		await(t, pool, "the relay has the pair", "SELECT owner = $1 AND generation > 3 FROM tidemark.publications", r.owner)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // What a crash costs: a lease ends one TTL after it was last prolonged, and then, not before, the pair is free.
 func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 	t.Parallel()

@@ -16,11 +16,14 @@ const (
 	// queryForget deletes the row of a relay that stops, and those of relays not seen for a day.
 	queryForget = `DELETE FROM tidemark.relays WHERE owner = $1 OR seen_at < now() - interval '1 day'`
 
-	// queryRelays reads one row a process; what each knows is asked for once.
-	queryRelays = `SELECT owner, CASE WHEN owner = ANY ($1::text[]) THEN NULL ELSE knows END FROM tidemark.relays WHERE expires_at > clock_timestamp() ORDER BY owner`
+	// queryRelays reads one row a process; what each knows is asked for once. One that was seen in the future died before the server's clock went back, or says so within a second.
+	queryRelays = `SELECT owner, CASE WHEN owner = ANY ($1::text[]) THEN NULL ELSE knows END FROM tidemark.relays
+		WHERE expires_at > clock_timestamp() AND seen_at <= clock_timestamp() + interval '1 s' ORDER BY owner`
 
 	// queryPairs reads one row a pair, and the last position handed out, which is read after the rows' snapshot was taken and so is never behind a position that is right.
-	queryPairs = `SELECT p.topic, p.publisher, p.position, p.status = 'ACTIVE' OR p.status = 'PAUSED' AND p.paused_until <= clock_timestamp(), p.owner, p.generation, p.expires_at > clock_timestamp(), j.last_value
+	// A lease that runs for longer than $1, the caller's own, is nobody's unless its owner lives: see tidemark.claim_publications.
+	queryPairs = `SELECT p.topic, p.publisher, p.position, p.status = 'ACTIVE' OR p.status = 'PAUSED' AND p.paused_until <= clock_timestamp(), p.owner, p.generation, p.expires_at > clock_timestamp() AND (p.expires_at <= clock_timestamp() + $1::interval + interval '1 s'
+				OR EXISTS (SELECT FROM tidemark.relays r WHERE r.owner = p.owner AND r.seen_at <= clock_timestamp() + interval '1 s' AND r.expires_at > clock_timestamp())), j.last_value
 		FROM tidemark.publications p CROSS JOIN tidemark.journal_position j`
 
 	// queryInstance reads one row by its key, and two values that the server has in memory.

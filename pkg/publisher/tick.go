@@ -97,7 +97,7 @@ func (r *Relay) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 		return err
 	})
 	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&t.instance) })
-	batch.Queue(queryPairs).Query(func(rows pgx.Rows) error {
+	batch.Queue(queryPairs, r.cfg.LeaseTTL).Query(func(rows pgx.Rows) error {
 		var row pairRow
 		_, err := pgx.ForEachRow(rows, []any{&row.Topic, &row.Publisher, &row.position, &row.active, &row.owner, &row.generation, &row.leased, &row.last}, func() error {
 			t.rows = append(t.rows, row)

@@ -1,0 +1,215 @@
+package projector_test
+
+import (
+	"bytes"
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// exclusiveActs are what takes the registry's lock exclusively, by the function that does: what comes before, and the act. An act that gives up when the lock is held for long is repeated until it has
+// done what done says.
+func exclusiveActs() map[string]struct {
+	before func(t *testing.T, pool *pgxpool.Pool)
+	act    func(t *testing.T, pool *pgxpool.Pool) error
+	done   string
+} {
+	by := deferred.Act{By: "ada", Reason: "a test"}
+	rebuilt := func(t *testing.T, pool *pgxpool.Pool) {
+		t.Helper()
+		drain(t, workerOf(t, pool, nil, tripled(1)))
+		drain(t, workerOf(t, pool, nil, tripled(2)))
+	}
+	requested := func(t *testing.T, pool *pgxpool.Pool) {
+		t.Helper()
+		drain(t, workerOf(t, pool, nil, tripled(1)))
+	}
+	copied := func(t *testing.T, pool *pgxpool.Pool) {
+		t.Helper()
+		requested(t, pool)
+		if err := workerOf(t, pool, nil, tripled(2)).Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(*testing.T, *pgxpool.Pool) {}
+	return map[string]struct {
+		before func(t *testing.T, pool *pgxpool.Pool)
+		act    func(t *testing.T, pool *pgxpool.Pool) error
+		done   string
+	}{
+		"enter": {none, func(t *testing.T, pool *pgxpool.Pool) error {
+			return workerOf(t, pool, nil, tripled(1)).Register(t.Context())
+		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters' AND state = 'active'`},
+		"beginRebuild": {requested, func(t *testing.T, pool *pgxpool.Pool) error {
+			return workerOf(t, pool, nil, tripled(2)).Register(t.Context())
+		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters~next' AND version = 2 AND state <> 'requested'`},
+		"endCopy, swapIfReady": {copied, func(t *testing.T, pool *pgxpool.Pool) error {
+			_, err := workerOf(t, pool, nil, tripled(2)).Drain(t.Context())
+			return err
+		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters' AND version = 2`},
+		"withdraw": {copied, func(t *testing.T, pool *pgxpool.Pool) error {
+			return projector.AbortRebuild(t.Context(), pool, "counters", by)
+		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name LIKE 'counters%'`},
+		"Rollback": {rebuilt, func(t *testing.T, pool *pgxpool.Pool) error {
+			return projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: -1}, by)
+		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters' AND version = 1`},
+		"Remove": {requested, func(t *testing.T, pool *pgxpool.Pool) error {
+			return projector.Remove(t.Context(), pool, "counters", true, by)
+		}, `SELECT count(*) = 0 FROM tidemark.projections WHERE name LIKE 'counters%'`},
+	}
+}
+
+// TestWhatTakesTheRegistrysLockIsKnown reads the code: each function that takes the lock exclusively is among the acts of which the test below shows that others go on beside them.
+func TestWhatTakesTheRegistrysLockIsKnown(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{"exclusively": true, "do": true, "holders": true}
+	for name := range exclusiveActs() {
+		for _, one := range strings.Split(name, ", ") {
+			known[one] = true
+		}
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		code, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range code.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				ast.Inspect(f, func(n ast.Node) bool {
+					if id, ok := n.(*ast.Ident); ok && slices.Contains([]string{"exclusively", "exclusive", "queryRegistryExclusive"}, id.Name) {
+						found[f.Name.Name] = true
+					}
+					return true
+				})
+			}
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file != "exclusive.go" && (bytes.Contains(text, []byte("pg_advisory_xact_lock(")) || bytes.Contains(text, []byte("LOCK TABLE"))) {
+			t.Errorf("%s takes an exclusive lock that others may queue behind: use exclusively", file)
+		}
+	}
+	if !maps.Equal(found, known) {
+		t.Errorf("the registry's lock is taken by %v, the acts are %v", slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(known)))
+	}
+}
+
+// TestOthersGoOnWhileTheRegistryIsInUse has an application idle in a transaction that uses the registry, as one is after ApplyInline, and an act that must wait for it.
+func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
+	t.Parallel()
+	for name, one := range exclusiveActs() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			appendMoves(t, pool, "a", 1, 2)
+			appendMoves(t, pool, "b", 1)
+			one.before(t, pool)
+			same := workerOf(t, pool, nil, ledger())
+			other := workerOf(t, pool, func(c *projector.Config) { c.ConsumerGroup = "other" }, newPicky(nil))
+			drain(t, same)
+			drain(t, other)
+			running(t, same)
+			running(t, other)
+			_, end := elsewhere(t, pool, `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended('default', 0)))`)
+			ended := make(chan error, 1)
+			go func() {
+				var err error
+				for held := true; held; {
+					if err = one.act(t, pool); err != nil && !projector.IsInfrastructure(err) {
+						break
+					}
+					err = pool.QueryRow(t.Context(), "SELECT NOT ("+one.done+")").Scan(&held)
+				}
+				ended <- err
+			}()
+			const asks = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+			for range 3 {
+				within(t, "the act waits for the registry", func() bool { return query[bool](t, pool, asks) })
+				for table, most := range map[string]time.Duration{"ledger": 2 * time.Second, "picky": time.Second} {
+					quickly(t, most, func(t *testing.T) time.Duration {
+						appendMoves(t, pool, "a", 1)
+						start, head := time.Now(), query[int](t, pool, `SELECT max(seq) FROM tidemark.journal`)
+						within(t, table+" goes on", func() bool {
+							return query[int](t, pool, `SELECT count(*) FROM `+table+` WHERE campaign_id = 'a'`) == head
+						})
+						return time.Since(start)
+					})
+				}
+			}
+			if query[bool](t, pool, one.done) {
+				t.Error("the act did not wait for the transaction that uses the registry")
+			}
+			end()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAnActSaysForWhomItWaits: a registration goes on waiting, other acts give up after a while.
+func TestAnActSaysForWhomItWaits(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	drain(t, workerOf(t, pool, nil, tripled(1)))
+	_, end := elsewhere(t, pool, `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended('default', 0)))`)
+	const named = `application "reports", idle in transaction, in a transaction for `
+	err := projector.Remove(t.Context(), pool, "counters", true, deferred.Act{By: "ada"})
+	if err == nil || !strings.Contains(err.Error(), named) || !projector.IsInfrastructure(err) {
+		t.Errorf("Remove = %v, want %q", err, named)
+	}
+	log := &lockedBuffer{}
+	p := workerOf(t, pool, func(c *projector.Config) { c.Logger = slog.New(slog.NewJSONHandler(log, nil)) }, ledger())
+	registered := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	go func() { registered <- p.Register(ctx) }()
+	within(t, "the log names who is in the way", func() bool {
+		return strings.Contains(log.String(), strings.ReplaceAll(named, `"`, `\"`)) && strings.Contains(log.String(), `"registering":"ledger"`)
+	})
+	end()
+	if err := <-registered; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatARemovalLeftBehindIsNoConcernOfTheNext has a removal die before it has deleted the pairs.
+func TestWhatARemovalLeftBehindIsNoConcernOfTheNext(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1, 2, 3)
+	drain(t, workerOf(t, pool, nil, ledger()))
+	exec(t, pool, `DROP TABLE ledger`)
+	exec(t, pool, `DELETE FROM tidemark.projections`)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('a', 'ledger', 'default', 3, 'failed', now()), ('b', 'ledger', 'default', 1, 'dead', 'infinity')`)
+	drain(t, workerOf(t, pool, nil, ledger()))
+	expectPairs(t, pool, "")
+	if n := query[int](t, pool, `SELECT count(*) FROM ledger`); n != 3 {
+		t.Errorf("%d events are applied, want 3", n)
+	}
+}
