@@ -9,8 +9,8 @@ CREATE TYPE tidemark.intent AS ENUM ('projection_and_replay', 'replay_only', 'au
 
 -- Positions start at 1 and the sequence has always been called, so that "the last value, then nextval"
 -- is a true lower bound of what comes (the writer floor). CACHE must stay 1: a cached value is handed out
--- long after a reader has passed it.
-CREATE SEQUENCE tidemark.journal_position AS bigint MINVALUE 0 START 0 CACHE 1;
+-- long after a reader has passed it. Beyond 48 bits a position would change the namespace of the lock that names it.
+CREATE SEQUENCE tidemark.journal_position AS bigint MINVALUE 0 START 0 CACHE 1 MAXVALUE 281474976710655;
 SELECT nextval('tidemark.journal_position');
 
 CREATE TABLE tidemark.journal (
@@ -88,6 +88,10 @@ DECLARE
     last_position bigint;
     lowest_writer bigint;
 BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE EXCEPTION 'tidemark.read_floor needs the primary: a standby has the sequence ahead of the rows, and none of the locks'
+            USING ERRCODE = 'TM012', HINT = 'read by position on the primary; campaigns can be read on a standby';
+    END IF;
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         RAISE EXCEPTION 'tidemark.read_floor needs READ COMMITTED: under % the rows below the floor may be newer than the snapshot',
             upper(current_setting('transaction_isolation'))

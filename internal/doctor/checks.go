@@ -135,15 +135,31 @@ func vacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 }
 
 func writerFloor(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	age, pid, err := oldest(ctx, tx, queryFloor)
-	return verdict(age < longAppend, Warn, fmt.Sprintf("the oldest append is open for %s%s", age, of(pid)),
-		"commit soon after appending: readers of the whole journal wait for the oldest append"), err
+	var seconds float64
+	var pid int
+	var holder, remedy string
+	if err := tx.QueryRow(ctx, queryFloor).Scan(&seconds, &pid, &holder, &remedy); err != nil {
+		return Finding{}, err
+	}
+	age, detail := duration(seconds), "no append is open"
+	if holder != "" {
+		detail = fmt.Sprintf("the oldest append is open for %s: %s", age, holder)
+	}
+	return verdict(age < longAppend, Warn, detail, "end it: "+remedy+"; commit soon after appending: readers of the whole journal wait for the oldest append"), nil
 }
 
 func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	var cache int64
-	if err := tx.QueryRow(ctx, querySequence).Scan(&cache); err != nil {
+	var cache, least, last, highest int64
+	if err := tx.QueryRow(ctx, querySequence).Scan(&cache, &least, &last, &highest); err != nil {
 		return Finding{}, err
+	}
+	switch {
+	case least != 0:
+		return Finding{Status: Fail, Detail: fmt.Sprintf("tidemark.journal_position has MINVALUE %d", least),
+			Remedy: "ALTER SEQUENCE tidemark.journal_position MINVALUE 0: the writer floor is not below the first events"}, nil
+	case highest > last:
+		return Finding{Status: Fail, Detail: fmt.Sprintf("the journal goes up to position %d, tidemark.journal_position stands at %d", highest, last),
+			Remedy: fmt.Sprintf("stop all that append, SELECT setval('tidemark.journal_position', %d), and start them again: a copy without its sequences hands positions out twice", highest)}, nil
 	}
 	return verdict(cache == 1, Fail, fmt.Sprintf("tidemark.journal_position has CACHE %d", cache), "ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil
 }

@@ -19,12 +19,26 @@ const (
 		bool_or(n_dead_tup > 100000 AND n_dead_tup > n_live_tup), current_setting('autovacuum')::boolean
 		FROM pg_stat_user_tables WHERE schemaname = 'tidemark' AND relname IN ('outbox', 'leases', 'deferred', 'workers')`
 
-	queryFloor = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - a.xact_start)), 0)::float8, coalesce((array_agg(a.pid ORDER BY a.xact_start))[1], 0)
-		FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-		WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32001
-			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+	queryFloor = `WITH held AS MATERIALIZED (
+			SELECT l.pid, l.virtualtransaction FROM pg_locks l
+			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32001
+				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		), holders AS (
+			SELECT a.xact_start AS since, a.pid, format('process %s of %s, %s', a.pid, coalesce(nullif(a.application_name, ''), 'an application without a name'), a.state) AS holder,
+				format('SELECT pg_terminate_backend(%s)', a.pid) AS remedy
+			FROM held h JOIN pg_stat_activity a USING (pid)
+			UNION ALL
+			SELECT x.prepared, 0, format('prepared transaction %L', x.gid), format('ROLLBACK PREPARED %L', x.gid)
+			FROM held h JOIN pg_locks t ON h.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid' AND t.virtualtransaction = h.virtualtransaction
+			JOIN pg_prepared_xacts x ON x.transaction = t.transactionid
+			ORDER BY 1 LIMIT 1
+		)
+		SELECT coalesce(extract(epoch FROM clock_timestamp() - max(since)), 0)::float8, coalesce(max(pid), 0), coalesce(max(holder), ''), coalesce(max(remedy), '') FROM holders`
 
-	querySequence = `SELECT cache_size FROM pg_sequences WHERE schemaname = 'tidemark' AND sequencename = 'journal_position'`
+	// querySequence reads the journal's highest position first: the sequence cannot be behind it but for good.
+	querySequence = `SELECT s.cache_size, s.min_value, (SELECT p.last_value FROM tidemark.journal_position p WHERE j.highest IS NOT NULL), j.highest
+		FROM (SELECT coalesce((SELECT position FROM tidemark.journal ORDER BY position DESC LIMIT 1), 0) AS highest OFFSET 0) j
+		CROSS JOIN pg_sequences s WHERE s.schemaname = 'tidemark' AND s.sequencename = 'journal_position'`
 
 	queryExpired = `SELECT count(*), coalesce(extract(epoch FROM max(clock_timestamp() - expires_at)), 0)::float8 FROM (
 			SELECT expires_at FROM tidemark.leases WHERE expires_at > '-infinity' AND expires_at < clock_timestamp() - interval '10 s' LIMIT 10000) l`
@@ -54,7 +68,7 @@ const (
 	queryPrivileges = `SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')
 		UNION ALL
 		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS p (privilege)
-		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p') AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags')) AND NOT has_table_privilege(c.oid, p.privilege)
+		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p') AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits')) AND NOT has_table_privilege(c.oid, p.privilege)
 		UNION ALL
 		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f
 		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname NOT IN ('append', 'append_all', 'append_if') AND NOT has_function_privilege(f.oid, 'EXECUTE')

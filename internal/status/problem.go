@@ -272,8 +272,8 @@ func (s *Status) storage() (problems []Problem) {
 	}
 	if j := s.Journal; j != nil && j.FloorAge > longAppend {
 		problems = append(problems, Problem{
-			Severity: Critical, What: fmt.Sprintf("a transaction that has appended stays open (backend %d): publishers cannot read past it", j.FloorPID), Where: "journal", Since: ago(j.FloorAge),
-			Do: fmt.Sprintf("end it: SELECT pg_terminate_backend(%d); and set idle_in_transaction_session_timeout for the application's role", j.FloorPID),
+			Severity: Critical, What: "a transaction that has appended stays open (" + j.FloorHolder + "): publishers and ReadAll cannot read past it", Where: "journal", Since: ago(j.FloorAge),
+			Do: "end it: " + j.FloorRemedy + "; and set idle_in_transaction_session_timeout for the application's role",
 		})
 	}
 	if i := s.Inbox; i != nil && i.OldestExpiry != nil && i.At.Sub(*i.OldestExpiry) > longUnpruned {

@@ -7,10 +7,21 @@ const (
 	queryNow     = `SELECT clock_timestamp()`
 
 	// queryFloor answers the transaction that has held the writer floor (0x7D01 in migrations/00001_journal.sql) longest.
-	queryFloor = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - a.xact_start)), 0)::float8, coalesce((array_agg(a.pid ORDER BY a.xact_start))[1], 0)
-		FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-		WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32001
-			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+	queryFloor = `WITH held AS MATERIALIZED (
+			SELECT l.pid, l.virtualtransaction FROM pg_locks l
+			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32001
+				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		), holders AS (
+			SELECT a.xact_start AS since, a.pid, format('process %s of %s, %s', a.pid, coalesce(nullif(a.application_name, ''), 'an application without a name'), a.state) AS holder,
+				format('SELECT pg_terminate_backend(%s)', a.pid) AS remedy
+			FROM held h JOIN pg_stat_activity a USING (pid)
+			UNION ALL
+			SELECT x.prepared, 0, format('prepared transaction %L', x.gid), format('ROLLBACK PREPARED %L', x.gid)
+			FROM held h JOIN pg_locks t ON h.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid' AND t.virtualtransaction = h.virtualtransaction
+			JOIN pg_prepared_xacts x ON x.transaction = t.transactionid
+			ORDER BY 1 LIMIT 1
+		)
+		SELECT coalesce(extract(epoch FROM clock_timestamp() - max(since)), 0)::float8, coalesce(max(pid), 0), coalesce(max(holder), ''), coalesce(max(remedy), '') FROM holders`
 
 	// queryServer leaves 3,000,000 transactions out, which Postgres keeps for itself.
 	queryServer = `SELECT coalesce(extract(epoch FROM clock_timestamp() - o.since), 0)::float8, coalesce(o.pid, 0), c.n, current_setting('max_connections')::integer, w.n

@@ -159,7 +159,7 @@ func readJournal(ctx context.Context, tx pgx.Tx, s *Status) error {
 	}
 	j := &Journal{Position: last, Floor: floor}
 	var seconds float64
-	if err := tx.QueryRow(ctx, queryFloor).Scan(&seconds, &j.FloorPID); err != nil {
+	if err := tx.QueryRow(ctx, queryFloor).Scan(&seconds, &j.FloorPID, &j.FloorHolder, &j.FloorRemedy); err != nil {
 		return err
 	}
 	j.FloorAge = time.Duration(seconds * float64(time.Second))

@@ -95,7 +95,10 @@ type Journal struct {
 	Position int64         // the last that was handed out
 	Floor    int64         // up to which readers of the whole journal can read: the writer floor
 	FloorAge time.Duration // of the transaction that holds the floor below Position; 0: none does
-	FloorPID int           // its backend; 0: none, or not to be seen
+	FloorPID int           // its backend; 0: none, not to be seen, or it is prepared
+
+	FloorHolder string // which it is: a process and its application, or the name of a prepared transaction
+	FloorRemedy string // the statement that ends it
 }
 
 // Compare notes how fast lags fell since an earlier reading, which must be at least a second older; else it does nothing.

@@ -92,6 +92,9 @@ func (e *Event) fillIn(version int, intent Intent) {
 // those that are current already. A version that the catalogue cannot read is an [UnknownVersionError]; an upcaster's error comes back
 // wrapped.
 func (c *Catalogue) Current(e Event) (Event, error) {
+	if err := e.Unreadable(); err != nil {
+		return e, err
+	}
 	t := c.find(e.Type)
 	if t == nil {
 		return e, nil

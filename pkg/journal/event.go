@@ -41,6 +41,8 @@ type Event struct {
 	Position   int64     // its place in the whole journal; grows, may have gaps
 	RecordedAt time.Time // when it was appended, by the database's clock
 
+	unreadable bool // see Unreadable
+
 	decoded *decoded // the payload decoded once, shared by all copies of the event
 }
 

@@ -22,7 +22,7 @@ type Querier interface {
 }
 
 // ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page. It ends at the last event
-// there is when it gets there. An error ends it and is its last value.
+// there is when it gets there. An error ends it and is its last value; one that is an [*UnreadableError] comes with the event that it is about.
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return pages(func() ([]Event, error) {
 		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, pageEvents, pageBytes)
@@ -37,7 +37,8 @@ func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq i
 }
 
 // ReadAll streams the journal after a position (0: from the first event), in order of position, up to the writer floor as it was when
-// the read started: no event below it can appear later. It must not run inside a REPEATABLE READ or SERIALIZABLE transaction.
+// the read started: no event below it can appear later. It must not run inside a REPEATABLE READ or SERIALIZABLE transaction. It ends as
+// [ReadCampaign] does.
 func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		floor, err := Floor(ctx, db)
@@ -57,6 +58,7 @@ func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Eve
 }
 
 // ReadPage reads up to limit events after a position and up to floor, which [Floor] answered before. It is for readers that keep a position of their own.
+// Events that cannot be read are among them: see [Event.Unreadable].
 func ReadPage(ctx context.Context, db Querier, afterPosition, floor int64, limit int) ([]Event, error) {
 	events, err := collect(ctx, db, queryJournalPage, afterPosition, floor, limit)
 	if err != nil {
@@ -97,6 +99,9 @@ func one(ctx context.Context, db Querier, what, query string, args ...any) (Even
 	if err != nil {
 		return Event{}, fmt.Errorf("%s: %w", what, err)
 	}
+	if err := events[0].Unreadable(); err != nil {
+		return events[0], fmt.Errorf("%s: %w", what, err)
+	}
 	return events[0], nil
 }
 
@@ -110,6 +115,10 @@ func pages(next func() ([]Event, error)) iter.Seq2[Event, error] {
 				return
 			}
 			for _, e := range events {
+				if err := e.Unreadable(); err != nil {
+					yield(e, err)
+					return
+				}
 				if !yield(e, nil) {
 					return
 				}
@@ -122,12 +131,27 @@ func pages(next func() ([]Event, error)) iter.Seq2[Event, error] {
 }
 
 func collect(ctx context.Context, db Querier, query string, args ...any) ([]Event, error) {
-	rows, err := db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	events, _, err := collectBytes(rows, 0, math.MaxInt64)
+	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, query, args...)
 	return events, err
+}
+
+// collectSome is collectBytes of a query. If that fails for what an event is, it reads again and leaves that event's documents out.
+func collectSome(ctx context.Context, db Querier, expected int, limit int64, query string, args ...any) (events []Event, size int64, err error) {
+	rows, err := db.Query(ctx, query, args...)
+	if err == nil {
+		events, size, err = collectBytes(rows, expected, limit)
+	}
+	if !CannotRead(err) {
+		return events, size, err
+	}
+	again, againErr := db.Query(ctx, careful(query), args...)
+	if againErr == nil {
+		events, size, againErr = collectBytes(again, expected, limit)
+	}
+	if againErr != nil { // as in a transaction, which the first error has ended
+		return nil, 0, err
+	}
+	return events, size, nil
 }
 
 // collectBytes reads rows of eventColumns until payload and metadata come to limit bytes, but not before the first event; what comes after is thrown away. expected is how
@@ -169,9 +193,10 @@ type GroupRead struct {
 	// them when answers come in.
 	Claimed func(i int) (campaignID string, after int64)
 
-	Events int   // stop after so many events
-	Bytes  int64 // stop after about so many bytes, but not before the first event
-	Small  bool  // what is beyond Bytes is sent as well, and thrown away here: quicker, if there is hardly ever anything
+	Events  int   // stop after so many events
+	Bytes   int64 // stop after about so many bytes, but not before the first event
+	Careful bool  // leave out documents that cannot be read: [Event.Unreadable]
+	Small   bool  // what is beyond Bytes is sent as well, and thrown away here: quicker, if there is hardly ever anything
 }
 
 // ranges are the arguments that say which events are read.
@@ -226,6 +251,9 @@ func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Eve
 	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
 	if read.Small {
 		query, args = queryReadSmall, args[:4]
+	}
+	if read.Careful {
+		query = careful(query)
 	}
 	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
 		defer rows.Close()

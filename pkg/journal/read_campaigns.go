@@ -14,6 +14,7 @@ type CampaignsRead struct {
 	Types      []string // nil: all
 	Events     int      // stop after so many
 	Bytes      int64    // stop after about so many bytes of payload and metadata, but not before the first event
+	Careful    bool     // leave out documents that cannot be read: [Event.Unreadable]
 }
 
 // ReadCampaigns reads events that are projected (of intent [ProjectionAndReplay]), campaign after campaign, as one walk along the journal's primary key: quicker than
@@ -23,6 +24,9 @@ func ReadCampaigns(ctx context.Context, db Querier, read CampaignsRead, visit fu
 	query, args := queryReadCampaigns, []any{read.CampaignID, read.Seq, read.Last, read.Events}
 	if read.Types != nil {
 		query, args = queryReadCampaignsOf, append(args, read.Types)
+	}
+	if read.Careful {
+		query = careful(query)
 	}
 	rows, err := db.Query(ctx, query, args...)
 	if err != nil {

@@ -50,6 +50,7 @@ func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 	e.Type, e.Intent = r.share(raw[3]), Intent(r.share(raw[5]))
 	e.AggregateType, e.AggregateID, e.Actor = r.share(raw[6]), string(raw[7]), string(raw[8])
 	e.Payload, e.Metadata = r.keep(raw[10], r.skip+10), r.keep(raw[11], r.skip+11)
+	e.unreadable = raw[10] == nil // only a careful read leaves it out
 	var version int64
 	for _, column := range [...]struct {
 		at     int

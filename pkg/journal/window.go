@@ -25,12 +25,8 @@ func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, unti
 	if w.Small {
 		query, args = queryJournalPage, args[:3]
 	}
-	rows, err := db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read journal after position %d: %w", w.After, err)
-	}
 	expected := min(int64(w.Events), w.Floor-w.After)
-	events, size, err := collectBytes(rows, int(expected), w.Bytes)
+	events, size, err := collectSome(ctx, db, int(expected), w.Bytes, query, args...)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read journal after position %d: %w", w.After, err)
 	}

@@ -37,6 +37,7 @@ type Projector struct {
 	entered     atomic.Bool   // the registry knows its projections
 	listening   atomic.Bool   // notifications arrive
 	small       atomic.Bool   // so were the events of the group read last
+	unreadable  atomic.Int64  // how many more groups are read so that an event that cannot be read is found
 	draining    bool          // Drain, not Run
 	slabs       slabs
 	mode        pgx.QueryExecMode    // of the pool's connections

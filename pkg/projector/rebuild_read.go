@@ -28,7 +28,8 @@ type rangePages struct {
 func (t *transaction) rangePages(k *known, r campaignRange, campaigns []lease.Lease) *rangePages {
 	p := &rangePages{t: t, k: k, campaigns: campaigns}
 	// No campaign sorts between the first one's name and the first one.
-	p.read = journal.CampaignsRead{CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.p.cfg.GroupBytes}
+	p.read = journal.CampaignsRead{CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.p.cfg.GroupBytes,
+		Careful: t.p.unreadable.Load() > 0}
 	if k.spec.Types != nil {
 		p.read.Types = []string{}
 		for _, eventType := range k.spec.Types {
@@ -58,7 +59,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 			return
 		}
 		t.events = append(t.events, *e)
-		if t.p.cfg.Catalogue == nil {
+		if t.p.cfg.Catalogue == nil && e.Unreadable() == nil {
 			return
 		}
 		current, err := t.p.cfg.Catalogue.Current(*e)
@@ -66,7 +67,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 			spoiled = p.k.origin(current).wrap(&undecodable{err})
 		}
 	})
-	if err != nil || spoiled != nil {
+	if t.p.suspectUnreadable(err) != nil || spoiled != nil {
 		return false, cmp.Or(err, spoiled)
 	}
 	if t.p.cfg.Catalogue != nil {

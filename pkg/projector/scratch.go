@@ -218,7 +218,7 @@ func (s *scratch) readUnits(ctx context.Context, units []*unit) error {
 	cfg := s.p.cfg
 	s.units = units
 	ids := make([]string, len(units))
-	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: cfg.GroupEvents, Bytes: cfg.GroupBytes}
+	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.p.unreadable.Load() > 0}
 	for i, u := range units {
 		ids[i], read.After[i], read.Until[i] = u.lease.CampaignID, u.place, u.until
 		u.events, u.spoiled, u.more = nil, nil, false
@@ -239,7 +239,7 @@ func (s *scratch) readUnits(ctx context.Context, units []*unit) error {
 		n++
 	})
 	if err := s.flush(ctx); err != nil {
-		return s.blame(err)
+		return s.blame(s.p.suspectUnreadable(err))
 	}
 	s.events = all
 	if n >= cfg.GroupEvents || size >= cfg.GroupBytes {

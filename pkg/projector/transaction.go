@@ -76,6 +76,15 @@ func (p *Projector) open(ctx context.Context, units []*unit, events int, calls m
 	return t, nil
 }
 
+// suspectUnreadable makes the groups that follow a read which failed for an event find out which. It is spoiled then: each
+// projection fails at it for good, and all else goes on.
+func (p *Projector) suspectUnreadable(err error) error {
+	if journal.CannotRead(err) {
+		p.unreadable.Store(careAfter)
+	}
+	return err
+}
+
 // on returns a transaction that will be open on a connection of the pool, which it gives back.
 func (p *Projector) on(conn *pgxpool.Conn, units []*unit, events int, calls map[*known]string) *transaction {
 	t := p.within(conn.Conn(), units, events)
@@ -94,7 +103,7 @@ func (p *Projector) within(conn *pgx.Conn, units []*unit, events int) *transacti
 // read reads what the units need, as many events at most, in one round trip with whatever is queued.
 func (t *transaction) read(ctx context.Context, events int) error {
 	p := t.p
-	read := journal.GroupRead{Events: events, Bytes: p.cfg.GroupBytes, Small: p.small.Load()}
+	read := journal.GroupRead{Events: events, Bytes: p.cfg.GroupBytes, Small: p.small.Load(), Careful: p.unreadable.Load() > 0}
 	if t.claimed {
 		read.Claimed = func(i int) (string, int64) { return t.units[i].lease.CampaignID, t.units[i].place }
 	} else {
@@ -131,7 +140,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 			reached, first = i, len(t.events)
 		}
 		t.events = append(t.events, *e)
-		if p.cfg.Catalogue != nil {
+		if p.cfg.Catalogue != nil || e.Unreadable() != nil {
 			current, err := p.cfg.Catalogue.Current(*e)
 			if err != nil {
 				t.units[i].spoil(e.Seq, &undecodable{err})
@@ -161,7 +170,10 @@ func (t *transaction) read(ctx context.Context, events int) error {
 	}
 	if err := t.flush(ctx); err != nil {
 		p.small.Store(false) // it may have been more than there was time for
-		return t.blame(err)
+		return t.blame(p.suspectUnreadable(err))
+	}
+	if p.unreadable.Load() > 0 {
+		p.unreadable.Add(-1)
 	}
 	if !retraces && t.view.ahead {
 		t.queueLeftOut(t.campaigns())
@@ -177,7 +189,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		}
 		journal.ReadGroup(t.batch, read, visit)
 		if err := t.flush(ctx); err != nil {
-			return t.blame(err)
+			return t.blame(p.suspectUnreadable(err))
 		}
 	}
 	if n >= events || size >= p.cfg.GroupBytes {

@@ -26,10 +26,10 @@ func (p *page) payload() (bytes int64) {
 
 // upcast brings events to their current version, and answers those that the catalogue cannot read, by position.
 func upcast(catalogue *journal.Catalogue, events []journal.Event) (faults map[int64]error) {
-	if catalogue == nil {
-		return nil
-	}
 	for i := range events {
+		if catalogue == nil && events[i].Unreadable() == nil {
+			continue
+		}
 		current, err := catalogue.Current(events[i])
 		if events[i] = current; err != nil {
 			if faults == nil {

@@ -1,0 +1,42 @@
+// Package spoiled writes events past tidemark.append that it refuses, as a superuser or a damaged disk may. Nothing but tests imports it.
+package spoiled
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Unprintable is the kind whose payload Postgres holds and cannot print. Each attempt takes seconds: it fills a gigabyte.
+const Unprintable = "a payload that cannot be printed"
+
+// Kinds are the kinds of events: a type ("" takes the caller's), a payload and metadata, in SQL.
+var Kinds = map[string][3]string{ // read only
+	"no type":                    {"''", `'{}'`, `NULL`},
+	"a scalar payload":           {"", `'7'`, `NULL`},
+	"3 MB":                       {"", `jsonb_build_object('by', 1, 'text', repeat('x', 3 << 20))`, `NULL`},
+	"numbers that expand":        {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 250) || ']}')::jsonb`, `NULL`},
+	Unprintable:                  {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 8500) || ']}')::jsonb`, `NULL`},
+	"a payload that is too deep": {"", `('{"by": 1, "n": ' || repeat('[', 5000) || repeat(']', 5000) || '}')::jsonb`, `NULL`},
+	"metadata that are a list":   {"", `'{"by": 1}'`, `'[1]'`},
+}
+
+// Write puts an event of a kind at the end of a campaign, with a work item for each group.
+func Write(t testing.TB, pool *pgxpool.Pool, campaign, eventType, kind string) {
+	t.Helper()
+	k := Kinds[kind]
+	if k[0] == "" {
+		k[0] = "'" + eventType + "'"
+	}
+	_, err := pool.Exec(t.Context(), `WITH written AS (
+			INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, metadata, payload_bytes, occurred_at, recorded_at)
+			SELECT $1, (SELECT coalesce(max(seq), 0) + 1 FROM tidemark.journal WHERE campaign_id = $1), nextval('tidemark.journal_position'), gen_random_uuid(), `+k[0]+`, 1,
+				'projection_and_replay', `+k[1]+`, `+k[2]+`, 100, now(), now()
+			RETURNING seq
+		)
+		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		SELECT g.name, $1, w.seq, now(), 1 FROM tidemark.consumer_groups g CROSS JOIN written w`, campaign)
+	if err != nil {
+		t.Fatalf("write an event with %s: %v", kind, err)
+	}
+}

@@ -1,0 +1,23 @@
+package publisher_test
+
+import (
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/sinks/memory"
+	"github.com/tidemark-go/tidemark/internal/spoiled"
+)
+
+// An event that cannot be read is parked by its place, and every other campaign goes on.
+func TestAnEventThatCannotBeReadIsParked(t *testing.T) {
+	t.Parallel()
+	pool, sink := pgtest.New(t), &memory.Sink{}
+	appendTo(t, pool, 1, "bad")
+	spoiled.Write(t, pool, "bad", "noted", spoiled.Unprintable)
+	appendTo(t, pool, 1, "bad", "good")
+	start(t, quick(pool, sink))
+	eventually(t, "the other campaign is published", func() bool { return len(sink.Received()) == 2 })
+	eventually(t, "the event is parked", func() bool {
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'bad' AND seq = 2 AND error_message LIKE '%cannot be read%'") == 1
+	})
+}
