@@ -2,10 +2,12 @@ package publisher_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/internal/spoiled"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // An event that cannot be read is parked by its place, and every other campaign goes on.
@@ -15,7 +17,7 @@ func TestAnEventThatCannotBeReadIsParked(t *testing.T) {
 	appendTo(t, pool, 1, "bad")
 	spoiled.Write(t, pool, "bad", "noted", spoiled.Unprintable)
 	appendTo(t, pool, 1, "bad", "good")
-	start(t, quick(pool, sink))
+	start(t, quick(pool, sink, func(cfg *publisher.Config, _ *publisher.Publisher) { cfg.LeaseTTL = 30 * time.Second }))
 	eventually(t, "the other campaign is published", func() bool { return len(sink.Received()) == 2 })
 	eventually(t, "the event is parked", func() bool {
 		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'bad' AND seq = 2 AND error_message LIKE '%cannot be read%'") == 1
