@@ -5,6 +5,7 @@ RACE ?= $(if $(filter true,$(CI)),1,0)
 TESTFLAGS ?=
 
 # Pinned, and kept by Go in its build cache: the first run builds it, later ones start at once.
+VULN := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 race := $(if $(filter 1,$(RACE)),-race)
@@ -19,7 +20,7 @@ TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
 packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test testmain testmodules bench lint fmt build migrate tidy postgres testtools
+.PHONY: help demo test testmain testmodules bench lint vuln sbom fmt build migrate tidy postgres testtools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +50,16 @@ lint: ## check style, import directions and go.mod
 	cd adapters/watermill && $(GO) mod tidy -diff && $(LINT) run ./...
 	cd adapters/pubsub && $(GO) mod tidy -diff && $(LINT) run ./...
 	cd test/monitoring && $(GO) mod tidy -diff && $(LINT) run ./...
+
+# Exit code 3 says that the database of vulnerabilities cannot be reached: nothing was looked at.
+vuln: ## look for known vulnerabilities in what is called; needs https://vuln.go.dev
+	@curl -sSf -m 10 -o /dev/null https://vuln.go.dev/index/modules.json || { \
+		echo "vuln: https://vuln.go.dev cannot be reached from here; nothing was looked at" >&2; exit 3; }
+	$(VULN) ./...
+
+sbom: build ## write what the programs are made of to bin/sbom.txt: each module with its version and its sum
+	@$(GO) version -m bin/worker bin/migrate bin/maintenance >bin/sbom.txt
+	@echo "sbom: $$(grep -c '	dep	' bin/sbom.txt) lines of modules in bin/sbom.txt"
 
 fmt: ## format the code
 	$(LINT) fmt ./...

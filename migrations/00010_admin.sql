@@ -31,7 +31,7 @@ CREATE INDEX sessions_expires_idx ON tidemark.sessions (expires_at);
 
 -- Acts that came with an idempotency key, and what was answered: the same request again is answered the same, and does nothing. Written in the transaction of the act, pruned by age.
 CREATE TABLE tidemark.act_keys (
-    actor   text COLLATE "C" NOT NULL,
+    actor   text COLLATE "C" NOT NULL, -- the token by its id, or a name and the way it came
     key     text COLLATE "C" NOT NULL,
     act     text COLLATE "C" NOT NULL,
     request bytea            NOT NULL, -- SHA-256

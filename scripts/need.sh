@@ -161,10 +161,10 @@ need_drivers() {
 	if have node && ! NODE_PATH=$node_drivers/node_modules:/usr/share/nodejs node -e 'require("pg")' 2>/dev/null; then
 		if have npm; then
 			say "need: installing node-postgres into $node_drivers with npm"
-			npm install --silent --no-save --prefix "$node_drivers" pg@8 >/dev/null
+			npm install --silent --no-save --prefix "$node_drivers" pg@8.23.1 >/dev/null
 		else
 			try_install node-pg
-		fi || say "need: node has no pg; the docs' Node snippets will not be run. Install it with: npm install --prefix $node_drivers pg"
+		fi || say "need: node has no pg; the docs' Node snippets will not be run. Install it with: npm install --prefix $node_drivers pg@8.23.1"
 	fi
 }
 

@@ -54,6 +54,7 @@ func newTokenCreate(env *cli.Env) *cobra.Command {
 		role   string
 		d      time.Duration
 		act    cli.Act
+		never  bool
 		asJSON bool
 	)
 	command := &cobra.Command{
@@ -68,6 +69,12 @@ nothing, an admin also what leaves events out, moves positions and exchanges tab
 			parsed, err := auth.ParseRole(role)
 			if err != nil {
 				return cli.Usagef("--role %q: use one of viewer, operator, admin", role)
+			}
+			if never && d != 0 {
+				return cli.Usagef("--expires and --never-expires: give one of them")
+			}
+			if never {
+				d = auth.Never
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				created, err := admin.On(pool).CreateToken(ctx, by(act), args[0], parsed, d)
@@ -92,7 +99,8 @@ nothing, an admin also what leaves events out, moves positions and exchanges tab
 	}
 	flags := command.Flags()
 	flags.StringVar(&role, "role", auth.Viewer.String(), "viewer, operator or admin")
-	cli.BindDuration(flags, &d, "expires", "`time` after which it holds no more, as in 30d (default never)")
+	cli.BindDuration(flags, &d, "expires", "`time` after which it holds no more, as in 30d (default 90d)")
+	flags.BoolVar(&never, "never-expires", false, "it holds until it is revoked")
 	act.BindOne(flags)
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	cli.CompleteFlag(command, "role", cli.Choices([]string{auth.Viewer.String(), auth.Operator.String(), auth.Admin.String()}))

@@ -115,7 +115,7 @@ func (r *recorder) take(ctx context.Context, tx pgx.Tx) error {
 	if !r.keyed() || r.held != nil {
 		return nil
 	}
-	tag, err := tx.Exec(ctx, queryTakeKey, r.act.Who.Name, r.act.Key, r.act.kind, r.sum)
+	tag, err := tx.Exec(ctx, queryTakeKey, r.act.Who.Owner(), r.act.Key, r.act.kind, r.sum)
 	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *recorder) hold(ctx context.Context, d time.Duration) error {
 	if r.act.Key == "" {
 		return nil
 	}
-	err := r.pool.QueryRow(ctx, queryHoldKey, r.act.Who.Name, r.act.Key, r.act.kind, r.sum, d.Seconds()).Scan(&r.held)
+	err := r.pool.QueryRow(ctx, queryHoldKey, r.act.Who.Owner(), r.act.Key, r.act.kind, r.sum, d.Seconds()).Scan(&r.held)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
@@ -156,7 +156,7 @@ func (r *recorder) release(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
 	defer cancel()
-	_, _ = r.pool.Exec(ctx, queryReleaseKey, r.act.Who.Name, r.act.Key, r.held)
+	_, _ = r.pool.Exec(ctx, queryReleaseKey, r.act.Who.Owner(), r.act.Key, r.held)
 }
 
 // rower reads one row: a pool or a transaction.
@@ -169,7 +169,7 @@ func (r *recorder) find(ctx context.Context, db rower) error {
 	var sum []byte
 	var held bool
 	o := &Outcome{Act: string(r.act.kind), Repeated: true}
-	if err := db.QueryRow(ctx, queryKey, r.act.Who.Name, r.act.Key).Scan(&sum, &o.Detail, &held); err != nil {
+	if err := db.QueryRow(ctx, queryKey, r.act.Who.Owner(), r.act.Key).Scan(&sum, &o.Detail, &held); err != nil {
 		return err
 	}
 	if !bytes.Equal(sum, r.sum) {
@@ -196,7 +196,7 @@ func (r *recorder) record(ctx context.Context, tx pgx.Tx) error {
 	if !r.keyed() {
 		return nil
 	}
-	_, err := tx.Exec(ctx, queryKeepResult, r.act.Who.Name, r.act.Key, r.detail)
+	_, err := tx.Exec(ctx, queryKeepResult, r.act.Who.Owner(), r.act.Key, r.detail)
 	return err
 }
 

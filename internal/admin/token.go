@@ -15,14 +15,19 @@ import (
 type NewToken struct {
 	Name    string `json:"name"`
 	Role    string `json:"role"`
-	Expires string `json:"expires,omitempty"` // a Go duration
-	Token   string `json:"token,omitempty"`   // "" in the answer to a request that is repeated: revoke it, and make another
+	Expires string `json:"expires"`         // a Go duration, or "never"
+	Token   string `json:"token,omitempty"` // "" in the answer to a request that is repeated: revoke it, and make another
 }
 
-// CreateToken makes a token, which expires after d; 0: never. The outcome's detail is the [NewToken]. Errors: [ErrInvalid], and those of [auth.Create].
+// CreateToken makes a token, which expires after d as [auth.Create] says. The outcome's detail is the [NewToken]. Errors: [ErrInvalid], and those of [auth.Create].
 func (a *Acts) CreateToken(ctx context.Context, r Request, name string, role auth.Role, d time.Duration) (*Outcome, error) {
 	made := NewToken{Name: name, Role: role.String()}
-	if d != 0 {
+	switch d {
+	case 0:
+		made.Expires = auth.DefaultExpiry.String()
+	case auth.Never:
+		made.Expires = "never"
+	default:
 		made.Expires = d.String()
 	}
 	var token string

@@ -47,26 +47,34 @@ func startAdmin(ctx context.Context, g *errgroup.Group, settings config.Worker, 
 	if cfg.Pool, err = web.NewPool(ctx, url, s.Connections, s.StatementTimeout); err != nil {
 		return err
 	}
+	if cfg.Auth.Pool, err = web.NewPool(ctx, url, authConnections, s.StatementTimeout); err != nil {
+		cfg.Pool.Close()
+		return err
+	}
+	closePools := func() { cfg.Auth.Pool.Close(); cfg.Pool.Close() }
 	acts.Pool = cfg.Pool
 	if routes != nil {
 		acts.Publishers, acts.Topics = routes.Publishers, routes.Topics
 	}
 	if cfg.Acts, err = admin.New(acts); err != nil {
-		cfg.Pool.Close()
+		closePools()
 		return err
 	}
 	server, err := web.New(ctx, cfg)
 	if err != nil {
-		cfg.Pool.Close()
+		closePools()
 		return err
 	}
 	logger.InfoContext(ctx, "admin listener", "address", server.Addr().String(), "tls", cfg.TLS != nil)
 	g.Go(func() error {
-		defer cfg.Pool.Close()
+		defer closePools()
 		return server.Run(ctx)
 	})
 	return nil
 }
+
+// authConnections are the connections that look for tokens and sessions: people can log in while pages keep the listener's own busy.
+const authConnections = 2
 
 // startOperations has the worker do its part of what operators have started, until ctx ends.
 func startOperations(ctx context.Context, g *errgroup.Group, cfg admin.RunnerConfig, settings config.Worker, routes *publishing.Routes) error {
@@ -91,20 +99,30 @@ func startOperations(ctx context.Context, g *errgroup.Group, cfg admin.RunnerCon
 // adminConfig is what the settings say of the admin listener, or all that is wrong with them.
 func adminConfig(s config.Admin) (web.Config, error) {
 	var errs []error
-	cfg := web.Config{Addr: s.Addr, Auth: auth.Config{UserHeader: s.UserHeader, RoleHeader: s.RoleHeader}}
+	cfg := web.Config{Addr: s.Addr, Auth: auth.Config{UserHeader: s.UserHeader, RoleHeader: s.RoleHeader, Secret: s.ProxySecret}}
+	if s.JWTIssuer != "" {
+		cfg.Auth.JWT = auth.JWT{
+			Issuer: s.JWTIssuer, Audience: s.JWTAudience, KeysURL: s.JWTKeysURL, Header: s.JWTHeader, UserClaim: s.JWTUserClaim, RoleClaim: s.JWTRoleClaim,
+		}
+	}
 	if s.Anonymous != "none" {
 		role, err := auth.ParseRole(s.Anonymous)
 		cfg.Auth.Anonymous, errs = role, append(errs, err)
 	}
-	for text := range strings.SplitSeq(s.Proxies, ",") {
-		if text = strings.TrimSpace(text); text == "" {
-			continue
+	for name, list := range map[string]struct {
+		text string
+		into *[]netip.Prefix
+	}{"TIDEMARK_ADMIN_FORWARDERS": {s.Forwarders, &cfg.Auth.Forwarders}, "TIDEMARK_ADMIN_PROXIES": {s.Proxies, &cfg.Auth.Proxies}} {
+		for text := range strings.SplitSeq(list.text, ",") {
+			if text = strings.TrimSpace(text); text == "" {
+				continue
+			}
+			network, err := netip.ParsePrefix(text)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %q is no network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address", name, text))
+			}
+			*list.into = append(*list.into, network)
 		}
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_PROXIES: %q is no network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address", text))
-		}
-		cfg.Auth.Proxies = append(cfg.Auth.Proxies, network)
 	}
 	var err error
 	if cfg.Payloads.Least, err = auth.ParseRole(s.Payloads); err != nil {

@@ -18,8 +18,12 @@ func (s *Set) List() (list []Setting) {
 			return
 		}
 		text := f.Value.String()
-		if strings.HasSuffix(name, "_URL") && text != "" {
+		switch {
+		case text == "":
+		case strings.HasSuffix(name, "_URL"):
 			text = place(text)
+		case strings.HasSuffix(name, "_SECRET"):
+			text = "(set, and not shown)"
 		}
 		list = append(list, Setting{Name: name, Value: text, Usage: strings.TrimSuffix(f.Usage, " ["+name+"]")})
 	})

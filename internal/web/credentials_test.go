@@ -14,6 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 )
 
+const proxySecret = "a secret of the proxy's"
+
 // logIn sends the form, and answers the status and the cookie that it is answered with, if any.
 func (s *served) logIn(t *testing.T, token string, header map[string]string) (*answered, *http.Cookie) {
 	t.Helper()
@@ -77,7 +79,7 @@ func TestSecretsAreKeptAsHashes(t *testing.T) {
 
 func TestASessionsCookieIsForThisServerAlone(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *web.Config) { c.Auth.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	s := serve(t, func(c *web.Config) { c.Auth.Forwarders = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	for proto, want := range map[string]http.Cookie{"http": {Name: "tidemark"}, "https": {Name: "__Host-tidemark", Secure: true}} {
 		_, c := s.logIn(t, s.tokens[auth.Viewer], map[string]string{"X-Forwarded-Proto": proto})
 		if c == nil || c.Name != want.Name || c.Secure != want.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
@@ -106,7 +108,7 @@ func TestBasicAuthenticationWantsTheTokensName(t *testing.T) {
 
 func TestWrongCredentialsAreCountedWhereverTheyAreSent(t *testing.T) {
 	t.Parallel()
-	proxied := func(c *web.Config) { c.Auth.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} }
+	proxied := func(c *web.Config) { c.Auth.Forwarders = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} }
 	wrong := func(i int) string { return fmt.Sprint("tmk_wrong", i) }
 	bearer := func(s *served, i int, from string) *answered {
 		response, _ := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", map[string]string{"Authorization": "Bearer " + wrong(i), "X-Forwarded-For": from})
@@ -141,13 +143,15 @@ func TestWrongCredentialsAreCountedWhereverTheyAreSent(t *testing.T) {
 
 func TestAProxyThatAddsToWhatClientsSendIsRefused(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *web.Config) { c.Auth.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	s := serve(t, func(c *web.Config) {
+		c.Auth.Proxies, c.Auth.RoleHeader, c.Auth.Secret = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "X-Forwarded-Role", proxySecret
+	})
 	for _, twice := range []string{"X-Forwarded-User", "X-Forwarded-Role"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/api/v1/me", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header = http.Header{"X-Forwarded-User": {"ada"}, "X-Forwarded-Role": {"viewer"}}
+		request.Header = http.Header{"X-Forwarded-User": {"ada"}, "X-Forwarded-Role": {"viewer"}, "X-Tidemark-Proxy-Secret": {proxySecret}}
 		request.Header.Add(twice, "admin")
 		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 )
 
@@ -27,18 +28,26 @@ const (
 // meanwhile, and one that takes nothing for 5 s is dropped.
 type hub struct {
 	interval time.Duration
-	most     int           // streams at once
+	most     int // streams at once
+	each     int // of one identity
+	holding  func(ctx context.Context, ids []auth.Identity) ([]bool, error)
 	patience time.Duration // that a client may take for a write
 	poll     func(ctx context.Context) ([]event, error)
 	logger   *slog.Logger
 
 	mu      sync.Mutex
-	streams int
+	streams map[*stream]struct{}
 	latest  []told
 	version int64
 	changed chan struct{} // closed when there is more
 	wanted  chan struct{} // has room for one: somebody came while nobody was there
 	done    chan struct{} // closed when the hub has ended
+}
+
+// stream is one that is open.
+type stream struct {
+	id   auth.Identity
+	over chan struct{} // closed when its token holds no more
 }
 
 // told is an event and when it came.
@@ -47,8 +56,8 @@ type told struct {
 	version int64
 }
 
-func newHub(interval time.Duration, most int, poll func(ctx context.Context) ([]event, error), logger *slog.Logger) *hub {
-	return &hub{interval: interval, most: most, patience: streamWrite, poll: poll, logger: logger, changed: make(chan struct{}), wanted: make(chan struct{}, 1), done: make(chan struct{})}
+func newHub(cfg Config, holding func(ctx context.Context, ids []auth.Identity) ([]bool, error), poll func(ctx context.Context) ([]event, error)) *hub {
+	return &hub{interval: cfg.StreamInterval, most: cfg.MaxStreams, each: cfg.MaxStreamsEach, holding: holding, patience: streamWrite, poll: poll, logger: cfg.Logger, streams: map[*stream]struct{}{}, changed: make(chan struct{}), wanted: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // Run polls while there are streams, until ctx ends; then streams end too.
@@ -69,11 +78,15 @@ func (h *hub) Run(ctx context.Context) error {
 	}
 }
 
-// step polls once and tells the streams what is new.
+// step ends the streams whose tokens hold no more, polls once and tells the others what is new.
 func (h *hub) step(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	events, err := h.poll(bounded)
+	err := h.end(bounded)
+	var events []event
+	if err == nil {
+		events, err = h.poll(bounded)
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			h.logger.WarnContext(ctx, "event streams wait: what they tell could not be read", "error", err)
@@ -81,6 +94,28 @@ func (h *hub) step(ctx context.Context) {
 		return
 	}
 	h.tell(events)
+}
+
+// end ends the streams of tokens, sessions and JWTs that were revoked or have expired.
+func (h *hub) end(ctx context.Context) error {
+	h.mu.Lock()
+	var open []*stream
+	var ids []auth.Identity
+	for s := range h.streams {
+		open, ids = append(open, s), append(ids, s.id)
+	}
+	h.mu.Unlock()
+	holds, err := h.holding(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i, s := range open {
+		if !holds[i] {
+			h.leave(s)
+			close(s.over)
+		}
+	}
+	return nil
 }
 
 func (h *hub) tell(events []event) {
@@ -114,7 +149,7 @@ func (h *hub) tell(events []event) {
 func (h *hub) watched() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.streams > 0
+	return len(h.streams) > 0
 }
 
 // since writes to b what has come after version seen, and answers what to wait for.
@@ -129,34 +164,46 @@ func (h *hub) since(b *bytes.Buffer, seen int64) (int64, <-chan struct{}) {
 	return h.version, h.changed
 }
 
-func (h *hub) enter() bool {
+// enter opens a stream, or answers nil and how many there may be.
+func (h *hub) enter(id auth.Identity) (s *stream, most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.streams >= h.most {
-		return false
+	same := 0
+	for other := range h.streams {
+		if other.id.Owner() == id.Owner() {
+			same++
+		}
 	}
-	h.streams++
+	switch {
+	case len(h.streams) >= h.most:
+		return nil, h.most
+	case same >= h.each:
+		return nil, h.each
+	}
+	s = &stream{id: id, over: make(chan struct{})}
+	h.streams[s] = struct{}{}
 	select {
 	case h.wanted <- struct{}{}:
 	default:
 	}
-	return true
+	return s, h.most
 }
 
-func (h *hub) leave() {
+func (h *hub) leave(s *stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.streams--
+	delete(h.streams, s)
 }
 
-// ServeHTTP streams until the client goes, is too slow, or the hub ends.
+// ServeHTTP streams until the client goes, is too slow, its token holds no more, or the hub ends.
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !h.enter() {
+	s, most := h.enter(auth.From(r.Context()))
+	if s == nil {
 		w.Header().Set("Retry-After", "10")
-		problem.Write(w, problem.New(http.StatusServiceUnavailable, "there are too many event streams", "close some, or ask another replica").Of("streams", fmt.Sprint(h.most+1), fmt.Sprint(h.most)))
+		problem.Write(w, problem.New(http.StatusServiceUnavailable, "there are too many event streams", "close some, or ask another replica").Of("streams", fmt.Sprint(most+1), fmt.Sprint(most)))
 		return
 	}
-	defer h.leave()
+	defer h.leave(s)
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -182,6 +229,8 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-h.done:
+			return
+		case <-s.over:
 			return
 		case <-beat.C:
 			b.WriteString(":\n\n")

@@ -142,7 +142,7 @@ func TestWrongTokensAtRate(t *testing.T) {
 	network := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	s := serve(t, func(c *web.Config) {
 		c.Auth.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-		c.Auth.Proxies = network
+		c.Auth.Forwarders = network
 	})
 	from := func(addr string, token string) int {
 		response, _ := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", map[string]string{"X-Forwarded-For": addr, "Authorization": "Bearer " + token})
@@ -168,11 +168,10 @@ func TestWrongTokensAtRate(t *testing.T) {
 	if refused != 10 || limited != 50 {
 		t.Errorf("of 60 wrong tokens %d were looked at", refused)
 	}
-	if got := from("192.0.2.1", s.tokens[auth.Operator]); got != http.StatusTooManyRequests {
-		t.Errorf("a token that is new, from that address, is answered %d", got)
-	}
-	if got := from("192.0.2.1", s.tokens[auth.Viewer]); got != http.StatusOK {
-		t.Errorf("a token that was right a moment ago, from that address, is answered %d", got)
+	for _, role := range []auth.Role{auth.Viewer, auth.Operator} { // one that was used before, and one that was not
+		if got := from("192.0.2.1", s.tokens[role]); got != http.StatusOK {
+			t.Errorf("a good token from that address is answered %d", got)
+		}
 	}
 	if got := from("192.0.2.2", s.tokens[auth.Operator]); got != http.StatusOK {
 		t.Errorf("a good token from another address is answered %d", got)
@@ -183,27 +182,6 @@ func TestWrongTokensAtRate(t *testing.T) {
 	}
 	if got := from("192.0.2.1", "tmk_wrong"); got != http.StatusTooManyRequests {
 		t.Errorf("and the next one %d", got)
-	}
-}
-
-func TestProxiesAreBelievedFromTheirNetworksAlone(t *testing.T) {
-	t.Parallel()
-	headers := map[string]string{"X-Forwarded-User": "ada@example.com", "X-Forwarded-Role": "operator"}
-	stranger := serve(t, func(c *web.Config) { c.Auth.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
-	if response, body := stranger.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", headers); response.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a stranger's headers are believed: %s", body)
-	}
-	s := serve(t, func(c *web.Config) { c.Auth.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
-	if _, body := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", headers); !strings.Contains(body, `"name":"ada@example.com"`) || !strings.Contains(body, `"role":"operator"`) {
-		t.Errorf("through a proxy it is %s", body)
-	}
-	for _, header := range []map[string]string{{"X-Forwarded-User": "ada", "X-Forwarded-Role": "root"}, {"X-Forwarded-User": strings.Repeat("x", 300)}} {
-		if response, body := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", header); response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%v is answered %s", header, body)
-		}
-	}
-	if _, body := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", map[string]string{"X-Forwarded-User": "ada"}); !strings.Contains(body, `"role":"viewer"`) {
-		t.Errorf("without a role it is %s", body)
 	}
 }
 
@@ -306,7 +284,7 @@ func TestStreamsTellWhatHappens(t *testing.T) {
 
 // 200 streams cost as much after many polls as after a few, and one query a poll however many they are. Not parallel: the memory that it looks at is the whole process's.
 func TestIdleStreamsHoldSteadyMemory(t *testing.T) { //nolint:paralleltest // see above
-	s := serve(t, func(c *web.Config) { c.StreamInterval = 10 * time.Millisecond })
+	s := serve(t, func(c *web.Config) { c.StreamInterval, c.MaxStreamsEach = 10*time.Millisecond, 300 })
 	var streams []io.ReadCloser
 	for range 200 {
 		body, err := s.stream(t)

@@ -29,7 +29,7 @@ type Config struct {
 	Addr     string        // required, host:port
 	Pool     *pgxpool.Pool // required, see [NewPool]; stays open
 	Acts     *admin.Acts   // required
-	Auth     auth.Config   // its Pool is Pool
+	Auth     auth.Config   // its Pool is Pool by default; one of its own lets people log in while pages keep Pool busy
 	Payloads payload.Rule
 	TLS      *tls.Config     // nil: plain HTTP
 	Logger   *slog.Logger    // default: discard
@@ -41,6 +41,7 @@ type Config struct {
 
 	StreamInterval time.Duration // between looks at what event streams tell; default 1s
 	MaxStreams     int           // event streams at once; default 500
+	MaxStreamsEach int           // of one token or name; default 50
 }
 
 // Server is the admin listener.
@@ -68,16 +69,21 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.MaxStreams == 0 {
 		cfg.MaxStreams = 500
 	}
+	if cfg.MaxStreamsEach == 0 {
+		cfg.MaxStreamsEach = 50
+	}
+	if cfg.Auth.Pool == nil {
+		cfg.Auth.Pool = cfg.Pool
+	}
 	s := &Server{cfg: cfg}
 	var err error
-	cfg.Auth.Pool = cfg.Pool
 	if s.auth, err = auth.New(cfg.Auth); err != nil {
 		return nil, err
 	}
 	if err := s.checkAddr(ctx); err != nil {
 		return nil, err
 	}
-	s.hub = newHub(cfg.StreamInterval, cfg.MaxStreams, s.poll, cfg.Logger)
+	s.hub = newHub(cfg, s.auth.Holding, s.poll)
 	if s.handler, err = s.routes(); err != nil {
 		return nil, err
 	}
@@ -121,7 +127,7 @@ func (s *Server) routes() (http.Handler, error) {
 	fail := failed(s.cfg.Logger)
 	drawn, err := pages.New(pages.Config{
 		Pool: s.cfg.Pool, Acts: s.cfg.Acts, Logger: s.cfg.Logger, Payloads: s.cfg.Payloads, Settings: s.cfg.Settings, Version: s.cfg.Version,
-		Projections: s.cfg.Projections, Catalogue: s.cfg.Catalogue,
+		Projections: s.cfg.Projections, Catalogue: s.cfg.Catalogue, Secure: s.auth.Secure,
 	})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/web/auth"
 )
 
 // pipes is a listener whose connections hold nothing that has not been read: whoever writes waits for the reader.
@@ -52,9 +54,16 @@ func (p *pipes) open(t *testing.T) net.Conn {
 func streaming(t *testing.T, patience time.Duration) (*hub, *pipes, <-chan struct{}) {
 	t.Helper()
 	var polls atomic.Int64
-	h := newHub(time.Millisecond, 10, func(context.Context) ([]event, error) {
+	holds := func(_ context.Context, ids []auth.Identity) ([]bool, error) {
+		all := make([]bool, len(ids))
+		for i := range all {
+			all[i] = true
+		}
+		return all, nil
+	}
+	h := newHub(Config{StreamInterval: time.Millisecond, MaxStreams: 10, MaxStreamsEach: 10, Logger: slog.New(slog.DiscardHandler)}, holds, func(context.Context) ([]event, error) {
 		return []event{{"news", fmt.Appendf(nil, `{"n": %d}`, polls.Add(1))}}, nil
-	}, slog.New(slog.DiscardHandler))
+	})
 	h.patience = patience
 	listener := &pipes{make(chan net.Conn), make(chan struct{})}
 	gone := make(chan struct{}, 10)
@@ -78,7 +87,7 @@ func streaming(t *testing.T, patience time.Duration) (*hub, *pipes, <-chan struc
 func (h *hub) open() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.streams
+	return len(h.streams)
 }
 
 // until waits for a number of streams.

@@ -61,9 +61,11 @@ func (a *API) statusRoutes() []Route {
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", admin.ErrInvalid, err)
 			}
-			d, err := span("expires", b.Expires)
-			if err != nil {
-				return nil, err
+			d := auth.Never
+			if b.Expires != "never" {
+				if d, err = span("expires", b.Expires); err != nil {
+					return nil, err
+				}
 			}
 			return a.cfg.Acts.CreateToken(r.Context(), by, b.Name, role, d)
 		})),
@@ -77,7 +79,7 @@ func (a *API) statusRoutes() []Route {
 type tokenBody struct {
 	Name    string `json:"name"`
 	Role    string `json:"role"`
-	Expires string `json:"expires"` // a Go duration; "": never
+	Expires string `json:"expires"` // a Go duration, or "never"; "": 90 days
 }
 
 // examine answers the doctor's findings, but for those that are about the process that asks: its mode and its pool.

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,10 +23,17 @@ type Config struct {
 	// Anonymous is the role of requests without credentials. Default [Nobody].
 	Anonymous Role
 
-	// Proxies are the networks whose headers are believed. Default none.
+	// Forwarders are the networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
+	// They say where a request comes from, and never who sends it. Default none.
+	Forwarders []netip.Prefix
+
+	// Proxies are the networks of proxies that say who sends a request. Default none.
 	Proxies    []netip.Prefix
 	UserHeader string // who; default "X-Forwarded-User"
-	RoleHeader string // viewer, operator or admin, where it is not there viewer; default "X-Forwarded-Role"
+	RoleHeader string // viewer, operator or admin, and viewer without it. It needs Secret. Default none: all are viewers
+	Secret     string // that a proxy sends in the header X-Tidemark-Proxy-Secret. Default none: its address is enough
+
+	JWT JWT
 
 	SessionTTL time.Duration    // how long a browser stays logged in; default 12h
 	Now        func() time.Time // for the limit of wrong credentials; default time.Now
@@ -35,6 +43,8 @@ type Config struct {
 type Authenticator struct {
 	cfg    Config
 	limits *limiter
+	jwts   *jwts // nil: none are believed
+	valid  valid
 }
 
 // New checks the configuration.
@@ -42,10 +52,11 @@ func New(cfg Config) (*Authenticator, error) {
 	if cfg.Pool == nil {
 		return nil, errors.New("auth: Pool is missing")
 	}
-	for header, standard := range map[*string]string{&cfg.UserHeader: "X-Forwarded-User", &cfg.RoleHeader: "X-Forwarded-Role"} {
-		if *header == "" {
-			*header = standard
-		}
+	if cfg.UserHeader == "" {
+		cfg.UserHeader = "X-Forwarded-User"
+	}
+	if cfg.RoleHeader != "" && len(cfg.Secret) < secretLeast {
+		return nil, fmt.Errorf("the proxy's role header %s needs a shared secret of at least %d characters: set TIDEMARK_ADMIN_PROXY_SECRET", cfg.RoleHeader, secretLeast)
 	}
 	if cfg.SessionTTL == 0 {
 		cfg.SessionTTL = 12 * time.Hour
@@ -53,12 +64,17 @@ func New(cfg Config) (*Authenticator, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Authenticator{cfg: cfg, limits: newLimiter(cfg.Now)}, nil
+	a := &Authenticator{cfg: cfg, limits: newLimiter(cfg.Now)}
+	var err error
+	if cfg.JWT != (JWT{}) {
+		a.jwts, err = newJWTs(cfg.JWT)
+	}
+	return a, err
 }
 
-// Configured says whether anybody could be known: there is a token that holds, or a proxy that is trusted.
+// Configured says whether anybody could be known: there is a token that holds, a proxy that is trusted, or an issuer of JWTs.
 func (a *Authenticator) Configured(ctx context.Context) (bool, error) {
-	if len(a.cfg.Proxies) > 0 {
+	if len(a.cfg.Proxies) > 0 || a.jwts != nil {
 		return true, nil
 	}
 	var found bool
@@ -73,8 +89,12 @@ var errUnknown = errors.New("unknown credentials")
 
 // identify answers who sends a request; nobody where it does not say. Errors are *problem.Problem and those of the database.
 func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identity, error) {
+	if raw, ok := a.jwts.of(r); ok {
+		return a.checked(r, "", func() (Identity, error) { return a.jwts.identity(r.Context(), raw) })
+	}
 	if header := r.Header.Get("Authorization"); header != "" {
-		return a.checked(r, header, func() (Identity, error) { return a.authorization(r.Context(), header) })
+		_, secret := credentials(header)
+		return a.checked(r, secret, func() (Identity, error) { return a.authorization(r.Context(), header) })
 	}
 	if id, ok, err := a.proxied(r); ok || err != nil {
 		return id, err
@@ -87,41 +107,47 @@ func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identi
 		}
 		a.clearCookie(w, r) // the session is over: as if there were none
 	}
-	if a.cfg.Anonymous > Nobody {
+	if a.cfg.Anonymous > Nobody && peer(r).IsLoopback() && !forwarded(r) {
 		return Identity{Name: "anonymous", Role: a.cfg.Anonymous, Via: "anonymous"}, nil
 	}
 	return Identity{}, nil
 }
 
-// checked looks at credentials, unless the address has sent too many that were wrong.
+// checked looks at credentials. Where the address has sent too many that were wrong, a secret that no token or session has costs no look any more; "" is one that costs none anyway.
 func (a *Authenticator) checked(r *http.Request, secret string, look func() (Identity, error)) (Identity, error) {
 	addr := a.client(r)
-	if wait := a.limits.wait(addr, secret); wait > 0 {
+	wait := a.limits.wait(addr)
+	if wait > 0 && secret != "" && !a.valid.has(r.Context(), a.cfg.Pool, secret) {
 		return Identity{}, tooMany(addr, wait)
 	}
 	id, err := look()
-	if errors.Is(err, errUnknown) {
-		a.limits.wrong(addr)
-		return Identity{}, problem.New(http.StatusUnauthorized, "the credentials are wrong, have expired or were revoked", "ask whoever runs the worker for a token: maintenance token create")
+	if !errors.Is(err, errUnknown) {
+		return id, err
 	}
-	if err == nil {
-		a.limits.known(secret)
+	if wait > 0 {
+		return Identity{}, tooMany(addr, wait)
 	}
-	return id, err
+	a.limits.wrong(addr)
+	return Identity{}, problem.New(http.StatusUnauthorized, "the credentials are wrong, have expired or were revoked", "ask whoever runs the worker for a token: maintenance token create")
 }
 
-// authorization reads the header of that name.
-func (a *Authenticator) authorization(ctx context.Context, header string) (Identity, error) {
+// credentials are the user, if any, and the token in the header Authorization.
+func credentials(header string) (user, token string) {
 	scheme, rest, _ := strings.Cut(header, " ")
 	switch strings.ToLower(scheme) {
 	case "bearer":
-		return a.token(ctx, strings.TrimSpace(rest), "")
+		return "", strings.TrimSpace(rest)
 	case "basic":
 		if user, password, ok := (&http.Request{Header: http.Header{"Authorization": {header}}}).BasicAuth(); ok && user != "" {
-			return a.token(ctx, password, user)
+			return user, password
 		}
 	}
-	return Identity{}, errUnknown
+	return "", header
+}
+
+func (a *Authenticator) authorization(ctx context.Context, header string) (Identity, error) {
+	user, token := credentials(header)
+	return a.token(ctx, token, user)
 }
 
 // token finds whose token it is. With a name, it must be that one's.
@@ -150,12 +176,13 @@ func (a *Authenticator) lookup(ctx context.Context, token, name string) (Identit
 		}
 	}
 	parsed, err := ParseRole(role)
-	return Identity{Name: found, Role: parsed, Via: "token"}, key, err
+	return Identity{Name: found, Role: parsed, Via: "token", TokenID: key, secret: sha256.Sum256([]byte(token))}, key, err
 }
 
 func (a *Authenticator) session(ctx context.Context, cookie string) (Identity, error) {
 	var name, role string
-	err := a.cfg.Pool.QueryRow(ctx, querySession, hash(cookie)).Scan(&name, &role)
+	var key int64
+	err := a.cfg.Pool.QueryRow(ctx, querySession, hash(cookie)).Scan(&key, &name, &role)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Identity{}, errUnknown
@@ -163,5 +190,5 @@ func (a *Authenticator) session(ctx context.Context, cookie string) (Identity, e
 		return Identity{}, fmt.Errorf("look for a session: %w", err)
 	}
 	parsed, err := ParseRole(role)
-	return Identity{Name: name, Role: parsed, Via: "session"}, err
+	return Identity{Name: name, Role: parsed, Via: "session", TokenID: key, secret: sha256.Sum256([]byte(cookie))}, err
 }

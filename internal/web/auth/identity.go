@@ -2,7 +2,10 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"strconv"
+	"time"
 )
 
 // Role is what somebody may do. Each may also do what the ones before may.
@@ -43,7 +46,20 @@ func (r Role) String() string {
 type Identity struct {
 	Name string // that goes into logs; up to 256 bytes
 	Role Role
-	Via  string // "token", "session", "proxy", "anonymous" or "database"
+	Via  string // "token", "session", "proxy", "jwt", "anonymous" or "database"
+
+	TokenID int64     // of the token, or of the session's; 0: none
+	Until   time.Time // when a JWT expires; zero: something else says so
+
+	secret [sha256.Size]byte // of the token or the session
+}
+
+// Owner is what idempotency keys and limits belong to: a token, or else a name and the way it came. Who gets the name of a token that was revoked does not get what was its.
+func (id Identity) Owner() string {
+	if id.TokenID != 0 {
+		return "token " + strconv.FormatInt(id.TokenID, 10)
+	}
+	return id.Via + " " + id.Name
 }
 
 type contextKey struct{}

@@ -82,7 +82,7 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 			return
 		}
 		http.SetCookie(w, &http.Cookie{
-			Name: a.cookieName(r), Value: cookie, Path: "/", MaxAge: int(a.cfg.SessionTTL.Seconds()), HttpOnly: true, Secure: a.secure(r), SameSite: http.SameSiteStrictMode,
+			Name: a.cookieName(r), Value: cookie, Path: "/", MaxAge: int(a.cfg.SessionTTL.Seconds()), HttpOnly: true, Secure: a.Secure(r), SameSite: http.SameSiteStrictMode,
 		})
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	})
@@ -104,14 +104,14 @@ func (a *Authenticator) Logout(failed Failed) http.Handler {
 
 // cookieName has the prefix that browsers hold to: only over TLS, for this host alone.
 func (a *Authenticator) cookieName(r *http.Request) string {
-	if a.secure(r) {
+	if a.Secure(r) {
 		return "__Host-tidemark"
 	}
 	return "tidemark"
 }
 
 func (a *Authenticator) clearCookie(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: a.cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, Secure: a.secure(r), SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: a.cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, Secure: a.Secure(r), SameSite: http.SameSiteStrictMode})
 }
 
 // local answers a path of this server, or "/": a login sends nobody elsewhere.

@@ -25,8 +25,18 @@ const (
 		)
 		INSERT INTO tidemark.sessions (hash, token_id, expires_at) VALUES ($1, $2, clock_timestamp() + $3::interval)`
 
-	querySession = `SELECT t.name, t.role FROM tidemark.sessions s JOIN tidemark.tokens t ON t.id = s.token_id
+	querySession = `SELECT t.id, t.name, t.role FROM tidemark.sessions s JOIN tidemark.tokens t ON t.id = s.token_id
 		WHERE s.hash = $1 AND s.expires_at > clock_timestamp() AND t.revoked_at IS NULL AND t.expires_at > clock_timestamp()`
+
+	// queryValid reads a small table, and of browsers those that are logged in.
+	queryValid = `SELECT hash FROM tidemark.tokens WHERE revoked_at IS NULL AND expires_at > clock_timestamp()
+		UNION ALL (SELECT hash FROM tidemark.sessions WHERE expires_at > clock_timestamp() LIMIT 100000)`
+
+	// queryHolding answers which of some hashes are of tokens that hold, or of sessions of such.
+	queryHolding = `SELECT h FROM unnest($1::bytea[]) h
+		WHERE EXISTS (SELECT FROM tidemark.tokens t WHERE t.hash = h AND t.revoked_at IS NULL AND t.expires_at > clock_timestamp())
+			OR EXISTS (SELECT FROM tidemark.sessions s JOIN tidemark.tokens t ON t.id = s.token_id
+				WHERE s.hash = h AND s.expires_at > clock_timestamp() AND t.revoked_at IS NULL AND t.expires_at > clock_timestamp())`
 
 	queryLogout = `DELETE FROM tidemark.sessions WHERE hash = $1`
 )

@@ -42,7 +42,13 @@ type Token struct {
 	RevokedBy  string
 }
 
-// Create makes a token for name and answers it. It is shown this once and cannot be had again. It expires after d; 0: never. Errors: [ErrNameTaken].
+// How long tokens hold.
+const (
+	DefaultExpiry = 90 * 24 * time.Hour
+	Never         = time.Duration(-1) // expires
+)
+
+// Create makes a token for name and answers it. It is shown this once and cannot be had again. It expires after d, which may be [Never]; 0: after [DefaultExpiry]. Errors: [ErrNameTaken].
 func Create(ctx context.Context, db journal.Querier, name string, role Role, d time.Duration, by string) (token string, err error) {
 	if err := checkName(name); err != nil {
 		return "", err
@@ -50,11 +56,14 @@ func Create(ctx context.Context, db journal.Querier, name string, role Role, d t
 	if role < Viewer || role > Admin {
 		return "", fmt.Errorf("create token %q: role %q: use viewer, operator or admin", name, role)
 	}
-	var expires *time.Duration
-	if d < 0 {
-		return "", fmt.Errorf("create token %q: it would expire after %v: give a time that lies ahead, or none", name, d)
-	} else if d > 0 {
-		expires = &d
+	if d == 0 {
+		d = DefaultExpiry
+	}
+	expires := &d
+	if d == Never {
+		expires = nil
+	} else if d < 0 {
+		return "", fmt.Errorf("create token %q: it would expire after %v: give a time that lies ahead", name, d)
 	}
 	token = tokenPrefix + random()
 	rows, err := db.Query(ctx, queryCreate, name, role.String(), hash(token), by, expires)

@@ -42,11 +42,11 @@ func (p *Pages) act(do acting) http.Handler {
 			p.write(r.Context(), w, r, p.failed(r.Context(), err))
 			return
 		case err != nil:
-			say(w, flash{Tone: "bad", Text: "Not done.", More: p.explain(r.Context(), err)})
+			p.say(w, r, flash{Tone: "bad", Text: "Not done.", More: p.explain(r.Context(), err)})
 		case outcome != nil && outcome.Repeated:
-			say(w, flash{Tone: "warn", Text: "This form was sent before; it has been done once.", More: text, Path: operationOf(outcome)})
+			p.say(w, r, flash{Tone: "warn", Text: "This form was sent before; it has been done once.", More: text, Path: operationOf(outcome)})
 		default:
-			say(w, flash{Tone: "ok", Text: text, Path: operationOf(outcome)})
+			p.say(w, r, flash{Tone: "ok", Text: text, Path: operationOf(outcome)})
 		}
 		http.Redirect(w, r, backTo(r, "/"), http.StatusSeeOther)
 	})

@@ -24,10 +24,10 @@ type flash struct {
 }
 
 // say keeps a flash for the next page.
-func say(w http.ResponseWriter, f flash) {
+func (p *Pages) say(w http.ResponseWriter, r *http.Request, f flash) {
 	f.Text, f.More = cut(f.Text), cut(f.More)
 	raw, _ := json.Marshal(f)
-	http.SetCookie(w, &http.Cookie{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString(raw), Path: "/", MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString(raw), Path: "/", MaxAge: 60, HttpOnly: true, Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode})
 }
 
 func cut(s string) string {
@@ -38,12 +38,12 @@ func cut(s string) string {
 }
 
 // said takes the flash that an act has left, if any. A reading of the page for live updates leaves it there for the eyes it is for.
-func said(w http.ResponseWriter, r *http.Request) *flash {
+func (p *Pages) said(w http.ResponseWriter, r *http.Request) *flash {
 	c, err := r.Cookie(flashCookie)
 	if err != nil || r.Header.Get("X-Tidemark-Live") != "" {
 		return nil
 	}
-	http.SetCookie(w, &http.Cookie{Name: flashCookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: flashCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode})
 	raw, err := base64.RawURLEncoding.DecodeString(c.Value)
 	if err != nil {
 		return nil
@@ -72,8 +72,8 @@ func themeOf(r *http.Request) string {
 }
 
 // setTheme keeps a browser's choice of colours.
-func setTheme(w http.ResponseWriter, r *http.Request) {
-	c := &http.Cookie{Name: themeCookie, Value: r.PostFormValue("theme"), Path: "/", MaxAge: yearSeconds, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+func (p *Pages) setTheme(w http.ResponseWriter, r *http.Request) {
+	c := &http.Cookie{Name: themeCookie, Value: r.PostFormValue("theme"), Path: "/", MaxAge: yearSeconds, HttpOnly: true, Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode}
 	if c.Value != "light" && c.Value != "dark" {
 		c.MaxAge = -1
 	}

@@ -40,7 +40,8 @@ type Config struct {
 	Projections []projector.Projection
 	Catalogue   *journal.Catalogue
 
-	Now func() time.Time // default time.Now
+	Secure func(*http.Request) bool // says whether the browser's connection is encrypted; default: by the connection alone
+	Now    func() time.Time         // default time.Now
 }
 
 // Setting is a setting of the worker.
@@ -63,6 +64,9 @@ func New(cfg Config) (*Pages, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Secure == nil {
+		cfg.Secure = func(r *http.Request) bool { return r.TLS != nil }
 	}
 	if cfg.Place == "" {
 		cfg.Place = cfg.Pool.Config().ConnConfig.Database
@@ -132,7 +136,7 @@ func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 	id := auth.From(r.Context())
 	return frame{
 		Title: v.Title, Place: p.cfg.Place, Theme: themeOf(r), Back: r.URL.RequestURI(), Menu: p.menu(r), User: id.Name, Role: id.Role.String(),
-		Flash: said(w, r), Now: p.cfg.Now(), Data: v.Data, Key: rand.Text(), id: id, LogOut: id.Via == "session",
+		Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data, Key: rand.Text(), id: id, LogOut: id.Via == "session",
 	}
 }
 

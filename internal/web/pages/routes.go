@@ -24,7 +24,7 @@ func (p *Pages) routes() {
 	} {
 		p.mux.Handle(pattern, p.act(do))
 	}
-	p.mux.HandleFunc("POST /theme", setTheme)
+	p.mux.HandleFunc("POST /theme", p.setTheme)
 	p.mux.HandleFunc("GET /event/payload", p.servePayload)
 	p.mux.HandleFunc("GET /static/", p.serveAsset)
 }
