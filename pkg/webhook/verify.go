@@ -26,7 +26,7 @@ var (
 
 const (
 	idMost        = 8192 // bytes of a webhook-id, in which a campaign may be percent-encoded
-	signatureMost = 32  // signatures that are looked at; more is no rotation
+	signatureMost = 32   // signatures that are looked at; more is no rotation
 )
 
 // Delivery is what the headers of a verified request say.
