@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -122,43 +123,46 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 		if len(k.log) == 0 {
 			continue
 		}
-		t.Run(k.command+" "+k.args, func(t *testing.T) {
-			t.Parallel()
-			prepared := k.prepare
-			if prepared == nil {
-				prepared = func(t *testing.T) string { return database(t, strings.Fields(k.fixtures)...) }
-			}
-			url := prepared(t)
-			change(t, url, `DELETE FROM tidemark.operator_log`)
-			line := strings.Replace(k.command+" "+k.args+" --by eve --reason because", "FILE", routesFile(t, t.TempDir()), 1)
-			if c.Flags().Lookup("dry-run") != nil && !strings.Contains(line, "--seq") {
-				if got := execute(t, url, false, line+" --dry-run"); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
-					t.Fatalf("a dry run ends with %d: %s", got.code, got.err)
+		for _, session := range pgtest.Sessions() {
+			t.Run(k.command+" "+k.args+" in "+session.Name, func(t *testing.T) {
+				t.Parallel()
+				prepared := k.prepare
+				if prepared == nil {
+					prepared = func(t *testing.T) string { return database(t, strings.Fields(k.fixtures)...) }
 				}
-				if did := logged(t, url); len(did) > 0 {
-					t.Errorf("a dry run leaves %q", did)
+				url := prepared(t)
+				url = share(t, session.Open(t, url))
+				change(t, url, `DELETE FROM tidemark.operator_log`)
+				line := strings.Replace(k.command+" "+k.args+" --by eve --reason because", "FILE", routesFile(t, t.TempDir()), 1)
+				if c.Flags().Lookup("dry-run") != nil && !strings.Contains(line, "--seq") {
+					if got := execute(t, url, false, line+" --dry-run"); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
+						t.Fatalf("a dry run ends with %d: %s", got.code, got.err)
+					}
+					if did := logged(t, url); len(did) > 0 {
+						t.Errorf("a dry run leaves %q", did)
+					}
 				}
-			}
-			before := lines(t, url, everything)
-			change(t, url, refuseRecords)
-			if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "SQLSTATE P0001") {
-				t.Errorf("without a record it ends with %d: %s", got.code, got.err)
-			}
-			if after := lines(t, url, everything); !slices.Equal(after, before) {
-				t.Errorf("without a record it has changed something:\n%s\nwas\n%s", after, before)
-			}
-			change(t, url, `DROP TRIGGER refuse ON tidemark.operator_log`)
-			if got := execute(t, url, false, line); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
-				t.Fatalf("it ends with %d: %s", got.code, got.err)
-			}
-			want := slices.Clone(k.log)
-			for i := range want {
-				want[i] += " by eve since because"
-			}
-			if did := logged(t, url); !slices.Equal(did, want) {
-				t.Errorf("the log has %q, want %q", did, want)
-			}
-		})
+				before := lines(t, url, everything)
+				change(t, url, refuseRecords)
+				if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "SQLSTATE P0001") {
+					t.Errorf("without a record it ends with %d: %s", got.code, got.err)
+				}
+				if after := lines(t, url, everything); !slices.Equal(after, before) {
+					t.Errorf("without a record it has changed something:\n%s\nwas\n%s", after, before)
+				}
+				change(t, url, `DROP TRIGGER refuse ON tidemark.operator_log`)
+				if got := execute(t, url, false, line); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
+					t.Fatalf("it ends with %d: %s", got.code, got.err)
+				}
+				want := slices.Clone(k.log)
+				for i := range want {
+					want[i] += " by eve since because"
+				}
+				if did := logged(t, url); !slices.Equal(did, want) {
+					t.Errorf("the log has %q, want %q", did, want)
+				}
+			})
+		}
 	}
 	for name := range all {
 		if !slices.ContainsFunc(commands(), func(k known) bool { return k.command == name }) {

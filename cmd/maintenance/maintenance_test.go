@@ -32,7 +32,22 @@ func TestMain(m *testing.M) {
 
 func TestCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
-	behind, broken, paused, live, fresh := database(t, "behind.sql"), database(t, "deferred.sql"), database(t, "deferred.sql", "paused.sql"), database(t, "deferred.sql", "live.sql"), fresh(t)
+	for _, session := range pgtest.Sessions() {
+		t.Run(session.Name, func(t *testing.T) {
+			t.Parallel()
+			printsGolden(t, session)
+		})
+	}
+}
+
+func printsGolden(t *testing.T, session pgtest.Session) {
+	t.Helper()
+	database := func(files ...string) string {
+		url := share(t, session.Open(t, pgtest.URL(t)))
+		fill(t, url, files...)
+		return url
+	}
+	behind, broken, paused, live, fresh := database("behind.sql"), database("deferred.sql"), database("deferred.sql", "paused.sql"), database("deferred.sql", "live.sql"), database()
 	tests := []struct {
 		golden, url string
 		terminal    bool

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -25,8 +26,13 @@ import (
 // database has group g with projection p, campaigns c001 to cNNN with an event each at which p is dead, a rebuild of p, a publication t/s and a parked event of c001.
 func database(t *testing.T, campaigns int) (*pgxpool.Pool, *admin.Acts) {
 	t.Helper()
-	pool := pgtest.New(t)
-	exec(t, pool, fmt.Sprintf(`INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
+	return databaseOn(t, pgtest.New(t), campaigns)
+}
+
+func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool, *admin.Acts) {
+	t.Helper()
+	// The pool's mode may have no statement with several commands.
+	execAll(t, pool, fmt.Sprintf(`INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
 		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 'public', '{p}', 'active');
 		CREATE TABLE public.p (campaign_id text PRIMARY KEY, n int);
 		SELECT tidemark.append(format('c%%s', lpad(i::text, 3, '0')), '[{"type": "noted"}]') FROM generate_series(1, %[1]d) i;
@@ -46,6 +52,13 @@ func database(t *testing.T, campaigns int) (*pgxpool.Pool, *admin.Acts) {
 func exec(t *testing.T, pool *pgxpool.Pool, sql string) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func execAll(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -168,7 +181,17 @@ const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY c
 
 func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
 	t.Parallel()
-	pool, acts := database(t, 3)
+	for _, session := range pgtest.Sessions() {
+		t.Run(session.Name, func(t *testing.T) {
+			t.Parallel()
+			everyAct(t, session.Open(t, pgtest.URL(t)))
+		})
+	}
+}
+
+func everyAct(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, acts := databaseOn(t, pool, 3)
 	// These have tests of their own, the last two with the commands that do them.
 	seen := map[admin.Kind]bool{admin.ActRollback: true, admin.ActTestSend: true, admin.ActRepublish: true, admin.ActBackfill: true}
 	for i, call := range calls(acts) {

@@ -328,11 +328,19 @@ func copyItems(ctx context.Context, tx pgx.Tx, items [][]any) error {
 	return err
 }
 
+// document is JSON as a parameter, NULL where there is none.
+func document(doc []byte) any {
+	if doc == nil {
+		return nil
+	}
+	return string(doc)
+}
+
 func insertOperation(ctx context.Context, tx pgx.Tx, kind OperationKind, request any, r Request) (id int64, err error) {
 	doc, err := json.Marshal(request)
 	if err != nil {
 		return 0, err
 	}
-	err = tx.QueryRow(ctx, queryInsertOperation, kind, doc, r.Who.Name, r.Reason).Scan(&id)
+	err = tx.QueryRow(ctx, queryInsertOperation, kind, document(doc), r.Who.Name, r.Reason).Scan(&id)
 	return id, err
 }

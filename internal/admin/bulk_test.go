@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 )
 
@@ -164,8 +165,18 @@ func TestABulkActCanBeAborted(t *testing.T) {
 
 func TestOperationsOfOtherKinds(t *testing.T) {
 	t.Parallel()
-	pool, acts := database(t, 3)
-	exec(t, pool, `DELETE FROM tidemark.deferred; DELETE FROM tidemark.outbox; UPDATE tidemark.leases SET checkpoint = 0 WHERE campaign_id = 'c002'`)
+	for _, session := range pgtest.Sessions() {
+		t.Run(session.Name, func(t *testing.T) {
+			t.Parallel()
+			otherKinds(t, session.Open(t, pgtest.URL(t)))
+		})
+	}
+}
+
+func otherKinds(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, acts := databaseOn(t, pool, 3)
+	execAll(t, pool, `DELETE FROM tidemark.deferred; DELETE FROM tidemark.outbox; UPDATE tidemark.leases SET checkpoint = 0 WHERE campaign_id = 'c002'`)
 	var ids []int64
 	add := func(o *admin.Outcome, err error) { ids = append(ids, operation(t, o, err).ID) }
 	add(acts.StartRepair(t.Context(), typing("g"), admin.GapRepair{Group: "g"}))

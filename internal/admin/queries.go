@@ -13,7 +13,7 @@ const (
 
 	queryKey = `SELECT request, result, held IS NOT NULL FROM tidemark.act_keys WHERE actor = $1 AND key = $2`
 
-	queryKeepResult = `UPDATE tidemark.act_keys SET result = $3, held = NULL WHERE actor = $1 AND key = $2`
+	queryKeepResult = `UPDATE tidemark.act_keys SET result = $3::text::jsonb, held = NULL WHERE actor = $1 AND key = $2`
 
 	// queryHoldKey takes a key, also one whose holder has not come back in time.
 	queryHoldKey = `INSERT INTO tidemark.act_keys AS k (actor, key, act, request, held) VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5))

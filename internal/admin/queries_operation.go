@@ -1,8 +1,11 @@
 package admin
 
+// Documents are parameters of type text ($n::text::jsonb), and lists of names []string: pgx's mode exec
+// and the simple protocol know the types of parameters by Go's alone.
+//
 // Operations are few; their running ones have an index of their own. A batch locks its operation's row until it commits, so that no two workers do the same; whoever aborts waits for that.
 const (
-	queryInsertOperation = `INSERT INTO tidemark.operations (kind, request, actor, reason) VALUES ($1, $2, $3, nullif($4, '')) RETURNING id`
+	queryInsertOperation = `INSERT INTO tidemark.operations (kind, request, actor, reason) VALUES ($1, $2::text::jsonb, $3, nullif($4, '')) RETURNING id`
 
 	querySetTotal = `UPDATE tidemark.operations SET total = $2 WHERE id = $1`
 
@@ -28,7 +31,7 @@ const (
 		) RETURNING id`
 
 	// queryKeepOperation prolongs the lease; no row says that it is lost, or that the operation was aborted.
-	queryKeepOperation = `UPDATE tidemark.operations SET expires_at = clock_timestamp() + $3::interval, updated_at = clock_timestamp(), progress = coalesce($4, progress),
+	queryKeepOperation = `UPDATE tidemark.operations SET expires_at = clock_timestamp() + $3::interval, updated_at = clock_timestamp(), progress = coalesce($4::text::jsonb, progress),
 			total = greatest(total, $5), done = $6, skipped = $7, failed = $8
 		WHERE id = $1 AND owner = $2 AND state = 'running'`
 
@@ -39,7 +42,7 @@ const (
 	queryOutcomes = `UPDATE tidemark.operation_items i SET outcome = u.outcome, detail = nullif(u.detail, '')
 		FROM unnest($2::bigint[], $3::text[], $4::text[]) AS u (ord, outcome, detail) WHERE i.operation_id = $1 AND i.ord = u.ord`
 
-	queryCount = `UPDATE tidemark.operations SET done = done + $2, skipped = skipped + $3, failed = failed + $4, progress = coalesce($5, progress), updated_at = clock_timestamp() WHERE id = $1`
+	queryCount = `UPDATE tidemark.operations SET done = done + $2, skipped = skipped + $3, failed = failed + $4, progress = coalesce($5::text::jsonb, progress), updated_at = clock_timestamp() WHERE id = $1`
 
 	queryFinish = `UPDATE tidemark.operations SET state = $2, error = nullif($3, ''), ended_at = clock_timestamp(), updated_at = clock_timestamp(), owner = '', expires_at = '-infinity'
 		WHERE id = $1 AND state = 'running'`

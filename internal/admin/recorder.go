@@ -196,7 +196,7 @@ func (r *recorder) record(ctx context.Context, tx pgx.Tx) error {
 	if !r.keyed() {
 		return nil
 	}
-	_, err := tx.Exec(ctx, queryKeepResult, r.act.Who.Owner(), r.act.Key, r.detail)
+	_, err := tx.Exec(ctx, queryKeepResult, r.act.Who.Owner(), r.act.Key, document(r.detail))
 	return err
 }
 

@@ -130,7 +130,8 @@ func (e errPermanent) Unwrap() error { return e.error }
 func (r *Runner) batch(ctx context.Context) (bool, error) {
 	var o Operation
 	err := pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) (err error) {
-		rows, err := tx.Query(ctx, queryTakeOperation, []OperationKind{OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps, OpBackfill})
+		rows, err := tx.Query(ctx, queryTakeOperation,
+			[]string{string(OpRequeue), string(OpResolve), string(OpRetryParked), string(OpResolveParked), string(OpReplay), string(OpRepairGaps), string(OpBackfill)})
 		if err != nil {
 			return err
 		}

@@ -148,6 +148,6 @@ func (r *Runner) advance(ctx context.Context, tx pgx.Tx, o Operation, n int64, c
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, queryCount, o.ID, n, 0, 0, doc)
+	_, err = tx.Exec(ctx, queryCount, o.ID, n, 0, 0, document(doc))
 	return err
 }

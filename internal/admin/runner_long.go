@@ -29,7 +29,7 @@ func (r *Runner) long(ctx context.Context) (bool, error) {
 			continue
 		}
 		var id int64
-		err := r.cfg.Pool.QueryRow(ctx, queryLeaseOperation, []OperationKind{kind}, r.cfg.Owner, operationLease, here).Scan(&id)
+		err := r.cfg.Pool.QueryRow(ctx, queryLeaseOperation, []string{string(kind)}, r.cfg.Owner, operationLease, here).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue
 		}
@@ -125,7 +125,7 @@ func (r *Runner) keep(ctx context.Context, id int64, p *progress) error {
 	p.mu.Lock()
 	doc, total, done, skipped, failed := p.doc, p.total, p.done, p.skipped, p.failed
 	p.mu.Unlock()
-	tag, err := r.cfg.Pool.Exec(ctx, queryKeepOperation, id, r.cfg.Owner, operationLease, doc, total, done, skipped, failed)
+	tag, err := r.cfg.Pool.Exec(ctx, queryKeepOperation, id, r.cfg.Owner, operationLease, document(doc), total, done, skipped, failed)
 	if err == nil && tag.RowsAffected() == 0 {
 		return errEnded
 	}

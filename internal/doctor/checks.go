@@ -56,11 +56,18 @@ func connection(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 
 func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	var standby, readOnly bool
-	if err := tx.QueryRow(ctx, queryRecovery).Scan(&standby, &readOnly); err != nil {
+	var isolation string
+	if err := tx.QueryRow(ctx, queryRecovery).Scan(&standby, &readOnly, &isolation); err != nil {
 		return Finding{}, err
 	}
 	if standby {
 		return Finding{Status: Fail, Detail: "the server is a read-only standby", Remedy: "connect to the primary: several hosts in the URL and target_session_attrs=read-write find it"}, nil
+	}
+	if isolation != "read committed" && isolation != "read uncommitted" {
+		return Finding{
+			Status: Fail, Detail: "transactions are " + strings.ToUpper(isolation) + " by default, and a pooler stands between: the setting cannot be the session's alone",
+			Remedy: "ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed' for the role of the workers",
+		}, nil
 	}
 	return verdict(!readOnly, Fail, fmt.Sprintf("a primary, default_transaction_read_only is %t", readOnly), "switch default_transaction_read_only off for this role and database"), nil
 }

@@ -4,7 +4,7 @@ package doctor
 const (
 	queryTimeout  = `SELECT set_config('statement_timeout', $1, true)`
 	queryServer   = `SELECT current_setting('server_version'), current_setting('server_version_num')::integer, current_setting('application_name')`
-	queryRecovery = `SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean`
+	queryRecovery = `SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean, current_setting('transaction_isolation')`
 	queryGroups   = `SELECT name, state FROM tidemark.consumer_groups ORDER BY name`
 
 	queryProjections = `SELECT (SELECT count(*) FROM tidemark.projections), (SELECT count(*) FROM tidemark.pauses WHERE scope = 'projection' AND expires_at > clock_timestamp()),

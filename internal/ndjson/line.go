@@ -51,6 +51,9 @@ func parse(text []byte) (journal.Event, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return journal.Event{}, errors.New("goes on after the event: write one event a line")
 	}
+	if err := checkTwice(text); err != nil {
+		return journal.Event{}, err
+	}
 	if l.CampaignID == "" {
 		return journal.Event{}, errors.New(`has no "campaign_id": every event belongs to a campaign`)
 	}
@@ -65,6 +68,30 @@ func parse(text []byte) (journal.Event, error) {
 		e.OccurredAt = *l.OccurredAt
 	}
 	return e, checkReplaced(text, e)
+}
+
+// checkTwice refuses an object with a key twice: the decoder takes the last one, in whatever case it
+// is written.
+func checkTwice(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	_, _ = decoder.Token() // the object's beginning: it has been decoded before
+	var seen []string
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return explain(err)
+		}
+		name, _ := key.(string)
+		if slices.ContainsFunc(seen, func(s string) bool { return strings.EqualFold(s, name) }) {
+			return fmt.Errorf("has %q twice", name)
+		}
+		seen = append(seen, name)
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return explain(err)
+		}
+	}
+	return nil
 }
 
 // explain says about a line what encoding/json says about a stream.

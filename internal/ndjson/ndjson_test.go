@@ -226,6 +226,8 @@ func TestImport(t *testing.T) {
 		bad := []struct{ text, why string }{
 			{`not json`, "is no JSON"},
 			{`{"campaign_id":"c","type":"x"`, "breaks off"},
+			{`{"campaign_id":"c","type":"x","type":"y"}`, `has "type" twice`},
+			{`{"campaign_id":"c","type":"x","Campaign_ID":"d"}`, `has "Campaign_ID" twice`},
 			{`["c"]`, "is a JSON array, it must be an object"},
 			{`{"campaign_id":"c","type":"x"} {}`, "goes on after the event"},
 			{`{"type":"x"}`, `no "campaign_id"`},

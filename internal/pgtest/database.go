@@ -37,13 +37,16 @@ func Copy(t testing.TB, url string) *pgxpool.Pool {
 	}))
 }
 
-func open(t testing.TB, url string) *pgxpool.Pool {
+func open(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatalf("open the test's pool: %v", err)
 	}
 	cfg.MaxConns = maxConns
+	for _, c := range change {
+		c(cfg)
+	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatalf("open the test's pool: %v", err)

@@ -15,6 +15,7 @@ const SearchPath = "pg_catalog, pg_temp"
 // Open opens a pool whose sessions have [SearchPath], whatever the address says, and checks that the database answers.
 // PgBouncer refuses settings of a session: through it sessions have the search_path of their role. The caller closes the pool.
 func Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	Prepare(cfg)
 	cfg.ConnConfig.RuntimeParams["search_path"] = SearchPath
 	pool, err := open(ctx, cfg)
 	var refused *pgconn.PgError

@@ -27,6 +27,7 @@ func NewPool(ctx context.Context, url string, connections int, timeout time.Dura
 	params["jit"] = "off" // pages read a few rows each: compiling takes longer than any of them
 	params["lock_timeout"] = milliseconds(min(timeout, 2*time.Second))
 	params["idle_in_transaction_session_timeout"] = milliseconds(2 * timeout)
+	session.Prepare(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("database of the admin listener: %w", err)

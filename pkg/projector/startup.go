@@ -15,7 +15,7 @@ import (
 
 // The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
 const (
-	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean`
+	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, current_setting('transaction_isolation')`
 
 	// queryColumns lists the columns of a schema's tables, those without columns too.
 	queryColumns = `SELECT c.relname, coalesce(a.attname, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -34,7 +34,8 @@ const (
 func (p *Projector) Check(ctx context.Context) error {
 	faults := p.checkTypes()
 	var standby, readOnly bool
-	if err := p.cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly); err != nil {
+	var isolation string
+	if err := p.cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation); err != nil {
 		return errors.Join(append(faults, fmt.Errorf("check the server: %w", err))...)
 	}
 	switch {
@@ -42,6 +43,10 @@ func (p *Projector) Check(ctx context.Context) error {
 		return errors.Join(append(faults, errors.New("the server is a read-only standby: connect to the primary (several hosts in the URL and target_session_attrs=read-write find it)"))...)
 	case readOnly:
 		return errors.Join(append(faults, errors.New("transactions of this role or database are read-only (default_transaction_read_only): switch that off, or connect as another role"))...)
+	}
+	if isolation != "read committed" && isolation != "read uncommitted" {
+		return errors.Join(append(faults, fmt.Errorf("the connections' transactions are %s by default, they must be READ COMMITTED: each statement has to see what was committed before it. "+
+			"Set it for the role (ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed'), or for the pool (pgxpool.Config.ConnConfig.RuntimeParams)", strings.ToUpper(isolation)))...)
 	}
 	made, err := p.scratchTables(ctx)
 	if err != nil {

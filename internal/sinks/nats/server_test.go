@@ -3,6 +3,7 @@ package nats_test
 import (
 	"context"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,7 +100,13 @@ func stream(t *testing.T, address string, config jetstream.StreamConfig, options
 				return received, nil
 			}
 			id := m.Header.Get("event_id") + m.Header.Get("ce-id")
-			received = append(received, publishertest.Received{EventID: uuid.MustParse(id[:36]), CampaignID: m.Header.Get("campaign_id") + m.Header.Get("ce-subject"), Body: m.Data})
+			campaign := m.Header.Get("campaign_id")
+			if subject := m.Header.Get("ce-subject"); subject != "" {
+				if campaign, err = url.PathUnescape(subject); err != nil {
+					return nil, err
+				}
+			}
+			received = append(received, publishertest.Received{EventID: uuid.MustParse(id[:36]), CampaignID: campaign, Body: m.Data})
 		}
 		return received, nil
 	}

@@ -141,8 +141,15 @@ func (s *Sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckF
 	if s.cfg.Stream != "" {
 		m.set(jetstream.ExpectedStreamHeader, s.cfg.Stream)
 	}
+	cloud := s.cfg.Encoder.Format == publisher.FormatCloudEvents
 	for _, a := range m.attrs {
+		if cloud {
+			a.Value = publisher.EscapeHeader(a.Value)
+		}
 		m.set(a.Name, a.Value)
+	}
+	if cloud { // Content-Type says only whether a message is structured
+		m.set("ce-datacontenttype", s.cfg.Encoder.ContentType())
 	}
 	m.Subject, m.Data = s.subject(e), s.cfg.Encoder.AppendBody(m.Data[:0], e)
 	if size := sizeOf(&m.Msg); l.maxSize > 0 && size > l.maxSize {

@@ -83,24 +83,10 @@ func setAttribute(h http.Header, a publisher.Attribute) {
 	case a.Name == "traceparent" || a.Name == "tracestate": // ASCII, and of a form of their own
 		h.Set(a.Name, a.Value)
 	case strings.HasPrefix(a.Name, "ce-"):
-		h.Set(a.Name, escape(a.Value))
+		h.Set(a.Name, publisher.EscapeHeader(a.Value))
 	default:
-		h.Set("Tidemark-"+strings.ReplaceAll(a.Name, "_", "-"), escape(a.Value))
+		h.Set("Tidemark-"+strings.ReplaceAll(a.Name, "_", "-"), publisher.EscapeHeader(a.Value))
 	}
-}
-
-// escape writes what a header cannot hold as %XX, as the HTTP binding of CloudEvents says.
-func escape(value string) string {
-	plain := func(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }
-	var b strings.Builder
-	for i := range len(value) {
-		if c := value[i]; plain(c) {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
 }
 
 // saidBytes is how much of an answer's body is repeated in an error.

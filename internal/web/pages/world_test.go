@@ -37,6 +37,8 @@ type world struct {
 	pool  *pgxpool.Pool
 	base  string
 	token map[auth.Role]string
+
+	travels bool // it has a worker with the code of projections
 }
 
 type hero struct {
@@ -241,9 +243,17 @@ func (w *world) relay(t *testing.T) {
 
 func (w *world) serve(t *testing.T, code []projector.Projection) {
 	t.Helper()
-	acts, err := admin.New(admin.Config{
+	verifier, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acting := admin.Config{
 		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}}, Publishers: []publisher.Publisher{{Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"}}},
-	})
+	}
+	if w.travels {
+		acting.Projector, acting.Projections = verifier, []string{"heroes", "scores"}
+	}
+	acts, err := admin.New(acting)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,10 +272,6 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 			t.Errorf("the listener ended with: %v", err)
 		}
 	})
-	verifier, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
-	if err != nil {
-		t.Fatal(err)
-	}
 	runner, err := admin.NewRunner(admin.RunnerConfig{ // it has no publisher billing: what is to be sent there waits
 		Pool: w.pool, Owner: "the test's worker", Interval: 20 * time.Millisecond, Batch: 2, Projector: verifier, Projections: []string{"heroes", "scores"},
 		Topics: []publisher.Topic{{Name: "campaign-events"}}, Publishers: []publisher.Publisher{{Name: "audit-trail", Sink: taker{}, Topics: []string{"campaign-events"}}},

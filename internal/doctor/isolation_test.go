@@ -1,0 +1,53 @@
+package doctor_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// A pool that nothing has prepared is as one behind a pooler.
+func TestAStricterDefaultIsolationIsNamedWhereSessionsDoNotChangeIt(t *testing.T) {
+	t.Parallel()
+	url := pgtest.With(pgtest.URL(t), "default_transaction_isolation", "serializable")
+	for _, prepared := range []bool{false, true} {
+		cfg, err := pgxpool.ParseConfig(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prepared {
+			session.Prepare(cfg)
+		}
+		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		findings, err := doctor.Run(t.Context(), pool, doctor.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := byCheck(t, findings)["recovery"]
+		named := got.Status == doctor.Fail && strings.Contains(got.Detail, "SERIALIZABLE") && strings.Contains(got.Remedy, "ALTER ROLE")
+		if named == prepared {
+			t.Errorf("prepared %t: doctor says %+v", prepared, got)
+		}
+		h := projector.NewHandlers(projector.Spec{Name: "p", Version: 1, Types: []string{"noted"}})
+		projector.On(h, "noted", func(context.Context, *projector.Group, journal.Event, struct{}) error { return nil })
+		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{h}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Check(t.Context()); (err != nil && strings.Contains(err.Error(), "SERIALIZABLE")) == prepared || prepared && err != nil {
+			t.Errorf("prepared %t: the projector's check says %v", prepared, err)
+		}
+	}
+}
