@@ -103,6 +103,10 @@ type Bulk struct {
 	Pairs  *PairFilter   `json:"pairs,omitempty"`  //
 	Parked *ParkedFilter `json:"parked,omitempty"` //
 	Limit  int64         `json:"limit,omitempty"`  // at most so many, those that are due or failed first; 0: all
+
+	// AsOf is when the preview was made, by the database's clock: what has failed since is left out. Acts that
+	// resolve need it, for none may leave out an event that was not counted.
+	AsOf *time.Time `json:"as_of,omitempty"`
 }
 
 // Preview is what a bulk act would be about.
@@ -172,7 +176,10 @@ func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 		return nil, err
 	}
 	p := &Preview{Bulk: b, Sample: []Item{}}
-	var err error
+	err := a.cfg.Pool.QueryRow(ctx, queryNow).Scan(&p.AsOf)
+	if err != nil {
+		return nil, err
+	}
 	if b.Pairs != nil {
 		p.Count, p.Sample, err = previewPairs(ctx, a.cfg.Pool, *b.Pairs, b.most())
 	} else {
@@ -230,7 +237,7 @@ func parkedItem(p publisher.Parked) Item {
 }
 
 // StartBulk freezes what a bulk act is about and has workers do it. typed is what [Preview].Confirm asked for: the act is about at most
-// as many as it says, those that come first. What has failed meanwhile is left for the next one, and what has gone is not missed.
+// as many as it says, those that come first and had failed by b.AsOf. What has failed meanwhile is left for the next one, and what has gone is not missed.
 // [ErrDeclined] says that something else was typed, [ErrNotFound] that there is nothing left. Resolving needs a reason. The outcome's
 // detail is the [Operation].
 func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (*Outcome, error) {
@@ -240,6 +247,9 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 	resolves := b.Kind == OpResolve || b.Kind == OpResolveParked
 	if resolves && r.Who.Role < ActResolve.Role() {
 		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", b.Kind, ActResolve.Role(), r.Who.Name, r.Who.Role, ErrForbidden)
+	}
+	if resolves && b.AsOf == nil {
+		return nil, fmt.Errorf("%w: as_of is missing: %s leaves out what was previewed, so send back the preview's as_of", ErrInvalid, b.Kind)
 	}
 	if err := b.names().Check(ctx, a.cfg.Pool); err != nil {
 		return nil, err
@@ -256,9 +266,9 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 			most = min(most, agreed)
 		}
 		if b.Pairs != nil {
-			n, err = freezePairs(ctx, tx, id, *b.Pairs, most)
+			n, err = freezePairs(ctx, tx, id, *b.Pairs, b.AsOf, most)
 		} else {
-			n, err = freezeParked(ctx, tx, id, *b.Parked, most)
+			n, err = freezeParked(ctx, tx, id, *b.Parked, b.AsOf, most)
 		}
 		switch {
 		case err != nil:
@@ -275,11 +285,18 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 	})
 }
 
-// freezePairs writes the pairs that a filter chooses into the operation's items.
-func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter, most int64) (n int64, err error) {
+// freezePairs writes the pairs that a filter chooses into the operation's items, if they had failed by a time.
+func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter, asOf *time.Time, most int64) (n int64, err error) {
 	f, err := of.Filter()
 	if err != nil {
 		return 0, err
+	}
+	if asOf != nil {
+		var since time.Duration
+		if err := tx.QueryRow(ctx, querySince, *asOf).Scan(&since); err != nil {
+			return 0, err
+		}
+		f.OlderThan = max(f.OlderThan, since)
 	}
 	for n < most {
 		f.Limit = int(min(freezePage, most-n))
@@ -300,7 +317,8 @@ func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter, most i
 	return n, nil
 }
 
-func freezeParked(ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter, most int64) (n int64, err error) {
+// freezeParked does the same with parked events.
+func freezeParked(ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter, asOf *time.Time, most int64) (n int64, err error) {
 	f := of.filter()
 	f.Limit = freezePage
 	for n < most {
@@ -310,7 +328,8 @@ func freezeParked(ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter, mos
 		}
 		var items [][]any
 		for _, p := range list {
-			if p.Status != "draining" && n < most {
+			late := asOf != nil && p.FirstFailedAt != nil && p.FirstFailedAt.After(*asOf)
+			if p.Status != "draining" && !late && n < most {
 				n++
 				items = append(items, []any{id, n, p.CampaignID, p.Topic + "/" + p.Publisher, p.Seq})
 			}

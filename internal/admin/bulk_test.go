@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -46,6 +47,10 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	if err != nil || preview.Count != 101 || len(preview.Sample) != 10 || preview.Confirm != "resolve 101" {
 		t.Fatalf("preview %+v, %v", preview, err)
 	}
+	if _, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "resolve 101"); !errors.Is(err, admin.ErrInvalid) {
+		t.Errorf("it leaves out events that nobody was shown: %v", err)
+	}
+	bulk = preview.Bulk
 	if _, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "yes"); !errors.Is(err, admin.ErrDeclined) {
 		t.Errorf("typed yes: %v", err)
 	}
@@ -55,12 +60,12 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`); n != 0 {
 		t.Fatalf("%d operations are left of what was declined", n)
 	}
-	// What has failed since the preview neither refuses the act nor is part of it.
-	exec(t, pool, `SELECT tidemark.append('meanwhile', '[{"type": "noted"}]');
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, fingerprint, first_failed_at) VALUES ('meanwhile', 'p', 'g', 1, 'dead', 'infinity', 'f', now())`)
+	// What has failed since the preview neither refuses the act nor is part of it, though it comes before all others.
+	exec(t, pool, `SELECT tidemark.append('a meanwhile', '[{"type": "noted"}]');
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, fingerprint, first_failed_at) VALUES ('a meanwhile', 'p', 'g', 1, 'dead', 'infinity', 'f', now())`)
 	outcome, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "resolve 101")
 	op := operation(t, outcome, err)
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operation_items WHERE campaign_id = 'meanwhile'`); n != 0 || op.Total != 101 {
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operation_items WHERE campaign_id = 'a meanwhile'`); n != 0 || op.Total != 101 {
 		t.Errorf("it is about %d, what failed meanwhile among them: %d", op.Total, n)
 	}
 	// What fails afterwards is no part of it; what has moved on meanwhile is left alone.
@@ -181,7 +186,7 @@ func otherKinds(t *testing.T, pool *pgxpool.Pool) {
 	add := func(o *admin.Outcome, err error) { ids = append(ids, operation(t, o, err).ID) }
 	add(acts.StartRepair(t.Context(), typing("g"), admin.GapRepair{Group: "g"}))
 	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p"}))
-	add(acts.StartBulk(t.Context(), as(auth.Admin), admin.Bulk{Kind: admin.OpResolveParked, Parked: &admin.ParkedFilter{Publisher: "s"}}, "resolve parked 1"))
+	add(acts.StartBulk(t.Context(), as(auth.Admin), admin.Bulk{Kind: admin.OpResolveParked, Parked: &admin.ParkedFilter{Publisher: "s"}, AsOf: new(time.Now())}, "resolve parked 1"))
 	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p", From: 1}))
 	exec(t, pool, `UPDATE tidemark.operations SET request = '{"group": "nowhere", "projection": "p"}' WHERE id = (SELECT max(id) FROM tidemark.operations)`)
 	r := runner(t, pool, nil)

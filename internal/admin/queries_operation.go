@@ -9,6 +9,9 @@ const (
 
 	querySetTotal = `UPDATE tidemark.operations SET total = $2 WHERE id = $1`
 
+	queryNow   = `SELECT clock_timestamp()`
+	querySince = `SELECT now() - $1::timestamptz`
+
 	operationColumns = `SELECT id, kind, request, actor, coalesce(reason, ''), state, total, done, skipped, failed, progress, coalesce(error, ''), created_at, updated_at, ended_at,
 		coalesce(ended_by, '') FROM tidemark.operations `
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
@@ -138,8 +139,21 @@ func startBulk(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Re
 	if err != nil {
 		return nil, "", err
 	}
-	o, err := a.StartBulk(ctx, req, bulkOf(admin.OperationKind(r.PostFormValue("kind")), shown), r.PostFormValue("confirm"))
+	bulk := bulkOf(admin.OperationKind(r.PostFormValue("kind")), shown)
+	if bulk.AsOf, err = previewedAt(r); err != nil {
+		return nil, "", err
+	}
+	o, err := a.StartBulk(ctx, req, bulk, r.PostFormValue("confirm"))
 	return o, begun(o), err
+}
+
+// previewedAt is when the page was made that is confirmed.
+func previewedAt(r *http.Request) (*time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, r.PostFormValue("as_of"))
+	if err != nil {
+		return nil, problem.New(http.StatusBadRequest, "as_of is no time", "look at the preview again").Of("as_of", r.PostFormValue("as_of"), "")
+	}
+	return &at, nil
 }
 
 // begun says that an operation has begun.

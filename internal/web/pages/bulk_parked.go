@@ -48,6 +48,11 @@ func parkedFilterOf(r *http.Request) admin.ParkedFilter {
 
 func startBulkParked(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
 	filter := parkedFilterOf(r)
-	o, err := a.StartBulk(ctx, req, admin.Bulk{Kind: admin.OperationKind(r.PostFormValue("kind")), Parked: &filter}, r.PostFormValue("confirm"))
+	asOf, err := previewedAt(r)
+	if err != nil {
+		return nil, "", err
+	}
+	bulk := admin.Bulk{Kind: admin.OperationKind(r.PostFormValue("kind")), Parked: &filter, AsOf: asOf}
+	o, err := a.StartBulk(ctx, req, bulk, r.PostFormValue("confirm"))
 	return o, begun(o), err
 }
