@@ -144,7 +144,7 @@ func openInput(env *cli.Env, path string) (in io.ReadCloser, size int64, err err
 	if path == fromStdin {
 		return io.NopCloser(env.In), 0, nil
 	}
-	file, err := os.Open(path) //nolint:gosec // the person names the file
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, 0, err
 	}

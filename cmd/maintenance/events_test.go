@@ -118,7 +118,7 @@ func TestABadLine(t *testing.T) {
 		if !strings.Contains(got.err, "line 6 is refused: payload") || !strings.Contains(got.err, "line 7 is JSON that breaks off") {
 			t.Errorf("stderr is %q, want it to name lines 6 and 7", got.err)
 		}
-		rejected, err := os.ReadFile(path + ".rejected") //nolint:gosec // the test named it
+		rejected, err := os.ReadFile(path + ".rejected")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestABadLine(t *testing.T) {
 		}
 		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 		requireRun(t, url, "events import --on-error skip --rejected "+elsewhere+" "+path, cli.ExitOK, "0 appended, 10 there already, 2 rejected")
-		if again, err := os.ReadFile(elsewhere); err != nil || !bytes.Equal(again, rejected) { //nolint:gosec // the test named it
+		if again, err := os.ReadFile(elsewhere); err != nil || !bytes.Equal(again, rejected) {
 			t.Errorf("the second import rejects %q, %v", again, err)
 		}
 	})

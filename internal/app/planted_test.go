@@ -130,7 +130,7 @@ func plantedHandlers() []projector.Projection {
 		}
 		return nil
 	})
-	projector.On(shaky, "disturbed", func(_ context.Context, g *projector.Group, e journal.Event, p plantedPayload) error {
+	projector.On(shaky, "disturbed", func(_ context.Context, g *projector.Group, _ journal.Event, p plantedPayload) error {
 		g.Queue("INSERT INTO shaky VALUES ($1)", p.Name)
 		return nil
 	})

@@ -46,9 +46,9 @@ func Standard(database func(context.Context, *slog.Logger) (string, func() error
 	plain := os.Getenv("NO_COLOR") != ""
 	env := &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),  //nolint:gosec // a file descriptor is a small number
-		Terminal:    term.IsTerminal(int(os.Stdout.Fd())), //nolint:gosec // as above
-		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())), //nolint:gosec // as above
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Open:        OpenAt(database),
 	}
 	env.Color = env.Terminal && !plain

@@ -36,7 +36,7 @@ func TestMaintenance(t *testing.T) {
 		t.Fatalf("%s has no %q", maintenancePage, maintenanceReference)
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(prose+want.String()), 0o644); err != nil { //nolint:gosec // a page that everybody reads
+		if err := os.WriteFile(path, []byte(prose+want.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -162,11 +162,15 @@ func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	switch {
 	case least != 0:
-		return Finding{Status: Fail, Detail: fmt.Sprintf("tidemark.journal_position has MINVALUE %d", least),
-			Remedy: "ALTER SEQUENCE tidemark.journal_position MINVALUE 0: the writer floor is not below the first events"}, nil
+		return Finding{
+			Status: Fail, Detail: fmt.Sprintf("tidemark.journal_position has MINVALUE %d", least),
+			Remedy: "ALTER SEQUENCE tidemark.journal_position MINVALUE 0: the writer floor is not below the first events",
+		}, nil
 	case highest > last:
-		return Finding{Status: Fail, Detail: fmt.Sprintf("the journal goes up to position %d, tidemark.journal_position stands at %d", highest, last),
-			Remedy: fmt.Sprintf("stop all that append, SELECT setval('tidemark.journal_position', %d), and start them again: a copy without its sequences hands positions out twice", highest)}, nil
+		return Finding{
+			Status: Fail, Detail: fmt.Sprintf("the journal goes up to position %d, tidemark.journal_position stands at %d", highest, last),
+			Remedy: fmt.Sprintf("stop all that append, SELECT setval('tidemark.journal_position', %d), and start them again: a copy without its sequences hands positions out twice", highest),
+		}, nil
 	}
 	return verdict(cache == 1, Fail, fmt.Sprintf("tidemark.journal_position has CACHE %d", cache), "ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil
 }

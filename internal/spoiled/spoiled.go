@@ -11,20 +11,22 @@ import (
 const Unprintable = "a payload that cannot be printed"
 
 // Kinds are the kinds of events: a type ("" takes the caller's), a payload and metadata, in SQL.
-var Kinds = map[string][3]string{ // read only
-	"no type":                    {"''", `'{}'`, `NULL`},
-	"a scalar payload":           {"", `'7'`, `NULL`},
-	"3 MB":                       {"", `jsonb_build_object('by', 1, 'text', repeat('x', 3 << 20))`, `NULL`},
-	"numbers that expand":        {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 250) || ']}')::jsonb`, `NULL`},
-	Unprintable:                  {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 8500) || ']}')::jsonb`, `NULL`},
-	"a payload that is too deep": {"", `('{"by": 1, "n": ' || repeat('[', 5000) || repeat(']', 5000) || '}')::jsonb`, `NULL`},
-	"metadata that are a list":   {"", `'{"by": 1}'`, `'[1]'`},
+func Kinds() map[string][3]string {
+	return map[string][3]string{
+		"no type":                    {"''", `'{}'`, `NULL`},
+		"a scalar payload":           {"", `'7'`, `NULL`},
+		"3 MB":                       {"", `jsonb_build_object('by', 1, 'text', repeat('x', 3 << 20))`, `NULL`},
+		"numbers that expand":        {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 250) || ']}')::jsonb`, `NULL`},
+		Unprintable:                  {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 8500) || ']}')::jsonb`, `NULL`},
+		"a payload that is too deep": {"", `('{"by": 1, "n": ' || repeat('[', 5000) || repeat(']', 5000) || '}')::jsonb`, `NULL`},
+		"metadata that are a list":   {"", `'{"by": 1}'`, `'[1]'`},
+	}
 }
 
 // Write puts an event of a kind at the end of a campaign, with a work item for each group.
 func Write(t testing.TB, pool *pgxpool.Pool, campaign, eventType, kind string) {
 	t.Helper()
-	k := Kinds[kind]
+	k := Kinds()[kind]
 	if k[0] == "" {
 		k[0] = "'" + eventType + "'"
 	}

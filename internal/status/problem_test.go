@@ -39,14 +39,17 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 		{"old work", Status{At: at, Queue: waiting(time.Hour), Workers: live}, []string{"warning group g"}},
 		{"old work that gets less", Status{At: at, Queue: waiting(time.Hour), Workers: live, Lag: draining}, nil},
 		{
-			"a worker of a time that has not come yet", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g", Host: "h", PID: 7}, Silent: -time.Hour}, {Silent: -time.Second}}},
+			"a worker of a time that has not come yet",
+			Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g", Host: "h", PID: 7}, Silent: -time.Hour}, {Silent: -time.Second}}},
 			[]string{"warning group g"},
 		},
 		{"a silent worker", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Silent: 2 * time.Hour}}}, []string{"warning group g"}},
 		{"silent workers, in one line", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Worker: lease.Worker{ConsumerGroup: "g"}, Silent: 2 * time.Minute}}}, []string{"warning group g"}},
 		{"a group that is paused", Status{At: at, Queue: waiting(time.Hour), Workers: []Worker{}, Pauses: []pause.Pause{{Target: pause.Target{Group: "g"}, By: "ada", PausedAt: at}}}, []string{"note consumer group \"g\""}},
-		{"tables that were replaced", Status{At: at, Lag: []Lag{{Behind: outbox.Behind{Group: "g", Projection: "p~previous", Events: 9, Age: time.Hour}}},
-			Deferred: []deferred.Sum{{Projection: "p~previous", Status: deferred.Dead, Pairs: 1, Since: ago(time.Hour)}}}, []string{"note projection p~previous", "note projection p~previous"}},
+		{"tables that were replaced", Status{
+			At: at, Lag: []Lag{{Behind: outbox.Behind{Group: "g", Projection: "p~previous", Events: 9, Age: time.Hour}}},
+			Deferred: []deferred.Sum{{Projection: "p~previous", Status: deferred.Dead, Pairs: 1, Since: ago(time.Hour)}},
+		}, []string{"note projection p~previous", "note projection p~previous"}},
 		{"failures, the longest first", Status{At: at, Deferred: []deferred.Sum{
 			{Projection: "p", Status: deferred.Failed, Pairs: 1, Since: ago(time.Hour)},
 			{Projection: "q", Status: deferred.Rebuilding, Pairs: 9},

@@ -26,7 +26,7 @@ func (s *served) subscribe(t *testing.T, header map[string]string) (status int, 
 		request.Header.Set(name, value)
 	}
 	transport := &http.Transport{DisableKeepAlives: true}
-	response, err := transport.RoundTrip(request)
+	response, err := transport.RoundTrip(request) //nolint:bodyclose // in the clean-up
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (q *quota) begin(ctx context.Context, user string) (end func(), wait time.D
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		u.repay(time.Now())
-		u.spent += time.Now().Sub(began)
+		u.spent += time.Since(began)
 		u.running--
 		q.running--
 		close(q.changed)

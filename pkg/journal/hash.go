@@ -28,5 +28,5 @@ func IDHash(id uuid.UUID) int64 {
 	a = (a ^ c) - bits.RotateLeft32(c, 4)
 	b = (b ^ a) - bits.RotateLeft32(a, 14)
 	c = (c ^ b) - bits.RotateLeft32(b, 24)
-	return int64(uint64(b)<<32 | uint64(c)) //nolint:gosec // the same bits
+	return int64(uint64(b)<<32 | uint64(c))
 }

@@ -14,7 +14,7 @@ import (
 // Whatever stands in the journal, readers get past it: they name what they cannot read, and where to go on.
 func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 	t.Parallel()
-	for kind := range spoiled.Kinds {
+	for kind := range spoiled.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)

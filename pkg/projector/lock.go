@@ -71,7 +71,7 @@ func (t *transaction) watchLocks(ctx context.Context) (stop func()) {
 				return
 			}
 			bounded, end := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout) // it takes a millisecond: cut short, it would cost a connection
-			err = conn.QueryRow(bounded, queryBlockers, int32(pid)).Scan(&found)            //nolint:gosec // pids are positive
+			err = conn.QueryRow(bounded, queryBlockers, int32(pid)).Scan(&found)
 			end()
 			conn.Release()
 			if err != nil {

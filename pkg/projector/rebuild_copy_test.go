@@ -162,7 +162,7 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 	}
 	for _, of := range []*journal.Catalogue{nil, catalogue} {
 		pool := pgtest.New(t)
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+		random := rand.New(rand.NewPCG(1, 2))
 		for c := range 40 {
 			var events []journal.Event
 			for range 1 + random.IntN(60) {

@@ -28,8 +28,10 @@ type rangePages struct {
 func (t *transaction) rangePages(k *known, r campaignRange, campaigns []lease.Lease) *rangePages {
 	p := &rangePages{t: t, k: k, campaigns: campaigns}
 	// No campaign sorts between the first one's name and the first one.
-	p.read = journal.CampaignsRead{CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.p.cfg.GroupBytes,
-		Careful: t.p.unreadable.Load() > 0}
+	p.read = journal.CampaignsRead{
+		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.p.cfg.GroupBytes,
+		Careful: t.p.unreadable.Load() > 0,
+	}
 	if k.spec.Types != nil {
 		p.read.Types = []string{}
 		for _, eventType := range k.spec.Types {

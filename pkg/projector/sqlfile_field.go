@@ -29,7 +29,7 @@ func eventFields() []eventField {
 		{"position", "bigint", `j."position"`, func(e *journal.Event) any { return e.Position }},
 		{"event_id", "uuid", "j.event_id", func(e *journal.Event) any { return e.ID.String() }},
 		{"event_type", "text", "j.event_type", func(e *journal.Event) any { return e.Type }},
-		{"event_version", "int", "j.event_version", func(e *journal.Event) any { return int32(e.Version) }}, //nolint:gosec // an integer column
+		{"event_version", "int", "j.event_version", func(e *journal.Event) any { return int32(e.Version) }},
 		{"aggregate_type", "text", "nullif(j.aggregate_type, '')", func(e *journal.Event) any { return textOrNull(e.AggregateType) }},
 		{"aggregate_id", "text", "nullif(j.aggregate_id, '')", func(e *journal.Event) any { return textOrNull(e.AggregateID) }},
 		{"actor", "text", "nullif(j.actor, '')", func(e *journal.Event) any { return textOrNull(e.Actor) }},

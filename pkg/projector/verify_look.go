@@ -240,7 +240,7 @@ func sample(ctx context.Context, db journal.Querier, n int) ([]string, error) {
 			seen++
 			if len(chosen) < n {
 				chosen = append(chosen, id)
-			} else if i := rand.IntN(seen); i < n { //nolint:gosec // no secret
+			} else if i := rand.IntN(seen); i < n {
 				chosen[i] = id
 			}
 		}

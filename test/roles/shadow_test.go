@@ -68,14 +68,16 @@ const (
 )
 
 // better are arguments that a call may have where Postgres' own function wants others: a function that takes them as they are is preferred, wherever it stands.
-var better = []map[string]string{
-	{},
-	{"bigint": "integer"},
-	{"text": "character varying"},
-	{"text": "name"},
-	{"double precision": "integer", "numeric": "bigint"},
-	{"anyarray": "text[]", "anyelement": "text", "anycompatiblearray": "text[]", "anycompatible": "text"},
-	{"anyarray": "bigint[]", "anyelement": "bigint", "anycompatiblearray": "bigint[]", "anycompatible": "bigint"},
+func better() []map[string]string {
+	return []map[string]string{
+		{},
+		{"bigint": "integer"},
+		{"text": "character varying"},
+		{"text": "name"},
+		{"double precision": "integer", "numeric": "bigint"},
+		{"anyarray": "text[]", "anyelement": "text", "anycompatiblearray": "text[]", "anycompatible": "text"},
+		{"anyarray": "bigint[]", "anyelement": "bigint", "anycompatiblearray": "bigint[]", "anycompatible": "bigint"},
+	}
 }
 
 // shadows answers statements that make functions and operators in a schema which note that another role has run them, and then do what Postgres' own do.
@@ -88,7 +90,7 @@ func shadows(schema, creator string, all []shadowed) (statements, names []string
 			forms = [][]string{first, append(slices.Clone(first), "text"), append(slices.Clone(first), "text", "text"), append(slices.Clone(first), "name", "text")}
 		}
 		for _, form := range forms {
-			for _, other := range better {
+			for _, other := range better() {
 				args, passed := make([]string, len(form)), make([]string, len(form))
 				for i, arg := range form {
 					args[i], passed[i] = arg, fmt.Sprintf("$%d::%s", i+1, arg)

@@ -171,8 +171,11 @@ func TestATableThatCannotBeUsedIsAnErrorOfTheSink(t *testing.T) {
 		"missing":       {"", `table "published_events": ERROR: relation "published_events" does not exist (SQLSTATE 42P01): create the table, or let the sink do so`, postgres.Config{NoCreate: true}},
 		"no schema":     {"", `create its schema`, postgres.Config{Table: "nowhere.events"}},
 		"other columns": {"CREATE TABLE published_events (event_id uuid PRIMARY KEY)", `docs/publishing.md`, postgres.Config{}},
-		"only the id is unique": {"CREATE TABLE published_events (event_id uuid PRIMARY KEY, topic text, event_type text, campaign_id text, seq bigint, position bigint, created_at timestamptz, attributes jsonb, body json)",
-			`campaign_id and event_id together must be the primary key or unique`, postgres.Config{}},
+		"only the id is unique": {
+			"CREATE TABLE published_events (event_id uuid PRIMARY KEY, topic text, event_type text, campaign_id text, seq bigint, position bigint, created_at timestamptz, attributes jsonb, body json)",
+			`campaign_id and event_id together must be the primary key or unique`,
+			postgres.Config{},
+		},
 		"nothing unique":  {"CREATE TABLE published_events (event_id uuid, topic text, event_type text, campaign_id text, seq bigint, position bigint, created_at timestamptz, attributes jsonb, body json)", `campaign_id and event_id together must be the primary key or unique`, postgres.Config{}},
 		"read-only":       {"", `read-only`, postgres.Config{}},
 		"wrong parameter": {"", `no_such_setting`, postgres.Config{}},

@@ -169,8 +169,13 @@ func TestWhoARequestIsFrom(t *testing.T) {
 		roleClaim          string
 		anonymous          auth.Role
 	}{
-		{}, {secret: secret}, {roleHeader: "X-Forwarded-Role", secret: secret}, {anonymous: auth.Admin}, {anonymous: auth.Admin, roleHeader: "X-Forwarded-Role", secret: secret},
-		{jwt: true}, {jwt: true, roleClaim: "roles", anonymous: auth.Viewer, roleHeader: "X-Forwarded-Role", secret: secret},
+		{},
+		{secret: secret},
+		{roleHeader: "X-Forwarded-Role", secret: secret},
+		{anonymous: auth.Admin},
+		{anonymous: auth.Admin, roleHeader: "X-Forwarded-Role", secret: secret},
+		{jwt: true},
+		{jwt: true, roleClaim: "roles", anonymous: auth.Viewer, roleHeader: "X-Forwarded-Role", secret: secret},
 	} {
 		now := time.Now()
 		cfg := auth.Config{

@@ -53,7 +53,7 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 	}
 	page := &eventPage{Event: e, Payload: p.payloadOf(ctx, e)}
 	if page.Payload.Hidden {
-		page.Event.Tags = nil
+		page.Tags = nil
 	}
 	at := func(seq int64) string { return with(r, "seq", fmt.Sprint(seq)) }
 	if e.Seq > 1 {

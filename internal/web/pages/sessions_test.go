@@ -45,23 +45,57 @@ func callsOfAPI(t *testing.T) map[string]string {
 func actsOfAPI() [][2]string {
 	const bulk = `"kind": "requeue", "limit": 5, "pairs": {"projection": "scores", "status": ["dead", "failed"]}`
 	return [][2]string{
-		{"requeueDeferred", ""}, {"retryDeferred", ""}, {"resolveDeferred", `"seq": 4`}, {"unresolveDeferred", `"seq": 4`}, {"requeueEvent", `"group": "default"`},
-		{"pauseCampaign", `"group": "default", "for": "1h"`}, {"resumeCampaign", `"group": "default"`},
-		{"pauseGroup", `"for": "1h"`}, {"resumeGroup", ""}, {"pauseProjection", `"group": "default", "for": "1h"`}, {"resumeProjection", `"group": "default"`},
-		{"replayCampaign", `"group": "default", "projection": "heroes", "dry_run": true`}, {"replayCampaign", `"group": "default", "from": 2`},
-		{"repairGap", `"group": "default"`}, {"repairGaps", ""},
-		{"replayGroup", `"projection": "heroes", "dry_run": true`}, {"replayGroup", `"projection": "heroes"`},
-		{"verifyProjection", `"sample": 3`}, {"verifyProjection", `"campaigns": ["oak"]`}, {"verifyProjection", ""}, {"verifyProjection", `"proof": true`},
-		{"backfillProjection", `"dry_run": true`}, {"backfillProjection", ""},
-		{"previewBulk", bulk}, {"startBulk", bulk + `, "confirm": "requeue 5"`}, {"startBulk", `"kind": "retry_parked", "parked": {"publisher": "billing"}`},
-		{"retryParked", ""}, {"resolveParked", ""}, {"pausePublisher", `"for": "1h"`}, {"resumePublisher", ""},
-		{"testSend", `"campaign_id": "oak", "seq": 1`}, {"testSend", ""},
-		{"republish", `"campaign_id": "oak", "from": 1, "dry_run": true`}, {"republish", `"campaign_id": "oak", "from": 1`}, {"abortOperation", ""},
-		{"resetPublisher", `"position": 1, "dry_run": true`}, {"resetPublisher", `"position": 1`},
-		{"drainWorker", ""}, {"undrainWorker", ""},
-		{"createToken", `"name": "eve", "role": "operator", "expires": "1h"`}, {"revokeToken", ""},
-		{"startRebuild", ""}, {"pauseRebuild", `"group": "default"`}, {"resumeRebuild", `"group": "default"`}, {"swapRebuild", ""}, {"abortRebuild", `"confirm": "scores"`}, {"rollbackProjection", `"confirm": "scores"`},
-		{"removeProjection", `"dry_run": true`}, {"removeGroup", `"dry_run": true`}, {"removeProjection", `"confirm": "heroes", "tables": true`}, {"removeGroup", `"confirm": "default"`},
+		{"requeueDeferred", ""},
+		{"retryDeferred", ""},
+		{"resolveDeferred", `"seq": 4`},
+		{"unresolveDeferred", `"seq": 4`},
+		{"requeueEvent", `"group": "default"`},
+		{"pauseCampaign", `"group": "default", "for": "1h"`},
+		{"resumeCampaign", `"group": "default"`},
+		{"pauseGroup", `"for": "1h"`},
+		{"resumeGroup", ""},
+		{"pauseProjection", `"group": "default", "for": "1h"`},
+		{"resumeProjection", `"group": "default"`},
+		{"replayCampaign", `"group": "default", "projection": "heroes", "dry_run": true`},
+		{"replayCampaign", `"group": "default", "from": 2`},
+		{"repairGap", `"group": "default"`},
+		{"repairGaps", ""},
+		{"replayGroup", `"projection": "heroes", "dry_run": true`},
+		{"replayGroup", `"projection": "heroes"`},
+		{"verifyProjection", `"sample": 3`},
+		{"verifyProjection", `"campaigns": ["oak"]`},
+		{"verifyProjection", ""},
+		{"verifyProjection", `"proof": true`},
+		{"backfillProjection", `"dry_run": true`},
+		{"backfillProjection", ""},
+		{"previewBulk", bulk},
+		{"startBulk", bulk + `, "confirm": "requeue 5"`},
+		{"startBulk", `"kind": "retry_parked", "parked": {"publisher": "billing"}`},
+		{"retryParked", ""},
+		{"resolveParked", ""},
+		{"pausePublisher", `"for": "1h"`},
+		{"resumePublisher", ""},
+		{"testSend", `"campaign_id": "oak", "seq": 1`},
+		{"testSend", ""},
+		{"republish", `"campaign_id": "oak", "from": 1, "dry_run": true`},
+		{"republish", `"campaign_id": "oak", "from": 1`},
+		{"abortOperation", ""},
+		{"resetPublisher", `"position": 1, "dry_run": true`},
+		{"resetPublisher", `"position": 1`},
+		{"drainWorker", ""},
+		{"undrainWorker", ""},
+		{"createToken", `"name": "eve", "role": "operator", "expires": "1h"`},
+		{"revokeToken", ""},
+		{"startRebuild", ""},
+		{"pauseRebuild", `"group": "default"`},
+		{"resumeRebuild", `"group": "default"`},
+		{"swapRebuild", ""},
+		{"abortRebuild", `"confirm": "scores"`},
+		{"rollbackProjection", `"confirm": "scores"`},
+		{"removeProjection", `"dry_run": true`},
+		{"removeGroup", `"dry_run": true`},
+		{"removeProjection", `"confirm": "heroes", "tables": true`},
+		{"removeGroup", `"confirm": "default"`},
 	}
 }
 
@@ -152,7 +186,7 @@ func (w *world) settle(t *testing.T) {
 			t.Errorf("%d operations are still running", running)
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 	var failed *string
 	if err := w.pool.QueryRow(t.Context(), `SELECT string_agg(kind || ': ' || error, '; ') FROM tidemark.operations WHERE state = 'failed'`).Scan(&failed); err != nil {
