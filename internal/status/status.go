@@ -80,10 +80,11 @@ type Worker struct {
 func (w Worker) Live() bool { return w.Silent < silentAfter && !w.Ahead() }
 
 // Ahead says whether the worker was seen last at a time that has not come yet: the server's clock has gone back, and the worker has not said since that it lives.
-func (w Worker) Ahead() bool { return w.Silent < -silentAfter }
+func (w Worker) Ahead() bool { return w.Silent < -aheadAfter }
 
 const (
 	silentAfter = 5 * time.Second
+	aheadAfter  = time.Minute // a clock that has gone back by less is up to date again soon
 	missingFor  = time.Hour // a worker silent for longer is no news
 )
 

@@ -144,7 +144,7 @@ func TestResumingLeavesAWorkersLeaseAlone(t *testing.T) {
 	if err := set(t, pool, pause.Target{Group: "g", CampaignID: "a"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, pool, "UPDATE tidemark.leases SET owner = 'w', expires_at = now() + interval '1 hour'")
+	exec(t, pool, "UPDATE tidemark.leases SET owner = 'w', expires_at = now() + interval '50 seconds'")
 	if err := resume(t, pool, pause.Target{Group: "g", CampaignID: "a"}); err != nil {
 		t.Fatal(err)
 	}

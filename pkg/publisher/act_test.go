@@ -186,7 +186,7 @@ func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 			pool := pgtest.New(t)
 			sink := &memory.Sink{Refuse: func(e publisher.Event) (error, bool) {
 				if e.Seq == 1 {
-					mustExec(t, pool, "UPDATE tidemark.publications SET owner = 'another', generation = generation + 1, expires_at = now() + interval '1 hour'")
+					mustExec(t, pool, "UPDATE tidemark.publications SET owner = 'another', generation = generation + 1, expires_at = now() + interval '50 seconds'")
 				}
 				if refuse {
 					return errRefused, true
@@ -194,7 +194,7 @@ func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 				return nil, false
 			}}
 			appendTo(t, pool, 3, "a")
-			stop := start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = 5 * time.Second }))
+			stop := start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = time.Minute }))
 			eventually(t, "it was taken over", func() bool {
 				return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE owner = 'another'") == 1
 			})

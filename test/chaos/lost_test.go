@@ -30,7 +30,7 @@ func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 				},
 			})
 			<-halted
-			tally.Exec(t, pool, `UPDATE tidemark.leases SET owner = 'another', generation = generation + 1, expires_at = now() + interval '1 hour'`)
+			tally.Exec(t, pool, `UPDATE tidemark.leases SET owner = 'another', generation = generation + 1, expires_at = now() + interval '50 seconds'`)
 			close(proceed)
 			// It applies one group at a time: when it has applied this, the one it was in is behind it.
 			tally.Append(t, pool, "b", 1)

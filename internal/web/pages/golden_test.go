@@ -93,7 +93,7 @@ func (w *world) grow(t *testing.T) {
 	err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica; -- what was appended is never changed, but here
 			UPDATE tidemark.journal SET recorded_at = recorded_at - interval '1 day', occurred_at = occurred_at - interval '1 day';
-			UPDATE tidemark.workers SET seen_at = now() + interval '1 hour' WHERE owner = 'worker-a-1';
+			UPDATE tidemark.workers SET seen_at = now() + interval '50 seconds' WHERE owner = 'worker-a-1';
 			UPDATE tidemark.leases SET owner = 'worker-a-1', generation = 7, expires_at = now() + interval '1 hour' WHERE campaign_id = 'oak'`)
 		return err
 	})

@@ -100,7 +100,7 @@ func TestAllParkedEventsThatAFilterChoosesAreSentAgain(t *testing.T) {
 	if _, body := w.get(t, auth.Admin, page); !strings.Contains(body, "resolve_parked") {
 		t.Error("an admin cannot resolve")
 	}
-	form := url.Values{"kind": {"retry_parked"}, "publisher": {"billing"}, "type": {"cursed"}, "back": {page}, "key": {uuid.NewString()}, "reason": {"the test"}, "confirm": {"retry 10"}}
+	form := url.Values{"kind": {"retry_parked"}, "publisher": {"billing"}, "type": {"cursed"}, "back": {page}, "key": {uuid.NewString()}, "reason": {"the test"}, "confirm": {"retry 10"}, "as_of": {time.Now().UTC().Format(time.RFC3339Nano)}}
 	if status, to := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusSeeOther || to != page || w.operations(t, "retry_parked") != 0 {
 		t.Errorf("what was not confirmed answers %d, leads to %q, and begins %d operations", status, to, w.operations(t, "retry_parked"))
 	}
