@@ -65,21 +65,180 @@ CREATE TABLE tidemark.parked (
 CREATE UNIQUE INDEX parked_holds_key ON tidemark.parked (topic, publisher, campaign_id) WHERE holds;
 CREATE INDEX parked_due_idx ON tidemark.parked (topic, publisher, next_attempt_at) WHERE status IN ('retrying', 'draining');
 
--- What operators did, written in the transaction that did it.
+-- What operators did, written by log_act in the transaction that did it. The trigger operator_log_link numbers rows
+-- without gaps (link) and chains their hashes when they commit, so that a missing or changed row shows.
 CREATE TABLE tidemark.operator_log (
-    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    at          timestamptz NOT NULL DEFAULT clock_timestamp(),
-    actor       text COLLATE "C" NOT NULL,
-    act         text COLLATE "C" NOT NULL,
-    reason      text,
-    topic       text COLLATE "C",
-    publisher   text COLLATE "C",
-    campaign_id text COLLATE "C",
-    seq         bigint,
-    detail      jsonb
+    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at            timestamptz NOT NULL DEFAULT clock_timestamp(),
+    actor         text COLLATE "C" NOT NULL,
+    act           text COLLATE "C" NOT NULL,
+    reason        text,
+    topic         text COLLATE "C",
+    publisher     text COLLATE "C",
+    campaign_id   text COLLATE "C",
+    seq           bigint,
+    detail        jsonb,
+    way           text COLLATE "C" CHECK (way IN ('cli', 'api', 'page')), -- NULL: by a program
+    token_id      bigint,                                                 -- of tidemark.tokens
+    address       text COLLATE "C",                                       -- of the client of the API or a page
+    database_user text COLLATE "C" NOT NULL DEFAULT session_user,
+    link          bigint UNIQUE,
+    hash          bytea
 );
 
 CREATE INDEX operator_log_at_idx ON tidemark.operator_log (at);
+
+-- One row: the newest link, and the last one that was pruned. Rows younger than keep are not pruned.
+CREATE TABLE tidemark.operator_log_head (
+    one         boolean  PRIMARY KEY DEFAULT true CHECK (one),
+    link        bigint   NOT NULL DEFAULT 0,
+    hash        bytea    NOT NULL DEFAULT '',
+    pruned      bigint   NOT NULL DEFAULT 0,
+    pruned_hash bytea    NOT NULL DEFAULT '',
+    keep        interval NOT NULL DEFAULT '1 day'
+);
+
+INSERT INTO tidemark.operator_log_head DEFAULT VALUES;
+
+-- hash_log answers the hash of a row that follows one with the hash p_previous.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.hash_log(p_previous bytea, p_row tidemark.operator_log) RETURNS bytea
+    LANGUAGE sql STABLE
+    RETURN sha256(p_previous || convert_to(jsonb_build_array(p_row.link, p_row.id, extract(epoch FROM p_row.at), p_row.actor,
+        p_row.act, p_row.reason, p_row.topic, p_row.publisher, p_row.campaign_id, p_row.seq, p_row.detail, p_row.way,
+        p_row.token_id, p_row.address, p_row.database_user)::text, 'UTF8'));
+-- +goose StatementEnd
+
+-- walk_log checks up to p_limit rows after the link p_link, whose hash is p_hash. It stops at the first that does not fit.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint, OUT hash bytea, OUT fault text)
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r tidemark.operator_log;
+BEGIN
+    link := p_link;
+    hash := p_hash;
+    FOR r IN SELECT l.* FROM tidemark.operator_log l WHERE l.link > p_link ORDER BY l.link LIMIT p_limit LOOP
+        IF r.link <> link + 1 THEN
+            fault := format('link %s is missing before row %s', link + 1, r.id);
+            RETURN;
+        ELSIF r.hash IS DISTINCT FROM tidemark.hash_log(hash, r) THEN
+            fault := format('row %s (link %s) was changed', r.id, r.link);
+            RETURN;
+        END IF;
+        link := r.link;
+        hash := r.hash;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+-- log_act writes that somebody did something. Roles have no other way to write to the log. Empty texts and 0 become NULL.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.log_act(p_actor text, p_act text, p_reason text, p_topic text, p_publisher text, p_campaign_id text,
+        p_seq bigint, p_detail jsonb, p_way text, p_token_id bigint, p_address text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO tidemark.operator_log (actor, act, reason, topic, publisher, campaign_id, seq, detail, way, token_id, address)
+    VALUES (p_actor, p_act, nullif(p_reason, ''), nullif(p_topic, ''), nullif(p_publisher, ''), nullif(p_campaign_id, ''),
+        nullif(p_seq, 0), p_detail, nullif(p_way, ''), nullif(p_token_id, 0), nullif(p_address, ''));
+END
+$$;
+-- +goose StatementEnd
+
+-- link_log runs once for each row at COMMIT; the first time links all rows of the transaction. The lock of the head is the
+-- last one that the transaction takes, and only the end of its commit follows.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.link_log() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout = '5s' SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    head tidemark.operator_log_head;
+    r tidemark.operator_log;
+BEGIN
+    IF NOT EXISTS (SELECT FROM tidemark.operator_log l WHERE l.id = NEW.id AND l.link IS NULL) THEN
+        RETURN NULL;
+    END IF;
+    SELECT h.* INTO STRICT head FROM tidemark.operator_log_head h WHERE h.one FOR UPDATE;
+    FOR r IN SELECT l.* FROM tidemark.operator_log l WHERE l.link IS NULL ORDER BY l.id LOOP
+        head.link := head.link + 1;
+        r.link := head.link;
+        head.hash := tidemark.hash_log(head.hash, r);
+        UPDATE tidemark.operator_log l SET link = r.link, hash = head.hash WHERE l.id = r.id;
+    END LOOP;
+    UPDATE tidemark.operator_log_head h SET link = head.link, hash = head.hash WHERE h.one;
+    RETURN NULL;
+EXCEPTION WHEN lock_not_available THEN
+    RAISE EXCEPTION 'the log of operators is locked: another transaction has written to it for 5 s'
+        USING ERRCODE = 'lock_not_available', HINT = 'try again; end the transaction that holds the row of tidemark.operator_log_head';
+END
+$$;
+-- +goose StatementEnd
+
+CREATE CONSTRAINT TRIGGER operator_log_link AFTER INSERT ON tidemark.operator_log
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tidemark.link_log();
+
+-- guard_log lets link_log link a row, and prune_log delete what lies before its anchor. It refuses everything else.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.guard_log() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF OLD.link IS NULL AND NEW.link IS NOT NULL AND to_jsonb(NEW) - '{link,hash}'::text[] = to_jsonb(OLD) - '{link,hash}'::text[] THEN
+            RETURN NEW;
+        END IF;
+    ELSIF TG_OP = 'DELETE' THEN
+        IF OLD.link <= (SELECT h.pruned FROM tidemark.operator_log_head h WHERE h.one) THEN
+            RETURN OLD;
+        END IF;
+    END IF;
+    RAISE EXCEPTION 'tidemark.operator_log is append-only: % is refused', TG_OP
+        USING ERRCODE = 'TM009', HINT = 'tidemark.prune_log deletes what is old';
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER operator_log_no_update BEFORE UPDATE OR DELETE ON tidemark.operator_log
+    FOR EACH ROW EXECUTE FUNCTION tidemark.guard_log();
+CREATE TRIGGER operator_log_no_truncate BEFORE TRUNCATE ON tidemark.operator_log
+    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.guard_log();
+
+-- prune_log deletes up to p_limit rows that are older than p_age and the head's keep, the oldest first, and answers how many.
+-- It stops at the first row that is younger, and refuses rows that do not fit: they are evidence.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.prune_log(p_age interval, p_limit integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout = '5s' SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    head tidemark.operator_log_head;
+    n bigint;
+    walked record;
+BEGIN
+    SELECT h.* INTO STRICT head FROM tidemark.operator_log_head h WHERE h.one FOR UPDATE;
+    SELECT count(*) FILTER (WHERE old) INTO n FROM (
+        SELECT bool_and(l.at < now() - greatest(p_age, head.keep)) OVER (ORDER BY l.link) AS old
+        FROM tidemark.operator_log l WHERE l.link > head.pruned ORDER BY l.link LIMIT p_limit) o;
+    SELECT w.* INTO walked FROM tidemark.walk_log(head.pruned, head.pruned_hash, n::integer) w;
+    IF walked.fault IS NOT NULL THEN
+        RAISE EXCEPTION 'the log of operators does not fit: %', walked.fault
+            USING ERRCODE = 'TM009', HINT = 'maintenance doctor says more; nothing is pruned until it is explained';
+    END IF;
+    UPDATE tidemark.operator_log_head h SET pruned = walked.link, pruned_hash = walked.hash WHERE h.one;
+    DELETE FROM tidemark.operator_log l WHERE l.link <= walked.link;
+    RETURN n;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE EXECUTE ON FUNCTION tidemark.log_act, tidemark.prune_log, tidemark.link_log FROM PUBLIC;
 
 -- claim_publications leases those of the pairs that are free and active, or whose pause is over. Where the server's clock has gone back, a lease of the old time is free as soon as its owner does not live: nobody leases for
 -- so long. Rows are locked in the order of the key; one that somebody is writing is passed by.
@@ -161,7 +320,14 @@ SELECT set_config('search_path', current_setting('tidemark.path'), true);
 -- +goose Down
 DROP FUNCTION tidemark.move_publications;
 DROP FUNCTION tidemark.claim_publications;
+DROP FUNCTION tidemark.prune_log;
+DROP FUNCTION tidemark.log_act;
+DROP FUNCTION tidemark.walk_log;
+DROP FUNCTION tidemark.hash_log;
 DROP TABLE tidemark.operator_log;
+DROP FUNCTION tidemark.guard_log;
+DROP FUNCTION tidemark.link_log;
+DROP TABLE tidemark.operator_log_head;
 DROP TABLE tidemark.parked;
 DROP TABLE tidemark.relays;
 DROP TABLE tidemark.publications;

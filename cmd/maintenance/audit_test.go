@@ -12,7 +12,7 @@ import (
 func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql", "published.sql")
-	change(t, url, `DELETE FROM tidemark.operator_log`)
+	change(t, url, forgetActs)
 	requireRun(t, url, "audit", cli.ExitOK, "Nobody has done anything")
 	for _, args := range []string{
 		"deferred requeue --projection scores --campaign oak --by ada --reason mended", "group pause default --by bob --reason deploy", "publisher pause archive --topic orders --by bob --reason moves",

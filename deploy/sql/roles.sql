@@ -110,14 +110,17 @@ BEGIN
     EXECUTE format('REVOKE UPDATE ON SEQUENCE tidemark.journal_position FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.journal, tidemark.event_tags, tidemark.limits FROM %I', worker);
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.operator_log, tidemark.operator_log_head FROM %I', worker); -- log_act and prune_log write
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', worker);
 
     -- Publisher: the journal, its own tables, and the log of what operators did to them, which it prunes.
     EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.publications, tidemark.relays, tidemark.parked TO %I', publisher);
-    EXECUTE format('GRANT SELECT, DELETE ON tidemark.operator_log TO %I', publisher);
+    EXECUTE format('REVOKE ALL ON tidemark.operator_log FROM %I', publisher);
+    EXECUTE format('GRANT SELECT ON tidemark.operator_log TO %I', publisher);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', publisher);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.log_act FROM %I', publisher); -- it prunes the log, and writes nothing there
 
     -- Appender: the three functions, which run as the owner, for him and nobody else.
     FOR object IN

@@ -110,7 +110,7 @@ func On(pool *pgxpool.Pool) *Acts {
 
 // By is a request of whoever has the database itself, who may do everything.
 func By(name, reason string) Request {
-	return Request{Who: auth.Identity{Name: name, Role: auth.Admin, Via: "database"}, Reason: reason}
+	return Request{Who: auth.Identity{Name: name, Role: auth.Admin, Via: "database", Way: "cli"}, Reason: reason}
 }
 
 // subject is what an act is about, for the log.

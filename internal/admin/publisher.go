@@ -278,4 +278,6 @@ func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedR
 }
 
 // publisher is who and why, for pkg/publisher.
-func (r Request) publisher() publisher.Act { return publisher.Act{By: r.Who.Name, Reason: r.Reason} }
+func (r Request) publisher() publisher.Act {
+	return publisher.Act{By: r.Who.Name, Reason: r.Reason, Way: r.Who.Way, TokenID: r.Who.TokenID, Address: r.Who.Address}
+}

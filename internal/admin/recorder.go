@@ -189,7 +189,7 @@ func (r *recorder) record(ctx context.Context, tx pgx.Tx) error {
 		if r.detail != nil {
 			detail["result"] = r.detail
 		}
-		if err := publisher.WriteLog(ctx, tx, publisher.Act{By: r.act.Who.Name, Reason: r.act.Reason}, string(r.act.kind), r.act.about.Key, r.act.about.CampaignID, r.act.about.Seq, detail); err != nil {
+		if err := publisher.WriteLog(ctx, tx, r.act.publisher(), string(r.act.kind), r.act.about.Key, r.act.about.CampaignID, r.act.about.Seq, detail); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,7 @@ func checks() []check {
 		{"gaps", gaps},
 		{"listen", listen},
 		{"connections", connections},
+		{"operator-log", operatorLog},
 	}
 }
 

@@ -68,7 +68,7 @@ const (
 	queryPrivileges = `SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')
 		UNION ALL
 		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS p (privilege)
-		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p') AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits')) AND NOT has_table_privilege(c.oid, p.privilege)
+		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p') AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits', 'operator_log', 'operator_log_head')) AND NOT has_table_privilege(c.oid, p.privilege)
 		UNION ALL
 		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f
 		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname NOT IN ('append', 'append_all', 'append_if') AND NOT has_function_privilege(f.oid, 'EXECUTE')
@@ -77,6 +77,15 @@ const (
 		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname IN ('append', 'append_all', 'append_if') AND NOT f.prosecdef
 			AND EXISTS (SELECT FROM pg_proc o WHERE o.pronamespace = f.pronamespace AND o.proname IN ('append', 'append_all', 'append_if') AND o.prosecdef)
 		ORDER BY 1 LIMIT 20`
+
+	// queryLogHead answers where to begin so that at most $1 records follow, where the chain ends, and a record that is not in it. It reads rows by the index on link.
+	queryLogHead = `SELECT coalesce(l.link, h.pruned), coalesce(l.hash, h.pruned_hash), h.link, h.hash,
+			coalesce((SELECT b.id FROM tidemark.operator_log b WHERE b.link IS NULL LIMIT 1), 0)
+		FROM tidemark.operator_log_head h
+		LEFT JOIN LATERAL (SELECT o.link, o.hash FROM tidemark.operator_log o WHERE o.link <= h.link - $1::bigint ORDER BY o.link DESC LIMIT 1) l ON true`
+
+	// queryWalkLog hashes up to $3 records, which it finds by the index on link.
+	queryWalkLog = `SELECT link, hash, coalesce(fault, '') FROM tidemark.walk_log($1, $2, $3)`
 
 	queryBackend = `SELECT pg_backend_pid()`
 

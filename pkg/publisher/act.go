@@ -16,6 +16,15 @@ import (
 type Act struct {
 	By     string // required
 	Reason string
+
+	Way     string // "cli", "api" or "page"; default "": by a program
+	TokenID int64  // default 0: without a token
+	Address string // of the client; default "": there is none
+}
+
+// logged are the arguments of queryRecord.
+func (a Act) logged(name string, key Key, campaignID string, seq int64, doc any) []any {
+	return []any{a.By, name, a.Reason, key.Topic, key.Publisher, campaignID, seq, doc, a.Way, a.TokenID, a.Address}
 }
 
 // Errors of acts.
@@ -172,6 +181,6 @@ func WriteLog(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, cam
 		}
 		doc = string(written)
 	}
-	_, err := tx.Exec(ctx, queryRecord, act.By, name, act.Reason, key.Topic, key.Publisher, campaignID, seq, doc)
+	_, err := tx.Exec(ctx, queryRecord, act.logged(name, key, campaignID, seq, doc)...)
 	return err
 }

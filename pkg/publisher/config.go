@@ -38,7 +38,7 @@ type Config struct {
 	IdleMax      time.Duration // up to this; default 60s
 	NoListen     bool          // rely on polling alone
 
-	LogRetention time.Duration // how long rows of tidemark.operator_log are kept; default a year, at least 1s
+	LogRetention time.Duration // how long rows of tidemark.operator_log are kept; default a year, at least 1s; the database keeps a day of them at least
 
 	PageEvents int   // events read at once; default 1000
 	CacheBytes int64 // of what was read and some pair may still want, about; default 16 MiB

@@ -7,5 +7,5 @@
 // A Sink is all that stands between the relay and a broker. Write one by implementing two methods, encode with an [Encoder], and hold it
 // against the rules of package publishertest.
 //
-// Nothing is sent while a transaction is open. The package owns tidemark.publications, tidemark.relays, tidemark.parked and tidemark.operator_log.
+// Nothing is sent while a transaction is open. The package owns tidemark.publications, tidemark.relays, tidemark.parked, tidemark.operator_log and tidemark.operator_log_head.
 package publisher

@@ -51,6 +51,11 @@ type Record struct {
 	CampaignID string
 	Seq        int64
 	Detail     json.RawMessage // an object, or nil
+
+	Way          string // "cli", "api" or "page"; "" by a program
+	TokenID      int64  // 0: without a token
+	Address      string // of the client of the API or a page
+	DatabaseUser string // that was logged in to the database
 }
 
 // Log lists what operators did, newest first.

@@ -127,7 +127,7 @@ func actOnParked(ctx context.Context, db DB, f ParkedFilter, act Act, name strin
 			for _, q := range queries {
 				batch.Queue(q, p.Topic, p.Publisher, p.campaign, p.seq, p.holds)
 			}
-			batch.Queue(queryRecord, act.By, name, act.Reason, p.Topic, p.Publisher, p.campaign, p.seq, nil)
+			batch.Queue(queryRecord, act.logged(name, Key{p.Topic, p.Publisher}, p.campaign, p.seq, nil)...)
 		}
 		batch.Queue(queryNotify)
 		return tx.SendBatch(ctx, batch).Close()

@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 const (
@@ -16,22 +18,21 @@ const (
 	pruneMost  = 100       // statements at a time: what is left waits for the next
 )
 
-// Execer runs a statement: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
-type Execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
-// PruneLog deletes up to limit records of operators' acts that are older than olderThan, the oldest first, in one statement. It answers how many: fewer than limit once there
-// are no more. Several may prune at once. Relays do so by themselves, see Config.LogRetention.
-func PruneLog(ctx context.Context, db Execer, olderThan time.Duration, limit int) (int64, error) {
+// PruneLog deletes up to limit records of operators' acts that are older than olderThan, and than the day that the database
+// keeps at least, the oldest first, in one statement. It answers how many: fewer than limit once there are no more.
+// Relays do so by themselves, see Config.LogRetention.
+func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit, olderThan)
 	}
-	tag, err := db.Exec(ctx, queryPruneLog, olderThan, limit)
+	rows, err := db.Query(ctx, queryPruneLog, olderThan, limit)
+	if err == nil {
+		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	}
 	if err != nil {
 		return 0, fmt.Errorf("prune the log of operators: %w", err)
 	}
-	return tag.RowsAffected(), nil
+	return n, nil
 }
 
 // pruneLog prunes now and then, for the first time some minutes after it begins: replicas do not all do so together.

@@ -11,7 +11,7 @@ import (
 func TestOldRecordsOfOperatorsGoInBoundedBatches(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	mustExec(t, pool, `INSERT INTO tidemark.operator_log (at, actor, act) SELECT now() - n * interval '1 hour', 'anna', 'act ' || n FROM generate_series(1, 30) n`)
+	mustExec(t, pool, `INSERT INTO tidemark.operator_log (at, actor, act) SELECT now() - n * interval '1 hour', 'anna', 'act ' || n FROM generate_series(30, 1, -1) n`)
 	for _, want := range []int64{4, 2, 0} { // of those older than a day
 		if n, err := publisher.PruneLog(t.Context(), pool, 24*time.Hour+30*time.Minute, 4); n != want || err != nil {
 			t.Errorf("%d records are gone, %v; want %d", n, err, want)

@@ -23,8 +23,7 @@ const (
 		WHERE topic = $1 AND publisher = $2`
 
 	// queryRecord takes the detail as text, which each of pgx's exec modes sends as such.
-	queryRecord = `INSERT INTO tidemark.operator_log (actor, act, reason, topic, publisher, campaign_id, seq, detail)
-		VALUES ($1, $2, nullif($3, ''), nullif($4, ''), nullif($5, ''), nullif($6, ''), nullif($7, 0), $8::text::jsonb)`
+	queryRecord = `SELECT tidemark.log_act($1, $2, $3, $4, $5, $6, $7::bigint, $8::text::jsonb, $9, $10::bigint, $11)`
 
 	// queryList reads one row a pair, and for each a range of the index on position that $3 bounds, and its rows of parked.
 	queryList = `SELECT p.topic, p.publisher, CASE WHEN p.status = 'PAUSED' AND p.paused_until <= clock_timestamp() THEN 'ACTIVE' ELSE p.status END, p.position,
@@ -42,15 +41,15 @@ const (
 		WHERE ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2) ORDER BY p.topic, p.publisher`
 
 	// queryLog walks the primary key backwards.
-	queryLog = `SELECT id, at, actor, act, coalesce(reason, ''), coalesce(topic, ''), coalesce(publisher, ''), coalesce(campaign_id, ''), coalesce(seq, 0), detail
+	queryLog = `SELECT id, at, actor, act, coalesce(reason, ''), coalesce(topic, ''), coalesce(publisher, ''), coalesce(campaign_id, ''), coalesce(seq, 0), detail,
+			coalesce(way, ''), coalesce(token_id, 0), coalesce(address, ''), database_user
 		FROM tidemark.operator_log
 		WHERE ($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR actor = $4)
 			AND (coalesce(cardinality($5::text[]), 0) = 0 OR act = ANY ($5)) AND ($6::bigint = 0 OR id < $6)
 		ORDER BY id DESC LIMIT $7`
 
-	// queryPruneLog walks the index on at from its old end and stops at the limit. It waits for nobody.
-	queryPruneLog = `DELETE FROM tidemark.operator_log WHERE id = ANY (ARRAY(
-		SELECT l.id FROM tidemark.operator_log l WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2 FOR UPDATE SKIP LOCKED))`
+	// queryPruneLog locks the head of the log, for which commits of acts wait while it deletes $2 rows.
+	queryPruneLog = `SELECT tidemark.prune_log($1::interval, $2)`
 
 	parkedFilter = `($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3) AND ($4::bigint = 0 OR seq = $4) AND ($5 = '' OR event_type = $5)
 		AND ($6 = '' OR status = $6) AND ($7 = '' OR error_message ~ $7)

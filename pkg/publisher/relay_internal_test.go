@@ -89,7 +89,7 @@ func TestPagesAreFoundByPositionAndBounded(t *testing.T) {
 func TestARelayPrunesTheLogOfOperatorsToItsEnd(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (at, actor, act) SELECT now() - n * interval '1 minute', 'anna', 'x' FROM generate_series(-10, 2500) n`); err != nil {
+	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (at, actor, act) SELECT now() - n * interval '1 minute' - interval '23:59', 'anna', 'x' FROM generate_series(2500, -10, -1) n`); err != nil {
 		t.Fatal(err)
 	}
 	r := newRelay(Config{Pool: pool, LeaseTTL: time.Minute, LogRetention: time.Minute}, nil, nil, "", "")

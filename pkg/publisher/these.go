@@ -59,7 +59,7 @@ func onThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name s
 		for _, q := range queries {
 			batch.Queue(q, e.Topic, e.Publisher, e.CampaignID, e.Seq, holds)
 		}
-		batch.Queue(queryRecord, act.By, name, act.Reason, e.Topic, e.Publisher, e.CampaignID, e.Seq, nil)
+		batch.Queue(queryRecord, act.logged(name, Key{e.Topic, e.Publisher}, e.CampaignID, e.Seq, nil)...)
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("lock parked events: %w", err)

@@ -258,8 +258,8 @@ func (p *publishing) keepsALog() {
 	if i := slices.Index(acts, publisher.ActReset); i >= 0 && string(records[i].Detail) != `{"to": 9, "from": 11, "forgotten": 0}` {
 		p.Errorf("of the reset the log has %s", records[i].Detail)
 	}
-	tally.Exec(p.T, p.direct, "UPDATE tidemark.operator_log SET at = now() - interval '2 days'")
-	if n, err := publisher.PruneLog(p.Context(), p.pool, 24*time.Hour, 5); err != nil || n != 5 {
+	tally.Exec(p.T, p.direct, "UPDATE tidemark.operator_log_head SET keep = '0'")
+	if n, err := publisher.PruneLog(p.Context(), p.pool, time.Microsecond, 5); err != nil || n != 5 {
 		p.Errorf("pruned %d records of 5, %v", n, err)
 	}
 	p.stop()

@@ -1,6 +1,6 @@
 -- Topic orders goes to archive, which has sent all but the last event and is held by a relay, and to shop, which has failed. Topic everything goes to archive too, and is paused. Of
 -- campaign oak event 2 is parked at archive and holds the rest; of elm event 1 is left out; of "ash <tab>" event 1 is tried again.
-DELETE FROM tidemark.publications; DELETE FROM tidemark.parked; DELETE FROM tidemark.operator_log; DELETE FROM tidemark.relays;
+DELETE FROM tidemark.publications; DELETE FROM tidemark.parked; UPDATE tidemark.operator_log_head SET pruned = link, pruned_hash = hash; DELETE FROM tidemark.operator_log; DELETE FROM tidemark.relays;
 ALTER TABLE tidemark.operator_log ALTER id RESTART;
 SELECT setval('tidemark.journal_position', 6);
 

@@ -50,6 +50,8 @@ type Identity struct {
 
 	TokenID int64     // of the token, or of the session's; 0: none
 	Until   time.Time // when a JWT expires; zero: something else says so
+	Address string    // of the client; "": from the command line
+	Way     string    // "cli", "api" or "page"
 
 	secret [sha256.Size]byte // of the token or the session
 }

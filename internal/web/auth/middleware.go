@@ -40,6 +40,10 @@ func (a *Authenticator) Require(role Role, failed Failed, next http.Handler) htt
 			challenge(w, problem.New(http.StatusForbidden, fmt.Sprintf("%s is %s, and this is for role %s", id.Name, id.Role, role), "ask somebody with that role").Of("role", id.Role.String(), role.String()))
 			return
 		}
+		id.Address, id.Way = a.client(r).String(), "page"
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			id.Way = "api"
+		}
 		next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
 	})
 }

@@ -1,0 +1,54 @@
+package roles_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Roles write to the log of operators by a function alone, and nobody rewrites it.
+func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	_, err := in.admin.Exec(t.Context(), `INSERT INTO tidemark.operator_log (actor, act, at) VALUES ('ada', 'x', now() - interval '2 years'), ('ada', 'x', now())`)
+	must(t, err)
+	change := []string{
+		`UPDATE tidemark.operator_log SET actor = 'ada'`, `UPDATE tidemark.operator_log SET link = NULL`, `DELETE FROM tidemark.operator_log`, `TRUNCATE tidemark.operator_log`,
+	}
+	for _, sql := range change {
+		var refused *pgconn.PgError
+		if _, err := in.admin.Exec(t.Context(), sql); !errors.As(err, &refused) || refused.Code != "TM009" {
+			t.Errorf("%s by a superuser: %v", sql, err)
+		}
+	}
+	forge := append(change, `INSERT INTO tidemark.operator_log (actor, act) VALUES ('ada', 'x')`, `UPDATE tidemark.operator_log_head SET pruned = 99`, `DELETE FROM tidemark.operator_log_head`,
+		`TRUNCATE tidemark.operator_log_head`, `INSERT INTO tidemark.operator_log_head DEFAULT VALUES`, `ALTER TABLE tidemark.operator_log DISABLE TRIGGER ALL`)
+	pools := map[string]*pgxpool.Pool{}
+	for _, role := range []string{"appender", "worker", "publisher", "reader", "operator"} {
+		pools[role] = in.as(t, role)
+		refuses(t, pools[role], forge...)
+	}
+	// The publisher prunes what is old, and writes nothing.
+	publishers := pools["publisher"]
+	if n, err := publisher.PruneLog(t.Context(), publishers, time.Microsecond, 10); n != 1 || err != nil {
+		t.Errorf("the publisher pruned %d, %v; want 1", n, err)
+	}
+	refuses(t, publishers, `SELECT tidemark.log_act('ada', 'x', '', '', '', '', 0, NULL, '', 0, '')`)
+	for _, role := range []string{"worker", "operator"} {
+		pool := pools[role]
+		must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			return publisher.WriteLog(t.Context(), tx, publisher.Act{By: "ada", Way: "cli"}, "x", publisher.Key{}, "", 0, nil)
+		}))
+		records, err := publisher.Log(t.Context(), pool, publisher.LogFilter{Limit: 1})
+		must(t, err)
+		if got := records[0]; got.Way != "cli" || got.DatabaseUser != in.prefix+"_"+role+"_login" {
+			t.Errorf("the record is %+v", got)
+		}
+	}
+}
