@@ -301,7 +301,7 @@ func TestOneEventIsRequeuedForAllThatFailedAtIt(t *testing.T) {
 			t.Errorf("%s %s, want %s", response.Status, body, want)
 		}
 	}
-	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, reason, campaign_id, seq, way, address, token_id > 0) FROM tidemark.operator_log ORDER BY id DESC LIMIT 1`); got != "deferred_requeued operator mended b/1 1 page 127.0.0.1 t" {
+	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, reason, campaign_id, seq, way, address, token_id > 0) FROM tidemark.operator_log ORDER BY id DESC LIMIT 1`); got != "deferred_requeued operator mended b/1 1 api 127.0.0.1 t" {
 		t.Errorf("the log ends with %q", got)
 	}
 	if got := scan[string](t, pool, `SELECT status FROM tidemark.deferred WHERE campaign_id = 'b/1'`); got != "failed" {
