@@ -85,7 +85,7 @@ func (w Worker) Ahead() bool { return w.Silent < -aheadAfter }
 const (
 	silentAfter = 5 * time.Second
 	aheadAfter  = time.Minute // a clock that has gone back by less is up to date again soon
-	missingFor  = time.Hour // a worker silent for longer is no news
+	missingFor  = time.Hour   // a worker silent for longer is no news
 )
 
 // Missing says whether the worker has fallen silent within the hour and has not said that it stops.
