@@ -112,6 +112,9 @@ func printsGolden(t *testing.T, session pgtest.Session) {
 	for _, tt := range tests {
 		t.Run(tt.golden, func(t *testing.T) {
 			t.Parallel()
+			if tt.url == live {
+				fill(t, live, "live.sql") // just before: the worker is to be alive
+			}
 			got := execute(t, tt.url, tt.terminal, tt.args)
 			if of, is := strings.CutPrefix(tt.golden, "status-"); is {
 				want := map[string]int{"terminal": cli.ExitCritical, "pipe": cli.ExitCritical, "empty": cli.ExitOK}[of]

@@ -1,2 +1,2 @@
--- A worker that stays alive however long the test takes.
+-- A worker that is alive for a while.
 UPDATE tidemark.workers SET seen_at = now() + interval '50 seconds';
