@@ -259,6 +259,9 @@ func (m *mixture) requeueAll(ctx context.Context) error {
 	if err := m.post(ctx, "/api/v1/operations/preview", map[string]any{"with": bulk}, &preview); err != nil {
 		return err
 	}
+	if preview.Detail.Confirm == "" { // the worker has not registered its projections yet
+		return nil
+	}
 	bulk["confirm"] = preview.Detail.Confirm
 	return m.post(ctx, "/api/v1/operations", map[string]any{"reason": "bench", "with": bulk}, nil)
 }
@@ -283,7 +286,7 @@ func (m *mixture) send(request *http.Request, answer any) error {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err == nil && answer != nil {
+	if err == nil && answer != nil && response.StatusCode == http.StatusOK {
 		err = json.Unmarshal(body, answer)
 	}
 	if response.StatusCode >= 500 {
