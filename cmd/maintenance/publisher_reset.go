@@ -19,7 +19,7 @@ const (
 	// resetVersion changes when a field goes or changes its meaning.
 	resetVersion = 1
 
-	// resetSlack is how many events more than were counted may be published again: some are while somebody types.
+	// resetSlack is how many more events than counted may be published again: some arrive during the confirmation.
 	resetSlack = 100
 )
 

@@ -41,7 +41,7 @@ func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 	}
 }
 
-// asked runs one command line on a terminal at which somebody types.
+// asked runs one command line on a terminal and types the answers.
 func asked(t *testing.T, url, args, typed string) result {
 	t.Helper()
 	var out, errs bytes.Buffer

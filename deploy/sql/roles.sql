@@ -15,7 +15,7 @@
 --   tidemark_operator   acts through `maintenance`: what a worker and a publisher may, and the statistics of others' sessions
 --
 -- Two settings of the session change names, for several installations on one server: tidemark.role_prefix (default tidemark), and tidemark.read_models, the schema of the
--- read models (default tidemark_views). It is for read models alone: nobody but the worker creates in it, so it cannot be public.
+-- read models (default tidemark_views). Only the worker creates in it, so it cannot be public.
 --
 -- append, append_all and append_if become SECURITY DEFINER functions here: they run as the owner, whoever calls them, so that nobody who appends needs to write tables. A migration that
 -- replaces them keeps that (docs/operations/upgrades.md).
@@ -51,7 +51,7 @@ BEGIN
     END LOOP;
     EXECUTE format('GRANT %I, %I TO %I', worker, publisher, operator);
 
-    -- The owner makes the schema tidemark, and public.goose_db_version, which nobody else may make or change. Workers make the schemas in which they check projections, rebuild and verify.
+    -- Only the owner makes and changes the schema tidemark and public.goose_db_version. Workers make the schemas in which they check projections, rebuild and verify.
     EXECUTE format('GRANT CREATE ON DATABASE %I TO %I, %I', current_database(), owner, worker);
     REVOKE CREATE ON SCHEMA public FROM PUBLIC; -- as Postgres does since version 15
     EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I', appender, worker, publisher, reader, operator);

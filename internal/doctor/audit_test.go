@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Whoever has the owner's rights can switch the triggers off, but not make the chain fit again by that.
+// The owner can switch the triggers off. The chain still shows what was changed then.
 func TestTheDoctorNamesTheFirstRecordOfOperatorsThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sql, want string }{

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// An append that nobody ends is named, with what ends it, whether its session is idle or it was prepared and forgotten.
+// The doctor names an open append and the statement that ends it, for idle sessions and prepared transactions.
 func TestTheAppendThatHoldsTheFloorIsNamed(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Server(t).URL()
