@@ -1,4 +1,5 @@
-FROM golang:1.26-bookworm AS build
+# Pinned by exact version. A tag can move: add the digest that your registry has (golang:1.26.8-bookworm@sha256:…).
+FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download

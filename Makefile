@@ -57,9 +57,11 @@ vuln: ## look for known vulnerabilities in what is called; needs https://vuln.go
 		echo "vuln: https://vuln.go.dev cannot be reached from here; nothing was looked at" >&2; exit 3; }
 	$(VULN) ./...
 
-sbom: build ## write what the programs are made of to bin/sbom.txt: each module with its version and its sum
-	@$(GO) version -m bin/worker bin/migrate bin/maintenance >bin/sbom.txt
-	@echo "sbom: $$(grep -c '	dep	' bin/sbom.txt) lines of modules in bin/sbom.txt"
+sbom: build ## write what the programs are made of to bin/*.cdx.json (CycloneDX)
+	@for program in worker migrate maintenance; do \
+		$(GO) -C scripts/sbom tool cyclonedx-gomod bin -json -std -output $(CURDIR)/bin/$$program.cdx.json \
+			$(CURDIR)/bin/$$program || exit; done
+	@echo "sbom: $$(grep -h '"purl"' bin/*.cdx.json | sort -u | wc -l) modules in bin/*.cdx.json"
 
 fmt: ## format the code
 	$(LINT) fmt ./...

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 //go:embed projections/*.sql
@@ -27,7 +28,7 @@ func sqlFile() Kind {
 		if err != nil {
 			return nil, fmt.Errorf("open the projections: %w", err)
 		}
-		return projector.LoadFile(dir, "characters.sql")
+		return sqlfile.Load(dir, "characters.sql")
 	}}
 }
 

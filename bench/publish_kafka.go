@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	kafkasink "github.com/tidemark-go/tidemark/internal/sinks/kafka"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	kafkasink "github.com/tidemark-go/tidemark/pkg/sink/kafka"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	natssink "github.com/tidemark-go/tidemark/internal/sinks/nats"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	natssink "github.com/tidemark-go/tidemark/pkg/sink/nats"
 )
 
 const natsSubject = "events"

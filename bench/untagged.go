@@ -16,7 +16,7 @@ const (
 	untaggedTurn  = 10   // calls in a row on one side
 	untaggedWarm  = 200  // turns of both sides before the clock runs
 
-	appendSource = `SELECT pg_get_functiondef('tidemark.append'::regproc) || ';' || pg_get_functiondef('tidemark.append_rows'::regproc)`
+	appendSource = `SELECT pg_get_functiondef('tidemark.append(text, jsonb, bigint)'::regprocedure) || ';' || pg_get_functiondef('tidemark.append_rows'::regproc)`
 	callAppend   = `SELECT seq FROM tidemark.append($1, $2::jsonb, NULL)`
 	callBare     = `SELECT seq FROM tidemark.append_bare($1, $2::jsonb, NULL)`
 

@@ -329,11 +329,45 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_keys takes keys in one order, as strongly as anyone asks: those of types and tags shared, those of conditions exclusively. A transaction holds 64 locks on tags at most, so that no import can
--- exhaust the lock table. From then on events lock whole buckets of tags, exclusively, and conditions all types, that is, every append. Whoever locks a tag exclusively holds its bucket with it, shared, and so
--- meets the import; appends with few tags do not.
+-- lock_exclusively takes keys in one order, of one key the stronger first (it must not be asked for by
+-- one who has it shared), and then campaigns. Appends of others queue behind a lock that is asked for
+-- exclusively: so each is waited for for 300 ms. Then all locks of this call are given back, which
+-- lets the others go on, and asked for again: for 10 s, or the caller's lock_timeout.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[] DEFAULT '{}') RETURNS boolean
+CREATE FUNCTION tidemark.lock_exclusively(p_shared bigint[], p_exclusive bigint[], p_campaigns text[], p_patience text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout = '300ms'
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    patience CONSTANT interval := CASE WHEN p_patience = '0' THEN '10s' ELSE p_patience END;
+    until CONSTANT timestamptz := clock_timestamp() + patience;
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM CASE WHEN k.n > cardinality(p_shared) THEN pg_advisory_xact_lock(k.key)::text ELSE pg_advisory_xact_lock_shared(k.key)::text END
+            FROM (SELECT u.key, u.n FROM unnest(p_shared || p_exclusive) WITH ORDINALITY AS u (key, n) ORDER BY u.key, u.n DESC) AS k;
+            PERFORM tidemark.lock_campaigns(p_campaigns);
+            RETURN true;
+        EXCEPTION WHEN lock_not_available THEN
+            IF clock_timestamp() >= until THEN
+                RAISE EXCEPTION 'append: another transaction has held a lock that the condition, or the many tags, need for more than %', patience
+                    USING ERRCODE = '55P03', HINT = 'try again; a session that has appended and stays open is named by `maintenance doctor`: commit it or end it';
+            END IF;
+        END;
+        PERFORM pg_sleep(0.02 + 0.08 * random());
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+-- lock_keys takes keys, as strongly as anyone asks, and then campaigns: keys of types and tags shared,
+-- those of conditions exclusively. A transaction holds 64 locks on tags at most, so that no import can
+-- exhaust the lock table. From then on events lock whole buckets of tags, exclusively, and conditions
+-- all types, that is, every append. A transaction that locks a tag exclusively holds its bucket with
+-- it, shared, and so meets the import; appends with few tags do not.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[], p_campaigns text[]) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -360,9 +394,14 @@ BEGIN
             PERFORM set_config('tidemark.tags_locked', tags::text, true);
         END IF;
     END IF;
-    -- Of one key the stronger first: whoever has it shared must not ask for more.
-    PERFORM CASE WHEN k.n > cardinality(shared) THEN pg_advisory_xact_lock(k.key)::text ELSE pg_advisory_xact_lock_shared(k.key)::text END
-    FROM (SELECT u.key, u.n FROM unnest(shared || p_exclusive) WITH ORDINALITY AS u (key, n) ORDER BY u.key, u.n DESC) AS k;
+    IF p_exclusive <> '{}' THEN
+        RETURN tidemark.lock_exclusively(shared, p_exclusive, p_campaigns, current_setting('lock_timeout'));
+    END IF;
+    PERFORM pg_advisory_xact_lock_shared(u.key) FROM (SELECT u.key FROM unnest(shared) AS u (key) ORDER BY u.key) AS u;
+    IF cardinality(p_campaigns) = 1 THEN
+        RETURN tidemark.lock_campaign(p_campaigns[1]);
+    END IF;
+    PERFORM tidemark.lock_campaigns(p_campaigns);
     RETURN true;
 END
 $$;
@@ -599,7 +638,7 @@ BEGIN
     END IF;
     -- What conditions wait for; then the campaign.
     IF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
-        taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events)) AND tidemark.lock_campaign(p_campaign_id);
+        taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events), '{}', ARRAY[p_campaign_id]);
     ELSIF jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type') THEN
         taken := tidemark.lock_untagged(p_campaign_id, one ->> 'type');
     ELSE
@@ -613,6 +652,32 @@ BEGIN
     END IF;
 END
 $$;
+-- +goose StatementEnd
+
+-- parsed_json is a cast that fails with TM004 where the document is too deep for Postgres' own parser (54001).
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.parsed_json(p_document text) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN p_document::jsonb;
+EXCEPTION WHEN statement_too_complex THEN
+    RAISE EXCEPTION 'append: the JSON is nested deeper than Postgres can follow, the limit is % levels (payload_depth of tidemark.limits)', (tidemark.append_limits())[7]
+        USING ERRCODE = 'TM004';
+END
+$$;
+-- +goose StatementEnd
+
+-- append of a text is what calls with a literal or an untyped parameter find. One that casts to jsonb
+-- itself costs less.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append(p_campaign_id text, p_events text, p_expect bigint DEFAULT NULL)
+    RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT * FROM tidemark.append(p_campaign_id, tidemark.parsed_json(p_events), p_expect);
+END;
 -- +goose StatementEnd
 
 -- wake gives workers word of something to do: a worker that waits is woken when the transaction commits. It says which
@@ -704,21 +769,33 @@ DECLARE
     good CONSTANT boolean := tidemark.check_batches(p_batches);
     all_events CONSTANT jsonb := jsonb_path_query_array(p_batches, '$[*].events[*]');
 BEGIN
-    PERFORM tidemark.lock_keys(tidemark.touched_types(all_events), tidemark.touched_tags(all_events));
-    PERFORM tidemark.lock_campaigns(array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
+    PERFORM tidemark.lock_keys(tidemark.touched_types(all_events), tidemark.touched_tags(all_events), '{}',
+        array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
     RETURN QUERY SELECT * FROM tidemark.append_all_rows(p_batches);
 END
 $$;
 -- +goose StatementEnd
 
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_all(p_batches text)
+    RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT * FROM tidemark.append_all(tidemark.parsed_json(p_batches));
+END;
+-- +goose StatementEnd
+
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
-DROP FUNCTION tidemark.append_all;
+DROP FUNCTION tidemark.append_all(text);
+DROP FUNCTION tidemark.append_all(jsonb);
 DROP FUNCTION tidemark.check_batches;
 DROP FUNCTION tidemark.append_all_rows;
 DROP FUNCTION tidemark.wake;
-DROP FUNCTION tidemark.append;
+DROP FUNCTION tidemark.append(text, text, bigint);
+DROP FUNCTION tidemark.parsed_json;
+DROP FUNCTION tidemark.append(text, jsonb, bigint);
 DROP FUNCTION tidemark.refuse_call;
 DROP FUNCTION tidemark.append_rows_of_snapshot;
 DROP FUNCTION tidemark.append_rows;
@@ -728,6 +805,7 @@ DROP FUNCTION tidemark.next_floor;
 DROP FUNCTION tidemark.lock_untagged;
 DROP FUNCTION tidemark.refuse_version;
 DROP FUNCTION tidemark.lock_keys;
+DROP FUNCTION tidemark.lock_exclusively;
 DROP FUNCTION tidemark.touched_tags;
 DROP FUNCTION tidemark.touched_types;
 DROP FUNCTION tidemark.tag_key;

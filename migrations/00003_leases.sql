@@ -22,10 +22,38 @@ END
 $$;
 -- +goose StatementEnd
 
--- acquire_leases leases those of the campaigns that nobody holds: p_idle have a lease row, p_new had none a moment ago. Each array names a campaign once. Rows
--- are locked in the order of campaign_id; a row that somebody is writing is skipped, never waited for. Callers read "held" from the lease alone: owner and
--- expiry are set here and nowhere else. A stranded lease is taken over like one that ran out, and says nothing of a crash. A lease that ran out, rather than being given back, was left behind by a process that died, or lost the database for longer: that is
--- looked at only where it is found. crashed_ids are campaigns that a row of tidemark.crashes concerns: those, and all suspects.
+-- fallen answers the owners of a group that had said by a mark that they were at a campaign under
+-- which a process had died, and have not been seen since for a sixth of their leases' life, and for 3
+-- s at least: they have died of it, too, or hang. Their leases are not waited for. One that lives
+-- after all meets the fence, and takes itself off the list of the dead with its next beat.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.fallen(p_group text) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Nearly always an index without entries.
+    IF NOT EXISTS (SELECT FROM tidemark.crashes c WHERE c.consumer_group = p_group AND cardinality(c.owners) > 0) THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(
+        SELECT w.owner FROM tidemark.crashes c CROSS JOIN LATERAL jsonb_object_keys(c.marks) AS m (owner)
+        CROSS JOIN LATERAL (SELECT * FROM tidemark.workers w WHERE w.owner = m.owner OFFSET 0) w
+        WHERE c.consumer_group = p_group AND cardinality(c.owners) > 0
+            AND w.seen_at < clock_timestamp() - greatest(w.lease_ttl / 6, interval '3 s'));
+END
+$$;
+-- +goose StatementEnd
+
+-- acquire_leases leases those of the campaigns that nobody holds: p_idle have a lease row, p_new had
+-- none a moment ago. Each array names a campaign once. Rows are locked in the order of campaign_id; a
+-- row that somebody is writing is skipped, never waited for. Callers read "held" from the lease alone:
+-- owner and expiry are set here and nowhere else. A lease of one that has fallen is taken over as if
+-- it had run out. A stranded lease is taken over like one that ran out, and says nothing of a crash. A
+-- lease that ran out, rather than being given back, was left behind by a process that died, or lost
+-- the database for longer: that is looked at only where it is found. crashed_ids are campaigns that a
+-- row of tidemark.crashes concerns: those, and all suspects.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT crashed_ids text[])
@@ -35,6 +63,7 @@ CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
+    fallen CONSTANT text[] := tidemark.fallen(p_group);
     left_ids text[];
     left_checkpoints bigint[];
     left_by text[];
@@ -46,9 +75,9 @@ BEGIN
         WITH free AS MATERIALIZED (
             SELECT f.place, f.left_by, f.left_at
             FROM (SELECT * FROM unnest(p_idle) AS c (campaign_id) ORDER BY 1) w CROSS JOIN LATERAL (
-                SELECT l.ctid AS place, CASE WHEN l.expires_at > '-infinity' AND l.expires_at <= at THEN l.owner END AS left_by, l.expires_at AS left_at FROM tidemark.leases l
+                SELECT l.ctid AS place, CASE WHEN l.expires_at > '-infinity' AND l.expires_at <= at OR l.owner = ANY (fallen) AND l.expires_at > at THEN l.owner END AS left_by, l.expires_at AS left_at FROM tidemark.leases l
                 WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id
-                    AND (l.expires_at <= at OR l.expires_at > at + p_ttl + interval '1 s' AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at))
+                    AND (l.expires_at <= at OR l.owner = ANY (fallen) OR l.expires_at > at + p_ttl + interval '1 s' AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at))
                 FOR UPDATE SKIP LOCKED
             ) f
         ), taken AS (
@@ -150,6 +179,7 @@ AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
     far CONSTANT timestamptz := at + p_ttl + interval '1 s';
+    fallen CONSTANT text[] := tidemark.fallen(p_group);
     idle_ids text[] := '{}';
     new_ids text[] := '{}';
     pass_idle text[];
@@ -187,7 +217,7 @@ BEGIN
             GROUP BY o.campaign_id
         ) c
         LEFT JOIN LATERAL (
-            SELECT CASE WHEN l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
+            SELECT CASE WHEN l.owner = ANY (fallen) OR l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
             FROM tidemark.leases l
             WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
         ) l ON true;
@@ -212,7 +242,7 @@ BEGIN
                     ORDER BY o.consumer_group, o.campaign_id LIMIT 1
                 ) n
                 LEFT JOIN LATERAL (
-                    SELECT CASE WHEN l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
+                    SELECT CASE WHEN l.owner = ANY (fallen) OR l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
                     FROM tidemark.leases l
                     WHERE l.consumer_group = p_group AND l.campaign_id = n.campaign_id OFFSET 0
                 ) l ON true
@@ -613,3 +643,4 @@ DROP FUNCTION tidemark.claim_around;
 DROP FUNCTION tidemark.acquire_leases;
 DROP FUNCTION tidemark.note_crashes;
 DROP FUNCTION tidemark.stranded;
+DROP FUNCTION tidemark.fallen;

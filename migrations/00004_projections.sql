@@ -94,6 +94,7 @@ AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
     far CONSTANT timestamptz := at + p_ttl + interval '1 s';
+    fallen CONSTANT text[] := tidemark.fallen(p_group);
     due_ids text[];
     idle_ids text[];
     new_ids text[];
@@ -114,7 +115,7 @@ BEGIN
             SELECT d.campaign_id, d.next_attempt_at FROM tidemark.deferred d
             WHERE d.consumer_group = p_group AND d.projection = known.projection AND d.next_attempt_at < 'infinity'
                 AND NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = d.campaign_id AND l.expires_at > at
-                    AND NOT (l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at)) OFFSET 0)
+                    AND l.owner <> ALL (fallen) AND NOT (l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at)) OFFSET 0)
             ORDER BY d.consumer_group, d.projection, d.next_attempt_at
             LIMIT p_limit
         ) d

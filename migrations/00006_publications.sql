@@ -16,6 +16,7 @@ CREATE TABLE tidemark.publications (
     error_count       integer          NOT NULL DEFAULT 0,        -- failures in a row
     last_error        text,
     last_error_at     timestamptz,
+    failing_since     timestamptz,                                -- of the first of them
     next_attempt_at   timestamptz      NOT NULL DEFAULT '-infinity', -- end of the back-off
     published_count   bigint           NOT NULL DEFAULT 0,
     last_published_at timestamptz,
@@ -65,6 +66,20 @@ CREATE TABLE tidemark.parked (
 CREATE UNIQUE INDEX parked_holds_key ON tidemark.parked (topic, publisher, campaign_id) WHERE holds;
 CREATE INDEX parked_due_idx ON tidemark.parked (topic, publisher, next_attempt_at) WHERE status IN ('retrying', 'draining');
 
+-- Events that a sink has taken and the journal has no more: a failover, or a backup, has lost the
+-- commits that appended them. A relay finds them among the events it remembers having sent. position
+-- and seq are those that the lost event had.
+CREATE TABLE tidemark.ghosts (
+    topic       text COLLATE "C" NOT NULL,
+    publisher   text COLLATE "C" NOT NULL,
+    position    bigint           NOT NULL,
+    campaign_id text COLLATE "C" NOT NULL,
+    event_id    uuid             NOT NULL,
+    seq         bigint           NOT NULL,
+    seen_at     timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (topic, publisher, position, campaign_id, event_id)
+);
+
 -- What operators did, written by log_act in the transaction that did it. The trigger operator_log_link numbers rows
 -- without gaps (link) and chains their hashes when they commit, so that a missing or changed row shows.
 CREATE TABLE tidemark.operator_log (
@@ -109,7 +124,8 @@ CREATE FUNCTION tidemark.hash_log(p_previous bytea, p_row tidemark.operator_log)
         p_row.token_id, p_row.address, p_row.database_user)::text, 'UTF8'));
 -- +goose StatementEnd
 
--- walk_log checks up to p_limit rows after the link p_link, whose hash is p_hash. It stops at the first that does not fit.
+-- walk_log checks up to p_limit rows after the link p_link, whose hash is p_hash. It stops at the
+-- first that does not fit.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint, OUT hash bytea, OUT fault text)
     LANGUAGE plpgsql STABLE
@@ -135,7 +151,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- log_act writes that somebody did something. Roles have no other way to write to the log. Empty texts and 0 become NULL.
+-- log_act records an act. It is the only way in which roles write to the log. Empty texts and 0 become NULL.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.log_act(p_actor text, p_act text, p_reason text, p_topic text, p_publisher text, p_campaign_id text,
         p_seq bigint, p_detail jsonb, p_way text, p_token_id bigint, p_address text) RETURNS void
@@ -150,8 +166,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- link_log runs once for each row at COMMIT; the first time links all rows of the transaction. The lock of the head is the
--- last one that the transaction takes, and only the end of its commit follows.
+-- link_log runs once for each row at COMMIT; the first time links all rows of the transaction. The
+-- lock of the head is the last one that the transaction takes, and only the end of its commit follows.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.link_log() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -210,8 +226,9 @@ CREATE TRIGGER operator_log_no_update BEFORE UPDATE OR DELETE ON tidemark.operat
 CREATE TRIGGER operator_log_no_truncate BEFORE TRUNCATE ON tidemark.operator_log
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.guard_log();
 
--- prune_log deletes up to p_limit rows that are older than p_age and the head's keep, the oldest first, and answers how many.
--- It stops at the first row that is younger, and refuses rows that do not fit: they are evidence.
+-- prune_log deletes up to p_limit rows that are older than p_age and the head's keep, the oldest
+-- first, and answers how many. It stops at the first row that is younger, and refuses rows that do not
+-- fit: they are evidence.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.prune_log(p_age interval, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -306,6 +323,7 @@ BEGIN
     SET position = greatest(p.position, m.position), published_count = p.published_count + m.published,
         last_published_at = CASE WHEN m.published > 0 THEN clock_timestamp() ELSE p.last_published_at END,
         error_count = CASE WHEN m.published > 0 THEN 0 ELSE p.error_count END,
+        failing_since = CASE WHEN m.published > 0 THEN NULL ELSE p.failing_since END,
         next_attempt_at = CASE WHEN m.published > 0 THEN '-infinity' ELSE p.next_attempt_at END,
         expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
     FROM unnest(places, positions, sent, releases) AS m (place, position, published, release)
@@ -328,6 +346,7 @@ DROP TABLE tidemark.operator_log;
 DROP FUNCTION tidemark.guard_log;
 DROP FUNCTION tidemark.link_log;
 DROP TABLE tidemark.operator_log_head;
+DROP TABLE tidemark.ghosts;
 DROP TABLE tidemark.parked;
 DROP TABLE tidemark.relays;
 DROP TABLE tidemark.publications;

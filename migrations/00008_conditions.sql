@@ -246,10 +246,13 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_one is lock_keys for one event and a condition of few terms, p_terms as tag_terms answers them, by expressions and one query. It answers false, and locks nothing, if that were too many locks on tags.
+-- lock_one is lock_keys for one event and a condition of few terms, p_terms as tag_terms answers them,
+-- by expressions and one query. It answers false, and locks nothing, if that were too many locks on
+-- tags, or if one of them is not to be had in 300 ms.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_one(p_event jsonb, p_terms text[]) RETURNS boolean
+CREATE FUNCTION tidemark.lock_one(p_event jsonb, p_terms text[], p_campaign_id text) RETURNS boolean
     LANGUAGE plpgsql
+    SET lock_timeout = '300ms'
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -269,11 +272,13 @@ BEGIN
         exclusive := exclusive || tidemark.tag_key(p_terms[n], p_terms[n + 1]);
         shared := shared || tidemark.lock_key(32008, exclusive[(n + 1) / 2] & 63);
     END LOOP;
-    PERFORM set_config('tidemark.tags_locked', held::text, true);
-    -- Of one key the stronger first: whoever has it shared must not ask for more.
+    -- Of one key the stronger first: a session that has it shared must not ask for more.
     PERFORM CASE WHEN k.n > cardinality(shared) THEN pg_advisory_xact_lock(k.key)::text ELSE pg_advisory_xact_lock_shared(k.key)::text END
     FROM (SELECT u.key, u.n FROM unnest(shared || exclusive) WITH ORDINALITY AS u (key, n) ORDER BY u.key, u.n DESC) AS k;
-    RETURN true;
+    PERFORM set_config('tidemark.tags_locked', held::text, true);
+    RETURN tidemark.lock_campaign(p_campaign_id);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
 END
 $$;
 -- +goose StatementEnd
@@ -326,13 +331,9 @@ BEGIN
             USING ERRCODE = 'TM004', HINT = 'read again and decide again: "after" is a position that tidemark.read or tidemark.read_floor answered, or 0',
                 DETAIL = jsonb_build_object('known', CASE WHEN after < 0 THEN after ELSE last_known END, 'last', last_position)::text;
     END IF;
-    IF terms IS NULL OR jsonb_array_length(events) > 1 OR NOT tidemark.lock_one(events -> 0, terms) THEN
-        taken := tidemark.lock_keys(tidemark.touched_types(events), tidemark.touched_tags(events), tidemark.query_keys(query, terms));
-    END IF;
-    IF single THEN
-        taken := tidemark.lock_campaign(campaign);
-    ELSE
-        PERFORM tidemark.lock_campaigns(array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
+    IF NOT single OR terms IS NULL OR jsonb_array_length(events) > 1 OR NOT tidemark.lock_one(events -> 0, terms, campaign) THEN
+        taken := tidemark.lock_keys(tidemark.touched_types(events), tidemark.touched_tags(events), tidemark.query_keys(query, terms),
+            array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
     END IF;
 
     IF jsonb_path_exists(events, '$[*].id') THEN
@@ -386,10 +387,20 @@ END
 $$;
 -- +goose StatementEnd
 
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_if(p_batches text, p_condition text, p_keep boolean DEFAULT false)
+    RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT * FROM tidemark.append_if(tidemark.parsed_json(p_batches), tidemark.parsed_json(p_condition), p_keep);
+END;
+-- +goose StatementEnd
+
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
-DROP FUNCTION tidemark.append_if;
+DROP FUNCTION tidemark.append_if(text, text, boolean);
+DROP FUNCTION tidemark.append_if(jsonb, jsonb, boolean);
 DROP FUNCTION tidemark.lock_one;
 DROP FUNCTION tidemark.require_fresh_snapshot;
 DROP FUNCTION tidemark.query_keys;

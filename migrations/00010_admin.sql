@@ -2,7 +2,8 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- Who may use the admin listener: a random token each, of which only the SHA-256 is kept. A name is free again once its token is revoked.
+-- Who may use the admin listener: a random token each. Only its SHA-256 is kept. A name is free again once its token is
+-- revoked. Roles write here, and look for hashes, by the functions below alone (deploy/sql/roles.sql).
 CREATE TABLE tidemark.tokens (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name         text COLLATE "C" NOT NULL,
@@ -10,7 +11,7 @@ CREATE TABLE tidemark.tokens (
     hash         bytea            NOT NULL UNIQUE,
     created_at   timestamptz      NOT NULL DEFAULT clock_timestamp(),
     created_by   text COLLATE "C" NOT NULL,
-    expires_at   timestamptz      NOT NULL DEFAULT 'infinity',
+    expires_at   timestamptz      NOT NULL DEFAULT clock_timestamp() + interval '90 days',
     last_used_at timestamptz,     -- to within a minute
     revoked_at   timestamptz,
     revoked_by   text COLLATE "C"
@@ -29,7 +30,182 @@ CREATE TABLE tidemark.sessions (
 CREATE INDEX sessions_token_idx ON tidemark.sessions (token_id);
 CREATE INDEX sessions_expires_idx ON tidemark.sessions (expires_at);
 
--- Acts that came with an idempotency key, and what was answered: the same request again is answered the same, and does nothing. Written in the transaction of the act, pruned by age.
+-- create_token makes a token that expires after p_lifetime (NULL: never), and answers its id; NULL: the name is taken.
+-- p_actor and the arguments after it are who does it, for the log of operators.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.create_token(p_name text, p_role text, p_hash bytea, p_lifetime interval, p_actor text,
+        p_reason text, p_way text, p_token_id bigint, p_address text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    made tidemark.tokens;
+BEGIN
+    IF p_name IS NULL OR p_name !~ '^[^[:space:][:cntrl:]:]+$' OR octet_length(p_name) > 128 THEN
+        RAISE EXCEPTION 'the token''s name is %', quote_nullable(p_name)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use 1 to 128 bytes without spaces and colons';
+    ELSIF p_role IS NULL OR p_role NOT IN ('viewer', 'operator', 'admin') THEN
+        RAISE EXCEPTION 'the token''s role is %', quote_nullable(p_role)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use viewer, operator or admin';
+    ELSIF p_hash IS NULL OR octet_length(p_hash) <> 32 THEN
+        RAISE EXCEPTION 'the token''s hash has % bytes', octet_length(p_hash)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use its SHA-256: 32 bytes';
+    ELSIF p_lifetime <= interval '0' THEN
+        RAISE EXCEPTION 'the token would expire after %', p_lifetime
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use a time above 0, or NULL for never';
+    ELSIF coalesce(p_actor, '') = '' THEN
+        RAISE EXCEPTION 'the actor is missing'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'say who does it: it is written to the log';
+    END IF;
+    INSERT INTO tidemark.tokens AS t (name, role, hash, created_by, expires_at)
+    VALUES (p_name, p_role, p_hash, p_actor, coalesce(clock_timestamp() + p_lifetime, 'infinity'))
+    ON CONFLICT (name) WHERE revoked_at IS NULL DO NOTHING RETURNING t.* INTO made;
+    IF made.id IS NOT NULL THEN
+        PERFORM tidemark.log_act(p_actor, 'token_created', p_reason, '', '', '', 0, jsonb_build_object('request',
+            jsonb_build_object('name', p_name, 'role', p_role, 'expires_at',
+                to_char(nullif(made.expires_at, 'infinity') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))),
+            p_way, p_token_id, p_address);
+    END IF;
+    RETURN made.id;
+END
+$$;
+-- +goose StatementEnd
+
+-- revoke_token ends the token of that name, and says whether there was one. The other arguments are as for
+-- create_token.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.revoke_token(p_name text, p_actor text, p_reason text, p_way text, p_token_id bigint,
+        p_address text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF coalesce(p_actor, '') = '' THEN
+        RAISE EXCEPTION 'the actor is missing'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'say who does it: it is written to the log';
+    END IF;
+    UPDATE tidemark.tokens t SET revoked_at = clock_timestamp(), revoked_by = p_actor
+    WHERE t.name = p_name AND t.revoked_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM tidemark.log_act(p_actor, 'token_revoked', p_reason, '', '', '', 0,
+        jsonb_build_object('request', jsonb_build_object('name', p_name)), p_way, p_token_id, p_address);
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+-- use_token finds the token that holds, by its hash, and writes down that it was used, once a minute.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.use_token(p_hash bytea) RETURNS TABLE (id bigint, name text, role text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    used timestamptz;
+BEGIN
+    SELECT t.id, t.name, t.role, t.last_used_at INTO use_token.id, use_token.name, use_token.role, used
+    FROM tidemark.tokens t
+    WHERE t.hash = p_hash AND t.revoked_at IS NULL AND t.expires_at > clock_timestamp();
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF used IS NULL OR used < clock_timestamp() - interval '1 minute' THEN
+        UPDATE tidemark.tokens t SET last_used_at = clock_timestamp() WHERE t.id = use_token.id;
+    END IF;
+    RETURN NEXT;
+END
+$$;
+-- +goose StatementEnd
+
+-- find_session finds whose session it is, by its hash.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.find_session(p_hash bytea) RETURNS TABLE (id bigint, name text, role text)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT t.id, t.name, t.role FROM tidemark.sessions s JOIN tidemark.tokens t ON t.id = s.token_id
+    WHERE s.hash = p_hash AND s.expires_at > clock_timestamp()
+        AND t.revoked_at IS NULL AND t.expires_at > clock_timestamp();
+END
+$$;
+-- +goose StatementEnd
+
+-- begin_session begins a session of p_lifetime with the token of that hash, and says whether the token holds. It also
+-- deletes some sessions that are over.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.begin_session(p_token bytea, p_hash bytea, p_lifetime interval) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF p_hash IS NULL OR octet_length(p_hash) <> 32 OR p_lifetime IS NULL
+        OR p_lifetime NOT BETWEEN interval '0' AND interval '30 days' THEN
+        RAISE EXCEPTION 'the session has a hash of % bytes and lasts %', octet_length(p_hash), p_lifetime
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use a SHA-256 and at most 30 days';
+    END IF;
+    DELETE FROM tidemark.sessions WHERE hash = ANY (ARRAY(SELECT s.hash FROM tidemark.sessions s
+        WHERE s.expires_at < clock_timestamp() ORDER BY s.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED));
+    INSERT INTO tidemark.sessions (hash, token_id, expires_at)
+    SELECT p_hash, t.id, clock_timestamp() + p_lifetime FROM tidemark.tokens t
+    WHERE t.hash = p_token AND t.revoked_at IS NULL AND t.expires_at > clock_timestamp();
+    RETURN FOUND;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.end_session(p_hash bytea) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM tidemark.sessions WHERE hash = p_hash;
+END
+$$;
+-- +goose StatementEnd
+
+-- valid_secrets answers the SHA-256 of each hash of a token that holds, or of a session: enough to recognise a secret,
+-- and too little to begin a session.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.valid_secrets() RETURNS SETOF bytea
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT sha256(t.hash) FROM tidemark.tokens t WHERE t.revoked_at IS NULL AND t.expires_at > clock_timestamp()
+    UNION ALL (SELECT sha256(s.hash) FROM tidemark.sessions s WHERE s.expires_at > clock_timestamp() LIMIT 100000);
+END
+$$;
+-- +goose StatementEnd
+
+-- holding_secrets answers those of the hashes that are of a token that holds, or of a session of one.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.holding_secrets(p_hashes bytea[]) RETURNS SETOF bytea
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT h FROM unnest(p_hashes) h
+    WHERE EXISTS (SELECT FROM tidemark.tokens t
+            WHERE t.hash = h AND t.revoked_at IS NULL AND t.expires_at > clock_timestamp())
+        OR EXISTS (SELECT FROM tidemark.find_session(h));
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE EXECUTE ON FUNCTION tidemark.create_token, tidemark.revoke_token, tidemark.use_token, tidemark.find_session,
+    tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets, tidemark.holding_secrets FROM PUBLIC;
+
+-- Acts that came with an idempotency key, and what was answered: the same request again is answered the same, and
+-- does nothing. Written in the transaction of the act, pruned by age.
 CREATE TABLE tidemark.act_keys (
     actor   text COLLATE "C" NOT NULL, -- the token by its id, or a name and the way it came
     key     text COLLATE "C" NOT NULL,
@@ -43,7 +219,8 @@ CREATE TABLE tidemark.act_keys (
 
 CREATE INDEX act_keys_at_idx ON tidemark.act_keys (at);
 
--- Acts that take longer than a request: workers do them in batches, each under a lease that is renewed with every batch. Counters are written with the batch that they count.
+-- Acts that take longer than a request: workers do them in batches, each under a lease that is renewed with every
+-- batch. Counters are written with the batch that they count.
 CREATE TABLE tidemark.operations (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind       text COLLATE "C" NOT NULL,
@@ -91,5 +268,13 @@ ALTER TABLE tidemark.workers DROP COLUMN drained_by;
 DROP TABLE tidemark.operation_items;
 DROP TABLE tidemark.operations;
 DROP TABLE tidemark.act_keys;
+DROP FUNCTION tidemark.holding_secrets;
+DROP FUNCTION tidemark.valid_secrets;
+DROP FUNCTION tidemark.end_session;
+DROP FUNCTION tidemark.begin_session;
+DROP FUNCTION tidemark.find_session;
+DROP FUNCTION tidemark.use_token;
+DROP FUNCTION tidemark.revoke_token;
+DROP FUNCTION tidemark.create_token;
 DROP TABLE tidemark.sessions;
 DROP TABLE tidemark.tokens;

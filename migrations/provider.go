@@ -51,6 +51,9 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 	if err := requireUTF8(ctx, db); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	if _, err := db.ExecContext(ctx, ensureVersions); err != nil {
+		return fmt.Errorf("migrate: create %s: %w", versions, err)
+	}
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, lockSeconds))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -68,6 +71,17 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 
 // versions is goose's version table. The name has a schema: goose must not find a table of that name elsewhere.
 const versions = "public.goose_db_version"
+
+// ensureVersions makes the table before goose does: goose looks whether it is there before it locks,
+// and programs that start together would leave errors in the server's log. An error that a block
+// catches is not logged.
+const ensureVersions = `DO $$ BEGIN
+	IF to_regclass('` + versions + `') IS NULL THEN
+		` + createVersions + `
+	END IF;
+EXCEPTION WHEN unique_violation OR duplicate_table THEN
+	NULL; -- another program was quicker
+END $$`
 
 // setPath keeps what others create in the database's schemas from being run by the migrations.
 func setPath(ctx context.Context, conn *pgx.Conn) error {

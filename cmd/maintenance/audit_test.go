@@ -45,6 +45,12 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 	if got := requireRun(t, url, "audit --limit 2", cli.ExitOK, "What was before: --before "); !strings.Contains(got.out, "deploy") {
 		t.Errorf("it shows %s", got.out)
 	}
+	user := lines(t, url, `SELECT session_user::text`)[0]
+	if got := requireRun(t, url, "audit --json --limit 1", cli.ExitOK, "").out; !strings.Contains(got, `"way": "cli"`) ||
+		!strings.Contains(got, `"token_id": null`) || !strings.Contains(got, `"address": null`) ||
+		!strings.Contains(got, `"database_user": "`+user+`"`) {
+		t.Errorf("audit does not say which way an act came: %s", got)
+	}
 	if got := requireRun(t, url, "publisher log", cli.ExitOK, ""); strings.Contains(got.out, "deferred_requeued") {
 		t.Errorf("what was done to publishers is %s", got.out)
 	}

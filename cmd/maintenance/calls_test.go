@@ -51,6 +51,7 @@ func callsOf() map[string]string {
 		"gaps repair":              "repairGap repairGaps",
 		"publisher list":           "listPublishers getPublisherLag",
 		"publisher show":           "getPublisher",
+		"publisher ghosts":         "listGhosts",
 		"publisher log":            "listLog",
 		"publisher parked list":    "listParked",
 		"publisher parked show":    "listParked getEvent",

@@ -72,7 +72,7 @@ func commands() []known {
 		acted("group remove", "deferred.sql", "search --yes", "group_removed"),
 		shows("gaps detect"),
 		acted("gaps repair", "deferred.sql paused.sql", "--yes", "gaps_repaired"),
-		shows("publisher list"), shows("publisher show"), shows("publisher log"), shows("publisher parked list"), shows("publisher parked show"),
+		shows("publisher list"), shows("publisher show"), shows("publisher ghosts"), shows("publisher log"), shows("publisher parked list"), shows("publisher parked show"),
 		acted("publisher pause", "published.sql", "archive", "publication_paused", "publication_paused"),
 		acted("publisher resume", "published.sql", "archive", "publication_resumed"),
 		acted("publisher reset", "published.sql", "archive --topic orders --to-beginning --yes", "publication_reset"),
@@ -123,51 +123,61 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 		if len(k.log) == 0 {
 			continue
 		}
-		for _, session := range pgtest.Sessions() {
-			t.Run(k.command+" "+k.args+" in "+session.Name, func(t *testing.T) {
-				t.Parallel()
-				prepared := k.prepare
-				if prepared == nil {
-					prepared = func(t *testing.T) string { return database(t, strings.Fields(k.fixtures)...) }
-				}
-				url := prepared(t)
-				url = share(t, session.Open(t, url))
-				change(t, url, forgetActs)
-				line := strings.Replace(k.command+" "+k.args+" --by eve --reason because", "FILE", routesFile(t, t.TempDir()), 1)
-				if c.Flags().Lookup("dry-run") != nil && !strings.Contains(line, "--seq") {
-					if got := execute(t, url, false, line+" --dry-run"); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
-						t.Fatalf("a dry run ends with %d: %s", got.code, got.err)
-					}
-					if did := logged(t, url); len(did) > 0 {
-						t.Errorf("a dry run leaves %q", did)
-					}
-				}
-				before := lines(t, url, everything)
-				change(t, url, refuseRecords)
-				if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "SQLSTATE P0001") {
-					t.Errorf("without a record it ends with %d: %s", got.code, got.err)
-				}
-				if after := lines(t, url, everything); !slices.Equal(after, before) {
-					t.Errorf("without a record it has changed something:\n%s\nwas\n%s", after, before)
-				}
-				change(t, url, `DROP TRIGGER refuse ON tidemark.operator_log`)
-				if got := execute(t, url, false, line); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
-					t.Fatalf("it ends with %d: %s", got.code, got.err)
-				}
-				want := slices.Clone(k.log)
-				for i := range want {
-					want[i] += " by eve since because"
-				}
-				if did := logged(t, url); !slices.Equal(did, want) {
-					t.Errorf("the log has %q, want %q", did, want)
-				}
-			})
-		}
+		t.Run(k.command+" "+k.args, func(t *testing.T) {
+			t.Parallel()
+			isInTheLog(t, k, c)
+		})
 	}
 	for name := range all {
 		if !slices.ContainsFunc(commands(), func(k known) bool { return k.command == name }) {
 			t.Errorf("command %q is new: say here what it does", name)
 		}
+	}
+}
+
+// isInTheLog does an act in each session, on copies of what it is prepared with.
+func isInTheLog(t *testing.T, k known, c *cobra.Command) {
+	t.Helper()
+	prepared := k.prepare
+	if prepared == nil {
+		prepared = func(t *testing.T) string { return database(t, strings.Fields(k.fixtures)...) }
+	}
+	filled := prepared(t)
+	change(t, filled, forgetActs)
+	poolOf(t, filled).Close() // what is connected to cannot be copied
+	for _, session := range pgtest.Sessions() {
+		t.Run(session.Name, func(t *testing.T) {
+			t.Parallel()
+			url := share(t, session.Open(t, pgtest.CopyURL(t, filled)))
+			line := strings.Replace(k.command+" "+k.args+" --by eve --reason because", "FILE", routesFile(t, t.TempDir()), 1)
+			if c.Flags().Lookup("dry-run") != nil && !strings.Contains(line, "--seq") {
+				if got := execute(t, url, false, line+" --dry-run"); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
+					t.Fatalf("a dry run ends with %d: %s", got.code, got.err)
+				}
+				if did := logged(t, url); len(did) > 0 {
+					t.Errorf("a dry run leaves %q", did)
+				}
+			}
+			before := lines(t, url, everything)
+			change(t, url, refuseRecords)
+			if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "SQLSTATE P0001") {
+				t.Errorf("without a record it ends with %d: %s", got.code, got.err)
+			}
+			if after := lines(t, url, everything); !slices.Equal(after, before) {
+				t.Errorf("without a record it has changed something:\n%s\nwas\n%s", after, before)
+			}
+			change(t, url, `DROP TRIGGER refuse ON tidemark.operator_log`)
+			if got := execute(t, url, false, line); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
+				t.Fatalf("it ends with %d: %s", got.code, got.err)
+			}
+			want := slices.Clone(k.log)
+			for i := range want {
+				want[i] += " by eve since because"
+			}
+			if did := logged(t, url); !slices.Equal(did, want) {
+				t.Errorf("the log has %q, want %q", did, want)
+			}
+		})
 	}
 }
 

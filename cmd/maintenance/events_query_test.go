@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -45,6 +46,11 @@ func TestEventsAreQueriedByTypeAndTag(t *testing.T) {
 	}
 	if got := requireRun(t, url, "events query --json --tag wallet=1 --limit 1", cli.ExitOK, ""); !strings.Contains(got.out, `"campaign_id": "a"`) || !strings.Contains(got.out, `"n": 1`) {
 		t.Errorf("it writes %s", got.out)
+	}
+	ids := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
+	for golden, args := range map[string]string{"events-query-terminal": "--limit 2", "events-query-json": "--tag wallet=2 --json"} {
+		got := execute(t, url, true, "events query "+args)
+		assertGolden(t, golden, ids.ReplaceAllString(timeless(got.out), "ID"))
 	}
 	requireRun(t, url, "events query --limit 0", cli.ExitUsage, "--limit 0")
 	requireRun(t, url, "events query --after -1", cli.ExitUsage, "--after -1")

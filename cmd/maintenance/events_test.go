@@ -75,7 +75,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 		for args, want := range map[string]int{
 			"--campaign clock": 4, "--type rung --type wound": 2, "--campaign clock --type ticked": 3, "--after 4": 1,
 		} {
-			got := requireRun(t, url, "events export "+args, cli.ExitOK, fmt.Sprintf("%d events", want))
+			got := requireRun(t, url, "events export "+args, cli.ExitOK, counted(int64(want), "event"))
 			if n := strings.Count(got.out, "\n"); n != want {
 				t.Errorf("%s writes %d lines, want %d", args, n, want)
 			}

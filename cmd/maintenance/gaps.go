@@ -193,7 +193,7 @@ func repairGaps(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, group str
 		})
 		if err != nil {
 			if ctx.Err() != nil {
-				return cli.Exitf(cli.ExitPartial, "interrupted: %d gaps are repaired; the same command goes on with the others", done.Repaired)
+				return cli.Exitf(cli.ExitPartial, "interrupted: %s repaired; the same command goes on with the others", counted(int64(done.Repaired), "gap"))
 			}
 			return err
 		}
@@ -215,7 +215,7 @@ func tellRepaired(env *cli.Env, done repairedJSON, gaps []outbox.Gap, asJSON boo
 	case done.Failed > 0 && done.Repaired == 0:
 		return fmt.Errorf("none of %d gaps was repaired", done.Failed)
 	case done.Failed > 0:
-		return cli.Exitf(cli.ExitPartial, "%d gaps were not repaired; the same command tries them again", done.Failed)
+		return cli.Exitf(cli.ExitPartial, "not repaired: %s; the same command tries them again", counted(int64(done.Failed), "gap"))
 	}
 	return nil
 }

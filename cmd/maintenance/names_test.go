@@ -39,6 +39,7 @@ func besides() map[string]string {
 		"publisher resume":         "shop",
 		"publisher reset":          "shop --errors",
 		"publisher show":           "shop",
+		"publisher ghosts":         "shop",
 		"outbox requeue":           "--campaign oak --seq 2",
 	}
 }

@@ -180,6 +180,13 @@ func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit i
 			rows = append(rows, []cli.Cell{cli.Text(more[0]), cli.Text(more[1])})
 		}
 	}
+	if s := o.Since; s != nil {
+		since := fmt.Sprintf("%d failed again, %d waiting, %d got past it", s.FailedAgain, s.Waiting, s.Passed)
+		if s.LookedAt < o.Done {
+			since += fmt.Sprintf("; of the first %d", s.LookedAt)
+		}
+		rows = append(rows, []cli.Cell{cli.Text("since then"), cli.Text(since)})
+	}
 	page.Table([]string{"OPERATION", ""}, rows)
 	if len(items) > 0 {
 		rows = nil

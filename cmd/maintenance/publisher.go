@@ -15,7 +15,7 @@ import (
 
 func newPublisher(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("publisher", "See, stop, move and try what is published to brokers, webhooks, files",
-		newPublisherList(env), newPublisherShow(env), newPublisherPause(env), newPublisherResume(env), newPublisherReset(env),
+		newPublisherList(env), newPublisherShow(env), newPublisherGhosts(env), newPublisherPause(env), newPublisherResume(env), newPublisherReset(env),
 		newParked(env), newTestSend(env), newPublisherReplay(env), newPublisherLog(env),
 	)
 	noun.Long = `A publisher is a sink with a name. Each pair of a topic and a publisher has its own position in the journal, its own status and its own parked events: events that the sink has

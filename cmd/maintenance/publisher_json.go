@@ -34,6 +34,7 @@ type publicationJSON struct {
 	Errors          int        `json:"errors"`
 	LastError       *string    `json:"last_error"`
 	LastErrorAt     *time.Time `json:"last_error_at"`
+	FailingSince    *time.Time `json:"failing_since"`
 	NextAttemptAt   *time.Time `json:"next_attempt_at"`
 	Parked          int64      `json:"parked"`
 	Retrying        int64      `json:"retrying"`
@@ -45,6 +46,8 @@ type publicationJSON struct {
 	Holder          *string    `json:"holder"`
 	Generation      int64      `json:"generation"`
 	CreatedAt       time.Time  `json:"created_at"`
+	Ghosts          int64      `json:"ghosts"` // events sent that the journal has no more
+	GhostsAt        *time.Time `json:"ghosts_at"`
 }
 
 // publisherDetailJSON is all that is known of the pairs of one publisher.
@@ -101,6 +104,11 @@ type operatorRecordJSON struct {
 	CampaignID *string         `json:"campaign_id"`
 	Seq        *int64          `json:"seq"`
 	Detail     json.RawMessage `json:"detail"`
+
+	Way          *string `json:"way"`           // "cli", "api" or "page"; null: by a program
+	TokenID      *int64  `json:"token_id"`      // null: without a token
+	Address      *string `json:"address"`       // of the client of the API or a page
+	DatabaseUser string  `json:"database_user"` // that was logged in to the database
 }
 
 func publicationDocuments(list []publisher.Publication) []publicationJSON {
@@ -108,7 +116,8 @@ func publicationDocuments(list []publisher.Publication) []publicationJSON {
 	for _, p := range list {
 		documents = append(documents, publicationJSON{
 			Topic: p.Topic, Publisher: p.Publisher, Status: p.Status, Position: p.Position, Events: p.Behind, Exact: p.Behind <= publisher.CountedBehind, Seconds: p.Lag.Seconds(),
-			Errors: p.Errors, LastError: present(p.LastError), LastErrorAt: utc(p.LastErrorAt), NextAttemptAt: utc(p.NextAttemptAt), Parked: p.Parked, Retrying: p.Retrying,
+			Errors: p.Errors, LastError: present(p.LastError), LastErrorAt: utc(p.LastErrorAt),
+			FailingSince: utc(p.FailingSince), Ghosts: p.Ghosts, GhostsAt: utc(p.GhostsAt), NextAttemptAt: utc(p.NextAttemptAt), Parked: p.Parked, Retrying: p.Retrying,
 			Reason: present(p.Reason), By: present(p.Actor), PausedUntil: utc(p.PausedUntil), Published: p.Published, LastPublishedAt: utc(p.LastPublishedAt),
 			Holder: present(p.Holder), Generation: p.Generation, CreatedAt: p.CreatedAt.UTC(),
 		})
@@ -137,6 +146,7 @@ func operatorDocuments(records []publisher.Record) []operatorRecordJSON {
 		documents = append(documents, operatorRecordJSON{
 			ID: r.ID, At: r.At.UTC(), Act: r.Act, By: r.Actor, Reason: present(r.Reason), Topic: present(r.Topic), Publisher: present(r.Publisher),
 			CampaignID: present(r.CampaignID), Seq: present(r.Seq), Detail: r.Detail,
+			Way: present(r.Way), TokenID: present(r.TokenID), Address: present(r.Address), DatabaseUser: r.DatabaseUser,
 		})
 	}
 	return documents

@@ -20,7 +20,8 @@ func newPublisherList(env *cli.Env) *cobra.Command {
 		Use:   "list",
 		Short: "List pairs of topics and publishers: how far each is, what fails, who holds it",
 		Long: `List pairs of topics and publishers: how far each is, what fails, who holds it. EVENTS are those of the journal behind the pair's position, before the topic's
-filter; from 10,000 on it is the distance in positions, and marked with ~. AGE is that of the first of them. A pair for which there is nothing to publish writes its
+filter; from 10,000 on it is the distance in positions, and marked with ~. STATUS is FAILING while attempts fail in
+a row: ERRORS says how many, WHY since when. AGE is that of the first of them. A pair for which there is nothing to publish writes its
 position every few seconds only.`,
 		Example: `  maintenance publisher list
   maintenance publisher list --json | jq '.publications[] | select(.seconds > 60 or .status != "ACTIVE")'`,
@@ -67,9 +68,9 @@ func publicationRows(list []publisher.Publication) [][]cli.Cell {
 			holder = cli.Cell{Text: "-", Tone: cli.Faint}
 		}
 		rows = append(rows, []cli.Cell{
-			{Text: p.Status, Tone: publicationTone(p.Status)},
+			{Text: publicationState(p), Tone: publicationTone(p)},
 			cli.Text(p.Topic), cli.Text(p.Publisher), cli.Number(p.Position, cli.Plain), behind(p), age,
-			cli.Number(int64(p.Errors), cli.Warning), cli.Number(p.Parked, cli.Alarm), cli.Number(p.Retrying, cli.Warning), holder, cli.Text(why(p)),
+			cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Alarm), cli.Number(p.Retrying, cli.Warning), holder, cli.Text(why(p)),
 		})
 	}
 	return rows
@@ -101,15 +102,34 @@ func why(p publisher.Publication) string {
 		return text
 	case p.Status == "FAILED" && p.Reason != "":
 		return p.Reason
+	case p.Failing() && p.FailingSince != nil:
+		return fmt.Sprintf("since %s: %s", stamp(p.FailingSince), p.LastError)
 	case p.Errors > 0:
 		return p.LastError
 	}
 	return ""
 }
 
-func publicationTone(status string) cli.Tone {
-	switch status {
-	case "PAUSED":
+// publicationState is the status, and FAILING for one that is to go on while its sink fails.
+func publicationState(p publisher.Publication) string {
+	if p.Failing() {
+		return "FAILING"
+	}
+	return p.Status
+}
+
+// parkedCell is a cell with how many events are parked.
+func parkedCell(p publisher.Publication, tone cli.Tone) cli.Cell {
+	cell := cli.Number(p.Parked, tone)
+	if p.ManyParked() {
+		cell.Text += "+"
+	}
+	return cell
+}
+
+func publicationTone(p publisher.Publication) cli.Tone {
+	switch publicationState(p) {
+	case "PAUSED", "FAILING":
 		return cli.Warning
 	case "FAILED":
 		return cli.Alarm

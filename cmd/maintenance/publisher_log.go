@@ -49,7 +49,10 @@ func operatorLog(env *cli.Env, known []string, some string, command *cobra.Comma
 }
 
 func operatorColumns() []string {
-	return []string{"ID", "AT", "ACT", "TOPIC", "PUBLISHER", "CAMPAIGN", "SEQ", "BY", "WHY", "DETAIL"}
+	return []string{
+		"ID", "AT", "ACT", "TOPIC", "PUBLISHER", "CAMPAIGN", "SEQ", "BY", "WAY", "TOKEN", "ADDRESS", "DATABASE USER", "WHY",
+		"DETAIL",
+	}
 }
 
 func operatorRows(records []publisher.Record) [][]cli.Cell {
@@ -58,7 +61,8 @@ func operatorRows(records []publisher.Record) [][]cli.Cell {
 		rows = append(rows, []cli.Cell{
 			{Text: cli.Number(r.ID, cli.Plain).Text, Right: true},
 			when(r.At), cli.Text(r.Act), cli.Text(r.Topic), cli.Text(r.Publisher), cli.Text(r.CampaignID),
-			orDash(r.Seq), cli.Text(r.Actor), cli.Text(r.Reason), cli.Text(string(r.Detail)),
+			orDash(r.Seq), cli.Text(r.Actor), cli.Text(r.Way), orDash(r.TokenID), cli.Text(r.Address),
+			cli.Text(r.DatabaseUser), cli.Text(r.Reason), cli.Text(string(r.Detail)),
 		})
 	}
 	return rows

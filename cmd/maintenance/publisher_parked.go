@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -135,7 +136,7 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 					return err
 				}
 				event, err := journal.Get(ctx, pool, filter.CampaignID, filter.Seq)
-				if err != nil {
+				if err != nil && !errors.Is(err, journal.ErrUnreadable) {
 					return err
 				}
 				records, err := publisher.Log(ctx, pool, publisher.LogFilter{CampaignID: filter.CampaignID, Limit: publisherShown})
@@ -189,7 +190,11 @@ func printParked(env *cli.Env, list []publisher.Parked, e journal.Event, records
 		cli.Fact{Name: "recorded", Value: e.RecordedAt.UTC().Format(time.RFC3339)},
 		cli.Fact{Name: "actor", Value: e.Actor},
 	)
-	page.Text(indented(e.Payload))
+	if unreadable := e.Unreadable(); unreadable != nil {
+		page.Text(unreadable.Error())
+	} else {
+		page.Text(indented(e.Payload))
+	}
 	if len(records) > 0 {
 		page.Heading("Log")
 		page.Table(operatorColumns(), operatorRows(records))

@@ -79,17 +79,23 @@ func publicationFacts(p publisher.Publication) []cli.Fact {
 		holder = "nobody"
 	}
 	facts := []cli.Fact{
-		{Name: "status", Value: p.Status, Tone: publicationTone(p.Status)},
+		{Name: "status", Value: publicationState(p), Tone: publicationTone(p)},
 		{Name: "why", Value: why(p)},
 		{Name: "position", Value: fmt.Sprint(p.Position)},
 		{Name: "behind", Value: lag},
 		{Name: "published", Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), stamp(p.LastPublishedAt))},
-		{Name: "parked", Value: fmt.Sprintf("%d, and %d on their way", p.Parked, p.Retrying)},
+		{Name: "parked", Value: fmt.Sprintf("%s, and %d on their way", parkedCell(p, cli.Plain).Text, p.Retrying)},
 		{Name: "held by", Value: holder},
 	}
 	if p.Errors > 0 {
-		facts = append(facts, cli.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row, last at %s, next attempt at %s", p.Errors, stamp(p.LastErrorAt), stamp(p.NextAttemptAt))},
+		facts = append(facts, cli.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row since %s, last at %s, next attempt at %s", p.Errors, stamp(p.FailingSince), stamp(p.LastErrorAt), stamp(p.NextAttemptAt))},
 			cli.Fact{Name: "last error", Value: p.LastError})
+	}
+	if p.Ghosts > 0 {
+		facts = append(facts, cli.Fact{
+			Name: "ghosts", Tone: cli.Warning,
+			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: maintenance publisher ghosts %s", counted(p.Ghosts, "event"), stamp(p.GhostsAt), p.Publisher),
+		})
 	}
 	return facts
 }

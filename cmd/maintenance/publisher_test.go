@@ -38,6 +38,9 @@ func TestPublisherCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		{"publisher-show-terminal", published, true, "publisher show archive"},
 		{"publisher-show-topic", published, false, "publisher show shop --topic orders"},
 		{"publisher-show-json", published, false, "publisher show archive --json"},
+		{"publisher-show-failing", published, false, "publisher show billing"},
+		{"publisher-ghosts-terminal", published, true, "publisher ghosts archive"},
+		{"publisher-ghosts-json", published, false, "publisher ghosts archive --limit 2 --json"},
 		{"parked-list-terminal", published, true, "publisher parked list"},
 		{"parked-list-pipe", published, false, "publisher parked list --status parked --message large"},
 		{"parked-list-json", published, false, "publisher parked list --json"},
@@ -48,6 +51,10 @@ func TestPublisherCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		{"publisher-log-pipe", published, false, "publisher log --campaign oak"},
 		{"publisher-log-json", published, false, "publisher log --act publication_paused --json"},
 		{"publisher-log-json-empty", fresh, false, "publisher log --json"},
+		{"audit-terminal", published, true, "audit"},
+		{"audit-pipe", published, false, "audit --campaign oak"},
+		{"audit-json", published, false, "audit --act publication_paused --json"},
+		{"audit-json-empty", fresh, false, "audit --json"},
 	} {
 		t.Run(tt.golden, func(t *testing.T) {
 			t.Parallel()
@@ -112,6 +119,21 @@ func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
 	}
 }
 
+func TestStatusSaysSinceWhenAPublisherFails(t *testing.T) {
+	t.Parallel()
+	got := execute(t, database(t, "published.sql"), false, "status")
+	for _, want := range []*regexp.Regexp{
+		regexp.MustCompile(`everything\tbilling\tFAILING for 1h 0m\t0\t-\t153\t0`),
+		regexp.MustCompile(`warning\t1h 0m\tpublisher billing of topic everything\tfails, 153 times in a row: connection refused`),
+		regexp.MustCompile(`warning\t1h 0m\tpublisher archive of topic everything\t3 events sent that the journal has no more`),
+		regexp.MustCompile(`everything\tarchive\tPAUSED\t`),
+	} {
+		if !want.MatchString(got.out) {
+			t.Errorf("it does not say %s:\n%s", want, got.out)
+		}
+	}
+}
+
 func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 	t.Parallel()
 	url := fresh(t)
@@ -128,7 +150,7 @@ func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 		if got := execute(t, url, false, args); got.code != cli.ExitOK {
 			t.Errorf("%s: exit code %d: %s", args, got.code, got.err)
 		}
-		if got := lines(t, url, `SELECT topic || '/' || publisher || ' ' || position || ' ' || status FROM tidemark.publications ORDER BY 1`); !slices.Equal(got, want) {
+		if got := lines(t, url, `SELECT topic || '/' || publisher || ' ' || position || ' ' || status FROM tidemark.publications WHERE publisher <> 'billing' ORDER BY 1`); !slices.Equal(got, want) {
 			t.Errorf("%s: pairs are at %q, want %q", args, got, want)
 		}
 	}
@@ -315,7 +337,7 @@ func TestAShellIsOfferedPublishers(t *testing.T) {
 	t.Parallel()
 	url := database(t, "published.sql")
 	for line, want := range map[string][]string{
-		"publisher show |":                     {"archive", "shop"},
+		"publisher show |":                     {"archive", "billing", "shop"},
 		"publisher pause s|":                   {"shop"},
 		"publisher pause shop --topic |":       {"everything", "orders"},
 		"publisher parked retry --campaign |":  {"elm", "oak"},

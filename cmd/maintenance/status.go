@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -44,10 +42,7 @@ It ends with 0 when nothing is wrong, 9 with warnings, 10 when something is crit
 				}
 				s, err := reader.Read(ctx)
 				if err != nil {
-					return err
-				}
-				if err := unmigrated(s); err != nil {
-					return err
+					return explainStatus(err)
 				}
 				if asJSON {
 					err = env.PrintJSON(s.Document())
@@ -69,16 +64,12 @@ It ends with 0 when nothing is wrong, 9 with warnings, 10 when something is crit
 	return command
 }
 
-// unmigrated answers what is wrong where there is no schema to read.
-func unmigrated(s *status.Status) error {
-	const undefinedTable, undefinedSchema, undefinedFunction = "42P01", "3F000", "42883"
-	for _, err := range s.Unread {
-		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && slices.Contains([]string{undefinedTable, undefinedSchema, undefinedFunction}, pgErr.Code) {
-			return cli.Hint(errors.New("the schema tidemark is missing or of another version: migrate the database"), "go run ./cmd/migrate up")
-		}
+// explainStatus says what to do where there is nothing to read.
+func explainStatus(err error) error {
+	if errors.Is(err, status.ErrNoSchema) {
+		return cli.Hint(err, "go run ./cmd/migrate up")
 	}
-	return nil
+	return err
 }
 
 // verdict is the exit code for scripts: the worst that is wrong.
@@ -106,7 +97,7 @@ func watchStatus(ctx context.Context, env *cli.Env, reader *status.Reader, inter
 	return env.Watch(ctx, interval, func(ctx context.Context, frame *cli.Env) error {
 		s, err := reader.Read(ctx)
 		if err != nil {
-			return err
+			return explainStatus(err)
 		}
 		s.Compare(before)
 		before = s
@@ -218,19 +209,16 @@ func lagCells(l status.Lag) []cli.Cell {
 
 func publisherRows(s *status.Status) (rows [][]cli.Cell) {
 	for _, p := range s.Publishers {
-		state := cli.Text(p.Status)
-		switch p.Status {
-		case "FAILED":
-			state.Tone = cli.Alarm
-		case "PAUSED":
-			state.Tone = cli.Warning
+		state := cli.Cell{Text: publicationState(p), Tone: publicationTone(p)}
+		if p.Failing() && p.FailingSince != nil {
+			state.Text += " for " + cli.Age(s.At.Sub(*p.FailingSince))
 		}
 		age := cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
 		if p.Behind > 0 {
 			age = cli.Cell{Text: cli.Age(p.Lag), Right: true}
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(p.Topic), cli.Text(p.Publisher), state, about(p.Behind, p.Estimated(), cli.Plain), age, cli.Number(int64(p.Errors), cli.Warning), cli.Number(p.Parked, cli.Warning),
+			cli.Text(p.Topic), cli.Text(p.Publisher), state, about(p.Behind, p.Estimated(), cli.Plain), age, cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Warning),
 		})
 	}
 	return rows

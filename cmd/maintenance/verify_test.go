@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 const projectionFiles = " --projections-dir testdata/projections"
@@ -24,7 +25,7 @@ func played(t *testing.T) (*pgxpool.Pool, *projector.Projector) {
 	t.Helper()
 	pool := pgtest.New(t)
 	share(t, pool)
-	files, err := projector.LoadDir(os.DirFS("testdata/projections"))
+	files, err := sqlfile.LoadDir(os.DirFS("testdata/projections"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := projector.LoadDir(os.DirFS(newest))
+	files, err := sqlfile.LoadDir(os.DirFS(newest))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,10 @@ package main
 import (
 	"os"
 
-	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/internal/sinks"
+	"github.com/tidemark-go/tidemark/pkg/worker"
 )
 
 func main() {
-	os.Exit(app.Main(app.Options{Name: "worker", Short: "Keep read models up to date with the journal, and publish it"}))
+	os.Exit(worker.Main(worker.Options{Sinks: sinks.Kinds()}))
 }

@@ -1,20 +1,25 @@
--- Keeps roles other than Tidemark's from taking advisory locks with keys of 64 bits, which could stop all appends and all workers. Run it as a superuser, after roles.sql:
+-- Keeps roles other than Tidemark's from taking advisory locks with keys of 64 bits, which could stop all appends and
+-- all workers. Run it as a superuser, after roles.sql:
 --
 --   psql "$URL" -v ON_ERROR_STOP=1 -f deploy/sql/advisory-locks.sql
 --
--- It is for one database. Applications that take such locks themselves (tools for migrations and job queues do) need a GRANT; locks with two keys of 32 bits are no concern of it.
--- tidemark.role_prefix is as for roles.sql. GRANT EXECUTE … TO PUBLIC takes it back.
+-- It is for one database. Applications that take such locks themselves (tools for migrations and job queues do) need
+-- a GRANT; locks with two keys of 32 bits are no concern of it. tidemark.role_prefix is as for roles.sql. GRANT
+-- EXECUTE … TO PUBLIC takes it back.
 DO $locks$
 DECLARE
     prefix CONSTANT text := coalesce(nullif(pg_catalog.current_setting('tidemark.role_prefix', true), ''), 'tidemark');
     name text;
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    FOREACH name IN ARRAY ARRAY['pg_advisory_lock', 'pg_advisory_lock_shared', 'pg_try_advisory_lock', 'pg_try_advisory_lock_shared',
-        'pg_advisory_xact_lock', 'pg_advisory_xact_lock_shared', 'pg_try_advisory_xact_lock', 'pg_try_advisory_xact_lock_shared']
+    FOREACH name IN ARRAY ARRAY[
+        'pg_advisory_lock', 'pg_advisory_lock_shared', 'pg_try_advisory_lock', 'pg_try_advisory_lock_shared',
+        'pg_advisory_xact_lock', 'pg_advisory_xact_lock_shared', 'pg_try_advisory_xact_lock',
+        'pg_try_advisory_xact_lock_shared']
     LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION pg_catalog.%I(bigint) FROM PUBLIC', name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION pg_catalog.%I(bigint) TO %I, %I, %I', name, prefix || '_owner', prefix || '_worker', prefix || '_publisher');
+        EXECUTE format('GRANT EXECUTE ON FUNCTION pg_catalog.%I(bigint) TO %I, %I, %I',
+            name, prefix || '_owner', prefix || '_worker', prefix || '_publisher');
     END LOOP;
 END
 $locks$;

@@ -1,8 +1,10 @@
--- Roles for Tidemark: who may do what in one database. Run it as a superuser, or as whoever owns the database and may create roles, before the first migration and again after each:
+-- Roles for Tidemark: who may do what in one database. Run it as a superuser, or as the owner of the database if
+-- that role may create roles, before the first migration and again after each:
 --
 --   psql "$URL" -v ON_ERROR_STOP=1 -f deploy/sql/roles.sql
 --
--- It may be run any number of times: it makes what is missing and sets what it names to what is written here. The roles cannot log in; make logins that are members of them:
+-- It may be run any number of times: it makes what is missing and sets what it names to what is written here. The
+-- roles cannot log in; make logins that are members of them:
 --
 --   CREATE ROLE app_worker LOGIN PASSWORD '…' IN ROLE tidemark_worker;
 --   ALTER ROLE app_worker SET role = 'tidemark_worker';      -- so that all workers own their tables together
@@ -14,11 +16,13 @@
 --   tidemark_reader     reads the read models, and nothing of the schema tidemark: neither payloads nor errors, which may quote them
 --   tidemark_operator   acts through `maintenance`: what a worker and a publisher may, and the statistics of others' sessions
 --
--- Two settings of the session change names, for several installations on one server: tidemark.role_prefix (default tidemark), and tidemark.read_models, the schema of the
--- read models (default tidemark_views). Only the worker creates in it, so it cannot be public.
+-- Two settings of the session change names, for several installations on one server: tidemark.role_prefix (default
+-- tidemark), and tidemark.read_models, the schema of the read models (default tidemark_views). Only the worker
+-- creates in it, so it cannot be public.
 --
--- append, append_all and append_if become SECURITY DEFINER functions here: they run as the owner, whoever calls them, so that nobody who appends needs to write tables. A migration that
--- replaces them keeps that (docs/operations/upgrades.md).
+-- append, append_all and append_if become SECURITY DEFINER functions here: they run as the owner, so that callers
+-- need no right to tables. A migration that replaces them keeps that
+-- (docs/operations/upgrades.md).
 
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp;
@@ -41,7 +45,7 @@ DECLARE
 BEGIN
     IF models IN ('public', 'tidemark') OR starts_with(models, 'pg_') THEN
         RAISE EXCEPTION 'the read models cannot be in the schema %', models
-            USING HINT = 'set tidemark.read_models and TIDEMARK_SCHEMA to a schema that nobody but the worker creates in';
+            USING HINT = 'set tidemark.read_models and TIDEMARK_SCHEMA to a schema that only the worker creates in';
     END IF;
     FOREACH name IN ARRAY ARRAY[owner, appender, worker, publisher, reader, operator] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
@@ -51,13 +55,16 @@ BEGIN
     END LOOP;
     EXECUTE format('GRANT %I, %I TO %I', worker, publisher, operator);
 
-    -- Only the owner makes and changes the schema tidemark and public.goose_db_version. Workers make the schemas in which they check projections, rebuild and verify.
+    -- Only the owner makes and changes the schema tidemark and public.goose_db_version. Workers make the schemas in
+    -- which they check projections, rebuild and verify.
     EXECUTE format('GRANT CREATE ON DATABASE %I TO %I, %I', current_database(), owner, worker);
     REVOKE CREATE ON SCHEMA public FROM PUBLIC; -- as Postgres does since version 15
-    EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I', appender, worker, publisher, reader, operator);
+    EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I',
+        appender, worker, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA public TO %I', owner);
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', models);
-    EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC, %I, %I, %I, %I', models, appender, publisher, reader, operator);
+    EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC, %I, %I, %I, %I',
+        models, appender, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', models, worker);
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I, %I', models, reader, operator);
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', worker, models, reader);
@@ -87,7 +94,8 @@ BEGIN
     FOR object IN
         SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name
         FROM pg_class c
-        WHERE (c.relnamespace = 'tidemark'::regnamespace OR c.oid = to_regclass('public.goose_db_version')) AND c.relkind IN ('r', 'p', 'S', 'v', 'm') AND pg_get_userbyid(c.relowner) <> owner
+        WHERE (c.relnamespace = 'tidemark'::regnamespace OR c.oid = to_regclass('public.goose_db_version'))
+            AND c.relkind IN ('r', 'p', 'S', 'v', 'm') AND pg_get_userbyid(c.relowner) <> owner
             AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')) -- goes with its table
         UNION ALL
         SELECT 'TYPE', t.oid::regtype::text FROM pg_type t
@@ -109,18 +117,28 @@ BEGIN
     EXECUTE format('GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA tidemark TO %I', worker); -- a new consumer group takes a position of the journal as a mark
     EXECUTE format('REVOKE UPDATE ON SEQUENCE tidemark.journal_position FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
-    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.journal, tidemark.event_tags, tidemark.limits FROM %I', worker);
-    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.operator_log, tidemark.operator_log_head FROM %I', worker); -- log_act and prune_log write
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
+        ON tidemark.journal, tidemark.event_tags, tidemark.limits FROM %I', worker);
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
+        ON tidemark.operator_log, tidemark.operator_log_head FROM %I', worker); -- log_act and prune_log write
+    -- Tokens and sessions are written by functions alone, and their hashes are not read.
+    EXECUTE format('REVOKE ALL ON tidemark.tokens, tidemark.sessions FROM %I', worker);
+    EXECUTE format('GRANT SELECT
+        (id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at, revoked_by) ON tidemark.tokens TO %I', worker);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', worker);
 
     -- Publisher: the journal, its own tables, and the log of what operators did to them, which it prunes.
     EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.waiting TO %I', publisher);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.publications, tidemark.relays, tidemark.parked TO %I', publisher);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.publications, tidemark.relays, tidemark.parked, tidemark.ghosts TO %I', publisher);
     EXECUTE format('REVOKE ALL ON tidemark.operator_log FROM %I', publisher);
     EXECUTE format('GRANT SELECT ON tidemark.operator_log TO %I', publisher);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', publisher);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.log_act FROM %I', publisher); -- it prunes the log, and writes nothing there
+    -- It prunes the log, and writes nothing there.
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.log_act FROM %I', publisher);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.create_token, tidemark.revoke_token, tidemark.use_token,
+        tidemark.find_session, tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets,
+        tidemark.holding_secrets FROM %I', publisher);
 
     -- Appender: the three functions, which run as the owner, for him and nobody else.
     FOR object IN

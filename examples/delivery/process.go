@@ -11,7 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/sink/nats"
+	"github.com/tidemark-go/tidemark/pkg/worker"
 )
 
 // The environment of the processes.
@@ -53,7 +55,7 @@ func play(ctx context.Context, role string) (code int) {
 	case billingRole:
 		err = errors.Join(err, billing(ctx, s))
 	case workerRole:
-		return app.Main(app.Options{Name: "worker"})
+		return worker.Main(worker.Options{Sinks: []publisher.Kind{nats.Kind()}})
 	default:
 		err = fmt.Errorf("there is no role %q", role)
 	}

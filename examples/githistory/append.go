@@ -18,6 +18,10 @@ import (
 // batchEvents is how many events go to the journal in one call, and how many a transaction holds at least unless the history ends.
 const batchEvents = 4000
 
+// batchCampaigns is how many campaigns end a transaction after the commit that reached them: the
+// journal takes 1,000 in one, and the last commit may bring some hundred more.
+const batchCampaigns = 500
+
 // historyProgress is the payload of history_read. The event is appended in the same transaction as the events of the commits it
 // covers: either the journal holds all of them and says so, or it holds none.
 type historyProgress struct {
@@ -69,13 +73,17 @@ func (a *appender) run(ctx context.Context) error {
 	defer stop()
 	var commits, events int64
 	for more := true; more; {
-		batch := &transaction{appender: a, read: a.read}
+		batch := &transaction{appender: a, read: a.read, campaigns: map[string]bool{}}
 		err := pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) (err error) {
 			more, err = batch.fill(ctx, tx, next)
 			return err
 		})
 		if errors.Is(err, journal.ErrVersionConflict) || errors.Is(err, journal.ErrPartlyAppended) {
 			return fmt.Errorf("another run is reading %q at this moment: %w", a.repository.dir, err)
+		}
+		if errors.Is(err, journal.ErrTooManyCampaigns) {
+			return fmt.Errorf("commit %s changes files in %d folders or more: use a smaller -depth, or raise campaigns_per_transaction of tidemark.limits: %w",
+				batch.read.Commit, len(batch.campaigns), err)
 		}
 		if err != nil {
 			return fmt.Errorf("append commits: %w", err)
@@ -98,11 +106,13 @@ type transaction struct {
 	events  int64                      // appended so far
 	pending map[string][]journal.Event // by campaign, in commit order
 	waiting int                        // how many are pending
+
+	campaigns map[string]bool // that have events in it
 }
 
 // fill appends commits until it holds enough events or next has no more of them; more says which.
 func (t *transaction) fill(ctx context.Context, tx pgx.Tx, next func() (commit, error, bool)) (more bool, err error) {
-	for t.events+int64(t.waiting) < batchEvents {
+	for t.events+int64(t.waiting) < batchEvents && len(t.campaigns) < batchCampaigns {
 		c, err, ok := next()
 		if err != nil {
 			return false, err
@@ -132,6 +142,7 @@ func (t *transaction) add(ctx context.Context, tx pgx.Tx, c commit, ch change) e
 		if t.pending == nil {
 			t.pending = make(map[string][]journal.Event)
 		}
+		t.campaigns[e.campaign] = true
 		t.pending[e.campaign] = append(t.pending[e.campaign], e.event)
 		t.waiting++
 	}

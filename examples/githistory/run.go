@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 //go:embed projections/*.sql
@@ -112,7 +113,7 @@ func loadProjections() ([]projector.Projection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return projector.LoadDir(files)
+	return sqlfile.LoadDir(files)
 }
 
 func appendHistory(ctx context.Context, pool *pgxpool.Pool, repo *repository, names campaigns, stderr io.Writer) error {

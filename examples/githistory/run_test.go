@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +114,28 @@ func TestRun(t *testing.T) {
 		if after := countEvents(t, pool); after != before+2 {
 			t.Errorf("a commit with one new file made %d events, want the file's and how far the history is read", after-before)
 		}
+	})
+
+	t.Run("spreads many folders over transactions", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		r := newTestRepository(t)
+		for part := range 3 {
+			for folder := range 450 {
+				r.write(fmt.Sprintf("%d/%d/file", part, folder), "text\n")
+			}
+			r.commit("some folders")
+		}
+		requireSame(t, pool, r, 2)
+		for folder := range 1001 {
+			r.write(fmt.Sprintf("more/%d/file", folder), "text\n")
+		}
+		r.commit("too many folders")
+		err := run(t.Context(), pool, options{dir: r.dir, depth: 2}, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "changes files in 1001 folders or more: use a smaller -depth") {
+			t.Errorf("a commit of too many folders: %v", err)
+		}
+		requireSame(t, pool, r, 1)
 	})
 
 	t.Run("follows HEAD to another branch and back", func(t *testing.T) {

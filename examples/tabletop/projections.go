@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 //go:embed projections/*.sql
@@ -16,7 +17,7 @@ func Projections() ([]projector.Projection, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := projector.LoadDir(folder)
+	files, err := sqlfile.LoadDir(folder)
 	if err != nil {
 		return nil, err
 	}

@@ -208,3 +208,45 @@ func otherKinds(t *testing.T, pool *pgxpool.Pool) {
 		t.Errorf("got %q, want %q", strings.Join(got, ", "), want)
 	}
 }
+
+func TestAnOperationTellsWhatBecameOfWhatItHadTriedAgain(t *testing.T) {
+	t.Parallel()
+	pool, acts := database(t, 4)
+	exec(t, pool, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message, first_failed_at)
+		SELECT 't', 's', campaign_id, 1, true, 1, 'parked', 'no', now() FROM tidemark.journal ON CONFLICT DO NOTHING`)
+	r := runner(t, pool, nil)
+	for _, c := range []struct {
+		bulk admin.Bulk
+		then string // of one each: it works, it fails again and is tried again, it fails for good
+	}{
+		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}}, `DELETE FROM tidemark.deferred WHERE campaign_id = 'c001';
+			UPDATE tidemark.deferred SET attempt_count = 1 WHERE campaign_id = 'c002';
+			UPDATE tidemark.deferred SET status = 'dead', next_attempt_at = 'infinity' WHERE campaign_id = 'c003'`},
+		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}}, `UPDATE tidemark.parked SET status = 'draining' WHERE campaign_id = 'c001';
+			UPDATE tidemark.parked SET attempt_count = 1 WHERE campaign_id = 'c002';
+			UPDATE tidemark.parked SET status = 'parked', next_attempt_at = 'infinity' WHERE campaign_id = 'c003'`},
+	} {
+		preview, err := acts.PreviewBulk(t.Context(), c.bulk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome, err := acts.StartBulk(t.Context(), as(auth.Operator), c.bulk, preview.Confirm)
+		op := operation(t, outcome, err)
+		expect := func(want admin.Since) {
+			t.Helper()
+			got, err := acts.Operation(t.Context(), op.ID)
+			if err != nil || got.Since == nil || *got.Since != want {
+				t.Errorf("%s: since then %+v, %v, want %+v", op.Kind, got.Since, err, want)
+			}
+		}
+		expect(admin.Since{})
+		for worked := true; worked; {
+			if worked, err = r.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect(admin.Since{LookedAt: preview.Count, Waiting: preview.Count})
+		exec(t, pool, c.then)
+		expect(admin.Since{LookedAt: preview.Count, Passed: 1, FailedAgain: 2, Waiting: preview.Count - 3})
+	}
+}

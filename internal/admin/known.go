@@ -66,7 +66,7 @@ func (e *UnknownNameError) Error() string {
 }
 
 // Check answers an [UnknownNameError] for a name that nothing has. A group or a projection that was removed is known for as long as
-// the log of failures speaks of it.
+// the log of failures speaks of it, and a projection for as long as events are resolved for it.
 func (n Names) Check(ctx context.Context, db journal.Querier) error {
 	groups, projections, topics, publishers, err := n.known(ctx, db)
 	if err != nil {
@@ -91,6 +91,15 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 				return err
 			}
 			if len(records) > 0 {
+				continue
+			}
+		}
+		if c.kind == "projection" {
+			resolutions, err := deferred.Resolutions(ctx, db, deferred.ResolutionFilter{Projection: c.name, Limit: 1})
+			if err != nil {
+				return err
+			}
+			if len(resolutions) > 0 {
 				continue
 			}
 		}

@@ -54,6 +54,9 @@ type Operation struct {
 	UpdatedAt time.Time       `json:"updated_at"`
 	EndedAt   *time.Time      `json:"ended_at"`
 	EndedBy   string          `json:"ended_by"` // who aborted it
+
+	// Since is known where one operation is read that only has things tried again; else nil.
+	Since *Since `json:"since" db:"-"`
 }
 
 // Item is one of the things that an operation is about.
@@ -90,9 +93,13 @@ func (a *Acts) Operations(ctx context.Context, f OperationFilter) ([]Operation, 
 	return list, nil
 }
 
-// Operation answers one, or [ErrNotFound].
+// Operation answers one with what became of its items since, or [ErrNotFound].
 func (a *Acts) Operation(ctx context.Context, id int64) (*Operation, error) {
-	return readOperation(ctx, a.cfg.Pool, id)
+	o, err := readOperation(ctx, a.cfg.Pool, id)
+	if err == nil && o.Kind.Retries() {
+		o.Since, err = a.since(ctx, o)
+	}
+	return o, err
 }
 
 func readOperation(ctx context.Context, db journal.Querier, id int64) (*Operation, error) {

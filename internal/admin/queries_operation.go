@@ -42,6 +42,9 @@ const (
 
 	queryLeft = `SELECT ord, campaign_id, subject, seq, '', '' FROM tidemark.operation_items WHERE operation_id = $1 AND outcome IS NULL ORDER BY ord LIMIT $2`
 
+	queryDone = `SELECT ord, campaign_id, subject, seq, '', '' FROM tidemark.operation_items
+		WHERE operation_id = $1 AND outcome = 'done' ORDER BY ord LIMIT $2`
+
 	queryOutcomes = `UPDATE tidemark.operation_items i SET outcome = u.outcome, detail = nullif(u.detail, '')
 		FROM unnest($2::bigint[], $3::text[], $4::text[]) AS u (ord, outcome, detail) WHERE i.operation_id = $1 AND i.ord = u.ord`
 

@@ -24,10 +24,7 @@ func (o Operation) signed() string {
 }
 
 func (r *Runner) onPairs(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
-	places := make([]deferred.Place, len(items))
-	for i, item := range items {
-		places[i] = deferred.Place{NextSeq: item.Seq, Key: deferred.Key{Projection: item.Subject, CampaignID: item.CampaignID}}
-	}
+	places := placesOf(items)
 	do := deferred.RequeueThese
 	if o.Kind == OpResolve {
 		do = deferred.ResolveThese
@@ -51,11 +48,7 @@ func (r *Runner) onParked(ctx context.Context, tx pgx.Tx, o Operation, items []I
 	if o.Kind == OpResolveParked {
 		do = publisher.ResolveThese
 	}
-	events := make([]publisher.ParkedKey, len(items))
-	for i, item := range items {
-		topic, name, _ := strings.Cut(item.Subject, "/")
-		events[i] = publisher.ParkedKey{Key: publisher.Key{Topic: topic, Publisher: name}, CampaignID: item.CampaignID, Seq: item.Seq}
-	}
+	events := parkedOf(items)
 	done, err := do(ctx, tx, events, publisher.Act{By: o.By, Reason: o.signed()})
 	if err != nil {
 		return err
@@ -64,6 +57,23 @@ func (r *Runner) onParked(ctx context.Context, tx pgx.Tx, o Operation, items []I
 		items[i].mark(done[e])
 	}
 	return nil
+}
+
+func placesOf(items []Item) []deferred.Place {
+	places := make([]deferred.Place, len(items))
+	for i, item := range items {
+		places[i] = deferred.Place{NextSeq: item.Seq, Key: deferred.Key{Projection: item.Subject, CampaignID: item.CampaignID}}
+	}
+	return places
+}
+
+func parkedOf(items []Item) []publisher.ParkedKey {
+	events := make([]publisher.ParkedKey, len(items))
+	for i, item := range items {
+		topic, name, _ := strings.Cut(item.Subject, "/")
+		events[i] = publisher.ParkedKey{Key: publisher.Key{Topic: topic, Publisher: name}, CampaignID: item.CampaignID, Seq: item.Seq}
+	}
+	return events
 }
 
 func (i *Item) mark(done bool) {

@@ -19,7 +19,8 @@ type NewToken struct {
 	Token   string `json:"token,omitempty"` // "" in the answer to a request that is repeated: revoke it, and make another
 }
 
-// CreateToken makes a token, which expires after d as [auth.Create] says. The outcome's detail is the [NewToken]. Errors: [ErrInvalid], and those of [auth.Create].
+// CreateToken makes a token, which expires after d as [auth.Create] says. The outcome's detail is the [NewToken].
+// Errors: [ErrInvalid], and those of [auth.Create].
 func (a *Acts) CreateToken(ctx context.Context, r Request, name string, role auth.Role, d time.Duration) (*Outcome, error) {
 	made := NewToken{Name: name, Role: role.String()}
 	switch d {
@@ -31,8 +32,9 @@ func (a *Acts) CreateToken(ctx context.Context, r Request, name string, role aut
 		made.Expires = d.String()
 	}
 	var token string
-	o, err := a.do(ctx, act{Request: r, kind: ActCreateToken, request: made}, func(ctx context.Context, tx pgx.Tx) (_ any, err error) {
-		token, err = auth.Create(ctx, tx, name, role, d, r.Who.Name)
+	t := act{Request: r, kind: ActCreateToken, request: made, logs: true}
+	o, err := a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (_ any, err error) {
+		token, err = auth.Create(ctx, tx, name, role, d, r.Who, r.Reason)
 		return made, err
 	})
 	if err != nil || o.Repeated {
@@ -48,7 +50,8 @@ func (a *Acts) CreateToken(ctx context.Context, r Request, name string, role aut
 // RevokeToken ends a token, and the sessions begun with it, at once. Errors are those of [auth.Revoke].
 func (a *Acts) RevokeToken(ctx context.Context, r Request, name string) (*Outcome, error) {
 	asked := map[string]string{"name": name}
-	return a.do(ctx, act{Request: r, kind: ActRevokeToken, request: asked}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		return asked, auth.Revoke(ctx, tx, name, r.Who.Name)
+	t := act{Request: r, kind: ActRevokeToken, request: asked, logs: true}
+	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		return asked, auth.Revoke(ctx, tx, name, r.Who, r.Reason)
 	})
 }

@@ -24,17 +24,19 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// startAdmin serves the pages and the API for operators until ctx ends, if the settings name an address.
-func startAdmin(ctx context.Context, g *errgroup.Group, settings config.Worker, acts admin.Config, projections []projector.Projection, catalogue *journal.Catalogue, routes *publishing.Routes,
-	logger *slog.Logger,
-) error {
+// startAdmin serves the pages and the API for operators until ctx ends, if the settings name an
+// address, and returns where: "off" if they name none.
+func startAdmin(
+	ctx context.Context, g *errgroup.Group, settings config.Worker, acts admin.Config, projections []projector.Projection,
+	catalogue *journal.Catalogue, routes *publishing.Routes, logger *slog.Logger,
+) (pagesURL string, err error) {
 	s := settings.Admin
 	if s.Addr == "off" {
-		return nil
+		return "off", nil
 	}
 	cfg, err := adminConfig(s)
 	if err != nil {
-		return err
+		return "", err
 	}
 	url := s.DatabaseURL
 	if url == "" {
@@ -45,11 +47,11 @@ func startAdmin(ctx context.Context, g *errgroup.Group, settings config.Worker, 
 		cfg.Settings = append(cfg.Settings, pages.Setting(s))
 	}
 	if cfg.Pool, err = web.NewPool(ctx, url, s.Connections, s.StatementTimeout); err != nil {
-		return err
+		return "", err
 	}
 	if cfg.Auth.Pool, err = web.NewPool(ctx, url, authConnections, s.StatementTimeout); err != nil {
 		cfg.Pool.Close()
-		return err
+		return "", err
 	}
 	closePools := func() { cfg.Auth.Pool.Close(); cfg.Pool.Close() }
 	acts.Pool = cfg.Pool
@@ -58,19 +60,23 @@ func startAdmin(ctx context.Context, g *errgroup.Group, settings config.Worker, 
 	}
 	if cfg.Acts, err = admin.New(acts); err != nil {
 		closePools()
-		return err
+		return "", err
 	}
 	server, err := web.New(ctx, cfg)
 	if err != nil {
 		closePools()
-		return err
+		return "", err
 	}
 	logger.InfoContext(ctx, "admin listener", "address", server.Addr().String(), "tls", cfg.TLS != nil)
 	g.Go(func() error {
 		defer closePools()
 		return server.Run(ctx)
 	})
-	return nil
+	scheme := "http"
+	if cfg.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + server.Addr().String() + "/", nil
 }
 
 // authConnections are the connections that look for tokens and sessions: people can log in while pages keep the listener's own busy.

@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/config"
@@ -18,13 +20,26 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Options is what a worker has besides its settings.
+// Options is what a worker has besides its settings. pkg/worker documents them.
 type Options struct {
-	Name        string // of the command
-	Short       string // what it does, in a line
+	Name        string
+	Short       string
 	Projections []projector.Projection
-	Catalogue   *journal.Catalogue // nil: the file that the settings name
-	Sinks       []publisher.Kind   // besides those that there are
+	Catalogue   *journal.Catalogue
+	Sinks       []publisher.Kind
+	Settings    map[string]string
+	Logger      *slog.Logger
+}
+
+// Settings reads a worker's settings without a command line.
+func Settings(opts Options) (*config.Worker, error) {
+	settings, set := config.NewWorker(pflag.NewFlagSet(opts.Name, pflag.ContinueOnError))
+	set.Override(opts.Settings)
+	if err := set.Finish(); err != nil {
+		return nil, err
+	}
+	settings.Shown = set.List()
+	return settings, nil
 }
 
 // NewCommand returns the command that runs a worker until it is told to stop.
@@ -34,12 +49,16 @@ func NewCommand(opts Options) *cobra.Command {
 	cmd.AddCommand(newHealthcheck())
 	addVerification(cmd, opts)
 	settings, set := config.NewWorker(cmd.Flags())
+	set.Override(opts.Settings)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Finish(); err != nil {
 			return err
 		}
 		settings.Shown = set.List()
-		logger := NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel)
+		logger := opts.Logger
+		if logger == nil {
+			logger = NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel)
+		}
 		for _, stray := range config.Stray(os.Environ()) {
 			logger.WarnContext(cmd.Context(), stray)
 		}

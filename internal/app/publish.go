@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
-	"github.com/tidemark-go/tidemark/internal/sinks"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -24,7 +23,7 @@ func publishes(settings config.Worker) bool {
 
 // loadRoutes reads what is to be published where; nil if nothing is. Sinks do not connect yet.
 func loadRoutes(settings config.Worker, opts Options, logger *slog.Logger) (*publishing.Routes, error) {
-	return publishing.Configured(settings.Publishing, append(sinks.Kinds(), opts.Sinks...), logger)
+	return publishing.Configured(settings.Publishing, opts.Sinks, logger)
 }
 
 // startRelay publishes the routes until ctx is cancelled, and closes their sinks then.

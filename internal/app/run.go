@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -71,7 +72,9 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	for i, p := range projections {
 		names[i] = p.Spec().Name
 	}
-	if err := startAdmin(ctx, g, settings, admin.Config{Projector: p, Projections: names, Catalogue: catalogue}, projections, catalogue, routes, logger); err != nil {
+	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue}
+	pagesURL, err := startAdmin(ctx, g, settings, acts, projections, catalogue, routes, logger)
+	if err != nil {
 		return err
 	}
 	if err := startOperations(ctx, g, admin.RunnerConfig{Pool: pool, Logger: logger, Projector: p, Projections: names, Catalogue: catalogue}, settings, routes); err != nil {
@@ -80,7 +83,14 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	if mode.Warning != "" {
 		logger.WarnContext(ctx, mode.Warning, "mode", mode.Mode)
 	}
-	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From, "consumer_group", settings.ConsumerGroup, "projections", names, "pid", os.Getpid())
+	published := []string{}
+	if routes != nil {
+		for _, one := range routes.Publishers {
+			published = append(published, one.Name)
+		}
+	}
+	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From, "consumer_group", settings.ConsumerGroup,
+		"projections", names, "publishers", published, "pages", pagesURL, "pid", os.Getpid())
 	if routes != nil {
 		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, registry, traces, logger)
 		if err != nil {
@@ -146,7 +156,7 @@ func load(settings config.Worker, opts Options, mode projector.Mode) ([]projecto
 	projections, catalogue := opts.Projections, opts.Catalogue
 	var errs []error
 	if settings.ProjectionsDir != "" {
-		files, err := projector.LoadDir(os.DirFS(settings.ProjectionsDir))
+		files, err := sqlfile.LoadDir(os.DirFS(settings.ProjectionsDir))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("projections of %s: %w", settings.ProjectionsDir, err))
 		}

@@ -1,4 +1,5 @@
-// Package config reads the settings of commands from flags and the environment. Flags override the environment, and all mistakes are reported together.
+// Package config reads the settings of commands from flags and the environment. Flags override the
+// environment, and all mistakes are reported together.
 package config
 
 import (
@@ -16,8 +17,24 @@ import (
 type Set struct {
 	flags *pflag.FlagSet
 	env   map[string]string // variable by flag
-	from  map[string]string // by variable: "flag" or "environment"; what is not there has its default
+	from  map[string]string // by variable: "flag", "program" or "environment"; what is not there has its default
+	given map[string]string // by variable: what the program sets
 	errs  []error
+}
+
+// Override has settings take these values, by the names of their variables, where no flag is set.
+// Unknown names and values that do not fit are mistakes, which Finish reports.
+func (s *Set) Override(values map[string]string) {
+	s.given = values
+	for name := range values {
+		known := false
+		for _, env := range s.env {
+			known = known || env == name
+		}
+		if !known {
+			s.errs = append(s.errs, fmt.Errorf("%s is not a setting", name))
+		}
+	}
 }
 
 // NewSet adds settings to flags.
@@ -137,14 +154,17 @@ func (v *value[T]) Type() string {
 func (s *Set) Finish() error {
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		env, ok := s.env[f.Name]
-		text := os.Getenv(env)
+		text, from := os.Getenv(env), "environment"
+		if given := s.given[env]; given != "" {
+			text, from = given, "program"
+		}
 		if ok && f.Changed {
 			s.from[env] = "flag"
 		}
 		if !ok || f.Changed || text == "" {
 			return
 		}
-		s.from[env] = "environment"
+		s.from[env] = from
 		before := len(s.errs)
 		_ = f.Value.Set(text) // keeps its mistake
 		if len(s.errs) > before {

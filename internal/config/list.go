@@ -10,7 +10,9 @@ import (
 // Setting is a setting as it may be shown: without passwords.
 type Setting struct{ Name, Value, Usage string }
 
-// List answers all settings by the names of their variables, in the order in which they were added. Of URLs it shows neither user nor password nor parameters, and a path only of a database. Call it after Finish.
+// List answers all settings by the names of their variables, in the order in which they were added.
+// Of URLs it shows neither user nor password nor parameters, and a path only of a database. Call it
+// after Finish.
 func (s *Set) List() (list []Setting) {
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		name, ok := s.env[f.Name]

@@ -20,7 +20,10 @@ func TestSettingsAreListedWithoutSecrets(t *testing.T) {
 	} {
 		flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
 		_, set := config.NewWorker(flags)
-		if err := flags.Parse([]string{"--claim-campaigns", "7", "--database-url", given, "--admin-proxy-secret", "s3cret", "--publish-url", "https://hooks.example.com/T0/s3cret#whsec_s3cret"}); err != nil {
+		if err := flags.Parse([]string{
+			"--claim-campaigns", "7", "--database-url", given, "--admin-proxy-secret", "s3cret",
+			"--publish-url", "https://hooks.example.com/T0/s3cret#whsec_s3cret",
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := set.Finish(); err != nil {

@@ -11,8 +11,9 @@ import (
 
 const prefix = "TIDEMARK_"
 
-// Stray answers a sentence for each variable of an environment (as [os.Environ] has it) that begins with TIDEMARK_ and that no program
-// reads, with the name that is most like it. Kubernetes sets variables of its own for services named tidemark: those are left alone.
+// Stray answers a sentence for each variable of an environment (as [os.Environ] has it) that begins
+// with TIDEMARK_ and that no program reads, with the name that is most like it. Kubernetes sets
+// variables of its own for services named tidemark: those are left alone.
 func Stray(environ []string) (found []string) {
 	known := variables()
 	for _, pair := range environ {
@@ -46,7 +47,8 @@ func variables() []string {
 // ofOthers says whether a variable is one of tests, of measurements, or of Kubernetes for a service.
 func ofOthers(name string) bool {
 	return strings.HasPrefix(name, "TIDEMARK_TEST_") || strings.HasPrefix(name, "TIDEMARK_BENCH_") ||
-		regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?$`).MatchString(name)
+		regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?$`).
+			MatchString(name)
 }
 
 // distance is how many letters are to be put in, taken out or changed to make one word the other.

@@ -45,3 +45,12 @@ func (s *Server) logSince(began int64) string {
 	}
 	return strings.TrimSpace(string(text[began:]))
 }
+
+// Log answers what the server has said, in its log from when that was begun anew.
+func (s *Server) Log() (string, error) {
+	text, err := os.ReadFile(filepath.Join(s.dir, logName))
+	if err != nil {
+		return "", fmt.Errorf("read the server's log: %w", err)
+	}
+	return string(text), nil
+}

@@ -51,7 +51,7 @@ func TestAdminCalls(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	token, err := auth.Create(t.Context(), pool, "ada", auth.Admin, 0, "the test")
+	token, err := auth.Create(t.Context(), pool, "ada", auth.Admin, 0, auth.Identity{Name: "the test"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,11 +39,33 @@ const (
 
 func TestCompose(t *testing.T) {
 	t.Parallel()
-	t.Run("pins the version of every image", func(t *testing.T) {
+	t.Run("pins the exact version of every image", func(t *testing.T) {
 		t.Parallel()
+		images := map[string]string{}
 		for name, s := range composeServices(t) {
-			if _, tag, _ := strings.Cut(s.Image, ":"); tag == "" || tag == "latest" {
-				t.Errorf("service %s uses image %q", name, s.Image)
+			if s.Image != "tidemark:dev" { // which is built here
+				images["service "+name] = s.Image
+			}
+		}
+		dockerfile, err := os.ReadFile(root + "/Dockerfile")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(string(dockerfile), -1) {
+			if from[1] != "scratch" {
+				images["the Dockerfile"] = from[1]
+			}
+		}
+		if len(images) < 4 {
+			t.Errorf("there are only the images %v", images)
+		}
+		for name, image := range images {
+			exact := `^[a-z/]+:v?\d+\.\d+\.\d+(-\w+)?(@sha256:[0-9a-f]{64})?$`
+			if strings.HasPrefix(image, "postgres:") { // has two numbers
+				exact = `^postgres:\d+\.\d+(-\w+)?(@sha256:[0-9a-f]{64})?$`
+			}
+			if !regexp.MustCompile(exact).MatchString(image) {
+				t.Errorf("%s uses image %q", name, image)
 			}
 		}
 	})
@@ -213,7 +235,7 @@ func TestDockerfile(t *testing.T) {
 			t.Fatal(err)
 		}
 		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
-		if version == nil || !strings.Contains(dockerfile, "FROM golang:"+string(version[1])+"-") {
+		if version == nil || !regexp.MustCompile(`(?m)^FROM golang:`+regexp.QuoteMeta(string(version[1]))+`(\.\d+)?-`).MatchString(dockerfile) {
 			t.Errorf("go.mod asks for Go %s, the Dockerfile starts from another", version)
 		}
 	})

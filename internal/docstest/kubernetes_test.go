@@ -2,10 +2,7 @@ package docstest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,119 +14,24 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-const manifests = root + "/deploy/kubernetes"
-
-// manifest is what these tests read of an object for Kubernetes.
-type manifest struct {
-	file     string
-	Kind     string
-	Metadata struct {
-		Name   string
-		Labels map[string]string
+// String says who may be reached, and where.
+func (r rule) String() string {
+	var b strings.Builder
+	for _, p := range append(r.From, r.To...) {
+		fmt.Fprintf(&b, "namespace %s, pod %s, %v:", p.NamespaceSelector, p.PodSelector, p.IPBlock)
 	}
-	Data map[string]string
-	Spec struct {
-		Replicas     int
-		Selector     any
-		Template     struct{ Spec podSpec }
-		MinAvailable any `yaml:"minAvailable"`
-		Ports        []struct {
-			Name       string
-			TargetPort string `yaml:"targetPort"`
-			Port       int
-		}
-		PodSelector    selector              `yaml:"podSelector"`
-		PolicyTypes    []string              `yaml:"policyTypes"`
-		ScaleTargetRef struct{ Name string } `yaml:"scaleTargetRef"`
-		Triggers       []struct{ Metadata struct{ Query string } }
-		Endpoints      []struct{ Port, Path string }
+	for _, p := range r.Ports {
+		fmt.Fprintf(&b, " %s %d-%d", p.Protocol, p.Port, max(p.Port, p.EndPort))
 	}
+	return b.String()
 }
 
-type selector struct {
-	MatchLabels map[string]string `yaml:"matchLabels"`
-}
-
-type podSpec struct {
-	TerminationGracePeriodSeconds int    `yaml:"terminationGracePeriodSeconds"`
-	AutomountServiceAccountToken  *bool  `yaml:"automountServiceAccountToken"`
-	ServiceAccountName            string `yaml:"serviceAccountName"`
-	SecurityContext               struct {
-		RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
-		RunAsUser      int                   `yaml:"runAsUser"`
-		SeccompProfile struct{ Type string } `yaml:"seccompProfile"`
-	} `yaml:"securityContext"`
-	InitContainers []container `yaml:"initContainers"`
-	Containers     []container
-}
-
-type container struct {
-	Name, Image string
-	Command     []string
-	EnvFrom     []struct {
-		ConfigMapRef struct{ Name string } `yaml:"configMapRef"`
-	} `yaml:"envFrom"`
-	Env []struct {
-		Name      string
-		ValueFrom struct {
-			SecretKeyRef struct{ Name, Key string } `yaml:"secretKeyRef"`
-		} `yaml:"valueFrom"`
+// String answers labels by name; "any" where there is no selector.
+func (s *selector) String() string {
+	if s == nil {
+		return "any"
 	}
-	Ports []struct {
-		Name          string
-		ContainerPort int `yaml:"containerPort"`
-	}
-	LivenessProbe  probe `yaml:"livenessProbe"`
-	ReadinessProbe probe `yaml:"readinessProbe"`
-	StartupProbe   probe `yaml:"startupProbe"`
-	Lifecycle      struct {
-		PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
-	}
-	Resources       struct{ Requests, Limits map[string]string }
-	SecurityContext struct {
-		AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
-		ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
-		Capabilities             struct{ Drop []string }
-	} `yaml:"securityContext"`
-}
-
-type probe struct {
-	HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
-}
-
-// objects reads all manifests but kustomizations, by kind and name.
-func objects(t *testing.T) map[string]manifest {
-	t.Helper()
-	all := map[string]manifest{}
-	err := filepath.WalkDir(manifests, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" || d.Name() == "kustomization.yaml" {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for decoder := yaml.NewDecoder(bytes.NewReader(content)); ; {
-			m := manifest{file: path}
-			err := decoder.Decode(&m)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				t.Fatalf("%s: %v", path, err)
-			}
-			all[m.Kind+"/"+m.Metadata.Name] = m
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"Deployment/tidemark-worker", "Job/tidemark-migrate", "ConfigMap/tidemark-settings", "PodDisruptionBudget/tidemark-worker", "NetworkPolicy/tidemark", "ScaledObject/tidemark-worker"} {
-		if _, ok := all[want]; !ok {
-			t.Fatalf("there is no %s under deploy/kubernetes", want)
-		}
-	}
-	return all
+	return strings.TrimPrefix(fmt.Sprint(s.MatchLabels), "map")
 }
 
 func TestKubernetes(t *testing.T) {
@@ -273,6 +175,31 @@ func TestKubernetes(t *testing.T) {
 		service, monitor := all["Service/tidemark-worker"].Spec.Ports[0], all["ServiceMonitor/tidemark-worker"].Spec.Endpoints[0]
 		if service.Name != monitor.Port || service.TargetPort != all["Deployment/tidemark-worker"].Spec.Template.Spec.Containers[0].Ports[0].Name || monitor.Path != "/metrics" {
 			t.Errorf("the service has %+v, the monitor %+v", service, monitor)
+		}
+	})
+	t.Run("pods reach names and the database alone, and only metrics reach them", func(t *testing.T) {
+		t.Parallel()
+		policies := 0
+		for name, m := range objects(t) {
+			if m.Kind != "NetworkPolicy" {
+				continue
+			}
+			policies++ // policies add to each other: each may be the one that lets too much through
+			const where = "namespace [kubernetes.io/metadata.name:%s], pod %s, <nil>: %s"
+			for direction, want := range map[string][]string{
+				fmt.Sprint(m.Spec.Ingress): {fmt.Sprintf(where, "monitoring", "any", "TCP 8080-8080")},
+				fmt.Sprint(m.Spec.Egress): {
+					fmt.Sprintf(where, "kube-system", "any", "UDP 53-53 TCP 53-53"),
+					fmt.Sprintf(where, "database", "[app.kubernetes.io/name:postgresql]", "TCP 5432-5432"),
+				},
+			} {
+				if direction != fmt.Sprint(want) {
+					t.Errorf("%s lets through\n%s, want\n%s", name, direction, want)
+				}
+			}
+		}
+		if policies != 1 {
+			t.Errorf("there are %d network policies, want 1", policies)
 		}
 	})
 	t.Run("the autoscaler alone says how many there are", func(t *testing.T) {

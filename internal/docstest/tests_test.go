@@ -1,6 +1,7 @@
 package docstest
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -57,4 +58,46 @@ func functionsIn(t *testing.T, folder string) string {
 		all.Write(content)
 	}
 	return all.String()
+}
+
+// TestGuaranteesNameTheirTests checks that each promise names tests, and that tests which a page names are there.
+func TestGuaranteesNameTheirTests(t *testing.T) {
+	t.Parallel()
+	there := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root:
+			return fs.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		for _, name := range function.FindAllStringSubmatch(string(content), -1) {
+			there[name[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	for _, p := range pages(t) {
+		for _, name := range named.FindAllStringSubmatch(p.text, -1) {
+			if !there[name[1]] && strings.HasPrefix(p.path, "docs/") {
+				t.Errorf("%s: there is no test %s", p.path, name[1])
+			}
+		}
+		if p.path != "docs/guarantees.md" {
+			continue
+		}
+		for section := range strings.SplitSeq(p.text, "\n## ") {
+			title, text, _ := strings.Cut(section, "\n")
+			if title != "# Guarantees" && title != "Where the promises end" && !named.MatchString(text) {
+				t.Errorf("%s: no test shows %q", p.path, title)
+			}
+		}
+	}
 }

@@ -12,7 +12,8 @@ const (
 	logPages = 50   // of the newest, so that the check is bounded
 )
 
-// operatorLog follows the chain of hashes through the newest records of tidemark.operator_log, from the anchor on if they are all.
+// operatorLog follows the chain of hashes through the newest records of tidemark.operator_log, from
+// the anchor on if they are all.
 func operatorLog(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	var link, head int64
 	var hash, end []byte

@@ -3,12 +3,14 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
@@ -26,8 +28,10 @@ func checks() []check {
 		{"connection", connection},
 		{"recovery", recovery},
 		{checkSchema, schema},
+		{"extensions", extensions},
 		{"groups", groups},
 		{"projections", projections},
+		{"programs", programs},
 		{"transactions", transactions},
 		{"durability", durability},
 		{"idle-transactions", idleTransactions},
@@ -47,12 +51,24 @@ func checks() []check {
 }
 
 func connection(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	var version, name string
+	var version, product string
 	var number int
-	if err := tx.QueryRow(ctx, queryServer).Scan(&version, &number, &name); err != nil {
+	if err := tx.QueryRow(ctx, queryServer).Scan(&version, &number, &product); err != nil {
 		return Finding{}, err
 	}
+	if !isPostgres(product) {
+		return Finding{
+			Status: Fail, Detail: "the server is " + strings.TrimSpace(product) + ", not Postgres",
+			Remedy: "use Postgres: order and exclusion rest on its sequences, snapshots and advisory locks, which others only resemble",
+		}, nil
+	}
 	return verdict(number >= oldestVersion, Warn, "Postgres "+version, "Tidemark is tested with Postgres 15 and newer: upgrade the server"), nil
+}
+
+// isPostgres goes by what version() says. Some that derive from Postgres say its name first.
+func isPostgres(product string) bool {
+	return strings.HasPrefix(product, "PostgreSQL ") &&
+		!slices.ContainsFunc([]string{"-YB-", "Redshift", "Greenplum", "CockroachDB"}, func(other string) bool { return strings.Contains(product, other) })
 }
 
 func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -143,17 +159,15 @@ func vacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 }
 
 func writerFloor(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	var seconds float64
-	var pid int
-	var holder, remedy string
-	if err := tx.QueryRow(ctx, queryFloor).Scan(&seconds, &pid, &holder, &remedy); err != nil {
+	oldest, err := journal.OldestAppend(ctx, tx)
+	if err != nil {
 		return Finding{}, err
 	}
-	age, detail := duration(seconds), "no append is open"
-	if holder != "" {
-		detail = fmt.Sprintf("the oldest append is open for %s: %s", age, holder)
+	detail := "no append is open"
+	if oldest.Holder != "" {
+		detail = fmt.Sprintf("the oldest append is open for %s: %s", oldest.Age.Round(time.Millisecond), oldest.Holder)
 	}
-	return verdict(age < longAppend, Warn, detail, "end it: "+remedy+"; commit soon after appending: readers of the whole journal wait for the oldest append"), nil
+	return verdict(oldest.Age < longAppend, Warn, detail, "end it: "+oldest.Remedy+"; commit soon after appending: readers of the whole journal wait for the oldest append"), nil
 }
 
 func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {

@@ -69,6 +69,9 @@ func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, erro
 		}
 		f.Check = c.name
 		findings = append(findings, f)
+		if i == 0 && f.Status == Fail {
+			return findings, nil // the others ask Postgres
+		}
 		if i == 0 {
 			findings = append(findings, pooler(ctx, pool, opts.Timeout)) // what follows may fail for that
 		}

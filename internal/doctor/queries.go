@@ -2,8 +2,10 @@ package doctor
 
 // Each takes no lock and is bounded by statement_timeout.
 const (
-	queryTimeout  = `SELECT set_config('statement_timeout', $1, true)`
-	queryServer   = `SELECT current_setting('server_version'), current_setting('server_version_num')::integer, current_setting('application_name')`
+	queryTimeout   = `SELECT set_config('statement_timeout', $1, true)`
+	queryServer    = `SELECT current_setting('server_version'), current_setting('server_version_num')::integer, version()`
+	queryCatalogue = `SELECT to_regclass($1) IS NOT NULL`
+
 	queryRecovery = `SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean, current_setting('transaction_isolation')`
 	queryGroups   = `SELECT name, state FROM tidemark.consumer_groups ORDER BY name`
 
@@ -18,22 +20,6 @@ const (
 	queryVacuum = `SELECT coalesce(max(n_dead_tup), 0)::bigint, coalesce((array_agg(relname::text ORDER BY n_dead_tup DESC))[1], ''),
 		bool_or(n_dead_tup > 100000 AND n_dead_tup > n_live_tup), current_setting('autovacuum')::boolean
 		FROM pg_stat_user_tables WHERE schemaname = 'tidemark' AND relname IN ('outbox', 'leases', 'deferred', 'workers')`
-
-	queryFloor = `WITH held AS MATERIALIZED (
-			SELECT l.pid, l.virtualtransaction FROM pg_locks l
-			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32001
-				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-		), holders AS (
-			SELECT a.xact_start AS since, a.pid, format('process %s of %s, %s', a.pid, coalesce(nullif(a.application_name, ''), 'an application without a name'), a.state) AS holder,
-				format('SELECT pg_terminate_backend(%s)', a.pid) AS remedy
-			FROM held h JOIN pg_stat_activity a USING (pid)
-			UNION ALL
-			SELECT x.prepared, 0, format('prepared transaction %L', x.gid), format('ROLLBACK PREPARED %L', x.gid)
-			FROM held h JOIN pg_locks t ON h.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid' AND t.virtualtransaction = h.virtualtransaction
-			JOIN pg_prepared_xacts x ON x.transaction = t.transactionid
-			ORDER BY 1 LIMIT 1
-		)
-		SELECT coalesce(extract(epoch FROM clock_timestamp() - max(since)), 0)::float8, coalesce(max(pid), 0), coalesce(max(holder), ''), coalesce(max(remedy), '') FROM holders`
 
 	// querySequence reads the journal's highest position first: the sequence cannot be behind it but for good.
 	querySequence = `SELECT s.cache_size, s.min_value, (SELECT p.last_value FROM tidemark.journal_position p WHERE j.highest IS NOT NULL), j.highest
@@ -73,12 +59,13 @@ const (
 		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f
 		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname NOT IN ('append', 'append_all', 'append_if') AND NOT has_function_privilege(f.oid, 'EXECUTE')
 		UNION ALL
-		SELECT format('SECURITY DEFINER of tidemark.%s, which others have', f.proname) FROM pg_proc f
+		SELECT DISTINCT format('SECURITY DEFINER of tidemark.%s, which others have', f.proname) FROM pg_proc f
 		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname IN ('append', 'append_all', 'append_if') AND NOT f.prosecdef
 			AND EXISTS (SELECT FROM pg_proc o WHERE o.pronamespace = f.pronamespace AND o.proname IN ('append', 'append_all', 'append_if') AND o.prosecdef)
 		ORDER BY 1 LIMIT 20`
 
-	// queryLogHead answers where to begin so that at most $1 records follow, where the chain ends, and a record that is not in it. It reads rows by the index on link.
+	// queryLogHead answers where to begin so that at most $1 records follow, where the chain ends, and a
+	// record that is not in it. It reads rows by the index on link.
 	queryLogHead = `SELECT coalesce(l.link, h.pruned), coalesce(l.hash, h.pruned_hash), h.link, h.hash,
 			coalesce((SELECT b.id FROM tidemark.operator_log b WHERE b.link IS NULL LIMIT 1), 0)
 		FROM tidemark.operator_log_head h

@@ -73,6 +73,39 @@ func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	return Finding{Status: OK, Detail: "all that workers need"}, nil
 }
 
+// extensions looks for tables of Tidemark that are no longer plain tables of this server. The
+// statements are prepared only where the extension's catalogue is.
+func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	for _, by := range []struct{ name, catalogue, tables, remedy string }{
+		{
+			"Citus", "pg_catalog.pg_dist_partition",
+			`SELECT c.relname::text FROM pg_catalog.pg_dist_partition d JOIN pg_class c ON c.oid = d.logicalrelid WHERE c.relnamespace = 'tidemark'::regnamespace ORDER BY 1`,
+			"SELECT undistribute_table('tidemark.…') for each: locks and sequences are each node's own, so appends to several nodes pass each other",
+		},
+		{
+			"Timescale", "_timescaledb_catalog.hypertable",
+			`SELECT table_name::text FROM _timescaledb_catalog.hypertable WHERE schema_name = 'tidemark' ORDER BY 1`,
+			"make plain tables of them: plans and unique keys are those of plain tables",
+		},
+	} {
+		var there bool
+		if err := tx.QueryRow(ctx, queryCatalogue, by.catalogue).Scan(&there); err != nil {
+			return Finding{}, err
+		}
+		if !there {
+			continue
+		}
+		tables, err := texts(ctx, tx, by.tables)
+		if err != nil {
+			return Finding{}, err
+		}
+		if len(tables) > 0 {
+			return Finding{Status: Fail, Detail: by.name + " has " + strings.Join(tables, ", "), Remedy: by.remedy}, nil
+		}
+	}
+	return Finding{Status: OK, Detail: "tables are plain tables of this server"}, nil
+}
+
 // texts reads rows of one text.
 func texts(ctx context.Context, tx pgx.Tx, query string) ([]string, error) {
 	rows, err := tx.Query(ctx, query)

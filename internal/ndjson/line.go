@@ -70,29 +70,56 @@ func parse(text []byte) (journal.Event, error) {
 	return e, checkReplaced(text, e)
 }
 
-// checkTwice refuses an object with a key twice: the decoder takes the last one, in whatever case it
-// is written.
+// checkTwice refuses objects with a key twice, which decoders and jsonb take the last of: the event's
+// own, in whatever case it is written, as its decoder reads it, and those in payload and metadata.
 func checkTwice(text []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	_, _ = decoder.Token() // the object's beginning: it has been decoded before
-	var seen []string
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return explain(err)
-		}
-		name, _ := key.(string)
-		if slices.ContainsFunc(seen, func(s string) bool { return strings.EqualFold(s, name) }) {
-			return fmt.Errorf("has %q twice", name)
-		}
-		seen = append(seen, name)
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return explain(err)
-		}
+	decoder.UseNumber()
+	twice, err := findTwice(decoder, func(name string) string { return strings.ToLower(strings.ToUpper(name)) })
+	switch {
+	case err != nil:
+		return explain(err)
+	case twice != "":
+		return fmt.Errorf("has %q twice", strings.TrimPrefix(twice, "."))
 	}
 	return nil
 }
+
+// findTwice reads a value, and answers the path of a key in it that an object has twice, or "". same
+// answers what is the same of names that are.
+func findTwice(decoder *json.Decoder, same func(string) string) (twice string, err error) {
+	token, err := decoder.Token()
+	opening, ok := token.(json.Delim)
+	if err != nil || !ok {
+		return "", err
+	}
+	seen := map[string]bool{}
+	for i := 0; decoder.More(); i++ {
+		name := ""
+		if opening == '{' {
+			key, err := decoder.Token()
+			if err != nil {
+				return "", err
+			}
+			name, _ = key.(string)
+			if seen[same(name)] {
+				return "." + name, nil
+			}
+			seen[same(name)] = true
+		}
+		if twice, err := findTwice(decoder, asItIs); err != nil {
+			return "", err
+		} else if twice != "" && opening == '{' {
+			return "." + name + twice, nil
+		} else if twice != "" {
+			return fmt.Sprintf("[%d]%s", i, twice), nil
+		}
+	}
+	_, err = decoder.Token() // the end
+	return "", err
+}
+
+func asItIs(name string) string { return name }
 
 // explain says about a line what encoding/json says about a stream.
 func explain(err error) error {

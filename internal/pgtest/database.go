@@ -28,13 +28,19 @@ func New(t testing.TB) *pgxpool.Pool {
 // the other one. Pool and copy go when the test ends.
 func Copy(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
-	return open(t, database(t, func(context.Context, *pgx.Conn) (string, error) {
+	return open(t, CopyURL(t, url))
+}
+
+// CopyURL answers the address of such a copy, for tests that open their own pool.
+func CopyURL(t testing.TB, url string) string {
+	t.Helper()
+	return database(t, func(context.Context, *pgx.Conn) (string, error) {
 		cfg, err := pgx.ParseConfig(url)
 		if err != nil {
 			return "", err
 		}
 		return cfg.Database, nil
-	}))
+	})
 }
 
 func open(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {

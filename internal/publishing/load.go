@@ -291,6 +291,9 @@ func open(kinds []publisher.Kind, name, address string, settings publisher.Setti
 	if name == "" {
 		return nil, errors.New("the sink has neither a kind nor a URL")
 	}
+	if len(known) == 0 {
+		return nil, fmt.Errorf("there is no kind of sink %q: this program has none, add kinds of pkg/sink to its worker.Options.Sinks", name)
+	}
 	return nil, fmt.Errorf("there is no kind of sink %q: known are %s", name, strings.Join(known, ", "))
 }
 

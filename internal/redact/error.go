@@ -10,14 +10,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Hidden is an error that may quote values of an event that only its maker knows. Redacted is its text without them.
+// Hidden is an error that may quote values of an event that only its maker knows. Redacted is its
+// text without them.
 type Hidden interface {
 	error
 	Redacted() string
 }
 
-// Error answers the text of err without values of the events that it is about, valid UTF-8 without NUL, and of at most 4 KiB. With events it keeps what else a projection or a sink says; without
-// events each [Hidden] error in the chain, and each text that a function in the database raised, is replaced by what is safe.
+// Error answers the text of err without values of the events that it is about, valid UTF-8 without
+// NUL, and of at most 4 KiB. With events it keeps what else a projection or a sink says; without
+// events each [Hidden] error in the chain, and each text that a function in the database raised, is
+// replaced by what is safe.
 func Error(err error, about ...*journal.Event) string {
 	message := err.Error()
 	each(err, func(node error) {
@@ -76,7 +79,8 @@ func swap(message, old, by string) string {
 	return strings.ReplaceAll(message, old, by)
 }
 
-// Safe answers what can be said of an error without knowing its event: what Postgres says without data, what a [Hidden] error shows, or else nothing but that there is one.
+// Safe answers what can be said of an error without knowing its event: what Postgres says without
+// data, what a [Hidden] error shows, or else nothing but that there is one.
 func Safe(err error) string {
 	var hidden Hidden
 	var server *pgconn.PgError
@@ -91,7 +95,8 @@ func Safe(err error) string {
 	return gone + " (an error of its own)"
 }
 
-// raised says whether a function in the database has written the message, which may hold anything. The codes of our own functions begin with TM.
+// raised says whether a function in the database has written the message, which may hold anything.
+// The codes of our own functions begin with TM.
 func raised(err *pgconn.PgError) bool {
 	return err.Routine == "exec_stmt_raise" && !strings.HasPrefix(err.Code, "TM")
 }
@@ -99,8 +104,9 @@ func raised(err *pgconn.PgError) bool {
 // quoted matches all that lies between the first and the last quote.
 var quoted = regexp.MustCompile(`(?s)".*"`)
 
-// Postgres is a message of Postgres without what it quotes of the data. Data exceptions (22) and syntax errors in statements that were put together (42601) quote values, with any quotes
-// inside them as they are; others quote names. The details, which quote rows, are no part of it.
+// Postgres is a message of Postgres without what it quotes of the data. Data exceptions (22) and
+// syntax errors in statements that were put together (42601) quote values, with any quotes inside
+// them as they are; others quote names. The details, which quote rows, are no part of it.
 func Postgres(err *pgconn.PgError) string {
 	if strings.HasPrefix(err.Code, "22") || err.Code == "42601" {
 		return quoted.ReplaceAllString(err.Message, `"…"`)
@@ -108,7 +114,8 @@ func Postgres(err *pgconn.PgError) string {
 	return err.Message
 }
 
-// libraries are what encoding/json, strconv, time and pgx quote of the value that they could not read, and what takes its place. A message without the text has none.
+// libraries are what encoding/json, strconv, time and pgx quote of the value that they could not
+// read, and what takes its place. A message without the text has none.
 var libraries = []struct { //nolint:gochecknoglobals // constants
 	text    string
 	pattern *regexp.Regexp
@@ -116,7 +123,13 @@ var libraries = []struct { //nolint:gochecknoglobals // constants
 }{
 	{"json:", regexp.MustCompile(`(json: cannot unmarshal number )\S+`), `${1}…`},
 	{"strconv.", regexp.MustCompile(`(strconv\.\w+: parsing )"(?:[^"\\]|\\.)*"`), `${1}"…"`},
-	{"parsing time", regexp.MustCompile(`(parsing time )"(?:[^"\\]|\\.)*"( as "[^"]*": )?(cannot parse )?("(?:[^"\\]|\\.)*"( as ))?`), `${1}"…"${2}${3}${5}`},
+	{
+		"parsing time",
+		regexp.MustCompile(
+			`(parsing time )"(?:[^"\\]|\\.)*"( as "[^"]*": )?(cannot parse )?("(?:[^"\\]|\\.)*"( as ))?`,
+		),
+		`${1}"…"${2}${3}${5}`,
+	},
 	{"unable to encode", regexp.MustCompile(`(?s)(unable to encode ).*?( into (?:binary|text) format)`), `${1}…${2}`},
 }
 

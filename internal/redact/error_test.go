@@ -18,7 +18,10 @@ func TestTheValueThatCouldNotBeReadIsTakenOutOfAMessage(t *testing.T) {
 	tests := []struct{ message, want string }{
 		{number.Error(), `strconv.Atoi: parsing "…": invalid syntax`},
 		{at.Error(), `parsing time "…" as "2006-01-02T15:04:05Z07:00": cannot parse  as "01"`},
-		{json.Unmarshal([]byte("300"), new(int8)).Error(), `json: cannot unmarshal number … into Go value of type int8`},
+		{
+			json.Unmarshal([]byte("300"), new(int8)).Error(),
+			`json: cannot unmarshal number … into Go value of type int8`,
+		},
 		{
 			`failed to encode args[1]: unable to encode "secret" into binary format for int4 (OID 23): cannot find encode plan`,
 			`failed to encode args[1]: unable to encode … into binary format for int4 (OID 23): cannot find encode plan`,
@@ -34,10 +37,17 @@ func TestTheValueThatCouldNotBeReadIsTakenOutOfAMessage(t *testing.T) {
 		err  *pgconn.PgError
 		want string
 	}{
-		{&pgconn.PgError{Code: "22P02", Message: `invalid input syntax for type integer: "sec"ret"`}, `invalid input syntax for type integer: "…"`},
+		{
+			&pgconn.PgError{Code: "22P02", Message: `invalid input syntax for type integer: "sec"ret"`},
+			`invalid input syntax for type integer: "…"`,
+		},
 		{&pgconn.PgError{Code: "42601", Message: `syntax error at or near "secret"`}, `syntax error at or near "…"`},
 		{
-			&pgconn.PgError{Code: "23505", Message: `duplicate key value violates unique constraint "players_pkey"`, Detail: `Key (name)=(secret) already exists.`},
+			&pgconn.PgError{
+				Code:    "23505",
+				Message: `duplicate key value violates unique constraint "players_pkey"`,
+				Detail:  `Key (name)=(secret) already exists.`,
+			},
 			`duplicate key value violates unique constraint "players_pkey"`,
 		},
 	}

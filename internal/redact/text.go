@@ -22,7 +22,8 @@ const (
 	// searched is how much of a message is looked through for values: far more than is kept of it.
 	searched = 64 << 10
 
-	// shortest is the length from which a value is taken out wherever it stands; shorter ones only between quotes, for they could be anything.
+	// shortest is the length from which a value is taken out wherever it stands; shorter ones only
+	// between quotes, for they could be anything.
 	shortest = 4
 
 	// beginning is how much of a value that is cut off gives it away.
@@ -34,7 +35,8 @@ const (
 	gone = "…"
 )
 
-// Text makes a message fit to be kept: without values of the events that it is about, without passwords of addresses and connection strings, valid UTF-8 without NUL, and of at most 4 KiB.
+// Text makes a message fit to be kept: without values of the events that it is about, without
+// passwords of addresses and connection strings, valid UTF-8 without NUL, and of at most 4 KiB.
 func Text(message string, about ...*journal.Event) string {
 	message = quotations(valid(message))
 	for _, e := range about {
@@ -90,7 +92,9 @@ func cut(s string, limit int) string {
 // The forms that passwords have in URLs, and in connection strings.
 var (
 	passwordInURL = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@"']*):[^\s"']*@`)
-	passwordNamed = regexp.MustCompile(`(?i)\b(password|passwd|pwd|sslpassword|secret|token|api_?key)(\s*[=:]\s*)('(?:[^'\\]|\\.)*'|"[^"]*"|[^\s,;&"']+)`)
+	passwordNamed = regexp.MustCompile(
+		`(?i)\b(password|passwd|pwd|sslpassword|secret|token|api_?key)(\s*[=:]\s*)('(?:[^'\\]|\\.)*'|"[^"]*"|[^\s,;&"']+)`,
+	)
 )
 
 // passwords takes passwords out of URLs and of connection strings in their other form.
@@ -99,8 +103,9 @@ func passwords(s string) string {
 	return passwordNamed.ReplaceAllString(s, "${1}${2}"+gone)
 }
 
-// values answers the values of events, the longest first: strings and numbers in payloads and metadata, names of fields that no column could have, and tags. Other names of fields
-// are none: columns are called like them. It answers false if there are too many.
+// values answers the values of events, the longest first: strings and numbers in payloads and
+// metadata, names of fields that no column could have, and tags. Other names of fields are none:
+// columns are called like them. It answers false if there are too many.
 func values(events []*journal.Event) ([]string, bool) {
 	var found []string
 	var walk func(v any)
@@ -202,7 +207,8 @@ func forms(value string) []string {
 // simple matches values that are written in one way.
 var simple = regexp.MustCompile(`^[A-Za-z0-9._~-]*$`)
 
-// replaceWords replaces words: whole ones, or what there is of one that is cut off. Where a letter or a digit of another word joins it, a word stays, unless it is long and no mere letters.
+// replaceWords replaces words: whole ones, or what there is of one that is cut off. Where a letter
+// or a digit of another word joins it, a word stays, unless it is long and no mere letters.
 func replaceWords(message, lower string, words []string, whole bool) string {
 	var b strings.Builder
 	from, done := 0, 0
@@ -212,7 +218,9 @@ func replaceWords(message, lower string, words []string, whole bool) string {
 			break
 		}
 		found := message[at:end]
-		if from = end; (!whole || len(found) < beginning || letters.MatchString(found)) && joined(message[:at], found, message[end:]) {
+		from = end
+		mere := !whole || len(found) < beginning || letters.MatchString(found)
+		if mere && joined(message[:at], found, message[end:]) {
 			continue
 		}
 		b.WriteString(message[done:at])
@@ -226,7 +234,8 @@ func replaceWords(message, lower string, words []string, whole bool) string {
 	return b.String()
 }
 
-// next finds the first place from which on there is one of the words, and the end of the one that goes furthest; at is -1 if there is none.
+// next finds the first place from which on there is one of the words, and the end of the one that
+// goes furthest; at is -1 if there is none.
 func next(lower string, from int, words []string, whole bool) (at, end int) {
 	at = -1
 	least := func(word string) int {

@@ -9,11 +9,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// SearchPath leaves out every schema that others may create functions and operators in. Statements name all else with its schema.
+// SearchPath leaves out every schema that others may create functions and operators in. Statements
+// name all else with its schema.
 const SearchPath = "pg_catalog, pg_temp"
 
-// Open opens a pool whose sessions have [SearchPath], whatever the address says, and checks that the database answers.
-// PgBouncer refuses settings of a session: through it sessions have the search_path of their role. The caller closes the pool.
+// Open opens a pool whose sessions have [SearchPath], whatever the address says, and checks that
+// the database answers. PgBouncer refuses settings of a session: through it sessions have the
+// search_path of their role. The caller closes the pool.
 func Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	Prepare(cfg)
 	cfg.ConnConfig.RuntimeParams["search_path"] = SearchPath

@@ -1,17 +1,17 @@
-// Package sinks lists the kinds of sinks that a configuration can name. Each is a package below this one.
+// Package sinks lists the kinds of sinks of the stock programs. Each is a package of pkg/sink.
 package sinks
 
 import (
-	"github.com/tidemark-go/tidemark/internal/sinks/file"
-	"github.com/tidemark-go/tidemark/internal/sinks/kafka"
-	"github.com/tidemark-go/tidemark/internal/sinks/log"
-	"github.com/tidemark-go/tidemark/internal/sinks/nats"
-	"github.com/tidemark-go/tidemark/internal/sinks/postgres"
-	"github.com/tidemark-go/tidemark/internal/sinks/rabbitmq"
-	"github.com/tidemark-go/tidemark/internal/sinks/redis"
-	"github.com/tidemark-go/tidemark/internal/sinks/statistics"
-	"github.com/tidemark-go/tidemark/internal/sinks/webhook"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/sink/file"
+	"github.com/tidemark-go/tidemark/pkg/sink/kafka"
+	"github.com/tidemark-go/tidemark/pkg/sink/log"
+	"github.com/tidemark-go/tidemark/pkg/sink/nats"
+	"github.com/tidemark-go/tidemark/pkg/sink/postgres"
+	"github.com/tidemark-go/tidemark/pkg/sink/rabbitmq"
+	"github.com/tidemark-go/tidemark/pkg/sink/redis"
+	"github.com/tidemark-go/tidemark/pkg/sink/statistics"
+	"github.com/tidemark-go/tidemark/pkg/sink/webhook"
 )
 
 // Kinds lists them. A new kind is one folder, and one line here.

@@ -17,7 +17,7 @@ func TestEachKindOfSinkIsHeldAgainstTheRules(t *testing.T) {
 		t.Fatalf("adapters: %q, %v", folders, err)
 	}
 	for _, kind := range sinks.Kinds() {
-		folders = append(folders, kind.Name)
+		folders = append(folders, filepath.Join("../../pkg/sink", kind.Name))
 	}
 	for _, folder := range folders {
 		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))

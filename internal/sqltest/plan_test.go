@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -56,7 +57,7 @@ func register(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	file, err := projector.LoadFile(fstest.MapFS{"notes.sql": {Data: []byte(notes)}}, "notes.sql")
+	file, err := sqlfile.Load(fstest.MapFS{"notes.sql": {Data: []byte(notes)}}, "notes.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/pause"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // Severity says how soon somebody should look.
@@ -39,15 +38,16 @@ const (
 	longAppend      = time.Minute     // holding the writer floor
 	longSilence     = 5 * time.Minute // of a publisher that is behind
 	longUnpruned    = time.Hour       // marks of the inbox
-	manyDead        = 100_000         // tuples, if they are more than the live ones
-	fewTransactions = 200_000_000     // left before wraparound
+	recentGhosts    = 7 * 24 * time.Hour
+	manyDead        = 100_000     // tuples, if they are more than the live ones
+	fewTransactions = 200_000_000 // left before wraparound
 	noTransactions  = 20_000_000
 	busyConnections = 0.9 // of max_connections
 )
 
 // Problems says what is wrong, the worst first, those of one severity by how long they have been there. It knows only of sections that have been read.
 func (s *Status) Problems() []Problem {
-	problems := slices.Concat(s.unread(), s.work(), s.failures(), s.paused(), s.kept(), s.rebuilding(), s.publishing(), s.storage())
+	problems := slices.Concat(s.unread(), s.work(), s.failures(), s.mixed(), s.paused(), s.kept(), s.rebuilding(), s.publishing(), s.storage(), s.locked())
 	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		if a.Severity != b.Severity {
@@ -94,7 +94,7 @@ func (s *Status) work() (problems []Problem) {
 			problems = append(problems, Problem{
 				Severity: Warning, Where: "group " + w.ConsumerGroup,
 				What: fmt.Sprintf("worker %s (process %d) was last seen %s from now: the database server's clock has gone back", w.Host, w.PID, (-w.Silent).Round(time.Second)),
-				Do:   "check the server's time synchronisation; campaigns that the worker held are taken over within two lives of a lease, and retries that were due meanwhile come later",
+				Do:   "check the server's time synchronisation; campaigns that the worker held are taken over within two lives of a lease, and retries wait no longer than their policy says",
 			})
 		}
 	}
@@ -148,15 +148,27 @@ func silent(group string, missing []Worker) Problem {
 
 // kept is about tables that a rebuild has replaced and that no worker keeps up to date: nothing that is read.
 func (s *Status) kept() (problems []Problem) {
-	for _, l := range s.Lag {
-		name, is := strings.CutSuffix(l.Projection, previous)
-		if is && l.Events > 0 && l.Age > longQueue {
-			problems = append(problems, Problem{
-				Severity: Note, Where: "projection " + l.Projection,
-				What: fmt.Sprintf("the tables that a rebuild replaced are %s behind: no worker has the code of their version. Nothing reads them", count(l.Events, l.Estimated, "event")),
-				Do:   fmt.Sprintf("nothing; a rollback needs a worker with that code first, or maintenance projection rollback %s --allow-behind -1", name),
-			})
+	if s.Workers == nil {
+		return nil
+	}
+	for _, k := range s.Kept {
+		name := strings.TrimSuffix(k.Name, previous)
+		if slices.ContainsFunc(s.Workers, func(w Worker) bool {
+			return w.Live() && w.ConsumerGroup == k.Group && slices.Contains(w.Knows[name], k.Version)
+		}) {
+			continue
 		}
+		behind := ""
+		for _, l := range s.Lag {
+			if l.Projection == k.Name && l.Events > 0 {
+				behind = ": they are " + count(l.Events, l.Estimated, "event") + " behind"
+			}
+		}
+		problems = append(problems, Problem{
+			Severity: Note, Where: "projection " + k.Name,
+			What: fmt.Sprintf("no worker has the code of version %d, which keeps up the tables that a rebuild replaced%s. Nothing reads them", k.Version, behind),
+			Do:   fmt.Sprintf("nothing; a rollback needs a worker with that code first, or maintenance projection rollback %s --allow-behind -1", name),
+		})
 	}
 	return problems
 }
@@ -220,7 +232,7 @@ func (s *Status) paused() (problems []Problem) {
 		problems = append(problems, Problem{Severity: Note, What: what, Where: p.String(), Since: &p.PausedAt, Do: do + " when it may go on"})
 	}
 	if more := campaigns - shownPauses; more > 0 {
-		problems = append(problems, Problem{Severity: Note, What: fmt.Sprintf("%d campaigns more are paused", more), Do: "maintenance group list"})
+		problems = append(problems, Problem{Severity: Note, What: "paused besides: " + count(int64(more), false, "campaign"), Do: "maintenance group list"})
 	}
 	return problems
 }
@@ -244,24 +256,39 @@ func (s *Status) publishing() (problems []Problem) {
 		behind := s.At.Add(-p.Lag)
 		switch {
 		case p.Status == "FAILED":
-			problems = append(problems, Problem{Severity: Critical, What: "has failed and waits for an operator: " + p.Reason, Where: where, Since: p.LastErrorAt, Do: show + "; mend it, then maintenance publisher reset"})
+			problems = append(problems, Problem{Severity: Critical, What: "has failed and waits for an operator: " + p.Reason, Where: where, Since: p.FailingSince, Do: show + "; mend it, then maintenance publisher reset"})
 		case p.Status == "PAUSED":
 			problems = append(problems, Problem{Severity: Note, What: "paused by " + p.Actor + ": " + p.Reason, Where: where, Do: "maintenance publisher resume when it may go on"})
 		case p.Errors > 0:
-			problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("fails, %d times in a row: %s", p.Errors, p.LastError), Where: where, Since: p.LastErrorAt, Do: show})
+			problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("fails, %d times in a row: %s", p.Errors, p.LastError), Where: where, Since: p.FailingSince, Do: show})
 		case p.Holder == "" && p.Lag > longSilence:
 			problems = append(problems, Problem{Severity: Critical, What: "is behind and no process holds it", Where: where, Since: &behind, Do: "start a worker that knows it: TIDEMARK_PUBLISHERS"})
 		case p.Lag > longSilence:
 			problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("is %s behind", count(p.Behind, p.Estimated(), "event")), Where: where, Since: &behind, Do: show})
 		}
+		if p.GhostsAt != nil && s.At.Sub(*p.GhostsAt) < recentGhosts {
+			problems = append(problems, Problem{
+				Severity: Warning, Where: where, Since: p.GhostsAt,
+				What: atLeast(p.ManyGhosts()) + count(p.Ghosts, false, "event") + " sent that the journal has no more: a failover or a backup has lost their commits",
+				Do: fmt.Sprintf("maintenance publisher ghosts %s --topic %s names them, for 30 days; docs/operations/failover.md says what consumers do",
+					p.Publisher, p.Topic),
+			})
+		}
 		if p.Parked > 0 {
 			problems = append(problems, Problem{
-				Severity: Warning, What: count(p.Parked, p.Parked+p.Retrying >= publisher.CountedBehind, "event") + " parked: the sink refused them by themselves", Where: where,
+				Severity: Warning, What: atLeast(p.ManyParked()) + count(p.Parked, false, "event") + " parked: the sink refused them by themselves", Where: where,
 				Do: fmt.Sprintf("maintenance publisher parked list --publisher %s --topic %s; then parked retry or parked resolve", p.Publisher, p.Topic),
 			})
 		}
 	}
 	return problems
+}
+
+func atLeast(bounded bool) string {
+	if bounded {
+		return "at least "
+	}
+	return ""
 }
 
 // storage is about Postgres, the journal and the inbox.
@@ -284,9 +311,11 @@ func (s *Status) storage() (problems []Problem) {
 		return problems
 	}
 	if p.OldestTransaction > longTransaction {
+		name, remedy := p.Oldest()
 		problems = append(problems, Problem{
-			Severity: Warning, What: fmt.Sprintf("the oldest transaction (backend %d) keeps dead rows of the hot tables from being removed", p.OldestPID), Where: "Postgres", Since: ago(p.OldestTransaction),
-			Do: "end it (pg_terminate_backend), or set idle_in_transaction_session_timeout",
+			Severity: Warning, Where: "Postgres", Since: ago(p.OldestTransaction),
+			What: fmt.Sprintf("the oldest transaction (%s) keeps dead rows of the hot tables from being removed", name),
+			Do:   "end it: " + remedy + "; or set idle_in_transaction_session_timeout",
 		})
 	}
 	if share := float64(p.Connections) / float64(max(1, p.MaxConnections)); share > busyConnections {

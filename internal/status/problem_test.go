@@ -45,11 +45,30 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 		},
 		{"a silent worker", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Silent: 2 * time.Hour}}}, []string{"warning group g"}},
 		{"silent workers, in one line", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Worker: lease.Worker{ConsumerGroup: "g"}, Silent: 2 * time.Minute}}}, []string{"warning group g"}},
+		{
+			"workers with different projections", Status{At: at, Workers: []Worker{
+				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"a": {1}}, StartedAt: *ago(time.Hour)}},
+				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"b": {1}}, StartedAt: *ago(2 * time.Hour)}},
+				{Worker: lease.Worker{ConsumerGroup: "f", Knows: map[string][]int{"a": {1}}, StartedAt: *ago(time.Minute)}},
+				{Worker: lease.Worker{ConsumerGroup: "f", Knows: map[string][]int{"b": {1}}, StartedAt: *ago(2 * time.Hour)}},
+				{Worker: lease.Worker{ConsumerGroup: "e", Knows: map[string][]int{"a": {1}}}, Silent: 2 * time.Hour},
+				{Worker: lease.Worker{ConsumerGroup: "e", Knows: map[string][]int{"b": {1}}}},
+			}}, []string{"warning group g", "note group f"},
+		},
 		{"a group that is paused", Status{At: at, Queue: waiting(time.Hour), Workers: []Worker{}, Pauses: []pause.Pause{{Target: pause.Target{Group: "g"}, By: "ada", PausedAt: at}}}, []string{"note consumer group \"g\""}},
-		{"tables that were replaced", Status{
-			At: at, Lag: []Lag{{Behind: outbox.Behind{Group: "g", Projection: "p~previous", Events: 9, Age: time.Hour}}},
+		{"tables that were replaced, which no worker keeps up", Status{
+			At: at, Kept: []projector.Registered{{Name: "p~previous", Group: "g", Version: 1}}, Workers: []Worker{
+				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {2}, "q": {1}}}},
+				{Worker: lease.Worker{ConsumerGroup: "f", Knows: map[string][]int{"p": {1}}}},
+				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {1}}}, Silent: 2 * time.Hour},
+			},
 			Deferred: []deferred.Sum{{Projection: "p~previous", Status: deferred.Dead, Pairs: 1, Since: ago(time.Hour)}},
 		}, []string{"note projection p~previous", "note projection p~previous"}},
+		{"tables that were replaced, which a worker keeps up", Status{
+			At: at, Lag: []Lag{{Behind: outbox.Behind{Group: "g", Projection: "p~previous", Events: 9, Age: time.Hour}}},
+			Kept:    []projector.Registered{{Name: "p~previous", Group: "g", Version: 1}},
+			Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {2, 1}}}}},
+		}, nil},
 		{"failures, the longest first", Status{At: at, Deferred: []deferred.Sum{
 			{Projection: "p", Status: deferred.Failed, Pairs: 1, Since: ago(time.Hour)},
 			{Projection: "q", Status: deferred.Rebuilding, Pairs: 9},
@@ -63,6 +82,14 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 			{Key: publisher.Key{Topic: "t", Publisher: "left"}, Status: "ACTIVE", Lag: time.Hour},
 			{Key: publisher.Key{Topic: "t", Publisher: "parks"}, Status: "ACTIVE", Holder: "h", Parked: 1},
 		}}, []string{"critical publisher left of topic t", "critical publisher failed of topic t", "warning publisher parks of topic t", "note publisher paused of topic t"}},
+		{"publishers that fail, by their first error", Status{At: at, Publishers: []publisher.Publication{
+			{Key: publisher.Key{Topic: "t", Publisher: "young"}, Status: "ACTIVE", Errors: 1, FailingSince: ago(time.Minute), LastErrorAt: ago(time.Minute)},
+			{Key: publisher.Key{Topic: "t", Publisher: "old"}, Status: "ACTIVE", Errors: 153, FailingSince: ago(time.Hour), LastErrorAt: ago(time.Second)},
+		}}, []string{"warning publisher old of topic t", "warning publisher young of topic t"}},
+		{"publishers that have sent what was lost", Status{At: at, Publishers: []publisher.Publication{
+			{Key: publisher.Key{Topic: "t", Publisher: "of late"}, Status: "ACTIVE", Holder: "h", Ghosts: 3, GhostsAt: ago(6 * 24 * time.Hour)},
+			{Key: publisher.Key{Topic: "t", Publisher: "long ago"}, Status: "ACTIVE", Holder: "h", Ghosts: 3, GhostsAt: ago(8 * 24 * time.Hour)},
+		}}, []string{"warning publisher of late of topic t"}},
 		{"a rebuild that is refused", Status{At: at, Rebuilds: []projector.Rebuild{{Projection: "p"}, {Projection: "q", Refusal: "a lock"}}}, []string{"warning projection q"}},
 		{"an append that stays open", Status{At: at, Journal: &Journal{FloorAge: time.Hour}}, []string{"critical journal"}},
 		{"marks that nobody prunes", Status{At: at, Inbox: &inbox.Statistics{At: at, OldestExpiry: ago(2 * time.Hour)}}, []string{"warning inbox"}},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,8 +30,10 @@ type Reader struct {
 	Timeout time.Duration // of each section; default 2 s
 }
 
-// Read reads the sections, all if none is named, each in a short read-only transaction under the timeout. A section that cannot be read is noted in [Status.Unread] and the others
-// are read all the same. An error says that the database does not answer, or that ctx has ended.
+// Read reads the sections, all if none is named, each in a short read-only transaction under the
+// timeout. A section that cannot be read is noted in [Status.Unread] and the others are read all the
+// same. An error says that the database does not answer, that ctx has ended, or that there is no
+// schema ([ErrNoSchema]).
 func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error) {
 	if len(sections) == 0 {
 		sections = Sections()
@@ -47,6 +50,9 @@ func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error)
 		err := r.section(ctx, func(ctx context.Context, tx pgx.Tx) error { return read(ctx, tx, s) })
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("read the status: %w", context.Cause(ctx))
+		}
+		if undefined(err) {
+			return nil, ErrNoSchema
 		}
 		if err != nil {
 			if s.Unread == nil {
@@ -93,11 +99,8 @@ func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
 			})
 			return err
 		},
-		SectionWorkers: readWorkers,
-		SectionRebuilds: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Rebuilds, err = list(projector.Rebuilds(ctx, tx, ""))
-			return err
-		},
+		SectionWorkers:  readWorkers,
+		SectionRebuilds: readRebuilds,
 		SectionPublishers: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 			s.Publishers, err = list(publisher.List(ctx, tx, publisher.Key{}))
 			return err
@@ -133,6 +136,15 @@ func readLag(ctx context.Context, tx pgx.Tx, s *Status) error {
 	return nil
 }
 
+func readRebuilds(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+	if s.Rebuilds, err = list(projector.Rebuilds(ctx, tx, "")); err != nil {
+		return err
+	}
+	registered, err := projector.Projections(ctx, tx)
+	s.Kept = slices.DeleteFunc(registered, func(r projector.Registered) bool { return !strings.HasSuffix(r.Name, previous) })
+	return err
+}
+
 func readWorkers(ctx context.Context, tx pgx.Tx, s *Status) error {
 	workers, err := lease.Workers(ctx, tx)
 	if err != nil {
@@ -158,11 +170,11 @@ func readJournal(ctx context.Context, tx pgx.Tx, s *Status) error {
 		return err
 	}
 	j := &Journal{Position: last, Floor: floor}
-	var seconds float64
-	if err := tx.QueryRow(ctx, queryFloor).Scan(&seconds, &j.FloorPID, &j.FloorHolder, &j.FloorRemedy); err != nil {
+	oldest, err := journal.OldestAppend(ctx, tx)
+	if err != nil {
 		return err
 	}
-	j.FloorAge = time.Duration(seconds * float64(time.Second))
+	j.FloorAge, j.FloorPID, j.FloorHolder, j.FloorRemedy = oldest.Age, oldest.PID, oldest.Holder, oldest.Remedy
 	s.Journal = j
 	return nil
 }

@@ -54,6 +54,8 @@ type Status struct {
 	Journal    *Journal
 	Postgres   *Postgres
 
+	Kept []projector.Registered `json:"-"` // tables that rebuilds have replaced, with Rebuilds
+
 	// Unread says why sections that were asked for are not there.
 	Unread map[Section]error
 }

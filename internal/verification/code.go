@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 // Compiled is what a program has besides the files that its settings name.
@@ -45,7 +46,7 @@ func (c *code) load() (projections []projector.Projection, catalogue *journal.Ca
 	}
 	projections, catalogue = slices.Clone(c.compiled.Projections), c.compiled.Catalogue
 	if c.directory != "" {
-		files, err := projector.LoadDir(os.DirFS(c.directory))
+		files, err := sqlfile.LoadDir(os.DirFS(c.directory))
 		if err != nil {
 			return nil, nil, &cli.UsageError{Err: fmt.Errorf("TIDEMARK_PROJECTIONS_DIR: %w", err)}
 		}

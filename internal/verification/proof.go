@@ -72,7 +72,7 @@ func (d proofJSON) print(env *cli.Env) error {
 		env.Note("%s not shown: --limit shows more.", plural(more, "more campaign"))
 	}
 	if d.Unhashed > 0 {
-		env.Note("Of %s only the number of the events is known: all projections of the group are SQL files, and TIDEMARK_PROOF was not set.", plural(d.Unhashed, "campaign"))
+		env.Note("Of %s only the number of the events is known: a worker applied them that has SQL files alone, without TIDEMARK_PROOF.", plural(d.Unhashed, "campaign"))
 	}
 	if d.Behind > 0 {
 		env.Note("The projection is behind its group in %s: nothing is proved of it there.", plural(d.Behind, "campaign"))

@@ -343,7 +343,7 @@ func TestACampaignIsVerifiedRowByRow(t *testing.T) {
 	if status, body := compare(s, auth.Operator, "projection=notes&ignore=doc"); status != http.StatusOK || !strings.Contains(body, `"differences":[]`) {
 		t.Errorf("without the column it is %d %s", status, body)
 	}
-	for query, want := range map[string]int{"": http.StatusBadRequest, "projection=nothing": http.StatusNotFound, "projection=notes&limit=0": http.StatusBadRequest} {
+	for query, want := range map[string]int{"": http.StatusBadRequest, "projection=nothing": http.StatusBadRequest, "projection=notes&limit=0": http.StatusBadRequest} {
 		if status, body := compare(s, auth.Operator, query); status != want {
 			t.Errorf("%q is answered %d, want %d: %s", query, status, want, body)
 		}

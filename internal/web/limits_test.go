@@ -158,7 +158,7 @@ func TestIdempotencyKeysBelongToTheToken(t *testing.T) {
 		t.Errorf("a proxy's user with the token's name gets its answer: %s", other)
 	}
 	exec(t, pool, `UPDATE tidemark.tokens SET revoked_at = now() WHERE name = 'operator'`)
-	next, err := auth.Create(t.Context(), pool, "operator", auth.Operator, 0, "the test")
+	next, err := auth.Create(t.Context(), pool, "operator", auth.Operator, 0, auth.Identity{Name: "the test"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

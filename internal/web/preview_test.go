@@ -38,6 +38,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 	acting.Topics = []publisher.Topic{{Name: "t", Filter: publisher.Filter{EventTypes: []string{"noted"}}}}
 	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
 	s := serveOn(t, pool, acting, nil)
+	elsewhere := serveOther(t, s)
 	before := scan[string](t, pool, everything)
 	for _, c := range []struct{ path, with, want string }{
 		{"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2}`, `{"from":2,"through":4,"events":2}`},
@@ -81,7 +82,6 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, `+with+`}}`, want)
 	}
 	s.act(t, "/api/v1/campaigns/nobody/replay", `{"with": {"dry_run": true, "group": "default"}}`, http.StatusNotFound)
-	elsewhere := serveOther(t, s)
 	elsewhere.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, "campaign_id": "a", "from": 1}}`, http.StatusConflict)
 	for path, role := range map[string]auth.Role{"/publishers/t/s/replay": auth.Viewer, "/projections/notes/remove": auth.Operator} {
 		if response, _ := s.call(t, role, http.MethodPost, "/api/v1"+path, `{"with": {"dry_run": true}}`, nil); response.StatusCode != http.StatusForbidden {

@@ -42,8 +42,8 @@ func TestTheAPIKeepsToHTTP(t *testing.T) {
 		want                     string
 	}{
 		{http.MethodGet, "/api/v1/nothing", "", "", http.StatusNotFound, `"value":"/api/v1/nothing"`},
-		{http.MethodGet, "/api/v1/gaps?group=nowhere", "", "", http.StatusNotFound, `"limit":"default"`},
-		{http.MethodGet, "/api/v1/leases?group=nowhere", "", "", http.StatusNotFound, `group \"nowhere\"`},
+		{http.MethodGet, "/api/v1/gaps?group=nowhere", "", "", http.StatusBadRequest, `"limit":"default"`},
+		{http.MethodGet, "/api/v1/leases?group=nowhere", "", "", http.StatusBadRequest, `group \"nowhere\"`},
 		{http.MethodGet, "/api/v1/campaigns/nobody/events", "", "", http.StatusNotFound, `campaign \"nobody\"`},
 		{http.MethodGet, "/api/v1/operations/77/items", "", "", http.StatusNotFound, "operation 77"},
 		{http.MethodGet, "/api/v1/publishers/t/nobody/lag", "", "", http.StatusNotFound, `t/nobody: `},

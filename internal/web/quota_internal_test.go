@@ -76,20 +76,20 @@ func TestViewersHaveAQuota(t *testing.T) {
 			}
 		}
 		// A viewer who has used up the time pauses, alone, until it has come back.
-		end, _ := q.begin(t.Context(), "greedy")
+		end, _ := q.begin(t.Context(), "greedy", true)
 		<-time.After(2 * viewerWork)
 		end()
-		end, wait := q.begin(t.Context(), "greedy")
+		end, wait := q.begin(t.Context(), "greedy", true)
 		if end != nil || wait <= 0 {
 			t.Errorf("a viewer who has used up the quota may go on, or wait %s", wait)
 		}
-		if end, _ := q.begin(t.Context(), "modest"); end == nil {
+		if end, _ := q.begin(t.Context(), "modest", true); end == nil {
 			t.Error("another viewer is refused")
 		} else {
 			end()
 		}
 		<-time.After(wait + time.Second)
-		if end, _ := q.begin(t.Context(), "greedy"); end == nil {
+		if end, _ := q.begin(t.Context(), "greedy", true); end == nil {
 			t.Error("the quota does not come back")
 		} else {
 			end()
@@ -98,5 +98,60 @@ func TestViewersHaveAQuota(t *testing.T) {
 		if q.forget(); len(q.users) > 0 {
 			t.Errorf("%d identities are remembered", len(q.users))
 		}
+	})
+}
+
+func TestOneOperatorLeavesAConnectionToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const connections = 8
+		q := newQuota(connections)
+		entered, leave := make(chan auth.Identity, 1000), make(chan struct{})
+		handler := q.share(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			entered <- auth.From(r.Context())
+			<-leave
+		}))
+		answers := make(chan int, 1000)
+		ask := func(id auth.Identity) {
+			ctx := auth.With(context.WithoutCancel(t.Context()), id)
+			go func() {
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+				answers <- w.Code
+			}()
+		}
+		count := func() (n int) {
+			synctest.Wait()
+			for ; len(entered) > 0; n++ {
+				<-entered
+			}
+			return n
+		}
+		for range operatorWaiting {
+			ask(auth.Identity{Name: "ada", Role: auth.Admin, Via: "token", TokenID: 1})
+		}
+		if n := count(); n != connections-1 {
+			t.Errorf("one admin has %d requests at once, want %d", n, connections-1)
+		}
+		ask(auth.Identity{Name: "ben", Role: auth.Operator, Via: "token", TokenID: 2})
+		if n := count(); n != 1 {
+			t.Error("an operator waits for an admin")
+		}
+		// A session belongs to its token: logging in brings no more.
+		for via, id := range map[string]int64{"token": 3, "session": 3} {
+			ask(auth.Identity{Name: "eve", Role: auth.Viewer, Via: via, TokenID: id})
+			ask(auth.Identity{Name: "eve", Role: auth.Viewer, Via: via, TokenID: id})
+		}
+		if n := count(); n != viewerRequests {
+			t.Errorf("a viewer with a token and a session has %d requests at once, want %d", n, viewerRequests)
+		}
+		for range operatorWaiting {
+			ask(auth.Identity{Name: "ada", Role: auth.Admin, Via: "session", TokenID: 1})
+		}
+		synctest.Wait()
+		if len(answers) == 0 {
+			t.Error("no request of an admin is refused, however many wait")
+		}
+		close(leave)
 	})
 }

@@ -32,7 +32,8 @@ func serve(t *testing.T, change func(*web.Config)) *served {
 	return serveOn(t, pgtest.New(t), admin.Config{}, change)
 }
 
-func serveOn(t *testing.T, pool *pgxpool.Pool, acting admin.Config, change func(*web.Config)) *served {
+// listen serves a database that may have no schema, and so no tokens.
+func listen(t *testing.T, pool *pgxpool.Pool, acting admin.Config, change func(*web.Config)) *served {
 	t.Helper()
 	acting.Pool = pool
 	acts, err := admin.New(acting)
@@ -56,9 +57,15 @@ func serveOn(t *testing.T, pool *pgxpool.Pool, acting admin.Config, change func(
 			t.Errorf("the listener ended with: %v", err)
 		}
 	})
-	s := &served{pool: pool, acts: acts, base: "http://" + server.Addr().String(), tokens: map[auth.Role]string{}}
+	return &served{pool: pool, acts: acts, base: "http://" + server.Addr().String(), tokens: map[auth.Role]string{}}
+}
+
+func serveOn(t *testing.T, pool *pgxpool.Pool, acting admin.Config, change func(*web.Config)) *served {
+	t.Helper()
+	s := listen(t, pool, acting, change)
 	for _, role := range []auth.Role{auth.Viewer, auth.Operator, auth.Admin} {
-		if s.tokens[role], err = auth.Create(t.Context(), pool, role.String(), role, 0, "the test"); err != nil {
+		var err error
+		if s.tokens[role], err = auth.Create(t.Context(), pool, role.String(), role, 0, auth.Identity{Name: "the test"}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

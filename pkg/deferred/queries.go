@@ -22,8 +22,8 @@ const (
 
 	// queryFile files pairs of campaigns that move without the projection. The campaigns' leases are held, so nobody else files them.
 	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, reset)
-		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now(), u.reset
-		FROM unnest($2::text[], $3::text[], $4::bigint[], $5::boolean[]) AS u (campaign_id, projection, next_seq, reset)
+		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now() + make_interval(secs => u.wait), u.reset
+		FROM unnest($2::text[], $3::text[], $4::bigint[], $5::boolean[], $6::float8[]) AS u (campaign_id, projection, next_seq, reset, wait)
 		ORDER BY u.campaign_id, u.projection
 		ON CONFLICT DO NOTHING`
 

@@ -3,6 +3,7 @@ package deferred
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,6 +17,8 @@ type Standing struct {
 	NextSeq    int64
 	Failed     bool // it has failed at that event
 	Reset      bool // the campaign's rows in the projection's tables are to be deleted first
+
+	Wait time.Duration `db:"-"` // before it is due once it has been filed
 }
 
 // Standings queues a read of the pairs of campaigns on batch; nil: of those that a lease.ClaimAhead before it on the connection has claimed. visit gets them in no particular order.
@@ -45,11 +48,11 @@ func Due(ctx context.Context, db journal.Querier, group string, campaignIDs, pro
 // File queues the filing of pairs as rebuilding, each at its place. Those that are filed already stay as they are. The caller holds the campaigns' leases.
 func File(batch *pgx.Batch, group string, standings []Standing) {
 	campaigns, projections, seqs := columns(standings)
-	resets := make([]bool, len(standings))
+	resets, waits := make([]bool, len(standings)), make([]float64, len(standings))
 	for i, s := range standings {
-		resets[i] = s.Reset
+		resets[i], waits[i] = s.Reset, s.Wait.Seconds()
 	}
-	batch.Queue(queryFile, group, campaigns, projections, seqs, resets)
+	batch.Queue(queryFile, group, campaigns, projections, seqs, resets, waits)
 }
 
 // FileMoved files a projection that joins for the campaigns of its group that have moved without it, but for those that a rebuild has copied, up to limit of those after the cursor ("": from the first). It

@@ -1,7 +1,8 @@
 package inbox
 
 const (
-	// queryMark writes one row by its primary key. It waits for nobody but another transaction that marks the same event for the same consumer.
+	// queryMark writes one row by its primary key. It waits only for another transaction that marks the
+	// same event for the same consumer.
 	queryMark = `INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ($1, $2, $3, clock_timestamp() + $4 * interval '1 microsecond')
 		ON CONFLICT (consumer, event_id, campaign_id) DO UPDATE SET expires_at = excluded.expires_at WHERE inbox.expires_at <= clock_timestamp()`
 

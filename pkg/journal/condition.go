@@ -23,8 +23,12 @@ type Condition struct {
 //
 // Repeating it with the same event ids is safe: events that are in the journal are answered with their places, whatever the condition says.
 //
-// Under REPEATABLE READ and SERIALIZABLE it fails with [ErrStaleSnapshot] when events may have been committed that the transaction's snapshot cannot show; make it the transaction's first statement there. Two
-// calls in one transaction may deadlock with another's two (SQLSTATE 40P01). Other errors are those of [Journal.Append], [*InvalidQueryError], and [*InvalidConditionError]; no events at all are an [InvalidEventError].
+// Under REPEATABLE READ and SERIALIZABLE it fails with [ErrStaleSnapshot] when events may have been
+// committed that the transaction's snapshot cannot show; make it the transaction's first statement
+// there. Two calls in one transaction may deadlock with another's two (SQLSTATE 40P01). For
+// transactions of others that stay open it waits for 10 s, or the session's lock_timeout (SQLSTATE
+// 55P03). Other errors are those of [Journal.Append], [*InvalidQueryError], and
+// [*InvalidConditionError]; no events at all are an [InvalidEventError].
 func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
 	return j.appendIf(ctx, tx, queryAppendIf, events, condition)
 }

@@ -9,7 +9,8 @@ import (
 const (
 	// listColumns is eventColumns, with payload and metadata only if $5 is false: then Postgres does not
 	// read what it has stored elsewhere.
-	listColumns = eventHead + `CASE WHEN NOT $5 THEN payload END, CASE WHEN NOT $5 THEN metadata END` + eventTail
+	listColumns   = eventHead + listDocuments + eventTail
+	listDocuments = `CASE WHEN NOT $5 THEN payload END, CASE WHEN NOT $5 THEN metadata END`
 
 	// queryListCampaign reads a range of the primary key, until payloads come to $4 bytes. It takes no lock.
 	queryListCampaign = `SELECT ` + listColumns + ` FROM (
@@ -24,7 +25,8 @@ const (
 		) e WHERE before < $4 OR $5 ORDER BY "position"`
 )
 
-// List bounds a list of events that is held in memory at once, such as a page that people look at.
+// List bounds a list of events that is held in memory at once, such as a page that people look at. Events that
+// cannot be read are in it, and say so unless it is bare: see [Event.Unreadable].
 type List struct {
 	Events int   // at most so many
 	Bytes  int64 // about so many bytes of payload and metadata, and at least one event
@@ -58,11 +60,12 @@ func (l List) collect(ctx context.Context, db Querier, query string, of, from an
 	if l.Bare {
 		l.Bytes = math.MaxInt64
 	}
-	rows, err := db.Query(ctx, query, of, from, l.Events, l.Bytes, l.Bare)
-	if err != nil {
-		return nil, false, err
+	events, size, err := collectSome(ctx, db, 0, l.Bytes, query, of, from, l.Events, l.Bytes, l.Bare)
+	if l.Bare {
+		for i := range events {
+			events[i].unreadable = false // not known
+		}
 	}
-	events, size, err := collectBytes(rows, 0, l.Bytes)
 	return events, len(events) == l.Events || cutShort(size, l.Bytes), err
 }
 

@@ -52,6 +52,8 @@ func CannotRead(err error) bool {
 // careful makes a read leave out what cannot be read. Each document is printed twice, so it is for reads that have failed.
 func careful(query string) string {
 	const documents = "tags, payload, metadata, nullif("
-	return strings.Replace(query, documents, `tags, CASE WHEN tidemark.readable(payload, metadata) THEN payload END,
+	query = strings.Replace(query, documents, `tags, CASE WHEN tidemark.readable(payload, metadata) THEN payload END,
 		CASE WHEN metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END, nullif(`, 1)
+	return strings.Replace(query, listDocuments, `CASE WHEN NOT $5 AND tidemark.readable(payload, metadata) THEN payload END,
+		CASE WHEN NOT $5 AND metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END`, 1)
 }

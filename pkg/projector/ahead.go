@@ -31,24 +31,24 @@ func (a *assignment) drop(ctx context.Context) {
 // claimAhead is a claim of about one group that opens the group's transaction and reads its events as well, in one round trip: the way from an append to its effect is a third shorter. It is for
 // a worker that has been woken and has nothing else to do; to find nothing costs more this way. The claim is a transaction of its own: should the process die
 // of what it has claimed, the leases say so.
-func (p *Projector) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a assignment, err error) {
-	conn, err := p.cfg.Pool.Acquire(ctx)
+func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a assignment, err error) {
+	conn, err := c.cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return lease.Claimed{}, assignment{}, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := p.on(conn, nil, p.limit.events(), p.calls())
+	t := c.applier.on(conn, nil, c.pace.limit.events(), c.calls())
 	t.claimed = true
 	t.queue(queryBegin)
-	p.keeper.ClaimAhead(t.batch, p.cursor, most, ask, func(c lease.Claimed) {
-		claimed = c
-		for _, l := range c.Leases {
+	c.keeper.ClaimAhead(t.batch, c.cursor, most, ask, func(got lease.Claimed) {
+		claimed = got
+		for _, l := range got.Leases {
 			a.units = append(a.units, live(l))
 		}
 		t.units = a.units
 	})
 	t.queue(queryCommitBegin)
 	t.queueSettings()
-	err = t.read(ctx, p.limit.events())
+	err = t.read(ctx, c.pace.limit.events())
 	if err == nil && len(a.units) > 0 && !claimed.Suspicious() {
 		a.opened = t
 		return claimed, a, nil
@@ -58,8 +58,8 @@ func (p *Projector) claimAhead(ctx context.Context, most int, ask time.Duration)
 		return claimed, a, err
 	}
 	// What is wrong with the read the worker finds out that reads again.
-	if err := p.keeper.Suspects(ctx, p.cfg.Pool, claimed); err != nil {
-		p.giveBackLeases(ctx, claimed.Leases)
+	if err := c.keeper.Suspects(ctx, c.cfg.Pool, claimed); err != nil {
+		c.holder.giveBackLeases(ctx, claimed.Leases)
 		return lease.Claimed{}, assignment{}, err
 	}
 	for i, l := range claimed.Leases {

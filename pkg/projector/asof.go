@@ -37,14 +37,10 @@ type StateTable struct {
 	Rows    []json.RawMessage // objects, in the order of the key
 }
 
-// AsOf answers the rows that a projection has of a campaign after event seq (0: before the first): what its code makes of the events up to there, whether or not live work has got so
-// far. It applies them to tables of its own, in a transaction that is rolled back, without those that [Projector.Verify] leaves out, and the rows are held in memory.
-//
-// It returns [journal.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the projection fails on one, [ErrTouched] and
-// [ErrStateTooLarge].
-func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (State, error) {
+// AsOf is [Projector.AsOf].
+func (y *replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (State, error) {
 	var state State
-	err := p.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
+	err := y.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
 		if err = to(seq); err != nil {
 			return err
 		}
@@ -77,12 +73,11 @@ type Change struct {
 	Columns       []string        // those that changed, in order
 }
 
-// Diff answers which rows that a projection has of a campaign are others after event to than they were after event from, in the order of tables and keys. Errors are those
-// of [Projector.AsOf].
-func (p *Projector) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]Change, error) {
+// Diff is [Projector.Diff].
+func (y *replayer) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]Change, error) {
 	var changes []Change
 	size := 0
-	err := p.travel(ctx, projection, campaignID, func(s *scratch, until func(int64) error) error {
+	err := y.travel(ctx, projection, campaignID, func(s *scratch, until func(int64) error) error {
 		if from > to {
 			return fmt.Errorf("from is %d and to is %d: turn them round", from, to)
 		}
@@ -124,12 +119,12 @@ func (p *Projector) Diff(ctx context.Context, projection, campaignID string, fro
 func (s *scratch) before(i int) string { return s.table(fmt.Sprintf("tidemark_before_%d", i)) }
 
 // travel opens a scratch and calls visit with what brings it to an event of the campaign. seqs are those that visit goes to: they must exist.
-func (p *Projector) travel(ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64) error {
-	k := p.newest(projection)
+func (y *replayer) travel(ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64) error {
+	k := y.newest(projection)
 	if k == nil {
-		return fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, projection, p.names())
+		return fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, projection, y.names())
 	}
-	s, err := p.openScratch(ctx, k)
+	s, err := y.openScratch(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -151,7 +146,7 @@ func (p *Projector) travel(ctx context.Context, projection, campaignID string, v
 	if err != nil {
 		return err
 	}
-	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID], every: p.cfg.SnapshotEvery}
+	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID], every: y.cfg.SnapshotEvery}
 	for _, r := range resolved {
 		way.leftOut = append(way.leftOut, r.Seq)
 	}

@@ -17,16 +17,16 @@ type claims struct {
 }
 
 // on returns the connection, or the pool if that has none to spare: one must be left for leases to be renewed on, and one that listens.
-func (c *claims) on(ctx context.Context, p *Projector) (lease.DB, error) {
+func (c *claims) on(ctx context.Context, b *base) (lease.DB, error) {
 	needed := 2
-	if !p.draining && !p.cfg.NoListen {
+	if !b.draining && !b.cfg.NoListen {
 		needed++
 	}
 	if c.spare < needed {
-		return p.cfg.Pool, nil
+		return b.cfg.Pool, nil
 	}
 	if c.conn == nil {
-		conn, err := p.cfg.Pool.Acquire(ctx)
+		conn, err := b.cfg.Pool.Acquire(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("acquire a connection: %w", err)
 		}

@@ -113,14 +113,14 @@ func IsInfrastructure(err error) bool {
 
 // infrastructure says whether a group's failure is the infrastructure's. A projection's own, on a connection that holds and under a context that has not ended, is what its classifier
 // calls it.
-func (p *Projector) infrastructure(ctx context.Context, err error) bool {
+func (b *base) infrastructure(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return true
 	}
 	var apply *ApplyError
 	var broken *brokenError
 	if errors.As(err, &apply) && !errors.As(err, &broken) {
-		if k := p.named(apply.Projection); k != nil {
+		if k := b.named(apply.Projection); k != nil {
 			return k.classify(apply.Err) == ClassInfrastructure
 		}
 	}

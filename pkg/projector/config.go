@@ -2,26 +2,19 @@ package projector
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
 // Config configures a [Projector]. Only Pool and Projections are required.
@@ -162,59 +155,4 @@ func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
 		return fmt.Errorf("%s is %v, at least %v is needed", name, *v, least)
 	}
 	return nil
-}
-
-// New checks the configuration and returns a projector. It does not touch the database.
-func New(cfg Config) (*Projector, error) {
-	cfg, err := cfg.withDefaults()
-	list, sets, indexErr := index(cfg.Projections, cfg.Catalogue, cfg.OnFailure, cfg.Schema)
-	if err := errors.Join(err, indexErr); err != nil {
-		return nil, fmt.Errorf("projector: %w", err)
-	}
-	metrics, err := newMetrics(cfg.Registerer, list)
-	if err != nil {
-		return nil, fmt.Errorf("projector: %w", err)
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, fmt.Errorf("projector: %w", err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	pool := cfg.Pool.Config()
-	connect := pool.ConnConfig
-	p := &Projector{
-		cfg: cfg, projections: list, sets: sets, metrics: metrics, host: host,
-		keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL, Knows: versions(cfg.Projections)},
-		searchPath: liveTables.searchPath("", cfg.Schema),
-		mode:       connect.DefaultQueryExecMode,
-		streams:    connect.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
-		notice:     connect.OnNotice,
-		wake:       make(chan struct{}, 1),
-		woken:      make(chan string, 1),
-		free:       make(chan struct{}, 1),
-		held:       map[string]*holding{},
-		claims:     claims{spare: int(pool.MaxConns) - cfg.Concurrency},
-		limit:      newLimit(cfg.GroupEvents),
-		share:      &share{workers: cfg.Concurrency, most: 1},
-		longest:    longestTimeout(list),
-		tracer:     tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
-		inline:     tracing.New(cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
-	}
-	p.promises = p.bounds()
-	p.breaker = newBreaker(cfg.Logger, metrics.breaker, p.backoff)
-	return p, nil
-}
-
-// versions writes down which versions of which projections there is code of, for others to read.
-func versions(code []Projection) string {
-	byName := map[string][]int{}
-	for _, k := range code {
-		s := k.Spec()
-		byName[s.Name] = append(byName[s.Name], s.Version)
-	}
-	raw, _ := json.Marshal(byName) // names and numbers
-	return string(raw)
 }

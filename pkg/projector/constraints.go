@@ -54,11 +54,12 @@ func (t *transaction) lookAhead(ctx context.Context, k *known) error {
 	return err
 }
 
-// notCommitted notes that a transaction whose statements all went through has failed, for a reason that is not the infrastructure's: the next ones are applied carefully, and look ahead.
-func (p *Projector) notCommitted(ctx context.Context, err error) {
+// notCommitted notes that a transaction whose statements all went through has failed, for a reason
+// that is not the infrastructure's: the next ones are applied savepointed, and look ahead.
+func (a *applier) notCommitted(ctx context.Context, err error) {
 	var named *ApplyError
-	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || p.infrastructure(ctx, err) {
+	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || a.infrastructure(ctx, err) {
 		return
 	}
-	p.uncommitted.Store(careAfter)
+	a.uncommitted.Store(savepointsAfter)
 }

@@ -92,13 +92,13 @@ func longestTimeout(projections []*known) time.Duration {
 // supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
 // connection is closed under it and its group is of no more use, so that it can do no harm, and the projector goes on. In a transaction that is not the projector's
 // own there is no going on without it: it is waited for.
-func (p *Projector) supervise(ctx context.Context, k *known, g *Group, run func(context.Context) error) error {
+func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(context.Context) error) error {
 	timeout, start := k.timeout(g.Events), time.Now()
-	pulse.Of(ctx).Within(p.promises.step)
+	pulse.Of(ctx).Within(a.promises.step)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	h := &handling{done: make(chan error, 1)}
-	go h.run(func() error { return guarded(k, g, func() error { return run(bounded) }) }, p.metrics)
+	go h.run(func() error { return guarded(k, g, func() error { return run(bounded) }) }, a.metrics)
 	select {
 	case err := <-h.done:
 		return late(bounded, k, g, err, timeout, start)
@@ -117,7 +117,7 @@ func (p *Projector) supervise(ctx context.Context, k *known, g *Group, run func(
 	if !h.state.CompareAndSwap(handlingRuns, handlingAbandoned) { // it has returned just now
 		return late(bounded, k, g, <-h.done, timeout, start)
 	}
-	return p.abandon(ctx, k, g, h, timeout)
+	return a.abandon(ctx, k, g, h, timeout)
 }
 
 // late makes a [DeadlineError] of what the deadline has caused.
@@ -190,14 +190,14 @@ func (h *handling) run(call func() error, m *metrics) {
 }
 
 // abandon goes on without code that does not return.
-func (p *Projector) abandon(ctx context.Context, k *known, g *Group, h *handling, timeout time.Duration) error {
+func (a *applier) abandon(ctx context.Context, k *known, g *Group, h *handling, timeout time.Duration) error {
 	g.ended.Store(true)
 	g.pipeline.abandoned = true
 	g.pipeline.disconnect()
 	stack := h.stack()
-	p.metrics.abandoned.WithLabelValues(k.name).Inc()
-	p.metrics.stuck.Inc()
-	p.cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.name, "timeout", timeout, "stack", stack)
+	a.metrics.abandoned.WithLabelValues(k.name).Inc()
+	a.metrics.stuck.Inc()
+	a.cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.name, "timeout", timeout, "stack", stack)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -251,11 +251,12 @@ func noteLate(err error, events []journal.Event) {
 	}
 }
 
-// applyInTime is applyIsolated that gets over deadlines which cost the transaction. A deadline of many events says nothing of one: they are tried one by one then.
-// verdicts is what is known beforehand.
-func (p *Projector) applyInTime(ctx context.Context, units []*unit, events int, verdicts map[verdict]error, marked bool) (int, error) {
+// applyCampaignInTime is applyCampaign that gets over deadlines which cost the transaction. A deadline
+// of many events says nothing of one: they are tried one by one then. verdicts is what is known
+// beforehand.
+func (a *applier) applyCampaignInTime(ctx context.Context, units []*unit, events int, verdicts map[verdict]error, marked bool) (int, error) {
 	for {
-		n, err := p.applyIsolated(ctx, units, events, verdicts, marked)
+		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
 		var late *DeadlineError
 		switch {
 		case !errors.As(err, &late) || late.events == 0 || ctx.Err() != nil:
@@ -265,7 +266,7 @@ func (p *Projector) applyInTime(ctx context.Context, units []*unit, events int, 
 		default:
 			verdicts[late.at] = late
 		}
-		p.limit.shrink()
+		a.pace.limit.shrink()
 	}
 }
 

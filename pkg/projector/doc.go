@@ -1,9 +1,11 @@
 // Package projector keeps read models up to date with the journal, exactly once and in order.
 //
-// A [Projection] turns events into rows of its own tables. There are three ways to write one: documents folded in memory ([NewDocument], the fastest and the
-// simplest), typed functions for each event type ([NewHandlers] and [On]), and files of SQL ([LoadDir]). A [Projector] serves one consumer group: it claims
-// campaigns with work, applies their events to all its projections and moves their checkpoints, many campaigns in one transaction. Run as
-// many as you like, in as many processes; they share the campaigns among them.
+// A [Projection] turns events into rows of its own tables. There are three ways to write one:
+// documents folded in memory ([NewDocument], the fastest and the simplest), typed functions for each
+// event type ([NewHandlers] and [On]), and files of SQL (package sqlfile). A [Projector] serves one
+// consumer group: it claims campaigns with work, applies their events to all its projections and moves
+// their checkpoints, many campaigns in one transaction. Run as many as you like, in as many processes;
+// they share the campaigns among them.
 //
 // # What it guarantees
 //

@@ -28,11 +28,11 @@ type failure struct {
 }
 
 // describe answers what is kept of an error on e. Of a database error that is the message: details quote rows.
-func (p *Projector) describe(k *known, e *journal.Event, err error) deferred.Failure {
+func (b *base) describe(k *known, e *journal.Event, err error) deferred.Failure {
 	f := deferred.Failure{
-		Group: p.cfg.ConsumerGroup, Projection: k.name, Version: k.spec.Version,
+		Group: b.cfg.ConsumerGroup, Projection: k.name, Version: k.spec.Version,
 		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
-		Class: string(k.classify(err)), Code: codeError, Worker: p.host + "/" + p.keeper.Owner,
+		Class: string(k.classify(err)), Code: codeError, Worker: b.host + "/" + b.keeper.Owner,
 	}
 	var own interface{ FailureCode() string }
 	var pgErr *pgconn.PgError

@@ -11,30 +11,30 @@ import (
 const gapInterval = time.Hour
 
 // repairGaps looks for campaigns that would be left behind and has them filed, now and then. A gap that is not repaired this time is found again.
-func (p *Projector) repairGaps(ctx context.Context) {
-	repair := outbox.Repair{Group: p.cfg.ConsumerGroup, By: "worker " + p.keeper.Owner, Reason: "found by the worker", Rate: p.cfg.GapRate, OnGap: func(g outbox.Gap, err error) {
+func (m *maintainer) repairGaps(ctx context.Context) {
+	repair := outbox.Repair{Group: m.cfg.ConsumerGroup, By: "worker " + m.keeper.Owner, Reason: "found by the worker", Rate: m.cfg.GapRate, OnGap: func(g outbox.Gap, err error) {
 		if err != nil {
-			p.metrics.gaps.WithLabelValues(gapFailed).Inc()
-			p.cfg.Logger.ErrorContext(ctx, "gap not repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head, "error", err)
+			m.metrics.gaps.WithLabelValues(gapFailed).Inc()
+			m.cfg.Logger.ErrorContext(ctx, "gap not repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head, "error", err)
 			return
 		}
-		p.metrics.gaps.WithLabelValues(gapRepaired).Inc()
-		p.cfg.Logger.WarnContext(ctx, "gap repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head)
-		signal(p.wake)
+		m.metrics.gaps.WithLabelValues(gapRepaired).Inc()
+		m.cfg.Logger.WarnContext(ctx, "gap repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head)
+		signal(m.listener.wake)
 	}}
 	for failures := 0; ctx.Err() == nil; {
 		next := gapInterval
-		done, err := repair.Run(ctx, p.cfg.Pool)
+		done, err := repair.Run(ctx, m.cfg.Pool)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			next = p.backoff(failures)
+			next = m.backoff(failures)
 			failures++
-			p.cfg.Logger.WarnContext(ctx, "gaps not looked for", "error", err, "wait", next)
+			m.cfg.Logger.WarnContext(ctx, "gaps not looked for", "error", err, "wait", next)
 		default:
 			failures = 0
-			p.cfg.Logger.DebugContext(ctx, "looked for gaps", "campaigns", done.Campaigns, "gaps", done.Gaps, "failures", done.Failed)
+			m.cfg.Logger.DebugContext(ctx, "looked for gaps", "campaigns", done.Campaigns, "gaps", done.Gaps, "failures", done.Failed)
 		}
 		pause(ctx, next)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
@@ -35,21 +36,17 @@ var (
 	errBacklog = errors.New("there is more to apply than one group holds")
 )
 
-// ApplyInline applies the events that were just appended in tx, in tx: when it commits, readers see events and effects together. Pass it
-// what [journal.Append] returned; several campaigns in one call, so that they are locked in one order. An error means that nothing was applied, and the caller must roll back: the
-// append has failed. With [Config.InlineBestEffort] the campaign is left to the workers instead, and nil returned.
-//
-// It holds beside workers and other appends: each event is applied once, in order. The campaign's lease is taken from whoever has it, whose work under
-// way then comes to nothing and is done again. What the campaign is behind its head is applied first, as long as it takes. A projection that is
-// deferred for the campaign stays where it is, until a worker has brought it forward; one that is joining or paused, or that this process does not know, is
-// deferred. A campaign or a group that an operator has paused gets a work item and is left alone.
-//
-// From then on until the transaction ends, other appends to these campaigns wait, and so does the registration of a new projection: call it last. Handlers run in
-// the application's process, under the search_path of the projections; the settings are put back as they were. It takes about four round trips.
-//
-// Errors are [ErrNotRegistered], [ErrIsolation], an [*ApplyError] for a projection's failure, and those of the database.
-func (p *Projector) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
-	if !p.entered.Load() {
+// inliner applies events in the transactions that append them.
+type inliner struct {
+	*base
+	applier *applier
+	inline  *tracing.Tracer // nil: nobody follows traces
+	putsOff bool            // it looks ahead to COMMIT, which is not to fail for its sake
+}
+
+// ApplyInline is [Projector.ApplyInline].
+func (in *inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
+	if !in.entered.Load() {
 		return ErrNotRegistered
 	}
 	campaigns := make([]string, len(appended))
@@ -61,35 +58,35 @@ func (p *Projector) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...jour
 	if len(campaigns) == 0 {
 		return nil
 	}
-	ctx, span := p.inline.StartWithin(ctx)
+	ctx, span := in.inline.StartWithin(ctx)
 	n := 0
 	defer func() { span.End(n, failed) }()
 	for attempt := 1; ; attempt++ {
 		var err error
-		if n, err = p.applyInline(ctx, tx.Conn(), campaigns); err == nil {
-			p.metrics.inline.Add(float64(n))
+		if n, err = in.applyInline(ctx, tx.Conn(), campaigns); err == nil {
+			in.metrics.inline.Add(float64(n))
 			return nil
 		}
 		if back := undoInline(ctx, tx.Conn()); back != nil {
 			return fmt.Errorf("apply inline: %w", err)
 		}
 		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") && attempt < inlineAttempts && !p.cfg.InlineBestEffort {
+		if errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") && attempt < inlineAttempts && !in.cfg.InlineBestEffort {
 			continue // lock not available, deadlock
 		}
-		if !p.cfg.InlineBestEffort || errors.Is(err, ErrIsolation) || ctx.Err() != nil {
+		if !in.cfg.InlineBestEffort || errors.Is(err, ErrIsolation) || ctx.Err() != nil {
 			return fmt.Errorf("apply inline: %w", err)
 		}
-		p.metrics.inlineLeft.Inc()
+		in.metrics.inlineLeft.Inc()
 		span.Fail("left to the workers")
-		p.cfg.Logger.WarnContext(ctx, "not applied inline, left to the workers", "campaigns", campaigns, "error", err)
-		return p.leaveToWorkers(ctx, tx.Conn(), campaigns)
+		in.cfg.Logger.WarnContext(ctx, "not applied inline, left to the workers", "campaigns", campaigns, "error", err)
+		return in.leaveToWorkers(ctx, tx.Conn(), campaigns)
 	}
 }
 
 // applyInline applies what the campaigns are behind, inside a savepoint that is gone when it succeeds, and returns the number of events.
-func (p *Projector) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []string) (n int, err error) {
-	units, before, err := p.takeOver(ctx, conn, campaigns)
+func (in *inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []string) (n int, err error) {
+	units, before, err := in.takeOver(ctx, conn, campaigns)
 	if err != nil {
 		return 0, err
 	}
@@ -97,10 +94,10 @@ func (p *Projector) applyInline(ctx context.Context, conn *pgx.Conn, campaigns [
 		return slices.ContainsFunc(units, func(u *unit) bool { return u.lease.CampaignID == id })
 	})
 	if len(units) == 0 {
-		return 0, p.endInline(ctx, conn, before, left)
+		return 0, in.endInline(ctx, conn, before, left)
 	}
 	for {
-		applied, rest, err := p.applySlice(ctx, conn, units, func(t *transaction) { p.queueEnd(t.pipeline, before, left) })
+		applied, rest, err := in.applySlice(ctx, conn, units, func(t *transaction) { in.queueEnd(t.pipeline, before, left) })
 		if err != nil {
 			return 0, err
 		}
@@ -113,7 +110,7 @@ func (p *Projector) applyInline(ctx context.Context, conn *pgx.Conn, campaigns [
 }
 
 // takeOver opens the savepoint and takes the campaigns' leases. It returns the settings to put back.
-func (p *Projector) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []string) (units []*unit, before []string, err error) {
+func (in *inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []string) (units []*unit, before []string, err error) {
 	var isolation string
 	before = make([]string, 5)
 	line := newPipeline(conn)
@@ -122,13 +119,13 @@ func (p *Projector) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []st
 		return row.Scan(&isolation, &before[0], &before[1], &before[2], &before[3], &before[4])
 	})
 	line.sync()
-	p.keeper.TakeOver(line.batch, campaigns, !p.cfg.InlineBestEffort, func(leases []lease.Lease) {
+	in.keeper.TakeOver(line.batch, campaigns, !in.cfg.InlineBestEffort, func(leases []lease.Lease) {
 		for _, l := range leases {
 			units = append(units, live(l))
 		}
 	})
-	line.queue(queryRegistryShared, p.cfg.ConsumerGroup)
-	line.queue(querySetInline, p.searchPath, "off", "off", "off", inlinePatience)
+	line.queue(queryRegistryShared, in.cfg.ConsumerGroup)
+	line.queue(querySetInline, in.searchPath, "off", "off", "off", inlinePatience)
 	if err := line.flush(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -140,11 +137,11 @@ func (p *Projector) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []st
 }
 
 // applySlice applies as much of the units as one group holds. If that is all, end queues what comes last.
-func (p *Projector) applySlice(ctx context.Context, conn *pgx.Conn, units []*unit, end func(*transaction)) (n int, rest []*unit, err error) {
-	t := p.within(conn, units, p.cfg.GroupEvents)
+func (in *inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*unit, end func(*transaction)) (n int, rest []*unit, err error) {
+	t := in.applier.within(conn, units, in.cfg.GroupEvents)
 	t.streams = false // the connection is somebody else's
 	defer t.recycle()
-	if err := t.read(ctx, p.cfg.GroupEvents); err != nil {
+	if err := t.read(ctx, in.cfg.GroupEvents); err != nil {
 		return 0, nil, err
 	}
 	t.link(ctx)
@@ -152,7 +149,7 @@ func (p *Projector) applySlice(ctx context.Context, conn *pgx.Conn, units []*uni
 	if t.units[len(t.units)-1].more {
 		rest = units[len(t.units)-1:]
 	}
-	if len(rest) > 0 && p.cfg.InlineBestEffort {
+	if len(rest) > 0 && in.cfg.InlineBestEffort {
 		return 0, nil, errBacklog
 	}
 	for _, u := range t.units {
@@ -170,27 +167,27 @@ func (p *Projector) applySlice(ctx context.Context, conn *pgx.Conn, units []*uni
 }
 
 // queueEnd puts the settings back, leaves work items for campaigns that are left to the workers, and keeps what was done.
-func (p *Projector) queueEnd(line *pipeline, before, left []string) {
-	if p.putsOff {
+func (in *inliner) queueEnd(line *pipeline, before, left []string) {
+	if in.putsOff {
 		line.queueLookAhead()
 	}
 	line.queue(querySetInline, before[0], before[1], before[2], before[3], before[4])
 	if len(left) > 0 {
 		line.sync()
-		outbox.Enqueue(line.batch, p.cfg.ConsumerGroup, left)
+		outbox.Enqueue(line.batch, in.cfg.ConsumerGroup, left)
 	}
 	line.queue(queryRelease)
 }
 
-func (p *Projector) endInline(ctx context.Context, conn *pgx.Conn, before, left []string) error {
+func (in *inliner) endInline(ctx context.Context, conn *pgx.Conn, before, left []string) error {
 	line := newPipeline(conn)
-	p.queueEnd(line, before, left)
+	in.queueEnd(line, before, left)
 	return line.flush(ctx)
 }
 
-func (p *Projector) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns []string) error {
+func (in *inliner) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns []string) error {
 	line := newPipeline(conn)
-	outbox.Enqueue(line.batch, p.cfg.ConsumerGroup, campaigns)
+	outbox.Enqueue(line.batch, in.cfg.ConsumerGroup, campaigns)
 	if err := line.flush(ctx); err != nil {
 		return fmt.Errorf("leave campaigns to the workers: %w", err)
 	}

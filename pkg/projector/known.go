@@ -23,9 +23,9 @@ type known struct {
 	call       atomic.Pointer[call] // lets the database apply a group; nil: events are applied from here
 	uncallable atomic.Bool          // it has no such call, and is not to be given one
 
-	intricate atomic.Bool  // its statements cannot be cut into parts
-	care      atomic.Int64 // groups that are still to be cut into small parts for its sake
-	violates  atomic.Bool  // it has violated a constraint that is checked by COMMIT
+	intricate  atomic.Bool  // its statements cannot be cut into parts
+	savepoints atomic.Int64 // groups that are still to be cut into small parts for its sake
+	violates   atomic.Bool  // it has violated a constraint that is checked by COMMIT
 
 	onFailure   Policy            // complete
 	onFailureOf map[string]Policy // complete, by event type, with their aliases
@@ -146,16 +146,16 @@ func (k *known) origin(e journal.Event) origin {
 }
 
 // load and apply call the projection and make an error of a panic.
-func (p *Projector) load(ctx context.Context, k *known, g *Group) (err error) {
+func (a *applier) load(ctx context.Context, k *known, g *Group) (err error) {
 	l, ok := k.Projection.(Loader)
 	if !ok {
 		return nil
 	}
-	return p.supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
+	return a.supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
 }
 
-func (p *Projector) apply(ctx context.Context, k *known, g *Group) error {
-	return p.supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
+func (a *applier) apply(ctx context.Context, k *known, g *Group) error {
+	return a.supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
 }
 
 func guarded(k *known, g *Group, call func() error) (err error) {
@@ -175,17 +175,17 @@ func guarded(k *known, g *Group, call func() error) (err error) {
 }
 
 // named answers a projection of this worker's by the name of one of its sets of tables, in any version; nil if it has none.
-func (p *Projector) named(name string) *known {
-	i := slices.IndexFunc(p.sets, func(k *known) bool { return k.name == name })
+func (b *base) named(name string) *known {
+	i := slices.IndexFunc(b.sets, func(k *known) bool { return k.name == name })
 	if i < 0 {
 		return nil
 	}
-	return p.sets[i]
+	return b.sets[i]
 }
 
 // names answers the names of the projections that this worker has.
-func (p *Projector) names() (names []string) {
-	for _, k := range p.projections {
+func (b *base) names() (names []string) {
+	for _, k := range b.projections {
 		if !slices.Contains(names, k.spec.Name) {
 			names = append(names, k.spec.Name)
 		}
@@ -194,8 +194,8 @@ func (p *Projector) names() (names []string) {
 }
 
 // newest answers the projection of that name in its highest version that this worker has.
-func (p *Projector) newest(name string) (newest *known) {
-	for _, k := range p.projections {
+func (b *base) newest(name string) (newest *known) {
+	for _, k := range b.projections {
 		if k.spec.Name == name && (newest == nil || k.spec.Version > newest.spec.Version) {
 			newest = k
 		}
@@ -204,17 +204,17 @@ func (p *Projector) newest(name string) (newest *known) {
 }
 
 // set answers one of the sets of tables of a projection in a version that this worker has; nil if it does not.
-func (p *Projector) set(name string, s tableSet, version int) *known {
-	i := slices.IndexFunc(p.sets, func(k *known) bool { return k.name == s.of(name) && k.spec.Version == version })
+func (b *base) set(name string, s tableSet, version int) *known {
+	i := slices.IndexFunc(b.sets, func(k *known) bool { return k.name == s.of(name) && k.spec.Version == version })
 	if i < 0 {
 		return nil
 	}
-	return p.sets[i]
+	return b.sets[i]
 }
 
 // behind answers the names of those whose pairs this worker brings forward.
-func (p *Projector) behind() []string {
-	if v := p.seen.Load(); v != nil {
+func (b *base) behind() []string {
+	if v := b.seen.Load(); v != nil {
 		return slices.Concat(v.names, v.rebuilding)
 	}
 	return nil

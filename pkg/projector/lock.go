@@ -17,8 +17,9 @@ const (
 )
 
 const (
-	// queryPatienceBegins and queryPatience bound how long the statements of a group that is applied carefully wait for locks: half a second in all, from the first statement
-	// on, then 20 ms each. A part that waits in vain takes nothing from the parts after it.
+	// queryPatienceBegins and queryPatience bound how long the statements of a group that is applied
+	// savepointed wait for locks: half a second in all, from the first statement on, then 20 ms each. A
+	// part that waits in vain takes nothing from the parts after it.
 	queryPatienceBegins = `SELECT set_config('tidemark.waits_until', extract(epoch FROM clock_timestamp() + interval '500 ms')::text, true)`
 	queryPatience       = `SELECT set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000,
 			greatest(20, 1000 * (current_setting('tidemark.waits_until')::numeric - extract(epoch FROM clock_timestamp()))))::integer::text, true)`

@@ -139,7 +139,7 @@ func TestALockedTableHoldsBackItsProjectionAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, append(kinds(t, "all"), ledger())...)
-	const campaigns = 100
+	const campaigns = 20 // each waits half a second for the lock
 	appendAll := func() {
 		for i := range campaigns {
 			appendMoves(t, pool, fmt.Sprintf("c%d", i), 1, 1)

@@ -50,6 +50,9 @@ func (p Policy) or(wider Policy) Policy {
 	}
 }
 
+// Validate finds the mistakes of a policy, whose zero fields are taken from the defaults.
+func (p Policy) Validate() error { return p.or(defaultPolicy).validate() }
+
 // validate finds the mistakes of a policy without zero fields.
 func (p Policy) validate() error {
 	var errs []error

@@ -21,9 +21,10 @@ type Spec struct {
 
 // Projection turns events into rows of its own tables.
 //
-// Most users take [NewDocument], [NewHandlers] or SQL files ([LoadDir]) and never implement it themselves. An implementation may be called
-// from several goroutines at once, with different campaigns, and must keep no state of its own between calls: what it knows of earlier events
-// it reads from its tables.
+// Most users take [NewDocument], [NewHandlers] or SQL files (package sqlfile) and never implement it
+// themselves. An implementation may be called from several goroutines at once, with different
+// campaigns, and must keep no state of its own between calls: what it knows of earlier events it reads
+// from its tables.
 type Projection interface {
 	// Spec describes the projection. It must not change while a worker runs.
 	Spec() Spec

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 // The projections of docs/projections.md. The page's SQL file is testdata/sqlfile/sessions.sql.
@@ -60,7 +61,7 @@ func players() projector.Projection {
 }
 
 func loadProjections(dir string) ([]projector.Projection, error) {
-	files, err := projector.LoadDir(os.DirFS(dir))
+	files, err := sqlfile.LoadDir(os.DirFS(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func TestProjectionsPage(t *testing.T) {
 	})
 	t.Run("names every field of an event", func(t *testing.T) {
 		t.Parallel()
-		_, err := projector.LoadFile(fstest.MapFS{"x.sql": {Data: []byte("-- projection: x\n-- version: 1\nCREATE TABLE x ();\n-- on: x\nSELECT event.x;")}}, "x.sql")
+		_, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: []byte("-- projection: x\n-- version: 1\nCREATE TABLE x ();\n-- on: x\nSELECT event.x;")}}, "x.sql")
 		if err == nil {
 			t.Fatal("event.x is no field")
 		}
@@ -117,7 +118,7 @@ func TestProjectionsPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		wrong := strings.Replace(string(file), "UPDATE sessions SET ended_at", "UPDATE sessions SET endet_at", 1)
-		projection, err := projector.LoadFile(fstest.MapFS{"sessions.sql": {Data: []byte(wrong)}}, "sessions.sql")
+		projection, err := sqlfile.Load(fstest.MapFS{"sessions.sql": {Data: []byte(wrong)}}, "sessions.sql")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,13 +2,17 @@ package projector
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
@@ -21,52 +25,80 @@ const releaseTimeout = 5 * time.Second
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
 type Projector struct {
-	cfg         Config
-	projections []*known // with the tables that are read
-	sets        []*known // with each set of tables that they may have
-	seen        atomic.Pointer[view]
-	share       *share // of what is being rebuilt
-	metrics     *metrics
-	keeper      lease.Keeper
-	host        string
-	searchPath  string
-	wake        chan struct{} // somebody appended
-	woken       chan string   // the wait that a notification has named
-	asked       atomic.Int64  // when the wait in force was asked for, by this clock in nanoseconds
-	free        chan struct{} // a worker has finished an assignment
-	entered     atomic.Bool   // the registry knows its projections
-	listening   atomic.Bool   // notifications arrive
-	small       atomic.Bool   // so were the events of the group read last
-	unreadable  atomic.Int64  // how many more groups are read so that an event that cannot be read is found
-	draining    bool          // Drain, not Run
-	slabs       slabs
-	mode        pgx.QueryExecMode    // of the pool's connections
-	streams     bool                 // statements are prepared and stay so: not through PgBouncer
-	notice      pgconn.NoticeHandler // of the pool's connections
-	breaker     *breaker
-	pulse       pulse.Pulse
-	promises    promises
-	alone       sync.RWMutex    // read by groups, written by suspects
-	limit       *limit          // of the events in a group
-	putsOff     bool            // inline applies look ahead to COMMIT, which is not to fail for their sake
-	uncommitted atomic.Int64    // careful groups that are still to look ahead to COMMIT, because one has failed
-	care        atomic.Int64    // groups that are still to be applied carefully
-	longest     time.Duration   // timeout of any projection and event type
-	tracer      *tracing.Tracer // nil: nobody follows traces
-	inline      *tracing.Tracer // of [Projector.ApplyInline]; nil as tracer is
+	*base
+	registrar  *registrar
+	listener   *listener
+	claimer    *claimer
+	crew       *crew
+	holder     *holder
+	applier    *applier
+	inliner    *inliner
+	rebuilder  *rebuilder
+	replayer   *replayer
+	maintainer *maintainer
+}
 
-	claims       claims    // of the dispatcher
-	cursor       string    // of the dispatcher
-	lookedBehind time.Time // by the dispatcher
-	average      float64   // events a campaign in the groups of late; 0: there were none
-	applied      atomic.Int64
-	drained      atomic.Bool
-	working      atomic.Int64 // assignments not finished
-	finishes     atomic.Int64 // assignments finished
-	inTheWay     atomic.Bool  // the last claim passed campaigns that are held
+// New checks the configuration and returns a projector. It does not touch the database.
+func New(cfg Config) (*Projector, error) {
+	cfg, err := cfg.withDefaults()
+	list, sets, indexErr := index(cfg.Projections, cfg.Catalogue, cfg.OnFailure, cfg.Schema)
+	if err := errors.Join(err, indexErr); err != nil {
+		return nil, fmt.Errorf("projector: %w", err)
+	}
+	metrics, err := newMetrics(cfg.Registerer, list)
+	if err != nil {
+		return nil, fmt.Errorf("projector: %w", err)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("projector: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	pool := cfg.Pool.Config()
+	connect := pool.ConnConfig
+	b := &base{
+		cfg: cfg, projections: list, sets: sets, metrics: metrics, host: host,
+		keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL, Knows: versions(cfg.Projections)},
+		searchPath: liveTables.searchPath("", cfg.Schema),
+		longest:    longestTimeout(list),
+		mode:       connect.DefaultQueryExecMode,
+		streams:    connect.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
+		notice:     connect.OnNotice,
+		tracer:     tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
+	}
+	b.promises = b.bounds()
+	breaker := newBreaker(cfg.Logger, metrics.breaker, b.backoff)
+	share, pace := &share{workers: cfg.Concurrency, most: 1}, newPace(cfg)
+	p := &Projector{base: b, registrar: &registrar{b}, listener: newListener(b), holder: newHolder(b)}
+	p.applier = &applier{base: b, holder: p.holder, pace: pace, breaker: breaker, share: share}
+	p.crew = &crew{base: b, holder: p.holder, applier: p.applier, breaker: breaker, free: make(chan struct{}, 1)}
+	p.claimer = &claimer{
+		base: b, holder: p.holder, applier: p.applier, crew: p.crew, listener: p.listener, pace: pace, breaker: breaker, share: share,
+		claims: claims{spare: int(pool.MaxConns) - cfg.Concurrency},
+	}
+	p.inliner = &inliner{base: b, applier: p.applier, inline: tracing.New(
+		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
+	)}
+	p.replayer = &replayer{base: b, applier: p.applier}
+	p.maintainer = &maintainer{base: b, listener: p.listener}
+	p.rebuilder = &rebuilder{
+		base: b, applier: p.applier, registrar: p.registrar, replayer: p.replayer, maintainer: p.maintainer, share: share,
+	}
+	return p, nil
+}
 
-	mu   sync.Mutex
-	held map[string]*holding // by campaign
+// versions writes down which versions of which projections there is code of, for others to read.
+func versions(code []Projection) string {
+	byName := map[string][]int{}
+	for _, k := range code {
+		s := k.Spec()
+		byName[s.Name] = append(byName[s.Name], s.Version)
+	}
+	raw, _ := json.Marshal(byName) // names and numbers
+	return string(raw)
 }
 
 // Run registers the projections and applies events until ctx is cancelled. It then finishes or rolls back what it is applying, gives its leases back and
@@ -82,37 +114,38 @@ func (p *Projector) Run(ctx context.Context) error {
 	patient, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	// The first beat comes before the first claim: who dies of that has left a record, or would not be missed.
-	p.beat(patient)
+	p.holder.beat(patient)
 	var workers, others sync.WaitGroup
 	work := make(chan assignment)
 	for i := range p.cfg.Concurrency {
 		loop := p.pulse.Loop(fmt.Sprintf("apply %d", i+1))
-		workers.Go(func() { p.worker(pulse.With(patient, loop), ctx.Done(), work) })
+		workers.Go(func() { p.crew.worker(pulse.With(patient, loop), ctx.Done(), work) })
 	}
-	others.Go(func() { p.keepLeases(pulse.With(patient, p.pulse.Loop("renew leases"))) })
-	others.Go(func() { p.pruneLog(ctx) })
-	others.Go(func() { p.tendRebuilds(ctx) })
+	others.Go(func() { p.holder.keepLeases(pulse.With(patient, p.pulse.Loop("renew leases"))) })
+	others.Go(func() { p.maintainer.pruneLog(ctx) })
+	others.Go(func() { p.maintainer.mendClock(ctx) })
+	others.Go(func() { p.rebuilder.tendRebuilds(ctx) })
 	if !p.cfg.NoListen {
-		others.Go(func() { p.listen(ctx) })
-		others.Go(func() { p.endWaits(ctx) })
+		others.Go(func() { p.listener.listen(ctx) })
+		others.Go(func() { p.listener.endWaits(ctx) })
 	}
 	if p.cfg.GapRate > 0 {
-		others.Go(func() { p.repairGaps(ctx) })
+		others.Go(func() { p.maintainer.repairGaps(ctx) })
 	}
 	if p.cfg.VerifyRate > 0 {
-		others.Go(func() { p.watch(ctx) })
+		others.Go(func() { p.replayer.watch(ctx) })
 	}
 	if p.cfg.SnapshotEvery > 0 {
-		others.Go(func() { p.keepSnapshots(ctx) })
+		others.Go(func() { p.replayer.keepSnapshots(ctx) })
 	}
-	p.dispatch(pulse.With(ctx, p.pulse.Loop("claim")), work)
+	p.claimer.dispatch(pulse.With(ctx, p.pulse.Loop("claim")), work)
 	close(work)
 	expire := time.AfterFunc(p.cfg.ShutdownTimeout, stop)
 	defer expire.Stop()
 	workers.Wait()
 	stop()
 	others.Wait()
-	p.forget(ctx)
+	p.holder.forget(ctx)
 	return nil
 }
 
@@ -124,27 +157,27 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if p.cfg.Mode == ModeShadowOnly {
-		return newShadow(p).round(ctx)
+		return newShadow(p.applier).round(ctx)
 	}
 	p.draining = true
 	defer func() { p.draining = false }()
 	before := p.applied.Load()
-	for _, step := range []func(context.Context) error{p.tend, p.copyRanges, p.tend} {
+	for _, step := range []func(context.Context) error{p.rebuilder.tend, p.rebuilder.copyRanges, p.rebuilder.tend} {
 		if err := step(ctx); err != nil {
 			return 0, err
 		}
 	}
 	patient, stop := context.WithCancel(ctx)
 	defer stop()
-	p.beat(patient)
+	p.holder.beat(patient)
 	var keeper sync.WaitGroup
-	keeper.Go(func() { p.keepLeases(patient) })
+	keeper.Go(func() { p.holder.keepLeases(patient) })
 	g, inner := errgroup.WithContext(patient)
 	work := make(chan assignment)
 	for range p.cfg.Concurrency {
 		g.Go(func() error {
 			for a := range work {
-				if err := p.process(inner, inner.Done(), a); err != nil {
+				if err := p.crew.process(inner, inner.Done(), a); err != nil {
 					return err
 				}
 			}
@@ -153,40 +186,16 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	}
 	g.Go(func() error {
 		defer close(work)
-		return p.drain(inner, work)
+		return p.claimer.drain(inner, work)
 	})
 	err := g.Wait()
 	stop()
 	keeper.Wait()
-	p.forget(ctx)
+	p.holder.forget(ctx)
 	if err == nil {
-		err = p.swapWhatIsReady(ctx)
+		err = p.rebuilder.swapWhatIsReady(ctx)
 	}
 	return int(p.applied.Load() - before), err
-}
-
-// drain claims until two claims in a row, with no work under way between them, have found nothing.
-func (p *Projector) drain(ctx context.Context, work chan<- assignment) error {
-	defer p.claims.letGo()
-	for quiet := 0; quiet < 2; {
-		idle := p.working.Load() == 0
-		n, _, err := p.claim(ctx, work, claiming{})
-		switch {
-		case err != nil:
-			return err
-		case n > 0:
-			quiet = 0
-		case idle:
-			quiet++
-		default:
-			quiet = 0
-			select {
-			case <-p.free:
-			case <-ctx.Done():
-			}
-		}
-	}
-	return nil
 }
 
 // registerPatiently waits for the database. The breaker hears of each failure, so that a worker that cannot register is seen to keep away as well.
@@ -197,17 +206,27 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			p.breaker.succeeded(ctx)
+			p.crew.breaker.succeeded(ctx)
 			return nil
 		}
 		if !IsInfrastructure(err) {
 			return err
 		}
-		p.breaker.failed(ctx, err)
+		p.crew.breaker.failed(ctx, err)
 		wait := p.backoff(attempt)
 		p.cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
 		if !pause(ctx, wait) {
 			return nil
 		}
 	}
+}
+
+// runMode is what Run does in the modes that apply nothing.
+func (p *Projector) runMode(ctx context.Context) error {
+	if p.cfg.Mode == ModeShadowOnly {
+		newShadow(p.applier).run(ctx)
+		return nil
+	}
+	<-ctx.Done()
+	return nil
 }

@@ -24,6 +24,16 @@ const (
 		extract(epoch FROM set_config('statement_timeout', CASE WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
 			THEN current_setting('statement_timeout') ELSE $3::bigint::text END, true)::interval)::float8 * 1000`
 
+	// queryMakeSchema is for workers of several groups that start together: an error that a block catches
+	// is not in the server's log.
+	queryMakeSchema = `DO $schema$ BEGIN
+			IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s) THEN
+				CREATE SCHEMA %s;
+			END IF;
+		EXCEPTION WHEN unique_violation OR duplicate_schema THEN
+			NULL; -- another group was quicker
+		END $schema$`
+
 	// querySearchPath changes where what follows in the transaction finds its tables.
 	querySearchPath = `SELECT set_config('search_path', $1, true)`
 

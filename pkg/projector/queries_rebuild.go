@@ -71,7 +71,9 @@ const (
 	queryBeginCopy    = `UPDATE tidemark.projections SET state = 'copying' WHERE name = $1`
 	queryForgetRanges = `DELETE FROM tidemark.rebuild_ranges WHERE projection = $1`
 
-	// queryCountBehind reads the index of the projection's pairs.
+	// queryMoreBehind and queryCountBehind read the index of the projection's pairs: the first one so many
+	// rows, under the registry's lock, the second one all of them.
+	queryMoreBehind  = `SELECT count(*) > $3 FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 LIMIT $3 + 1) x`
 	queryCountBehind = `SELECT count(*) FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2`
 
 	// queryPassing answers the columns of a schema's tables whose default is another one each time.

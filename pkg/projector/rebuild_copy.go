@@ -28,17 +28,17 @@ const (
 )
 
 // copyRanges copies what is to be copied of rebuilds of this worker's projections.
-func (p *Projector) copyRanges(ctx context.Context) error {
-	for _, k := range p.seen.Load().projections {
-		if p.seen.Load().rows[k.name].State != stateCopying {
+func (b *rebuilder) copyRanges(ctx context.Context) error {
+	for _, k := range b.seen.Load().projections {
+		if b.seen.Load().rows[k.name].State != stateCopying {
 			continue
 		}
-		done, err := p.copySet(ctx, k)
+		done, err := b.copySet(ctx, k)
 		if err != nil {
 			return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
 		}
 		if done {
-			if err := p.endCopy(ctx, k); err != nil {
+			if err := b.endCopy(ctx, k); err != nil {
 				return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
 			}
 		}
@@ -47,33 +47,33 @@ func (p *Projector) copyRanges(ctx context.Context) error {
 }
 
 // copySet copies range by range, and says whether all have been taken.
-func (p *Projector) copySet(ctx context.Context, k *known) (done bool, err error) {
+func (b *rebuilder) copySet(ctx context.Context, k *known) (done bool, err error) {
 	var taken atomic.Bool
 	g, ctx := errgroup.WithContext(ctx)
-	for range p.cfg.Concurrency {
+	for range b.cfg.Concurrency {
 		g.Go(func() error {
 			for {
-				if wait := p.share.wait(time.Now()); wait > 0 {
+				if wait := b.share.wait(time.Now()); wait > 0 {
 					if !pause(ctx, wait) {
 						return nil
 					}
 					continue
 				}
-				r, err := p.takeRange(ctx, k)
+				r, err := b.takeRange(ctx, k)
 				if err != nil || r == nil {
 					taken.Store(err == nil)
 					return err
 				}
 				start := time.Now()
-				err = p.copyRange(ctx, k, *r)
-				p.share.charge(time.Since(start))
+				err = b.copyRange(ctx, k, *r)
+				b.share.charge(time.Since(start))
 				switch {
 				case errors.Is(err, errNotCopying) || ctx.Err() != nil:
 					return errNotCopying
-				case err != nil && (p.infrastructure(ctx, err) || isLockTimeout(err)):
+				case err != nil && (b.infrastructure(ctx, err) || isLockTimeout(err)):
 					return err
 				case err != nil:
-					p.cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.name, "after", r.first, "to", r.last, "error", err)
+					b.cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.name, "after", r.first, "to", r.last, "error", err)
 				}
 			}
 		})
@@ -95,8 +95,8 @@ type campaignRange struct {
 }
 
 // takeRange takes the next range; nil: there is none.
-func (p *Projector) takeRange(ctx context.Context, k *known) (r *campaignRange, err error) {
-	err = pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+func (b *rebuilder) takeRange(ctx context.Context, k *known) (r *campaignRange, err error) {
+	err = pgx.BeginFunc(ctx, b.cfg.Pool, func(tx pgx.Tx) error {
 		var first string
 		err := tx.QueryRow(ctx, queryCopyCursor, k.spec.Name).Scan(&first)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -109,7 +109,7 @@ func (p *Projector) takeRange(ctx context.Context, k *known) (r *campaignRange, 
 		if _, ok := k.Projection.(foldable); ok {
 			campaigns, events = foldedRangeCampaigns, foldedRangeEvents
 		}
-		if r, err = p.nextRange(ctx, tx, first, campaigns, events); err != nil || r == nil {
+		if r, err = b.nextRange(ctx, tx, first, campaigns, events); err != nil || r == nil {
 			return err
 		}
 		batch := &pgx.Batch{}
@@ -121,8 +121,8 @@ func (p *Projector) takeRange(ctx context.Context, k *known) (r *campaignRange, 
 }
 
 // nextRange answers the campaigns after first, so many or with so many events at most, but one in any case; nil: there are none.
-func (p *Projector) nextRange(ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64) (*campaignRange, error) {
-	rows, err := tx.Query(ctx, queryNextRange, p.cfg.ConsumerGroup, first, campaigns)
+func (b *rebuilder) nextRange(ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64) (*campaignRange, error) {
+	rows, err := tx.Query(ctx, queryNextRange, b.cfg.ConsumerGroup, first, campaigns)
 	if err != nil {
 		return nil, err
 	}
@@ -145,26 +145,26 @@ func (p *Projector) nextRange(ctx context.Context, tx pgx.Tx, first string, camp
 }
 
 // copyRange applies the events of a range's campaigns, but for those that have been filed already.
-func (p *Projector) copyRange(ctx context.Context, k *known, r campaignRange) (err error) {
-	ctx, span := p.traced(ctx, "copy", k)
+func (b *rebuilder) copyRange(ctx context.Context, k *known, r campaignRange) (err error) {
+	ctx, span := b.traced(ctx, "copy", k)
 	events := int64(0)
 	defer func() { span.End(int(events), wrong(err)) }()
-	conn, err := p.cfg.Pool.Acquire(ctx)
+	conn, err := b.cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := p.within(conn.Conn(), nil, rangeEvents)
-	t.pool, t.timeout, t.inForce, t.disconnect = conn, p.longest, p.longest, disconnect(conn)
+	t := b.applier.within(conn.Conn(), nil, rangeEvents)
+	t.pool, t.timeout, t.inForce, t.disconnect = conn, b.longest, b.longest, disconnect(conn)
 	defer t.abort(ctx)
 	t.queue(queryBegin)
 	t.queueSettings()
-	t.queue(queryRegistryShared, p.cfg.ConsumerGroup)
+	t.queue(queryRegistryShared, b.cfg.ConsumerGroup)
 	var copying bool
 	t.queue(queryCopying, k.name, k.spec.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
 	t.sync()
 	deferred.LeftOutBetween(t.batch, k.name, r.first, r.last, t.leaveOut) // before filed is read: who resolves meanwhile files
 	filed := map[string]bool{}
-	t.queue(queryRangeFiled, p.cfg.ConsumerGroup, k.name, r.first, r.last).Query(func(rows pgx.Rows) error {
+	t.queue(queryRangeFiled, b.cfg.ConsumerGroup, k.name, r.first, r.last).Query(func(rows pgx.Rows) error {
 		var id string
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
 			filed[id] = true
@@ -192,9 +192,9 @@ func (p *Projector) copyRange(ctx context.Context, k *known, r campaignRange) (e
 	if err := t.flush(ctx); err != nil {
 		return t.blame(err)
 	}
-	p.applied.Add(events)
-	p.metrics.group(int(events))
-	p.metrics.through.WithLabelValues(k.name).Add(float64(events))
+	b.applied.Add(events)
+	b.metrics.group(int(events))
+	b.metrics.through.WithLabelValues(k.name).Add(float64(events))
 	return nil
 }
 
@@ -256,8 +256,8 @@ func (t *transaction) copyEvents(ctx context.Context, k *known, fold folder, las
 }
 
 // endCopy ends the copying once all ranges have been taken: those under way are waited for, and whoever comes later is too late.
-func (p *Projector) endCopy(ctx context.Context, k *known) error {
-	err := exclusively(ctx, p.cfg.Pool, k.spec.Name, func(tx pgx.Tx) error {
+func (b *rebuilder) endCopy(ctx context.Context, k *known) error {
+	err := exclusively(ctx, b.cfg.Pool, k.spec.Name, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.name, k.spec.Version)
 		return err
 	})

@@ -63,7 +63,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	noteIn(t, pool, "c8", 1) // is not applied yet
-	if err := two.copyRanges(t.Context()); err != nil {
+	if err := two.rebuilder.copyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := number(t, pool, `SELECT count(*) FROM tidemark_next_seen.seen`); n != 5*3 {
@@ -74,7 +74,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.projections WHERE state = 'copied'`); n != 1 {
 		t.Error("the copying has not ended")
 	}
-	if err := two.tend(t.Context()); err != nil {
+	if err := two.rebuilder.tend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'seen~next'`); n != 3+3 {
@@ -113,18 +113,18 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.tend(t.Context()); err != nil {
+	if err := two.rebuilder.tend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	k := two.set("seen", nextTables, 2)
-	r, err := two.takeRange(t.Context(), k)
+	r, err := two.rebuilder.takeRange(t.Context(), k)
 	if err != nil || r == nil {
 		t.Fatal(r, err)
 	}
-	if err := two.endCopy(t.Context(), k); err != nil {
+	if err := two.rebuilder.endCopy(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.copyRange(t.Context(), k, *r); !errors.Is(err, errNotCopying) {
+	if err := two.rebuilder.copyRange(t.Context(), k, *r); !errors.Is(err, errNotCopying) {
 		t.Errorf("copied: %v", err)
 	}
 	if n := number(t, pool, `SELECT count(*) FROM tidemark_next_seen.seen`); n > 0 {

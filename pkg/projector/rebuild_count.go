@@ -25,12 +25,12 @@ const (
 
 // countRows counts the rows of the new tables and of those that are read. A table that has become empty, or has rows of campaigns without events, keeps them from being exchanged; other numbers are only told: another
 // version may well keep more rows, or fewer.
-func (p *Projector) countRows(ctx context.Context, k *known) error {
-	set, live := p.seen.Load().rows[k.name], p.seen.Load().rows[k.spec.Name]
+func (b *rebuilder) countRows(ctx context.Context, k *known) error {
+	set, live := b.seen.Load().rows[k.name], b.seen.Load().rows[k.spec.Name]
 	if set == nil || live == nil {
 		return errNotYet
 	}
-	rows, err := p.cfg.Pool.Query(ctx, queryCampaignTables, set.SchemaName)
+	rows, err := b.cfg.Pool.Query(ctx, queryCampaignTables, set.SchemaName)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (p *Projector) countRows(ctx context.Context, k *known) error {
 		name := pgx.Identifier{set.SchemaName, table}.Sanitize()
 		if slices.Contains(byCampaign, table) {
 			var strays int64
-			if err := p.cfg.Pool.QueryRow(ctx, fmt.Sprintf(queryCountStrays, name), p.cfg.ConsumerGroup).Scan(&strays); err != nil {
+			if err := b.cfg.Pool.QueryRow(ctx, fmt.Sprintf(queryCountStrays, name), b.cfg.ConsumerGroup).Scan(&strays); err != nil {
 				return err
 			}
 			if strays > 0 {
@@ -55,7 +55,7 @@ func (p *Projector) countRows(ctx context.Context, k *known) error {
 			before = pgx.Identifier{live.SchemaName, table}.Sanitize()
 		}
 		var now, then int64
-		if err := p.cfg.Pool.QueryRow(ctx, fmt.Sprintf(queryCountRows, name, before)).Scan(&now, &then); err != nil {
+		if err := b.cfg.Pool.QueryRow(ctx, fmt.Sprintf(queryCountRows, name, before)).Scan(&now, &then); err != nil {
 			return err
 		}
 		if now == 0 && then > 0 {
@@ -63,6 +63,6 @@ func (p *Projector) countRows(ctx context.Context, k *known) error {
 		}
 		counts = append(counts, slog.Group(table, "rows", now, "before", then))
 	}
-	p.cfg.Logger.InfoContext(ctx, "rows of a rebuild", "projection", k.spec.Name, slog.Group("tables", counts...))
+	b.cfg.Logger.InfoContext(ctx, "rows of a rebuild", "projection", k.spec.Name, slog.Group("tables", counts...))
 	return nil
 }

@@ -51,7 +51,7 @@ func rebuildStates() []rebuildState {
 		{name: "first_joining", reach: func(c *cell) {
 			for i, name := range c.names {
 				c.must(Remove(c.Context(), c.pool, name, true, operator()))
-				_, err := c.one.enter(c.Context(), c.one.projections[i])
+				_, err := c.one.registrar.enter(c.Context(), c.one.projections[i])
 				c.must(err)
 			}
 		}},
@@ -64,9 +64,9 @@ func begun(c *cell) {
 	c.must(c.all.Register(c.Context()))
 	c.startRebuild()
 	for _, name := range c.names {
-		c.must(c.all.beginRebuild(c.Context(), name, 2))
+		c.must(c.all.rebuilder.beginRebuild(c.Context(), name, 2))
 	}
-	_, err := c.all.readTended(c.Context())
+	_, err := c.all.rebuilder.readTended(c.Context())
 	c.must(err)
 }
 
@@ -75,14 +75,14 @@ func copied(c *cell) {
 	c.Helper()
 	begun(c)
 	c.exec(`UPDATE tidemark.rebuilds SET copied_to = 'c1'`)
-	c.must(c.all.copyRanges(c.Context()))
+	c.must(c.all.rebuilder.copyRanges(c.Context()))
 }
 
 // joined has c0 and c1 filed.
 func joined(c *cell) {
 	c.Helper()
 	copied(c)
-	c.must(c.all.tend(c.Context()))
+	c.must(c.all.rebuilder.tend(c.Context()))
 }
 
 // exchanged has c0 failed in both sets of tables.
@@ -206,7 +206,7 @@ func projectionActs() []rebuildAct {
 		}, refused: loose},
 		{name: "verify and repair", do: func(c *cell, name string) error {
 			r := deferred.ReplayRequest{Group: c.group, Projection: name}
-			_, err := c.all.Verify(c.Context(), VerifyRequest{Projection: name, Concurrency: 1, OnCampaign: func(id string) { r.Campaigns = append(r.Campaigns, id) }, Campaigns: []string{"c1", "c2"}})
+			_, err := c.all.replayer.Verify(c.Context(), VerifyRequest{Projection: name, Concurrency: 1, OnCampaign: func(id string) { r.Campaigns = append(r.Campaigns, id) }, Campaigns: []string{"c1", "c2"}})
 			if err != nil || len(r.Campaigns) == 0 {
 				return err
 			}
@@ -218,7 +218,7 @@ func projectionActs() []rebuildAct {
 		}, refused: in("requested next_withdrawn "+underWay, ErrRebuilding.Error(), in("previous_withdrawn first_joining", ErrNoPrevious.Error()))},
 		{name: "abort", do: func(c *cell, name string) error { return AbortRebuild(c.Context(), c.pool, name, operator()) }, refused: noRebuild},
 		{name: "a second rebuild", do: start(3, 0), refused: in("requested "+underWay, "version 2 is being built: abort that first", in("next_withdrawn", "is being aborted"))},
-		{name: "a newer version", do: func(c *cell, name string) error { return c.all.beginRebuild(c.Context(), name, 3) }},
+		{name: "a newer version", do: func(c *cell, name string) error { return c.all.rebuilder.beginRebuild(c.Context(), name, 3) }},
 		{name: "remove", do: func(c *cell, name string) error { return Remove(c.Context(), c.pool, name, true, operator()) }},
 		{name: "pause", do: pause},
 		{name: "pause next", do: func(c *cell, name string) error {

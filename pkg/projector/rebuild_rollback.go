@@ -24,6 +24,7 @@ func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, 
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}
+	var behind *lockedSet
 	err := exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil {
@@ -40,15 +41,25 @@ func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, 
 		case kept.Paused:
 			return fmt.Errorf("%w: %s is paused, resume it and wait", ErrBehind, kept.Name)
 		}
-		var behind int64
-		if err := tx.QueryRow(ctx, queryCountBehind, kept.ConsumerGroup, kept.Name).Scan(&behind); err != nil {
-			return err
-		}
-		if o.AllowBehind >= 0 && behind > o.AllowBehind {
-			return fmt.Errorf("%w in %d campaigns, allowed are %d: run a worker that has version %d until they have caught up, or allow them", ErrBehind, behind, o.AllowBehind, kept.Version)
+		if o.AllowBehind >= 0 { // no more are counted under the lock than are allowed
+			var more bool
+			if err := tx.QueryRow(ctx, queryMoreBehind, kept.ConsumerGroup, kept.Name, o.AllowBehind).Scan(&more); err != nil {
+				return err
+			}
+			if more {
+				behind = kept
+				return ErrBehind
+			}
 		}
 		return swap(ctx, tx, name, previousTables, o.Keep, live.Version, act, "rolled_back")
 	})
+	if behind != nil {
+		rows, _ := db.Query(ctx, queryCountBehind, behind.ConsumerGroup, behind.Name)
+		if n, counted := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64]); counted == nil {
+			err = fmt.Errorf("%w in %d campaigns, allowed are %d: run a worker that has version %d until they have caught up, or allow them",
+				err, max(n, o.AllowBehind+1), o.AllowBehind, behind.Version)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("roll projection %q back: %w", name, err)
 	}

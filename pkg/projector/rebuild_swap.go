@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 )
 
 // swapSet is the name that a set has while two change theirs.
@@ -24,20 +25,20 @@ const swapSet tableSet = "swap"
 var errNotYet = errors.New("not all campaigns have caught up")
 
 // swapIfReady exchanges the tables of a rebuild if nothing is left behind. Of the workers that try, one does.
-func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) error {
-	o, err := ready(ctx, p.cfg.Pool, p.cfg.ConsumerGroup, name)
+func (b *rebuilder) swapIfReady(ctx context.Context, name string, k *known) error {
+	o, err := ready(ctx, b.cfg.Pool, b.cfg.ConsumerGroup, name)
 	if err != nil {
 		return err
 	}
-	return p.onDuty(ctx, "swap "+name, func(ctx context.Context) (err error) {
-		ctx, span := p.traced(ctx, "swap", k)
+	return b.onDuty(ctx, "swap "+name, func(ctx context.Context) (err error) {
+		ctx, span := b.traced(ctx, "swap", k)
 		defer func() { span.End(0, wrong(err)) }()
-		if err := p.prepareSwap(ctx, k, o); err != nil {
+		if err := b.prepareSwap(ctx, k, o); err != nil {
 			return err
 		}
-		act := deferred.Act{By: "worker " + p.keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.spec.Version)}
-		err = exclusively(ctx, p.cfg.Pool, name, func(tx pgx.Tx) error {
-			if _, err := ready(ctx, tx, p.cfg.ConsumerGroup, name); err != nil {
+		act := deferred.Act{By: "worker " + b.keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.spec.Version)}
+		err = exclusively(ctx, b.cfg.Pool, name, func(tx pgx.Tx) error {
+			if _, err := ready(ctx, tx, b.cfg.ConsumerGroup, name); err != nil {
 				return err
 			}
 			return swap(ctx, tx, name, nextTables, o.keep, 0, act, "rebuilt")
@@ -45,7 +46,7 @@ func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) erro
 		if err != nil {
 			return err
 		}
-		p.cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name, "version", k.spec.Version)
+		b.cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name, "version", k.spec.Version)
 		return nil
 	})
 }
@@ -53,17 +54,17 @@ func (p *Projector) swapIfReady(ctx context.Context, name string, k *known) erro
 // onDuty does something that one worker at a time is to do, or answers [errNotYet]. No transaction
 // is open meanwhile, which the server might end. The duty runs out with the worker's leases if it
 // dies, and what is done is stopped if another worker has taken it over.
-func (p *Projector) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
-	if mine, err := lease.TakeDuty(ctx, p.cfg.Pool, duty, p.keeper.Owner, p.cfg.LeaseTTL); err != nil || !mine {
+func (b *rebuilder) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
+	if mine, err := lease.TakeDuty(ctx, b.cfg.Pool, duty, b.keeper.Owner, b.cfg.LeaseTTL); err != nil || !mine {
 		return cmp.Or(err, errNotYet)
 	}
 	within, stop := context.WithCancel(ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		defer stop()
-		for mine := true; mine && pause(within, p.cfg.LeaseTTL/3); {
+		for mine := true; mine && pause(within, b.cfg.LeaseTTL/3); {
 			var err error
-			mine, err = lease.TakeDuty(within, p.cfg.Pool, duty, p.keeper.Owner, p.cfg.LeaseTTL)
+			mine, err = lease.TakeDuty(within, b.cfg.Pool, duty, b.keeper.Owner, b.cfg.LeaseTTL)
 			mine = mine || err != nil // it may be had still, and nothing is fenced by it
 		}
 	})
@@ -73,8 +74,8 @@ func (p *Projector) onDuty(ctx context.Context, duty string, do func(context.Con
 	}
 	stop()
 	renewing.Wait()
-	if gone := lease.DropDuty(context.WithoutCancel(ctx), p.cfg.Pool, duty, p.keeper.Owner); gone != nil {
-		p.cfg.Logger.WarnContext(ctx, "a duty runs out by itself", "duty", duty, "error", gone)
+	if gone := lease.DropDuty(context.WithoutCancel(ctx), b.cfg.Pool, duty, b.keeper.Owner); gone != nil {
+		b.cfg.Logger.WarnContext(ctx, "a duty runs out by itself", "duty", duty, "error", gone)
 	}
 	return err
 }
@@ -119,12 +120,12 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 }
 
 // prepareSwap does ahead of the exchange what takes time: it counts rows, verifies a sample, and gathers statistics, without which the first plans of the new tables would be bad ones.
-func (p *Projector) prepareSwap(ctx context.Context, k *known, o readiness) error {
+func (b *rebuilder) prepareSwap(ctx context.Context, k *known, o readiness) error {
 	if o.verify > 0 {
-		if err := p.countRows(ctx, k); err != nil {
+		if err := b.countRows(ctx, k); err != nil {
 			return err
 		}
-		rows, err := p.cfg.Pool.Query(ctx, queryPassing, k.schema)
+		rows, err := b.cfg.Pool.Query(ctx, queryPassing, k.schema)
 		if err != nil {
 			return err
 		}
@@ -132,10 +133,10 @@ func (p *Projector) prepareSwap(ctx context.Context, k *known, o readiness) erro
 		if err != nil {
 			return err
 		}
-		report, err := p.Verify(ctx, VerifyRequest{Projection: k.name, Sample: o.verify, Ignore: append(passing, o.ignore...), Concurrency: 1})
+		report, err := b.replayer.Verify(ctx, VerifyRequest{Projection: k.name, Sample: o.verify, Ignore: append(passing, o.ignore...), Concurrency: 1})
 		switch {
 		case errors.Is(err, ErrNotVerifiable):
-			p.cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.spec.Name, "reason", err)
+			b.cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.spec.Name, "reason", err)
 		case err != nil:
 			return err
 		case report.Differences() > 0:
@@ -143,20 +144,20 @@ func (p *Projector) prepareSwap(ctx context.Context, k *known, o readiness) erro
 				report.Differences(), report.Differing, report.Campaigns)
 		}
 	}
-	if err := p.addLate(ctx, k); err != nil {
+	if err := b.addLate(ctx, k); err != nil {
 		return err
 	}
-	if live := p.seen.Load().rows[k.spec.Name]; live != nil && live.Version == k.spec.Version { // they can be made again; the exchange has few left to forget
-		if _, err := p.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
+	if live := b.seen.Load().rows[k.spec.Name]; live != nil && live.Version == k.spec.Version { // they can be made again; the exchange has few left to forget
+		if _, err := b.maintainer.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
 			return err
 		}
 	}
-	r := p.seen.Load().rows[k.name]
+	r := b.seen.Load().rows[k.name]
 	if r == nil {
 		return errNotYet
 	}
 	for _, table := range r.TableNames {
-		if _, err := p.cfg.Pool.Exec(ctx, "ANALYZE "+pgx.Identifier{r.SchemaName, table}.Sanitize()); err != nil {
+		if _, err := b.cfg.Pool.Exec(ctx, "ANALYZE "+pgx.Identifier{r.SchemaName, table}.Sanitize()); err != nil {
 			return err
 		}
 	}
@@ -164,9 +165,9 @@ func (p *Projector) prepareSwap(ctx context.Context, k *known, o readiness) erro
 }
 
 // addLate gives the new tables what was added to the live ones since they were made: indexes without keeping writers from them.
-func (p *Projector) addLate(ctx context.Context, k *known) error {
+func (b *rebuilder) addLate(ctx context.Context, k *known) error {
 	var added []exchange.Addition
-	err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, b.cfg.Pool, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, k.spec.Name)
 		if err != nil {
 			return err
@@ -188,7 +189,7 @@ func (p *Projector) addLate(ctx context.Context, k *known) error {
 				sql = create + "CONCURRENTLY " + strings.TrimPrefix(sql, create)
 			}
 		}
-		if err := p.runIn(ctx, k, sql); err != nil {
+		if err := b.runIn(ctx, k, sql); err != nil {
 			return fmt.Errorf("give the new tables %s, which was added to those that are read: %w", a.Name, err)
 		}
 	}
@@ -196,8 +197,8 @@ func (p *Projector) addLate(ctx context.Context, k *known) error {
 }
 
 // runIn runs a statement outside of any transaction, with the search_path of a set of tables.
-func (p *Projector) runIn(ctx context.Context, k *known, sql string) error {
-	conn, err := p.cfg.Pool.Acquire(ctx)
+func (b *rebuilder) runIn(ctx context.Context, k *known, sql string) error {
+	conn, err := b.cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from tableSet, keep time.
 			return errors.Join(err, errNotYet) // the next attempt adds it
 		}
 	}
-	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic, functionPrefix(name, live.Version)); err != nil {
+	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic, function.Prefix(name, live.Version)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{replacement.SchemaName}.Sanitize()); err != nil {

@@ -27,48 +27,60 @@ type tended struct {
 	MaxShare *float64 // of the rebuild, if it is one's
 }
 
+// rebuilder builds tables anew beside those that are read, and exchanges the two.
+type rebuilder struct {
+	*base
+	applier    *applier
+	registrar  *registrar
+	replayer   *replayer
+	maintainer *maintainer
+	share      *share
+	strangers  strangers
+}
+
 // tendRebuilds does what rebuilds need besides catching up, until ctx ends.
-func (p *Projector) tendRebuilds(ctx context.Context) {
-	for failures := 0; pause(ctx, min(tendInterval, p.cfg.PollInterval)); {
-		err := p.tend(ctx)
+func (b *rebuilder) tendRebuilds(ctx context.Context) {
+	for failures := 0; pause(ctx, min(tendInterval, b.cfg.PollInterval)); {
+		err := b.tend(ctx)
 		if err == nil {
-			err = p.copyRanges(ctx)
+			err = b.copyRanges(ctx)
 		}
 		if err == nil {
 			failures = 0
-			err = p.swapWhatIsReady(ctx)
+			err = b.swapWhatIsReady(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			p.cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
-			pause(ctx, p.backoff(failures))
+			b.cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
+			pause(ctx, b.backoff(failures))
 			failures++
 		}
 	}
 }
 
 // tend looks at the registry: it begins and goes on with rebuilds of what this worker has, removes tables that were kept for long enough, and makes functions of SQL files.
-func (p *Projector) tend(ctx context.Context) error {
+func (b *rebuilder) tend(ctx context.Context) error {
 	for changed, round := true, 0; changed && round < tendRounds; round++ {
 		changed = false
-		rows, err := p.readTended(ctx)
+		rows, err := b.readTended(ctx)
 		if err != nil {
 			return err
 		}
+		b.tellStrangers(ctx, rows, time.Now())
 		seen := map[string]bool{}
-		for _, k := range p.projections {
+		for _, k := range b.projections {
 			if seen[k.spec.Name] {
 				continue
 			}
 			seen[k.spec.Name] = true
-			did, err := p.tendOne(ctx, k.spec.Name, rows)
+			did, err := b.tendOne(ctx, k.spec.Name, rows)
 			if err != nil {
 				return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
 			}
 			changed = changed || did
 		}
 	}
-	for _, k := range p.seen.Load().projections {
-		if err := p.install(ctx, k); err != nil {
+	for _, k := range b.seen.Load().projections {
+		if err := b.install(ctx, k); err != nil {
 			return fmt.Errorf("make a function of projection %s: %w", k.name, err)
 		}
 	}
@@ -76,8 +88,8 @@ func (p *Projector) tend(ctx context.Context) error {
 }
 
 // readTended reads the registry, and takes notice of it.
-func (p *Projector) readTended(ctx context.Context) (map[string]*tended, error) {
-	rows, err := p.cfg.Pool.Query(ctx, queryTended, p.cfg.ConsumerGroup)
+func (b *rebuilder) readTended(ctx context.Context) (map[string]*tended, error) {
+	rows, err := b.cfg.Pool.Query(ctx, queryTended, b.cfg.ConsumerGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -92,69 +104,69 @@ func (p *Projector) readTended(ctx context.Context) (map[string]*tended, error) 
 			most = min(most, *r.MaxShare)
 		}
 	}
-	p.share.set(most)
-	p.view(registry)
+	b.share.set(most)
+	b.view(registry)
 	return byName, nil
 }
 
 // tendOne says whether it has changed the registry.
-func (p *Projector) tendOne(ctx context.Context, name string, rows map[string]*tended) (changed bool, err error) {
+func (b *rebuilder) tendOne(ctx context.Context, name string, rows map[string]*tended) (changed bool, err error) {
 	live, building, kept := rows[name], rows[nextTables.of(name)], rows[previousTables.of(name)]
-	if live == nil || p.cfg.Mode == ModeShadowOnly {
+	if live == nil || b.cfg.Mode == ModeShadowOnly {
 		return false, nil
 	}
 	if kept != nil && (kept.Expired || kept.Version == withdrawn) { // whoever withdraws it may have died
-		return true, p.expire(ctx, name)
+		return true, b.expire(ctx, name)
 	}
-	newest := p.newest(name)
+	newest := b.newest(name)
 	wanted := newest
 	switch {
 	case building != nil && building.State == stateRequested && building.Version > 0:
-		wanted = p.set(name, liveTables, building.Version)
+		wanted = b.set(name, liveTables, building.Version)
 	case building != nil && building.State == stateRequested && building.Version == 0 && newest.spec.Version >= live.Version:
 	case building != nil && building.Version == withdrawn: // whoever aborts it may have died
-		return true, withdraw(ctx, p.cfg.Pool, name, nextTables, func(pgx.Tx, *lockedSet) error { return nil })
-	case !p.cfg.ManualRebuilds && newest.spec.Version > max(live.Version, live.Declined) && (building == nil || building.Version < newest.spec.Version):
+		return true, withdraw(ctx, b.cfg.Pool, name, nextTables, func(pgx.Tx, *lockedSet) error { return nil })
+	case !b.cfg.ManualRebuilds && newest.spec.Version > max(live.Version, live.Declined) && (building == nil || building.Version < newest.spec.Version):
 	default:
 		wanted = nil
 	}
 	if wanted != nil {
-		return true, p.beginRebuild(ctx, name, wanted.spec.Version)
+		return true, b.beginRebuild(ctx, name, wanted.spec.Version)
 	}
 	for _, s := range []tableSet{liveTables, nextTables} {
 		r := rows[s.of(name)]
 		if r == nil || r.State != stateJoining && r.State != stateCopied {
 			continue
 		}
-		if k := p.set(name, s, r.Version); k != nil {
-			return true, p.fileCampaigns(ctx, k)
+		if k := b.set(name, s, r.Version); k != nil {
+			return true, b.registrar.fileCampaigns(ctx, k)
 		}
 	}
 	return false, nil
 }
 
 // expire removes tables that were kept for long enough, or keeps them a while longer for those who still use them.
-func (p *Projector) expire(ctx context.Context, name string) error {
-	err := withdraw(ctx, p.cfg.Pool, name, previousTables, func(pgx.Tx, *lockedSet) error { return nil })
+func (b *rebuilder) expire(ctx context.Context, name string) error {
+	err := withdraw(ctx, b.cfg.Pool, name, previousTables, func(pgx.Tx, *lockedSet) error { return nil })
 	var guests *exchange.GuestsError
 	if !errors.As(err, &guests) {
 		return err
 	}
-	p.cfg.Logger.WarnContext(ctx, "tables that were replaced are kept longer", "projection", name, "error", err)
-	_, err = p.cfg.Pool.Exec(ctx, queryKeepLonger, previousTables.of(name))
+	b.cfg.Logger.WarnContext(ctx, "tables that were replaced are kept longer", "projection", name, "error", err)
+	_, err = b.cfg.Pool.Exec(ctx, queryKeepLonger, previousTables.of(name))
 	return err
 }
 
 // beginRebuild makes the tables of a rebuild, unless somebody else was quicker. One of a lower version makes way.
-func (p *Projector) beginRebuild(ctx context.Context, name string, version int) error {
-	k, by := p.set(name, nextTables, version), deferred.Act{By: "worker " + p.keeper.Owner}
+func (b *rebuilder) beginRebuild(ctx context.Context, name string, version int) error {
+	k, by := b.set(name, nextTables, version), deferred.Act{By: "worker " + b.keeper.Owner}
 	var campaigns, events int64
-	if err := p.cfg.Pool.QueryRow(ctx, queryMeasureRebuild, p.cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
+	if err := b.cfg.Pool.QueryRow(ctx, queryMeasureRebuild, b.cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
 		return err
 	}
 	for {
 		var inTheWay bool
-		err := exclusively(ctx, p.cfg.Pool, name, func(tx pgx.Tx) error {
+		err := exclusively(ctx, b.cfg.Pool, name, func(tx pgx.Tx) error {
 			inTheWay = false
 			rows, err := lockSets(ctx, tx, name)
 			if err != nil {
@@ -166,7 +178,7 @@ func (p *Projector) beginRebuild(ctx context.Context, name string, version int) 
 				return nil // it has been removed, or rebuilt, meanwhile
 			case building == nil:
 				by.Reason = fmt.Sprintf("it has version %d, registered is %d", version, live.Version)
-				if err := deferred.Write(ctx, tx, "rebuild_began", p.cfg.ConsumerGroup, name, by); err != nil {
+				if err := deferred.Write(ctx, tx, "rebuild_began", b.cfg.ConsumerGroup, name, by); err != nil {
 					return err
 				}
 				if err := writeRebuild(ctx, tx, name, RebuildOptions{}, by); err != nil {
@@ -180,7 +192,7 @@ func (p *Projector) beginRebuild(ctx context.Context, name string, version int) 
 				inTheWay = building.Version < version
 				return nil
 			}
-			if err := p.makeTables(ctx, tx, k, live); err != nil {
+			if err := b.makeTables(ctx, tx, k, live); err != nil {
 				return err
 			}
 			_, err = tx.Exec(ctx, queryNoteMeasure, name, campaigns, events)
@@ -189,15 +201,15 @@ func (p *Projector) beginRebuild(ctx context.Context, name string, version int) 
 		if err != nil || !inTheWay {
 			return err
 		}
-		if err := withdraw(ctx, p.cfg.Pool, name, nextTables, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
+		if err := withdraw(ctx, b.cfg.Pool, name, nextTables, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
 			return err
 		}
 	}
 }
 
 // makeTables makes the tables, with what users have added to the live ones.
-func (p *Projector) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *lockedSet) error {
-	r, err := p.insert(ctx, tx, k)
+func (b *rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *lockedSet) error {
+	r, err := b.registrar.insert(ctx, tx, k)
 	if err != nil {
 		return err
 	}
@@ -205,11 +217,11 @@ func (p *Projector) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *l
 	if err != nil {
 		return err
 	}
-	if err := p.foretell(ctx, tx, live, r); err != nil {
+	if err := b.noteObstacles(ctx, tx, live, r); err != nil {
 		return err
 	}
 	// What a range does twice is done from scratch the second time.
-	err = deferred.Resettable(ctx, tx, p.cfg.ConsumerGroup, k.name)
+	err = deferred.Resettable(ctx, tx, b.cfg.ConsumerGroup, k.name)
 	if err == nil {
 		_, err = tx.Exec(ctx, queryBeginCopy, k.name)
 	}
@@ -227,14 +239,15 @@ func (p *Projector) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *l
 	return nil
 }
 
-// foretell says at once what will keep the tables from being exchanged, as far as it is there already: there is time to do something about it.
-func (p *Projector) foretell(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registered) error {
+// noteObstacles says at once what will keep the tables from being exchanged, as far as it is there
+// already: there is time to do something about it.
+func (b *rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registered) error {
 	err := exchange.Blocked(ctx, tx, live.tables(), (&lockedSet{registered: *r}).tables())
 	var blocked *exchange.BlockedError
 	if !errors.As(err, &blocked) {
 		return err
 	}
-	p.cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name, "error", err)
+	b.cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name, "error", err)
 	_, err = tx.Exec(ctx, queryForetell, live.Name, "when the rebuild began, "+redact.Error(err))
 	return err
 }
@@ -248,21 +261,21 @@ func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.A
 }
 
 // swapWhatIsReady exchanges the tables of those rebuilds that are done.
-func (p *Projector) swapWhatIsReady(ctx context.Context) error {
-	for _, name := range p.seen.Load().rebuilding {
-		k := p.seen.Load().known(name)
+func (b *rebuilder) swapWhatIsReady(ctx context.Context) error {
+	for _, name := range b.seen.Load().rebuilding {
+		k := b.seen.Load().known(name)
 		if k == nil {
 			continue
 		}
-		err := p.swapIfReady(ctx, k.spec.Name, k)
+		err := b.swapIfReady(ctx, k.spec.Name, k)
 		if err == nil || errors.Is(err, errNotYet) {
 			continue
 		}
 		if IsInfrastructure(err) && !isLockTimeout(err) {
 			return err
 		}
-		p.cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.spec.Name, "error", err)
-		if _, err := p.cfg.Pool.Exec(ctx, queryRefuse, k.spec.Name, redact.Error(err)); err != nil {
+		b.cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.spec.Name, "error", err)
+		if _, err := b.cfg.Pool.Exec(ctx, queryRefuse, k.spec.Name, redact.Error(err)); err != nil {
 			return err
 		}
 	}

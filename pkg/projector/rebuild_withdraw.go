@@ -107,6 +107,12 @@ func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 			return err
 		}
 	}
+	return dropTables(ctx, tx, set)
+}
+
+// dropTables is dropSet without the pairs: once the transaction has ended nobody follows them, and
+// [clearLeft] deletes them.
+func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	if set.SchemaName != "" {
 		if err := exchange.Drop(ctx, tx, set.SchemaName); err != nil {
 			return err

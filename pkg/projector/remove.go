@@ -19,9 +19,10 @@ var ErrUnknownProjection = errors.New("no such projection is registered")
 // queryRemove deletes one row by its primary key, under the registry's lock.
 const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1 RETURNING consumer_group, schema_name, table_names`
 
-// queryLeft probes the indexes of a projection's pairs.
-const queryLeft = `SELECT EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity')
-	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status IN ('failed', 'dead'))`
+// queryLeft probes the indexes of a projection's pairs, those of all sets of its tables.
+const queryLeft = `SELECT EXISTS (SELECT FROM unnest(ARRAY[$2, $2 || '~next', $2 || '~previous']) AS s (name) WHERE
+	EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name AND d.next_attempt_at < 'infinity')
+	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name AND d.status IN ('failed', 'dead')))`
 
 // Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
 type Beginner interface {
@@ -48,7 +49,7 @@ func Remove(ctx context.Context, db Beginner, name string, tables bool, act defe
 		}
 		for _, s := range []tableSet{nextTables, previousTables} {
 			if set := rows[s.of(name)]; set != nil {
-				if err := dropSet(ctx, tx, set); err != nil {
+				if err := dropTables(ctx, tx, set); err != nil {
 					return err
 				}
 			}
@@ -91,15 +92,26 @@ func Remove(ctx context.Context, db Beginner, name string, tables bool, act defe
 	return nil
 }
 
-// clearLeft deletes, bit by bit, the pairs and snapshots of a projection that is not registered. With the registry's lock, shared, it is not registered in the middle of a bit.
+// clearLeft deletes, bit by bit, the pairs of all sets of tables and the snapshots of a projection
+// that is not registered. With the registry's lock, shared, it is not registered in the middle of a
+// bit.
 func clearLeft(ctx context.Context, db Beginner, group, name string) error {
+	for _, s := range []tableSet{nextTables, previousTables, liveTables} {
+		if err := clearSet(ctx, db, group, name, s.of(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func clearSet(ctx context.Context, db Beginner, group, projection, name string) error {
 	for more := true; more; {
 		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, queryRegistryShared, group); err != nil {
 				return err
 			}
 			var now string
-			if err := tx.QueryRow(ctx, queryGroupOf, []string{name}).Scan(&now); err != nil || now != "" {
+			if err := tx.QueryRow(ctx, queryGroupOf, []string{projection}).Scan(&now); err != nil || now != "" {
 				more = false
 				return err
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 // kinds answers a projection of each kind, with tables named after what is given. Applying an event twice to the same rows shows in each.
@@ -54,7 +55,7 @@ func kindsOf(t *testing.T, name string, version int) []projector.Projection {
 		g.Queue(fmt.Sprintf(`INSERT INTO a_child_%[1]s SELECT $1, count, $2 FROM z_parent_%[1]s WHERE campaign_id = $1`, name), e.CampaignID, int64(version)*e.Seq)
 		return nil
 	})
-	file, err := projector.LoadFile(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: file_%[1]s
+	file, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: file_%[1]s
 -- version: %[2]d
 CREATE TABLE file_%[1]s (campaign_id text PRIMARY KEY, sum numeric NOT NULL);
 -- on: moved

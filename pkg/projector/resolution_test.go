@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 // trailNames are the projections that trails answers.
@@ -51,7 +52,7 @@ func trails(t *testing.T, version int, broken bool) []projector.Projection {
 	if broken {
 		unlucky = 13
 	}
-	file, err := projector.LoadFile(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: trail_file
+	file, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: trail_file
 -- version: %[1]d
 -- on failure: dead
 CREATE TABLE trail_file (campaign_id text, seq bigint, by bigint, PRIMARY KEY (campaign_id, seq));

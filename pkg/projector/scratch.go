@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+	scratches "github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
 )
 
 const (
@@ -80,14 +81,20 @@ func (t scratchTable) written() string {
 	return strings.Join(names, ", ")
 }
 
+// replayer applies events again, beside the live tables: to verify them, to look back, and to keep snapshots.
+type replayer struct {
+	*base
+	applier *applier
+}
+
 // openScratch begins the transaction and creates the tables. Close it.
-func (p *Projector) openScratch(ctx context.Context, k *known) (*scratch, error) {
-	conn, err := p.cfg.Pool.Acquire(ctx)
+func (y *replayer) openScratch(ctx context.Context, k *known) (*scratch, error) {
+	conn, err := y.cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	s := &scratch{k: k, transaction: p.within(conn.Conn(), nil, 0)}
-	s.pool, s.timeout, s.inForce, s.disconnect = conn, p.longest, p.longest, disconnect(conn)
+	s := &scratch{k: k, transaction: y.applier.within(conn.Conn(), nil, 0)}
+	s.pool, s.timeout, s.inForce, s.disconnect = conn, y.longest, y.longest, disconnect(conn)
 	if err := s.begin(ctx); err != nil {
 		s.close(ctx)
 		return nil, err
@@ -103,7 +110,7 @@ func (s *scratch) begin(ctx context.Context) error {
 	s.queue(queryBeginScratch)
 	s.queueSettings()
 	s.queue(queryExclusivePatience) // foreign keys lock the tables that they refer to
-	s.queue(createScratchSchema)
+	s.queue(scratches.Create)
 	s.queue(querySearchScratch, s.p.searchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.flush(ctx); err != nil {
 		return fmt.Errorf("make a schema to build rows in (it takes the right to create one in the database): %w", err)

@@ -16,7 +16,7 @@ const shadowCampaigns = 16
 // shadow walks round the queue and does what a worker would do, in transactions that it rolls back, the claim included. It keeps no leases, counts no attempt, and changes
 // no row but those by which it is known, should the process die, what it died of; what would have happened is counted in metrics and logged once a round. A sequence that a projection draws from moves all the same.
 type shadow struct {
-	p       *Projector
+	p       *applier
 	cursor  string
 	applied map[string]int    // events, by projection, in this round
 	failed  map[[2]string]int // by projection and class, in this round
@@ -24,7 +24,7 @@ type shadow struct {
 	left    map[verdict]bool  // events left out because processes died of them
 }
 
-func newShadow(p *Projector) *shadow {
+func newShadow(p *applier) *shadow {
 	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}, left: map[verdict]bool{}}
 }
 
@@ -207,7 +207,7 @@ func (t *transaction) stop(campaignID string, k *known) {
 // tryApart applies a unit's events to one projection and counts what became of them. It says whether one of them stops it.
 func (s *shadow) tryApart(ctx context.Context, t *transaction, k *known, u *unit) (stopped bool, err error) {
 	before := len(t.failures)
-	err = t.applyApart(ctx, k, u)
+	err = t.applyUnit(ctx, k, u)
 	var late *DeadlineError
 	if errors.As(err, &late) {
 		s.fail(k.name, string(late.FailureClass()), 1)
@@ -254,14 +254,4 @@ func (s *shadow) report(ctx context.Context) {
 	clear(s.applied)
 	clear(s.failed)
 	s.cut = 0
-}
-
-// runMode is what Run does in the modes that apply nothing.
-func (p *Projector) runMode(ctx context.Context) error {
-	if p.cfg.Mode == ModeShadowOnly {
-		newShadow(p).run(ctx)
-		return nil
-	}
-	<-ctx.Done()
-	return nil
 }

@@ -89,7 +89,7 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := footprint(t, pool)
-	s := newShadow(shadowing)
+	s := newShadow(shadowing.applier)
 	// More rounds than it takes attempts to kill a pair, twice over. Each does the same, so an hour of them does.
 	rounds := 0
 	for steps := 0; rounds < 20; steps++ {

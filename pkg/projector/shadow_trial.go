@@ -33,9 +33,9 @@ func (s *shadow) trials(ctx context.Context, units []*unit) ([]*trial, error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
-	uncut, cancel := s.p.uncut(ctx)
+	whole, cancel := s.p.whole(ctx)
 	defer cancel()
-	known, err := s.p.keeper.Try(uncut, s.p.cfg.Pool, all.campaigns())
+	known, err := s.p.keeper.Try(whole, s.p.cfg.Pool, all.campaigns())
 	if err != nil || len(known) == 0 {
 		return []*trial{all}, err
 	}
@@ -59,9 +59,9 @@ func (s *shadow) watch(ctx context.Context, t *transaction, one *trial) {
 		return
 	}
 	t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
-		uncut, cancel := s.p.uncut(ctx)
+		whole, cancel := s.p.whole(ctx)
 		defer cancel()
-		return s.p.keeper.TryEvent(uncut, s.p.cfg.Pool, u.lease.CampaignID, projection, seq)
+		return s.p.keeper.TryEvent(whole, s.p.cfg.Pool, u.lease.CampaignID, projection, seq)
 	}
 	if !one.convicted() {
 		return

@@ -80,19 +80,19 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 		if _, err := StartRebuild(t.Context(), pool, "seen", RebuildOptions{MaxShare: &most}, deferred.Act{By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := two.tend(t.Context()); err != nil {
+		if err := two.rebuilder.tend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if two.share.most != most {
-			t.Errorf("the share is %v, want %v", two.share.most, most)
+		if two.rebuilder.share.most != most {
+			t.Errorf("the share is %v, want %v", two.rebuilder.share.most, most)
 		}
 	}
 	ask(0.25)
 	ask(1) // then nobody waits, and the budget is what was spent
-	if err := two.copyRanges(t.Context()); err != nil {
+	if err := two.rebuilder.copyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	copied := two.share.budget
+	copied := two.rebuilder.share.budget
 	if copied >= 0 {
 		t.Error("copying is not charged")
 	}
@@ -103,7 +103,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	if _, err := two.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if two.share.budget >= copied {
+	if two.rebuilder.share.budget >= copied {
 		t.Error("catching up is not charged")
 	}
 }

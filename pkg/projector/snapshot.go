@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 )
 
 const (
@@ -93,7 +94,7 @@ func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, left
 				SELECT (x.r).* FROM (SELECT jsonb_array_elements_text(s.rows -> %[3]d)::%[1]s AS r FROM tidemark.snapshots s
 					WHERE s.campaign_id = %[4]s AND s.projection = %[5]s AND s.version = %[6]d AND s.seq = %[7]d OFFSET 0) x
 			) x;
-			ALTER TABLE %[1]s ENABLE TRIGGER USER`, table, t.written(), i, quoteLiteral(campaignID), quoteLiteral(s.k.spec.Name), s.k.spec.Version, from), pgx.QueryExecModeSimpleProtocol)
+			ALTER TABLE %[1]s ENABLE TRIGGER USER`, table, t.written(), i, function.Literal(campaignID), function.Literal(s.k.spec.Name), s.k.spec.Version, from), pgx.QueryExecModeSimpleProtocol)
 		if err != nil {
 			return 0, fmt.Errorf("put back the snapshot of table %s: %w", t.Name, err)
 		}
@@ -151,12 +152,12 @@ func (s *scratch) snapshotable(ctx context.Context) (bool, error) {
 }
 
 // keepSnapshots makes the snapshots of long campaigns that are missing, for as long as the projector runs.
-func (p *Projector) keepSnapshots(ctx context.Context) {
+func (y *replayer) keepSnapshots(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		err := p.snapshotAll(ctx)
+		err := y.snapshotAll(ctx)
 		if err != nil && ctx.Err() == nil {
-			p.cfg.Logger.WarnContext(ctx, "snapshots not made", "error", err)
-			pause(ctx, p.backoff(failures))
+			y.cfg.Logger.WarnContext(ctx, "snapshots not made", "error", err)
+			pause(ctx, y.backoff(failures))
 			failures++
 			continue
 		}
@@ -166,16 +167,16 @@ func (p *Projector) keepSnapshots(ctx context.Context) {
 }
 
 // snapshotAll looks at all campaigns once, from one at random on, so that replicas do not do the same.
-func (p *Projector) snapshotAll(ctx context.Context) error {
-	first, err := lease.Some(ctx, p.cfg.Pool, p.cfg.ConsumerGroup)
+func (y *replayer) snapshotAll(ctx context.Context) error {
+	first, err := lease.Some(ctx, y.cfg.Pool, y.cfg.ConsumerGroup)
 	if err != nil {
 		return err
 	}
-	for _, projection := range p.names() {
-		k := p.newest(projection)
+	for _, projection := range y.names() {
+		k := y.newest(projection)
 		for _, from := range []string{first, ""} {
 			for cursor, more := from, true; more && ctx.Err() == nil; {
-				if cursor, more, err = p.snapshotSome(ctx, k, cursor); err != nil {
+				if cursor, more, err = y.snapshotSome(ctx, k, cursor); err != nil {
 					return err
 				}
 				more = more && (from != "" || cursor <= first)
@@ -186,8 +187,8 @@ func (p *Projector) snapshotAll(ctx context.Context) error {
 }
 
 // snapshotSome makes the snapshots of a page of campaigns.
-func (p *Projector) snapshotSome(ctx context.Context, k *known, cursor string) (last string, more bool, err error) {
-	rows, err := p.cfg.Pool.Query(ctx, queryLongCampaigns, p.cfg.ConsumerGroup, cursor, p.cfg.SnapshotEvery, k.spec.Name, k.spec.Version, snapshotCampaigns)
+func (y *replayer) snapshotSome(ctx context.Context, k *known, cursor string) (last string, more bool, err error) {
+	rows, err := y.cfg.Pool.Query(ctx, queryLongCampaigns, y.cfg.ConsumerGroup, cursor, y.cfg.SnapshotEvery, k.spec.Name, k.spec.Version, snapshotCampaigns)
 	if err != nil {
 		return "", false, err
 	}
@@ -203,11 +204,11 @@ func (p *Projector) snapshotSome(ctx context.Context, k *known, cursor string) (
 		return "", false, err
 	}
 	for id, seq := range long {
-		err := p.travel(ctx, k.spec.Name, id, func(_ *scratch, to func(int64) error) error { return to(seq) }, seq)
+		err := y.travel(ctx, k.spec.Name, id, func(_ *scratch, to func(int64) error) error { return to(seq) }, seq)
 		var failed *ApplyError
 		switch {
 		case errors.As(err, &failed), errors.Is(err, ErrTouched): // what can be looked back on is seen by whoever looks
-			p.cfg.Logger.DebugContext(ctx, "snapshot not made", "projection", k.spec.Name, "campaign", id, "error", err)
+			y.cfg.Logger.DebugContext(ctx, "snapshot not made", "projection", k.spec.Name, "campaign", id, "error", err)
 		case err != nil:
 			return "", false, err
 		}

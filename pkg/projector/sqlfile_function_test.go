@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/rapidtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
@@ -199,7 +200,7 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 		for way := range p {
 			name := fmt.Sprintf("way%d_%d", way, turn)
 			exec(t, pool, `INSERT INTO tidemark.consumer_groups (name, state) VALUES ('`+name+`', 'ready')`)
-			projection, err := projector.LoadFile(fstest.MapFS{"a.sql": {Data: []byte("-- projection: " + name + "\n-- version: 1\n" + file)}}, "a.sql")
+			projection, err := sqlfile.Load(fstest.MapFS{"a.sql": {Data: []byte("-- projection: " + name + "\n-- version: 1\n" + file)}}, "a.sql")
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -303,7 +304,7 @@ func (b *lockedBuffer) String() string {
 func sums(t *testing.T, statements string) projector.Projection {
 	t.Helper()
 	file := "-- projection: sums\n-- version: 1\nCREATE TABLE sums (campaign_id text PRIMARY KEY, n bigint);\n-- on: added\n" + statements
-	projection, err := projector.LoadFile(fstest.MapFS{"sums.sql": {Data: []byte(file)}}, "sums.sql")
+	projection, err := sqlfile.Load(fstest.MapFS{"sums.sql": {Data: []byte(file)}}, "sums.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,24 +16,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
-
-func ExampleLoadDir() {
-	projections, err := projector.LoadDir(os.DirFS("testdata/sqlfile"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, p := range projections {
-		fmt.Println(p.Spec().Name, p.Spec().Types)
-	}
-	// Output: sessions [session_started session_ended session_aborted]
-}
 
 func TestAnSQLFileAppliesItsStatementsInOrder(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projections, err := projector.LoadDir(os.DirFS("testdata/sqlfile"))
+	projections, err := sqlfile.LoadDir(os.DirFS("testdata/sqlfile"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +54,7 @@ func TestAnSQLFileAppliesItsStatementsInOrder(t *testing.T) {
 
 func TestAnSQLFileSeesEveryFieldAsItIsInTheJournal(t *testing.T) {
 	t.Parallel()
-	projection, err := projector.LoadFile(fstest.MapFS{"copies.sql": {Data: []byte(`-- projection: copies
+	projection, err := sqlfile.Load(fstest.MapFS{"copies.sql": {Data: []byte(`-- projection: copies
 -- version: 1
 CREATE TABLE copies (campaign_id text, seq bigint, position bigint, event_id uuid, event_type text, event_version int, aggregate_type text, aggregate_id text,
     actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz, recorded_at timestamptz);
@@ -114,7 +103,7 @@ INSERT INTO copies VALUES (event.campaign_id, event.seq, event.position, event.e
 func TestAnSQLFileThatFailsDefersItsCampaignAtTheEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projections, err := projector.LoadDir(os.DirFS("testdata/sqlfile"))
+	projections, err := sqlfile.LoadDir(os.DirFS("testdata/sqlfile"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,12 +126,12 @@ func TestAnSQLFileThatFailsDefersItsCampaignAtTheEvent(t *testing.T) {
 func TestRegisterRefusesAnSQLFileThatDoesNotFitItsTables(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projection, err := projector.LoadFile(fstest.MapFS{"a.sql": {Data: []byte("-- projection: a\n-- version: 1\nCREATE TABLE a (n int);\n-- on: x\nDELETE FROM a WHERE m = 1;")}}, "a.sql")
+	projection, err := sqlfile.Load(fstest.MapFS{"a.sql": {Data: []byte("-- projection: a\n-- version: 1\nCREATE TABLE a (n int);\n-- on: x\nDELETE FROM a WHERE m = 1;")}}, "a.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = newProjector(t, pool, projection).Register(t.Context())
-	var mistake *projector.FileError
+	var mistake *sqlfile.Error
 	if !errors.As(err, &mistake) || mistake.Line != 5 {
 		t.Errorf("got %v, want a mistake in line 5", err)
 	}

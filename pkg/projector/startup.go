@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	scratches "github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
 )
 
 // The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
@@ -28,14 +29,12 @@ const (
 	querySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true), 'tidemark_check_' || pg_backend_pid()`
 )
 
-// Check looks for what would keep the projections from being applied as they are meant: a server that cannot be written to, handlers for events that
-// are never shown to projections or that are missing, tables that two projections claim, tables and columns of a registered projection that are gone, and mistakes in SQL
-// files. It reports all of them together, each with what to do, and changes nothing. [Projector.Register] begins with it. Other errors are the database's.
-func (p *Projector) Check(ctx context.Context) error {
-	faults := p.checkTypes()
+// Check is [Projector.Check].
+func (g *registrar) Check(ctx context.Context) error {
+	faults := g.checkTypes()
 	var standby, readOnly bool
 	var isolation string
-	if err := p.cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation); err != nil {
+	if err := g.cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation); err != nil {
 		return errors.Join(append(faults, fmt.Errorf("check the server: %w", err))...)
 	}
 	switch {
@@ -48,17 +47,17 @@ func (p *Projector) Check(ctx context.Context) error {
 		return errors.Join(append(faults, fmt.Errorf("the connections' transactions are %s by default, they must be READ COMMITTED: each statement has to see what was committed before it. "+
 			"Set it for the role (ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed'), or for the pool (pgxpool.Config.ConnConfig.RuntimeParams)", strings.ToUpper(isolation)))...)
 	}
-	made, err := p.scratchTables(ctx)
+	made, err := g.scratchTables(ctx)
 	if err != nil {
 		return errors.Join(append(faults, err)...)
 	}
-	claims, err := p.checkTables(ctx, made)
-	return errors.Join(append(append(faults, claims...), p.check(ctx), err)...)
+	claims, err := g.checkTables(ctx, made)
+	return errors.Join(append(append(faults, claims...), g.check(ctx), err)...)
 }
 
 // checkTypes compares what projections handle with what they declare and with the catalogue.
-func (p *Projector) checkTypes() (faults []error) {
-	for _, k := range p.projections {
+func (g *registrar) checkTypes() (faults []error) {
+	for _, k := range g.projections {
 		types := k.spec.Types
 		if h, ok := k.Projection.(*Handlers); ok {
 			for _, t := range h.spec.Types {
@@ -67,13 +66,13 @@ func (p *Projector) checkTypes() (faults []error) {
 				}
 			}
 			for _, t := range types {
-				if current := p.cfg.Catalogue.Names(t)[0]; current != t && h.calls[current] == nil {
+				if current := g.cfg.Catalogue.Names(t)[0]; current != t && h.calls[current] == nil {
 					faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so", k.spec.Name, t, current))
 				}
 			}
 		}
 		for _, t := range types {
-			if intent := p.cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
+			if intent := g.cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
 				faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which is %s and never shown to projections: take the handler out, or change the intent in the catalogue",
 					k.spec.Name, t, intent))
 			}
@@ -87,21 +86,21 @@ type tableColumns map[string][]string
 
 // scratchTables creates each projection's tables in a schema of their own, which is rolled back, and answers them. Those whose DDL fails are left to registration and to
 // their own check, which say why.
-func (p *Projector) scratchTables(ctx context.Context) (made map[*known]tableColumns, err error) {
+func (g *registrar) scratchTables(ctx context.Context) (made map[*known]tableColumns, err error) {
 	made = map[*known]tableColumns{}
-	for _, k := range p.projections {
+	for _, k := range g.projections {
 		if strings.TrimSpace(k.spec.Tables) == "" {
 			continue
 		}
-		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+		err := pgx.BeginFunc(ctx, g.cfg.Pool, func(tx pgx.Tx) error {
 			var schema string
 			if _, err := tx.Exec(ctx, queryExclusivePatience); err != nil { // foreign keys lock the tables that they refer to
 				return err
 			}
-			if _, err := tx.Exec(ctx, createScratchSchema); err != nil {
+			if _, err := tx.Exec(ctx, scratches.Create); err != nil {
 				return err
 			}
-			if err := tx.QueryRow(ctx, querySearchScratch, p.searchPath).Scan(nil, &schema); err != nil {
+			if err := tx.QueryRow(ctx, querySearchScratch, g.searchPath).Scan(nil, &schema); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, k.spec.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -123,9 +122,9 @@ func (p *Projector) scratchTables(ctx context.Context) (made map[*known]tableCol
 }
 
 // checkTables finds tables claimed twice, and tables and columns of registered projections that are gone.
-func (p *Projector) checkTables(ctx context.Context, made map[*known]tableColumns) (faults []error, err error) {
+func (g *registrar) checkTables(ctx context.Context, made map[*known]tableColumns) (faults []error, err error) {
 	owner := map[string]string{} // by table
-	rows, err := p.cfg.Pool.Query(ctx, queryOwners, p.cfg.Schema)
+	rows, err := g.cfg.Pool.Query(ctx, queryOwners, g.cfg.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -142,15 +141,15 @@ func (p *Projector) checkTables(ctx context.Context, made map[*known]tableColumn
 	}); err != nil {
 		return nil, err
 	}
-	there, err := readColumns(ctx, p.cfg.Pool, p.cfg.Schema)
+	there, err := readColumns(ctx, g.cfg.Pool, g.cfg.Schema)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range p.projections {
+	for _, k := range g.projections {
 		own := k.spec.Name
 		for _, table := range slices.Sorted(maps.Keys(made[k])) {
 			if other, taken := owner[table]; taken && other != own {
-				faults = append(faults, fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own, p.cfg.Schema, table))
+				faults = append(faults, fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own, g.cfg.Schema, table))
 				continue
 			}
 			owner[table] = own
@@ -159,13 +158,13 @@ func (p *Projector) checkTables(ctx context.Context, made map[*known]tableColumn
 			}
 			live, exists := there[table]
 			if !exists {
-				faults = append(faults, fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version", p.cfg.Schema, table, own))
+				faults = append(faults, fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version", g.cfg.Schema, table, own))
 				continue
 			}
 			for _, column := range made[k][table] {
 				if !slices.Contains(live, column) {
 					faults = append(faults, fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version, so that it is rebuilt",
-						p.cfg.Schema, table, own, column))
+						g.cfg.Schema, table, own, column))
 				}
 			}
 		}

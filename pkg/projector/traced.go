@@ -11,11 +11,11 @@ import (
 )
 
 // traced makes a span of a part of a rebuild.
-func (p *Projector) traced(ctx context.Context, what string, k *known) (context.Context, *tracing.Span) {
-	if p.cfg.TracerProvider == nil {
+func (b *base) traced(ctx context.Context, what string, k *known) (context.Context, *tracing.Span) {
+	if b.cfg.TracerProvider == nil {
 		return ctx, nil
 	}
-	return tracing.New(p.cfg.TracerProvider, what+" "+k.spec.Name, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", p.cfg.ConsumerGroup), attribute.String("tidemark.projection", k.spec.Name),
+	return tracing.New(b.cfg.TracerProvider, what+" "+k.spec.Name, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", b.cfg.ConsumerGroup), attribute.String("tidemark.projection", k.spec.Name),
 		attribute.Int("tidemark.projection_version", k.spec.Version)).Start(ctx)
 }
 

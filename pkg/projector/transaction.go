@@ -19,7 +19,7 @@ import (
 // transaction applies one group of units.
 type transaction struct {
 	*pipeline
-	p        *Projector
+	p        *applier
 	pool     *pgxpool.Conn
 	units    []*unit
 	view     *view
@@ -55,18 +55,18 @@ type registered struct {
 }
 
 // begin opens a transaction and reads what the units need, in one round trip.
-func (p *Projector) begin(ctx context.Context, units []*unit, events int) (*transaction, error) {
-	return p.open(ctx, units, events, nil)
+func (a *applier) begin(ctx context.Context, units []*unit, events int) (*transaction, error) {
+	return a.open(ctx, units, events, nil)
 }
 
 // open is begin, for a transaction in which the database applies the projections that have a call. If all have, it counts the events instead of reading them.
-func (p *Projector) open(ctx context.Context, units []*unit, events int, calls map[*known]string) (*transaction, error) {
-	pulse.Of(ctx).Within(p.promises.step)
-	conn, err := p.cfg.Pool.Acquire(ctx)
+func (a *applier) open(ctx context.Context, units []*unit, events int, calls map[*known]string) (*transaction, error) {
+	pulse.Of(ctx).Within(a.promises.step)
+	conn, err := a.cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := p.on(conn, units, events, calls)
+	t := a.on(conn, units, events, calls)
 	t.queue(queryBegin)
 	t.queueSettings()
 	if err := t.read(ctx, events); err != nil {
@@ -78,25 +78,25 @@ func (p *Projector) open(ctx context.Context, units []*unit, events int, calls m
 
 // suspectUnreadable makes the groups that follow a read which failed for an event find out which. It is spoiled then: each
 // projection fails at it for good, and all else goes on.
-func (p *Projector) suspectUnreadable(err error) error {
+func (a *applier) suspectUnreadable(err error) error {
 	if journal.CannotRead(err) {
-		p.unreadable.Store(careAfter)
+		a.unreadable.Store(savepointsAfter)
 	}
 	return err
 }
 
 // on returns a transaction that will be open on a connection of the pool, which it gives back.
-func (p *Projector) on(conn *pgxpool.Conn, units []*unit, events int, calls map[*known]string) *transaction {
-	t := p.within(conn.Conn(), units, events)
-	t.pool, t.calls, t.timeout, t.inForce, t.disconnect = conn, calls, p.longest, p.longest, disconnect(conn)
+func (a *applier) on(conn *pgxpool.Conn, units []*unit, events int, calls map[*known]string) *transaction {
+	t := a.within(conn.Conn(), units, events)
+	t.pool, t.calls, t.timeout, t.inForce, t.disconnect = conn, calls, a.longest, a.longest, disconnect(conn)
 	return t
 }
 
 // within returns a transaction that is open on a connection, or will be by what is queued first.
-func (p *Projector) within(conn *pgx.Conn, units []*unit, events int) *transaction {
-	t := &transaction{pipeline: newPipeline(conn), p: p, units: units, path: p.searchPath, pairs: map[string]map[string]*deferred.Standing{}, events: p.slabs.get(events)}
-	t.origins = p.slabs.getOrigins()
-	t.streams, t.mode, t.notice = p.streams, p.mode, p.notice
+func (a *applier) within(conn *pgx.Conn, units []*unit, events int) *transaction {
+	t := &transaction{pipeline: newPipeline(conn), p: a, units: units, path: a.searchPath, pairs: map[string]map[string]*deferred.Standing{}, events: a.slabs.get(events)}
+	t.origins = a.slabs.getOrigins()
+	t.streams, t.mode, t.notice = a.streams, a.mode, a.notice
 	return t
 }
 

@@ -163,6 +163,9 @@ func (t *transaction) filePairs() {
 			if r.State != stateActive {
 				pair.NextSeq, pair.Reset = 1, r.State != stateJoining // what has been copied of it is done again
 			}
+			if r.moves() && !t.p.draining && t.p.foreign(r) {
+				pair.Wait = handOver
+			}
 			filed = append(filed, pair)
 		}
 	}

@@ -25,32 +25,24 @@ const (
 // ErrNotVerifiable is returned by [Projector.Verify] and its like for a projection whose rows cannot be told apart by campaign; its message names the remedy.
 var ErrNotVerifiable = errors.New("projection cannot be verified")
 
-// Verify compares rows of a projection with what its campaigns' events make of them now: it applies the events from the first one on to tables of its own, in transactions that
-// are rolled back, up to where the projection stands in the campaign, and compares row by row. Rows and places belong to one moment, so live work may go on; it is not
-// disturbed. Events are applied one by one or in groups as by [Config], never by a function that an SQL file has become. Events that operators have resolved are left out; so are those
-// that the projection's policy skips, and those that it has skipped, as far back as the failure log is kept.
-//
-// The tables that a rebuild builds or has replaced are those of the projections NAME~next and NAME~previous, with the code of their version.
-//
-// Memory does not grow with what there is to compare. Differences are no error. It returns [ErrNotVerifiable] if no table has a column campaign_id, [ErrTouched], and
-// [ErrRegistered] if the projection is not registered as it is.
-func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
-	report, err := p.verify(ctx, r)
+// Verify is [Projector.Verify].
+func (y *replayer) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
+	report, err := y.verify(ctx, r)
 	if err != nil {
 		return report, fmt.Errorf("verify projection %s: %w", r.Projection, err)
 	}
 	return report, nil
 }
 
-func (p *Projector) verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
+func (y *replayer) verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
 	if err := r.validate(); err != nil {
 		return VerifyReport{}, err
 	}
-	source, err := p.live(ctx, r.Projection)
+	source, err := y.live(ctx, r.Projection)
 	if err != nil {
 		return VerifyReport{}, err
 	}
-	return p.verifyAgainst(ctx, source, r)
+	return y.verifyAgainst(ctx, source, r)
 }
 
 // compared is what the rows that the journal makes are compared with.
@@ -62,24 +54,24 @@ type compared struct {
 }
 
 // live is the projection as it is registered, with the set of tables that goes by the name.
-func (p *Projector) live(ctx context.Context, name string) (compared, error) {
+func (y *replayer) live(ctx context.Context, name string) (compared, error) {
 	base, set := split(name)
-	if p.newest(base) == nil {
-		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, name, p.names())
+	if y.newest(base) == nil {
+		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, name, y.names())
 	}
-	row, err := p.lookup(ctx, p.cfg.Pool, name)
+	row, err := y.lookup(ctx, y.cfg.Pool, name)
 	if err != nil {
 		return compared{}, err
 	}
 	if row == nil {
 		return compared{}, fmt.Errorf("%w: it is not registered, a worker does that when it starts", ErrRegistered)
 	}
-	k := p.set(base, set, row.Version)
+	k := y.set(base, set, row.Version)
 	if k == nil {
-		return compared{}, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d", ErrRegistered, row.Version, name, p.newest(base).spec.Version)
+		return compared{}, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d", ErrRegistered, row.Version, name, y.newest(base).spec.Version)
 	}
 	still := func(ctx context.Context, db journal.Querier) error {
-		now, err := p.lookup(ctx, db, name)
+		now, err := y.lookup(ctx, db, name)
 		switch {
 		case err != nil:
 			return err
@@ -90,12 +82,12 @@ func (p *Projector) live(ctx context.Context, name string) (compared, error) {
 		}
 		return nil
 	}
-	return compared{k: k, schema: k.schema, pair: name, still: still}, still(ctx, p.cfg.Pool)
+	return compared{k: k, schema: k.schema, pair: name, still: still}, still(ctx, y.cfg.Pool)
 }
 
 // verification is a call of Verify.
 type verification struct {
-	p       *Projector
+	p       *replayer
 	source  compared
 	request VerifyRequest
 
@@ -103,14 +95,14 @@ type verification struct {
 	report VerifyReport
 }
 
-func (p *Projector) verifyAgainst(ctx context.Context, source compared, r VerifyRequest) (VerifyReport, error) {
-	v := &verification{p: p, source: source, request: r}
+func (y *replayer) verifyAgainst(ctx context.Context, source compared, r VerifyRequest) (VerifyReport, error) {
+	v := &verification{p: y, source: source, request: r}
 	if err := v.begin(ctx); err != nil {
 		return v.report, err
 	}
 	concurrency := r.Concurrency
 	if concurrency < 1 {
-		concurrency = p.cfg.Concurrency
+		concurrency = y.cfg.Concurrency
 	}
 	work := make(chan []string)
 	g, inner := errgroup.WithContext(ctx)

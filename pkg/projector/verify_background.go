@@ -11,14 +11,14 @@ import (
 
 // watch verifies campaigns for as long as the projector runs, one after the other at [Config].VerifyRate and round and round, from one at random on. Of what it finds it tells
 // the log and a counter, and mends nothing.
-func (p *Projector) watch(ctx context.Context) {
-	tick := time.NewTicker(time.Minute / time.Duration(p.cfg.VerifyRate))
+func (y *replayer) watch(ctx context.Context) {
+	tick := time.NewTicker(time.Minute / time.Duration(y.cfg.VerifyRate))
 	defer tick.Stop()
-	after, err := lease.Some(ctx, p.cfg.Pool, p.cfg.ConsumerGroup)
+	after, err := lease.Some(ctx, y.cfg.Pool, y.cfg.ConsumerGroup)
 	for failures := 0; ; {
 		if err != nil && ctx.Err() == nil {
-			p.cfg.Logger.WarnContext(ctx, "campaign not verified", "campaign", after, "error", err)
-			pause(ctx, p.backoff(failures))
+			y.cfg.Logger.WarnContext(ctx, "campaign not verified", "campaign", after, "error", err)
+			pause(ctx, y.backoff(failures))
 			failures++
 		} else {
 			failures = 0
@@ -28,27 +28,27 @@ func (p *Projector) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		after, err = p.watchNext(ctx, after)
+		after, err = y.watchNext(ctx, after)
 	}
 }
 
 // watchNext verifies the campaign that comes next, and answers it; "" at the end.
-func (p *Projector) watchNext(ctx context.Context, after string) (string, error) {
-	ids, err := journal.CampaignsAfter(ctx, p.cfg.Pool, after, 1)
+func (y *replayer) watchNext(ctx context.Context, after string) (string, error) {
+	ids, err := journal.CampaignsAfter(ctx, y.cfg.Pool, after, 1)
 	if err != nil || len(ids) == 0 {
 		return "", err
 	}
-	for _, projection := range p.cfg.Projections {
-		if err := p.watchOne(ctx, projection.Spec().Name, ids[0]); err != nil {
+	for _, projection := range y.cfg.Projections {
+		if err := y.watchOne(ctx, projection.Spec().Name, ids[0]); err != nil {
 			return ids[0], err
 		}
 	}
 	return ids[0], nil
 }
 
-func (p *Projector) watchOne(ctx context.Context, name, campaignID string) error {
+func (y *replayer) watchOne(ctx context.Context, name, campaignID string) error {
 	first := Difference{}
-	report, err := p.Verify(ctx, VerifyRequest{Projection: name, Campaigns: []string{campaignID}, Concurrency: 1, OnDifference: func(d Difference) {
+	report, err := y.Verify(ctx, VerifyRequest{Projection: name, Campaigns: []string{campaignID}, Concurrency: 1, OnDifference: func(d Difference) {
 		if first.Kind == "" {
 			first = d
 		}
@@ -59,10 +59,10 @@ func (p *Projector) watchOne(ctx context.Context, name, campaignID string) error
 	case err != nil:
 		return err
 	}
-	p.metrics.verified.WithLabelValues(name).Add(float64(report.Campaigns))
+	y.metrics.verified.WithLabelValues(name).Add(float64(report.Campaigns))
 	if n := report.Differences(); n > 0 {
-		p.metrics.mismatches.WithLabelValues(name).Add(float64(n))
-		p.cfg.Logger.ErrorContext(ctx, "rows are not as the journal says", "projection", name, "campaign", campaignID, "differences", n, "kind", first.Kind, "table", first.Table, "error", first.Err)
+		y.metrics.mismatches.WithLabelValues(name).Add(float64(n))
+		y.cfg.Logger.ErrorContext(ctx, "rows are not as the journal says", "projection", name, "campaign", campaignID, "differences", n, "kind", first.Kind, "table", first.Table, "error", first.Err)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ type view struct {
 }
 
 // view makes the view of a registry; it is the one before as long as nothing has changed.
-func (p *Projector) view(registry []registered) *view {
-	if old := p.seen.Load(); old != nil && slices.EqualFunc(old.registry, registry, registered.same) {
+func (b *base) view(registry []registered) *view {
+	if old := b.seen.Load(); old != nil && slices.EqualFunc(old.registry, registry, registered.same) {
 		return old
 	}
 	v := &view{registry: registry, rows: make(map[string]*registered, len(registry))}
@@ -22,9 +22,9 @@ func (p *Projector) view(registry []registered) *view {
 		v.rows[registry[i].Name] = &registry[i]
 		v.ahead = v.ahead || registry[i].ResolvedAhead
 	}
-	for _, k := range p.sets {
+	for _, k := range b.sets {
 		r := v.rows[k.name]
-		if r == nil || r.Version != k.spec.Version || r.ConsumerGroup != p.cfg.ConsumerGroup || r.State == stateRequested {
+		if r == nil || r.Version != k.spec.Version || r.ConsumerGroup != b.cfg.ConsumerGroup || r.State == stateRequested {
 			k.call.Store(nil) // its function is gone, or not in its place
 			k.uncallable.Store(false)
 			continue
@@ -39,7 +39,7 @@ func (p *Projector) view(registry []registered) *view {
 			v.names = append(v.names, k.name)
 		}
 	}
-	p.seen.Store(v)
+	b.seen.Store(v)
 	return v
 }
 

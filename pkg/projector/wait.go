@@ -7,10 +7,10 @@ import (
 )
 
 // random is from 0 to 1, for the jitter of retries.
-func (p *Projector) random() float64 { return rand.Float64() }
+func (b *base) random() float64 { return rand.Float64() }
 
 // backoff is the wait before going on after a failure of the infrastructure: full jitter, up to 5 seconds.
-func (p *Projector) backoff(failures int) time.Duration {
+func (b *base) backoff(failures int) time.Duration {
 	limit := min(50*time.Millisecond<<min(failures, 10), 5*time.Second)
 	return time.Millisecond + time.Duration(rand.Int64N(int64(limit)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 )
 
 const (
@@ -53,18 +54,17 @@ type Cause struct {
 	Event  journal.Event
 }
 
-// Why answers which events wrote the values that a row has: for each column the last one after which its value was another than before. It applies the campaign's events one by
-// one as [Projector.AsOf] does, in one pass, and has its errors; [ErrNotVerifiable] says that the table has no primary key.
-func (p *Projector) Why(ctx context.Context, r WhyRequest) (Why, error) {
-	why, err := p.why(ctx, r)
+// Why is [Projector.Why].
+func (y *replayer) Why(ctx context.Context, r WhyRequest) (Why, error) {
+	why, err := y.why(ctx, r)
 	if err != nil {
 		return Why{}, fmt.Errorf("why a row of projection %s, campaign %q, is as it is: %w", r.Projection, r.CampaignID, err)
 	}
 	return why, nil
 }
 
-func (p *Projector) why(ctx context.Context, r WhyRequest) (why Why, err error) {
-	err = p.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
+func (y *replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
+	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		t, match, err := s.find(r)
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (p *Projector) why(ctx context.Context, r WhyRequest) (why Why, err error) 
 			r.Seq = head.Seq
 		}
 		if s.skips { // the events are applied as they are, so what fails must be known
-			skipped, err := p.skippedByPolicy(ctx, r)
+			skipped, err := y.skippedByPolicy(ctx, r)
 			if err != nil {
 				return err
 			}
@@ -103,8 +103,8 @@ func (p *Projector) why(ctx context.Context, r WhyRequest) (why Why, err error) 
 }
 
 // skippedByPolicy answers which of a campaign's events the projection's policy skips, up to the one asked for.
-func (p *Projector) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []int64, err error) {
-	err = p.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
+func (y *replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []int64, err error) {
+	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		s.tracing = true // from the first event on
 		err := to(r.Seq)
 		seqs = s.skipped
@@ -147,7 +147,7 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 
 // escaped is a literal in a format.
 func escaped(s string) string {
-	return strings.ReplaceAll("E"+quoteLiteral(strings.ReplaceAll(s, `\`, `\\`)), "%", "%%")
+	return strings.ReplaceAll("E"+function.Literal(strings.ReplaceAll(s, `\`, `\\`)), "%", "%%")
 }
 
 // trace has the database note, from now on, which event changes which column of the row. The notes are a setting, and no rows: those would be in the way.

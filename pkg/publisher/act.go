@@ -167,8 +167,9 @@ func record(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campa
 	return WriteLog(ctx, tx, act, name, key, campaign, seq, detail)
 }
 
-// WriteLog writes to tidemark.operator_log, in the transaction in which it happens, that somebody did something that is none of this package's own acts. What it was not about is empty; detail, if there
-// is one, becomes an object.
+// WriteLog writes to tidemark.operator_log, in the transaction in which it happens, an act that is
+// none of this package's own. What it was not about is empty; detail, if there is one, becomes an
+// object.
 func WriteLog(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any) error {
 	if act.By == "" {
 		return errNobody

@@ -7,5 +7,7 @@
 // A Sink is all that stands between the relay and a broker. Write one by implementing two methods, encode with an [Encoder], and hold it
 // against the rules of package publishertest.
 //
-// Nothing is sent while a transaction is open. The package owns tidemark.publications, tidemark.relays, tidemark.parked, tidemark.operator_log and tidemark.operator_log_head.
+// Nothing is sent while a transaction is open. The package owns tidemark.publications,
+// tidemark.relays, tidemark.parked, tidemark.ghosts, tidemark.operator_log and
+// tidemark.operator_log_head.
 package publisher

@@ -42,6 +42,7 @@ type returning struct {
 	blamed    bool // it is certainly the event
 	down      bool // the sink says that the other side is not there
 	sent      int
+	took      recent // what the sink has taken
 	ctx       context.Context
 }
 
@@ -127,6 +128,7 @@ func (r *Relay) sendRest(ctx context.Context, s *sender, c *returning, batch []E
 		}
 		c.from, c.last = batch[i].Seq+1, batch[i].Position
 		c.sent++
+		c.took.add(&batch[i], rememberEach)
 	}
 	if broken == nil && len(refused) == 0 && !sent[len(sent)-1] {
 		broken = errors.New("the sink has published nothing and named no event at fault")
@@ -173,6 +175,7 @@ var errActed = errors.New("the campaign's place was changed meanwhile")
 // returned decides what becomes of the campaign.
 func (r *Relay) returned(p *pair, c *returning) {
 	now := time.Now()
+	r.recall(p, c.took)
 	if r.pairs[p.Key] != p {
 		r.drains--
 		return

@@ -359,3 +359,38 @@ func TestASinkThatFailsHalfWayIsLeftAloneAndNothingItTookIsSentAgain(t *testing.
 		t.Errorf("%d events are parked", n)
 	}
 }
+
+func TestAPairFailsSinceTheFirstErrorOfARow(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var down atomic.Bool
+	down.Store(true)
+	start(t, quick(pool, &memory.Sink{Down: func() error {
+		if down.Load() {
+			return errRefused
+		}
+		return nil
+	}}))
+	appendTo(t, pool, 1, "a")
+	pair := func() publisher.Publication {
+		list, err := publisher.List(t.Context(), pool, pairKey())
+		if err != nil || len(list) > 1 {
+			t.Fatalf("%d pairs, %v", len(list), err)
+		}
+		return append(list, publisher.Publication{})[0]
+	}
+	eventually(t, "it fails", func() bool { return pair().Failing() })
+	first := pair()
+	if first.FailingSince == nil || first.FailingSince.After(*first.LastErrorAt) {
+		t.Fatalf("it fails since %v, the last error was at %v", first.FailingSince, first.LastErrorAt)
+	}
+	eventually(t, "it fails again and again", func() bool { return pair().Errors >= first.Errors+3 })
+	if now := pair(); !now.FailingSince.Equal(*first.FailingSince) || !now.LastErrorAt.After(*first.LastErrorAt) {
+		t.Errorf("after %d errors it fails since %s, and since %s after %d", now.Errors, now.FailingSince, first.FailingSince, first.Errors)
+	}
+	down.Store(false)
+	eventually(t, "it has published", func() bool { return position(t, pool) == 1 })
+	if now := pair(); now.FailingSince != nil || now.Failing() {
+		t.Errorf("it has published, and fails since %v", now.FailingSince)
+	}
+}

@@ -28,6 +28,7 @@ func (r *Relay) sendRound(p *pair) {
 // finished takes the outcome of a round.
 func (r *Relay) finished(p *pair, o *outcome) {
 	p.busy = false
+	r.remember(p, o.sent)
 	if r.pairs[p.Key] != p {
 		return // lost meanwhile: whoever has it now sends all of it again
 	}

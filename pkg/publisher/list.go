@@ -24,6 +24,7 @@ type Publication struct {
 	Errors        int // failures in a row
 	LastError     string
 	LastErrorAt   *time.Time
+	FailingSince  *time.Time // when the first of them happened; nil: there is none
 	NextAttemptAt *time.Time // nil: nothing is waited for
 	Parked        int64      // events that wait for an operator; this and the next are counted up to CountedBehind together
 	Retrying      int64      // events that are tried again, and campaigns that are brought back
@@ -37,10 +38,22 @@ type Publication struct {
 	Holder          string // host and process of the relay that holds it; empty: none does
 	Generation      int64
 	CreatedAt       time.Time
+
+	Ghosts   int64      // events that were sent and that the journal has no more, up to GhostsKept: see [ListGhosts]
+	GhostsAt *time.Time // when the last of them was found
 }
+
+// Failing says that the pair is to go on, and that its sink fails.
+func (p Publication) Failing() bool { return p.Status == "ACTIVE" && p.Errors > 0 }
 
 // Estimated says that Behind is a distance in positions.
 func (p Publication) Estimated() bool { return p.Behind > CountedBehind }
+
+// ManyParked says that Parked and Retrying are the first that were counted, and that there may be more.
+func (p Publication) ManyParked() bool { return p.Parked+p.Retrying >= CountedBehind }
+
+// ManyGhosts says that there may have been more ghosts than are kept.
+func (p Publication) ManyGhosts() bool { return p.Ghosts >= GhostsKept }
 
 // CountedBehind is up to how many events are counted behind a pair's position.
 const CountedBehind = 10_000

@@ -42,6 +42,9 @@ type Parked struct {
 	LastFailedAt  *time.Time
 }
 
+// ParkedStatuses answers all statuses of parked events.
+func ParkedStatuses() []string { return []string{"retrying", "parked", "draining"} }
+
 func (f ParkedFilter) arguments(limit int) []any {
 	if f.Limit > 0 {
 		limit = f.Limit

@@ -18,9 +18,9 @@ const (
 	pruneMost  = 100       // statements at a time: what is left waits for the next
 )
 
-// PruneLog deletes up to limit records of operators' acts that are older than olderThan, and than the day that the database
-// keeps at least, the oldest first, in one statement. It answers how many: fewer than limit once there are no more.
-// Relays do so by themselves, see Config.LogRetention.
+// PruneLog deletes up to limit records of operators' acts that are older than olderThan, and than the
+// day that the database keeps at least, the oldest first, in one statement. It answers how many: fewer
+// than limit once there are no more. Relays do so by themselves, see Config.LogRetention.
 func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit, olderThan)
@@ -44,6 +44,9 @@ func (r *Relay) pruneLog(ctx context.Context) {
 			r.cfg.Logger.WarnContext(ctx, "the log of operators is not pruned", "error", err)
 		case n > 0:
 			r.cfg.Logger.InfoContext(ctx, "the log of operators is pruned", "rows", n, "older_than", r.cfg.LogRetention)
+		}
+		if _, err := r.db.exec(ctx, queryPruneGhosts, ghostsFor); err != nil && ctx.Err() == nil {
+			r.cfg.Logger.WarnContext(ctx, "old ghosts are not pruned", "error", err)
 		}
 	}
 }

@@ -19,25 +19,28 @@ const (
 	queryForgetParked = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND position > $3`
 
 	queryReset = `UPDATE tidemark.publications SET position = $3, generation = generation + 1, status = 'ACTIVE', actor = NULL, reason = NULL, paused_until = 'infinity',
-			error_count = 0, last_error = NULL, last_error_at = NULL, next_attempt_at = '-infinity', expires_at = '-infinity'
+			error_count = 0, last_error = NULL, last_error_at = NULL, failing_since = NULL, next_attempt_at = '-infinity', expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2`
 
 	// queryRecord takes the detail as text, which each of pgx's exec modes sends as such.
 	queryRecord = `SELECT tidemark.log_act($1, $2, $3, $4, $5, $6, $7::bigint, $8::text::jsonb, $9, $10::bigint, $11)`
 
-	// queryList reads one row a pair, and for each a range of the index on position that $3 bounds, and its rows of parked.
+	// queryList reads one row a pair, and for each a range of the index on position that $3 bounds, its rows of parked,
+	// and its ghosts, of which there are few.
 	queryList = `SELECT p.topic, p.publisher, CASE WHEN p.status = 'PAUSED' AND p.paused_until <= clock_timestamp() THEN 'ACTIVE' ELSE p.status END, p.position,
 			CASE WHEN j.last_value - p.position > $3::bigint THEN j.last_value - p.position
 				ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > p.position) END,
 			coalesce((SELECT clock_timestamp() - e.recorded_at FROM tidemark.journal e WHERE e.position > p.position ORDER BY e.position LIMIT 1), interval '0'),
-			p.error_count, coalesce(p.last_error, ''), p.last_error_at, CASE WHEN p.next_attempt_at > clock_timestamp() THEN p.next_attempt_at END,
+			p.error_count, coalesce(p.last_error, ''), p.last_error_at, p.failing_since, CASE WHEN p.next_attempt_at > clock_timestamp() THEN p.next_attempt_at END,
 			k.parked, k.retrying, coalesce(p.reason, ''), coalesce(p.actor, ''), nullif(p.paused_until, 'infinity'), p.published_count, p.last_published_at,
-			CASE WHEN p.expires_at > clock_timestamp() THEN coalesce(r.host || '/' || r.pid, p.owner) ELSE '' END, p.generation, p.created_at
+			CASE WHEN p.expires_at > clock_timestamp() THEN coalesce(r.host || '/' || r.pid, p.owner) ELSE '' END, p.generation, p.created_at,
+			g.ghosts, g.seen_at
 		FROM tidemark.publications p CROSS JOIN tidemark.journal_position j LEFT JOIN tidemark.relays r ON r.owner = p.owner
 		CROSS JOIN LATERAL (
 			SELECT count(*) FILTER (WHERE status = 'parked') AS parked, count(*) FILTER (WHERE status <> 'parked') AS retrying
 			FROM (SELECT status FROM tidemark.parked WHERE topic = p.topic AND publisher = p.publisher LIMIT $3) q
 		) k
+		CROSS JOIN LATERAL (SELECT count(*) AS ghosts, max(seen_at) AS seen_at FROM tidemark.ghosts WHERE topic = p.topic AND publisher = p.publisher) g
 		WHERE ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2) ORDER BY p.topic, p.publisher`
 
 	// queryLog walks the primary key backwards.

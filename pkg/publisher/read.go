@@ -36,6 +36,10 @@ const (
 	aheadMost     = 3                    // pages in memory from the one that a pair is in, while there is room
 	tailPair      = 100 * time.Microsecond
 	tailMost      = 20 * time.Millisecond
+
+	// readTimeout is how long a read may take, at least, however short leases are: they are renewed meanwhile. A read
+	// that finds out which event cannot be read prints a gigabyte twice.
+	readTimeout = 30 * time.Second
 )
 
 // startReads reads for the pairs that wait, those that have waited longest first. One read serves all whose positions are near.
@@ -147,7 +151,7 @@ func (r *Relay) longestPoll() (longest time.Duration) {
 
 // readWindow reads what there is below the writer floor. Before it comes back with nothing it asks to be notified, and looks once more at what was appended before that was known.
 func (r *Relay) readWindow(ctx context.Context, rd *reading) (w *window, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL)
+	ctx, cancel := context.WithTimeout(ctx, max(r.cfg.LeaseTTL, readTimeout))
 	defer cancel()
 	err = r.db.use(ctx, func(conn *pgxpool.Conn) error {
 		w, err = r.readOnce(ctx, conn, rd.after, rd.floor, rd.small)

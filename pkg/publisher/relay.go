@@ -43,7 +43,10 @@ type Relay struct {
 	cache       pages
 	instance    string // of the database, as it was last seen
 	journals    int    // that have taken the place of one another, perhaps
-	head        int64  // where the journal ended when it was last read to its end
+	sent        map[Key]recent
+	doubtful    bool  // some of what was sent may have been lost with a journal
+	comparing   bool  // what was sent is being looked up
+	head        int64 // where the journal ended when it was last read to its end
 	reads       []*reading
 	hungry      bool      // a pair may wait for a read that could be started
 	small       bool      // the events read last were so small that a page's bytes need not be watched
@@ -70,7 +73,7 @@ func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string)
 		tickEvery: min(time.Second, cfg.LeaseTTL/5), around: 3 * time.Minute,
 		inbox: make(chan func(), 64), wake: make(chan struct{}, 1), nudge: make(chan struct{}, 1), gone: make(chan struct{}),
 		pairs: map[Key]*pair{}, generations: map[Key]int64{}, members: map[string]map[Key]bool{},
-		cache: pages{limit: cfg.CacheBytes, full: cfg.PageEvents},
+		sent: map[Key]recent{}, cache: pages{limit: cfg.CacheBytes, full: cfg.PageEvents},
 	}
 	for key := range routes {
 		r.knows = append(r.knows, key.Topic, key.Publisher)

@@ -224,6 +224,7 @@ func (r *Relay) restored(t *tick) bool {
 	}
 	r.cfg.Logger.WarnContext(r.ctx, "the database may have been restored from a backup: what was read of it is forgotten", "reason", why)
 	r.journals++
+	r.doubtful = true
 	r.cache = pages{limit: r.cfg.CacheBytes, full: r.cfg.PageEvents}
 	r.head = 0
 	return true
@@ -279,6 +280,7 @@ func (r *Relay) ticked(t *tick, err error) {
 		}
 	}
 	r.release(back)
+	r.findGhosts()
 	for _, c := range t.claimed {
 		r.hold(c, t, now)
 	}

@@ -65,7 +65,7 @@ func longer(cfg worker.Config) worker.Config {
 
 func TestAnEventThatEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []worker.Kind{worker.Exit, worker.Kill, worker.Memory} {
+	for _, kind := range []worker.Kind{worker.Exit, worker.Kill, worker.Memory, worker.Stack} {
 		t.Run(fmt.Sprintf("by_%s_is_dead_after_three_crashes_for_its_projection_alone", kind), func(t *testing.T) {
 			t.Parallel()
 			pool, url := prepared(t, "a", "b", "c", "d", "e", "f")
@@ -108,6 +108,40 @@ func TestAnEventThatEndsTheProcess(t *testing.T) {
 			p.Terminate(t)
 		}
 	})
+}
+
+// TestAStackOverflowHoldsTheOthersForOneLease has three processes die of one event. The first death is
+// found out when its leases end; the others had said what they were at, and are not waited for longer
+// than a sixth of a lease's life, here the least, 3 s.
+func TestAStackOverflowHoldsTheOthersForOneLease(t *testing.T) {
+	t.Parallel()
+	const ttl, silence = 18 * time.Second, 3 * time.Second
+	pool, url := prepared(t, "a", "b", "c", "d", "e", "f")
+	r := &replicas{cfg: standard(url, "")}
+	r.cfg.LeaseTTL, r.cfg.PollInterval = ttl, 200*time.Millisecond
+	r.cfg.Bomb = worker.Bomb{Kind: worker.Stack, Campaign: "c", Seq: 3}
+	r.start(t, 2)
+	start := time.Now()
+	r.until(t, "the first has died", func(context.Context) (bool, error) { return r.crashes > 0, nil })
+	tally.Append(t, pool, "g", 1, 2, 3, 4, 5)
+	r.until(t, "another campaign goes on", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tallies WHERE campaign_id = 'g' AND doc ->> 'count' = '5')`))
+	if took := time.Since(start); took > ttl/2 {
+		t.Errorf("another campaign went on after %s, want at most %s", took, ttl/2)
+	}
+	r.until(t, "the second has died", func(context.Context) (bool, error) { return r.crashes > 1, nil })
+	second := time.Now()
+	r.until(t, "the campaign's other projection goes on", tally.Holds(pool, `SELECT doc ->> 'count' = '5' FROM tallies WHERE campaign_id = 'c'`))
+	r.until(t, "all else is applied", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
+	// Two silences, and as much again for processes to start and to die.
+	if took := time.Since(second); took > 4*silence {
+		t.Errorf("all else went on %s after the second death, want at most %s", took, 4*silence)
+	}
+	if r.crashes != 3 {
+		t.Errorf("it took %d crashes", r.crashes)
+	}
+	for _, p := range r.running {
+		p.Terminate(t)
+	}
 }
 
 // TestKillsFromOutsideCostNoEventAnything kills workers that claimed and did nothing yet, then such as apply the campaign alone. Each is one that an event could have ended.

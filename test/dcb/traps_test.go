@@ -206,7 +206,8 @@ func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 	}
 }
 
-// fewLocks checks that the transaction holds no more advisory locks than it has campaigns and there are buckets, and a few.
+// fewLocks checks that the transaction holds no more advisory locks than it has campaigns and there
+// are buckets, and a few.
 func fewLocks(t *testing.T, tx pgx.Tx, campaigns int) {
 	t.Helper()
 	var locks int

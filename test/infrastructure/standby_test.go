@@ -7,16 +7,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/internal/program"
+	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
@@ -61,9 +69,7 @@ func newPair(t *testing.T) *pair {
 		"-c", "listen_addresses=", "-c", "unix_socket_directories="+p.dir), user)
 
 	// From here on the primary acknowledges nothing that the standby does not have.
-	for _, sql := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
-		tally.Exec(t, pool, sql)
-	}
+	set(t, pool, "synchronous_standby_names", "*")
 	tally.Eventually(t, "the standby has what the primary acknowledges", tally.Holds(pool, `SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync'`))
 	return p
 }
@@ -99,6 +105,23 @@ func (p *pair) bothURL(t *testing.T) string {
 	t.Helper()
 	cfg := tally.Pool(t, p.primary.URL(), "test", 1).Config().ConnConfig
 	return fmt.Sprintf("host=%s,%s port=%d,%d user=postgres dbname=%s sslmode=disable target_session_attrs=read-write", cfg.Host, p.dir, cfg.Port, standbySocket, devpg.Database)
+}
+
+// set changes a setting of a server.
+func set(t *testing.T, pool *pgxpool.Pool, name, value string) {
+	t.Helper()
+	tally.Exec(t, pool, fmt.Sprintf(`ALTER SYSTEM SET %s = '%s'`, name, value))
+	tally.Exec(t, pool, `SELECT pg_reload_conf()`)
+}
+
+// forsake has the primary acknowledge what the standby does not have and never gets.
+func (p *pair) forsake(t *testing.T) {
+	t.Helper()
+	primary := tally.Pool(t, p.primary.URL(), "test", 1)
+	set(t, primary, "synchronous_standby_names", "")
+	tally.Eventually(t, "the primary waits for no standby", tally.Holds(primary, `SELECT current_setting('synchronous_standby_names') = ''`))
+	set(t, tally.Pool(t, p.standbyURL(), "test", 1), "primary_conninfo", "")
+	tally.Eventually(t, "the standby is alone", tally.Holds(primary, `SELECT count(*) = 0 FROM pg_stat_replication`))
 }
 
 // promote makes the standby the primary.
@@ -177,5 +200,95 @@ func TestAWorkerSurvivesAPromotion(t *testing.T) {
 	tally.Verify(t, pool, "")
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
 		t.Errorf("%d failures were put down to events: %s", n, tally.Value[string](t, pool, `SELECT (f.*)::text FROM tidemark.failure_log f LIMIT 1`))
+	}
+}
+
+// A standby has the sequence ahead of the rows: a reader that believed it would pass events that come later.
+func TestAStandbyDoesNotSayHowFarTheJournalCanBeRead(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	tally.Append(t, tally.Pool(t, p.primary.URL(), "test", 1), "c", 1, 2)
+	pool := tally.Pool(t, p.standbyURL(), "test", 2)
+	tally.Eventually(t, "the standby shows the events", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.journal`))
+	var refused *pgconn.PgError
+	if _, err := journal.Floor(t.Context(), pool); !errors.As(err, &refused) || refused.Code != "TM012" || !strings.Contains(refused.Hint, "on the primary") {
+		t.Errorf("the floor: %v", err)
+	}
+	read := 0
+	for _, err := range journal.ReadAll(t.Context(), pool, 0) {
+		if read++; !errors.As(err, &refused) || refused.Code != "TM012" {
+			t.Errorf("the whole journal: %v", err)
+		}
+	}
+	if read != 1 {
+		t.Errorf("the whole journal answers %d times, want an error", read)
+	}
+	campaign := 0
+	for _, err := range journal.ReadCampaign(t.Context(), pool, "c", 0) {
+		if campaign++; err != nil {
+			t.Errorf("a campaign: %v", err)
+		}
+	}
+	if campaign != 2 {
+		t.Errorf("the campaign has %d events, want 2", campaign)
+	}
+	findings, err := doctor.Run(t.Context(), pool, doctor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == "recovery" })
+	if i < 0 || findings[i].Status != doctor.Fail {
+		t.Errorf("the doctor finds %+v", findings)
+	}
+}
+
+// TestEventsThatAFailoverLostAreGhosts has a standby take over that lacks the primary's last commits,
+// after they were published.
+func TestEventsThatAFailoverLostAreGhosts(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	pool, sink := tally.Pool(t, p.bothURL(t), "test", 4), &memory.Sink{}
+	relay, err := publisher.New(publisher.Config{
+		Pool: tally.Pool(t, p.bothURL(t), "relay", publisher.Connections+1), LeaseTTL: 2 * time.Second, PollInterval: 20 * time.Millisecond,
+		Topics: []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{{Name: "out", Sink: sink, Topics: []string{"all"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	t.Cleanup(func() {
+		if cancel(); <-ended != nil {
+			t.Error("the relay ended with an error")
+		}
+	})
+	arrived := func(n int) func(context.Context) (bool, error) {
+		return func(context.Context) (bool, error) { return len(sink.Received()) >= n, nil }
+	}
+	tally.Append(t, pool, "kept", 1, 2, 3)
+	tally.Append(t, pool, "torn", 1)
+	tally.Eventually(t, "what both servers have is published", arrived(4))
+	p.forsake(t)
+	tally.Append(t, pool, "torn", 2, 3)
+	tally.Append(t, pool, "lost", 1, 2, 3)
+	tally.Eventually(t, "what is lost is published", arrived(9))
+	if err := p.primary.Stop(t.Context(), devpg.Immediate); err != nil {
+		t.Fatal(err)
+	}
+	p.promote(t)
+	pool.Reset()
+	tally.Append(t, pool, "torn", 4)
+	var ghosts []publisher.Ghost
+	tally.Eventually(t, "ghosts are found", func(ctx context.Context) (bool, error) {
+		ghosts, err = publisher.ListGhosts(ctx, pool, publisher.GhostFilter{Publisher: "out"})
+		return len(ghosts) > 0, err
+	})
+	var found []string
+	for _, g := range ghosts {
+		found = append(found, fmt.Sprintf("%s %d: %s", g.CampaignID, g.Seq, g.Now))
+	}
+	if got, want := strings.Join(found, ", "), "torn 2: another event, torn 3: nothing, lost 1: nothing, lost 2: nothing, lost 3: nothing"; got != want {
+		t.Errorf("ghosts are %s\nwant %s", got, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 // The three kinds of projection. Each keeps the trail of a campaign: which events it applied, in which order and how often.
@@ -138,7 +139,7 @@ func projections(t *testing.T, f *faults) []projector.Projection {
 			return f.at(ledger, e)
 		})
 	}
-	file, err := projector.LoadFile(fstest.MapFS{"sums.sql": {Data: []byte(sumsFile)}}, "sums.sql")
+	file, err := sqlfile.Load(fstest.MapFS{"sums.sql": {Data: []byte(sumsFile)}}, "sums.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,3 +52,36 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 		}
 	}
 }
+
+// A commit of an act waits for another at most 5 s, and under a strict isolation fails if another has
+// committed meanwhile.
+func TestActsThatMeetAreToldToTryAgain(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	pool := in.as(t, "operator")
+	write := func(tx pgx.Tx) error {
+		return publisher.WriteLog(t.Context(), tx, publisher.Act{By: "ada"}, "x", publisher.Key{}, "", 0, nil)
+	}
+	fails := func(tx pgx.Tx, code string) {
+		t.Helper()
+		var refused *pgconn.PgError
+		if err := tx.Commit(t.Context()); !errors.As(err, &refused) || refused.Code != code {
+			t.Errorf("the commit answers %v, want %s", err, code)
+		}
+	}
+	strict, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	must(t, err)
+	must(t, write(strict))
+	must(t, pgx.BeginFunc(t.Context(), pool, write))
+	fails(strict, "40001")
+
+	holder, err := in.admin.Begin(t.Context())
+	must(t, err)
+	_, err = holder.Exec(t.Context(), `SELECT FROM tidemark.operator_log_head FOR UPDATE`)
+	must(t, err)
+	waiting, err := pool.Begin(t.Context())
+	must(t, err)
+	must(t, write(waiting))
+	fails(waiting, "55P03")
+	must(t, holder.Rollback(t.Context()))
+}

@@ -2,7 +2,6 @@ package roles_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,13 +19,12 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/internal/program"
-	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -259,7 +256,7 @@ func heroes(version int) projector.Projection {
 
 func worker(t *testing.T, pool *pgxpool.Pool, version int) *projector.Projector {
 	t.Helper()
-	files, err := projector.LoadDir(os.DirFS("../../deploy/kubernetes/example/projections"))
+	files, err := sqlfile.LoadDir(os.DirFS("../../deploy/kubernetes/example/projections"))
 	must(t, err)
 	p, err := projector.New(projector.Config{Pool: pool, Projections: append(files, heroes(version)), GapRate: -1})
 	must(t, err)
@@ -314,35 +311,6 @@ func TestWorkerAndReader(t *testing.T) {
 	see("2")
 	must(t, projector.Rollback(t.Context(), in.as(t, "operator"), "counted", projector.RollbackOptions{}, deferred.Act{By: "anna", Reason: "a test"}))
 	see("2")
-}
-
-func TestPublisher(t *testing.T) {
-	t.Parallel()
-	in := install(t, true)
-	in.fill(t)
-	pool, sink := in.as(t, "publisher"), &memory.Sink{}
-	reached := make(chan struct{}, 16)
-	sink.OnPublish = func(context.Context, []publisher.Event) error { reached <- struct{}{}; return nil }
-	relay, err := publisher.New(publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{{Name: "it", Sink: sink, Topics: []string{"all"}}}})
-	must(t, err)
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- relay.Run(ctx) }()
-	select {
-	case <-reached:
-	case <-ctx.Done():
-		t.Fatal("nothing was published")
-	}
-	stop()
-	must(t, <-done)
-	var position int64
-	must(t, in.admin.QueryRow(t.Context(), "SELECT position FROM tidemark.publications").Scan(&position))
-	if position == 0 {
-		t.Error("the position was not written")
-	}
-	refuses(t, pool, "SELECT FROM tidemark.outbox", "DELETE FROM tidemark.leases", "UPDATE tidemark.journal SET payload = '{}'", `SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`,
-		"INSERT INTO tidemark.operator_log (actor, act) VALUES ('me', 'x')", "SELECT FROM tidemark.tokens", "SELECT FROM tidemark.deferred", "CREATE TABLE tidemark.mine (n integer)")
 }
 
 func TestOperatorActsThroughMaintenance(t *testing.T) {

@@ -300,6 +300,14 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	_, err = worker(t, pools["worker"], 1).AsOf(t.Context(), "counted", "c", 1)
 	must(t, err)
 	ran("check and as-of")
+	report, err := worker(t, pools["worker"], 1).Verify(t.Context(), projector.VerifyRequest{Projection: "counted", All: true})
+	must(t, err)
+	if report.Differences() > 0 || report.Campaigns == 0 {
+		t.Errorf("verify: %+v", report)
+	}
+	ran("verify")
+	publish(t, in, pools["publisher"])
+	ran("the relay")
 	apply(2)
 	ran("rebuild and swap")
 	// An operator's runs what the worker has made among the read models: docs/operations/security.md says so.

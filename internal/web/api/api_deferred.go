@@ -133,5 +133,9 @@ func (a *API) event(r *http.Request, e journal.Event) any {
 	if !a.cfg.Payloads.Sees(id) {
 		e.Tags = nil // they have values as payloads do
 	}
-	return document(e)
+	shown, _ := document(e).(map[string]any)
+	if shown["unreadable"] = nil; e.Unreadable() != nil {
+		shown["unreadable"] = e.Unreadable().Error()
+	}
+	return shown
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -32,6 +34,7 @@ func (a *API) publisherRoutes() []Route {
 			object, _ := p.(single).Item.(map[string]any)
 			return single{1, map[string]any{"position": object["position"], "behind": object["behind"], "lag_seconds": object["lag_seconds"]}}, nil
 		}),
+		a.reads("/publishers/{topic}/{publisher}/ghosts", "listGhosts", a.ghosts),
 		a.reads("/parked", "listParked", a.parked),
 		does("/publishers/{topic}/{publisher}/pause", "pausePublisher", admin.ActPausePublisher, act(a, func(r *http.Request, by admin.Request, b forBody) (*admin.Outcome, error) {
 			d, err := span("for", b.For)
@@ -95,6 +98,33 @@ func (a *API) publication(r *http.Request) (any, error) {
 	return one(pairs[0]), nil
 }
 
+// ghostPlace is a place in the list of a pair's ghosts.
+type ghostPlace struct {
+	Position   int64
+	CampaignID string
+	EventID    uuid.UUID
+}
+
+func (a *API) ghosts(r *http.Request) (any, error) {
+	q, key := parameters(r), publicationOf(r)
+	f := publisher.GhostFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: q.limit()}
+	var at ghostPlace
+	if q.after(&at) {
+		f.After = &publisher.Ghost{Key: key, Position: at.Position, CampaignID: at.CampaignID, EventID: at.EventID}
+	}
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	if _, err := a.publication(r); err != nil {
+		return nil, err
+	}
+	ghosts, err := publisher.ListGhosts(r.Context(), a.cfg.Pool, f)
+	if err != nil {
+		return nil, err
+	}
+	return list(ghosts, f.Limit, func(g publisher.Ghost) any { return ghostPlace{g.Position, g.CampaignID, g.EventID} }), nil
+}
+
 // resetBody says where a pair goes: to a position, to a time, or, with neither, nowhere, and only forgets its errors.
 type resetBody struct {
 	Position *int64     `json:"position"`
@@ -144,7 +174,7 @@ type parkedPlace struct {
 func (a *API) parked(r *http.Request) (any, error) {
 	q := parameters(r)
 	f := publisher.ParkedFilter{
-		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Status: choice(q, "status", []string{"retrying", "parked", "draining"}), MessagePattern: q.text("message"), Limit: q.limit(),
+		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Status: choice(q, "status", publisher.ParkedStatuses()), MessagePattern: q.text("message"), Limit: q.limit(),
 	}
 	var at parkedPlace
 	if q.after(&at) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
@@ -35,6 +36,7 @@ func answers() []answered {
 		{http.StatusBadGateway, "look at the sink and its settings; test-send may be tried again with the same idempotency key", []error{admin.ErrSink}},
 		{http.StatusConflict, "ask again in a moment, with the same Idempotency-Key: the answer is what came of it", []error{admin.ErrUnderWay}},
 		{http.StatusForbidden, "ask somebody with that role", []error{admin.ErrForbidden}},
+		{http.StatusServiceUnavailable, "run migrate up", []error{status.ErrNoSchema}},
 		{http.StatusUnprocessableEntity, "take a new Idempotency-Key", []error{admin.ErrKeyReused}},
 		{http.StatusUnprocessableEntity, "confirm with the text that is asked for", []error{admin.ErrDeclined}},
 		{http.StatusBadRequest, "see /api/v1/openapi.yaml", []error{admin.ErrInvalid, deferred.ErrPattern}},
@@ -44,6 +46,10 @@ func answers() []answered {
 		{http.StatusNotFound, "/api/v1/groups lists consumer groups", []error{outbox.ErrNotRegistered}},
 		{http.StatusNotFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked what is parked", []error{publisher.ErrNotFound}},
 		{http.StatusNotFound, "/api/v1/campaigns?prefix= looks for campaigns, /api/v1/campaigns/{campaign}/events lists events", []error{journal.ErrNotFound}},
+		{
+			http.StatusUnprocessableEntity, "lists show it by its place, /api/v1/deferred and /api/v1/parked what waits behind it",
+			[]error{journal.ErrUnreadable},
+		},
 		{http.StatusNotFound, "/api/v1/tokens lists tokens", []error{auth.ErrNoToken}},
 		{http.StatusNotFound, "look for the name in the list of such things", []error{admin.ErrNotFound, deferred.ErrUnknown, pause.ErrUnknown}},
 		{http.StatusConflict, "ask another worker", []error{admin.ErrNotHere}},
@@ -59,6 +65,7 @@ func answers() []answered {
 
 // fail answers a request with what went wrong. Errors that are neither the database's nor the network's say what was wrong with the request.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	err = status.NoSchema(r.Context(), a.cfg.Pool, err)
 	var applied *projector.ApplyError
 	if errors.As(err, &applied) {
 		problem.Write(w, problem.New(http.StatusConflict, redact.Error(err), "look at the campaign as of the event before; /api/v1/deferred says what became of this one"))
@@ -67,7 +74,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var unknown *admin.UnknownNameError
 	if errors.As(err, &unknown) {
 		limit := strings.Join(unknown.Known, ", ")
-		problem.Write(w, problem.New(http.StatusNotFound, err.Error(), "use one of the limit's").Of(unknown.Kind, unknown.Name, limit))
+		problem.Write(w, problem.New(http.StatusBadRequest, err.Error(), "use one of the limit's").Of(unknown.Kind, unknown.Name, limit))
 		return
 	}
 	for _, known := range answers() {

@@ -56,7 +56,11 @@ func New(cfg Config) (*Authenticator, error) {
 		cfg.UserHeader = "X-Forwarded-User"
 	}
 	if cfg.RoleHeader != "" && len(cfg.Secret) < secretLeast {
-		return nil, fmt.Errorf("the proxy's role header %s needs a shared secret of at least %d characters: set TIDEMARK_ADMIN_PROXY_SECRET", cfg.RoleHeader, secretLeast)
+		return nil, fmt.Errorf(
+			"the proxy's role header %s needs a shared secret of at least %d characters: set TIDEMARK_ADMIN_PROXY_SECRET",
+			cfg.RoleHeader,
+			secretLeast,
+		)
 	}
 	if cfg.SessionTTL == 0 {
 		cfg.SessionTTL = 12 * time.Hour
@@ -72,7 +76,8 @@ func New(cfg Config) (*Authenticator, error) {
 	return a, err
 }
 
-// Configured says whether anybody could be known: there is a token that holds, a proxy that is trusted, or an issuer of JWTs.
+// Configured says whether anybody could be known: there is a token that holds, a proxy that is
+// trusted, or an issuer of JWTs.
 func (a *Authenticator) Configured(ctx context.Context) (bool, error) {
 	if len(a.cfg.Proxies) > 0 || a.jwts != nil {
 		return true, nil
@@ -87,7 +92,8 @@ func (a *Authenticator) Configured(ctx context.Context) (bool, error) {
 // errUnknown is a credential that nobody has.
 var errUnknown = errors.New("unknown credentials")
 
-// identify answers who sends a request; nobody where it does not say. Errors are *problem.Problem and those of the database.
+// identify answers who sends a request; the zero identity where it does not say. Errors are *problem.Problem
+// and those of the database.
 func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identity, error) {
 	if raw, ok := a.jwts.of(r); ok {
 		return a.checked(r, "", func() (Identity, error) { return a.jwts.identity(r.Context(), raw) })
@@ -113,7 +119,8 @@ func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identi
 	return Identity{}, nil
 }
 
-// checked looks at credentials. Where the address has sent too many that were wrong, a secret that no token or session has costs no look any more; "" is one that costs none anyway.
+// checked looks at credentials. Where the address has sent too many that were wrong, a secret that
+// no token or session has costs no look any more; "" is one that costs none anyway.
 func (a *Authenticator) checked(r *http.Request, secret string, look func() (Identity, error)) (Identity, error) {
 	addr := a.client(r)
 	wait := a.limits.wait(addr)
@@ -128,7 +135,11 @@ func (a *Authenticator) checked(r *http.Request, secret string, look func() (Ide
 		return Identity{}, tooMany(addr, wait)
 	}
 	a.limits.wrong(addr)
-	return Identity{}, problem.New(http.StatusUnauthorized, "the credentials are wrong, have expired or were revoked", "ask whoever runs the worker for a token: maintenance token create")
+	return Identity{}, problem.New(
+		http.StatusUnauthorized,
+		"the credentials are wrong, have expired or were revoked",
+		"ask whoever runs the worker for a token: maintenance token create",
+	)
 }
 
 // credentials are the user, if any, and the token in the header Authorization.
@@ -138,7 +149,8 @@ func credentials(header string) (user, token string) {
 	case "bearer":
 		return "", strings.TrimSpace(rest)
 	case "basic":
-		if user, password, ok := (&http.Request{Header: http.Header{"Authorization": {header}}}).BasicAuth(); ok && user != "" {
+		r := &http.Request{Header: http.Header{"Authorization": {header}}}
+		if user, password, ok := r.BasicAuth(); ok && user != "" {
 			return user, password
 		}
 	}
@@ -152,43 +164,34 @@ func (a *Authenticator) authorization(ctx context.Context, header string) (Ident
 
 // token finds whose token it is. With a name, it must be that one's.
 func (a *Authenticator) token(ctx context.Context, token, name string) (Identity, error) {
-	id, _, err := a.lookup(ctx, token, name)
+	if !strings.HasPrefix(token, tokenPrefix) {
+		return Identity{}, errUnknown
+	}
+	id, err := a.find(ctx, queryToken, token)
+	if err == nil && name != "" && name != id.Name {
+		return Identity{}, errUnknown
+	}
+	id.Via = "token"
 	return id, err
 }
 
-func (a *Authenticator) lookup(ctx context.Context, token, name string) (Identity, int64, error) {
-	if !strings.HasPrefix(token, tokenPrefix) {
-		return Identity{}, 0, errUnknown
-	}
-	var key int64
-	var found, role string
-	var stale bool
-	err := a.cfg.Pool.QueryRow(ctx, queryToken, hash(token)).Scan(&key, &found, &role, &stale)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows), err == nil && name != "" && name != found:
-		return Identity{}, 0, errUnknown
-	case err != nil:
-		return Identity{}, 0, fmt.Errorf("look for a token: %w", err)
-	}
-	if stale {
-		if _, err := a.cfg.Pool.Exec(ctx, queryUsed, key); err != nil {
-			return Identity{}, 0, fmt.Errorf("write down a token's use: %w", err)
-		}
-	}
-	parsed, err := ParseRole(role)
-	return Identity{Name: found, Role: parsed, Via: "token", TokenID: key, secret: sha256.Sum256([]byte(token))}, key, err
+func (a *Authenticator) session(ctx context.Context, cookie string) (Identity, error) {
+	id, err := a.find(ctx, querySession, cookie)
+	id.Via = "session"
+	return id, err
 }
 
-func (a *Authenticator) session(ctx context.Context, cookie string) (Identity, error) {
-	var name, role string
-	var key int64
-	err := a.cfg.Pool.QueryRow(ctx, querySession, hash(cookie)).Scan(&key, &name, &role)
+// find answers whose token or session a secret is.
+func (a *Authenticator) find(ctx context.Context, query, secret string) (Identity, error) {
+	id := Identity{secret: sha256.Sum256([]byte(secret))}
+	var role string
+	err := a.cfg.Pool.QueryRow(ctx, query, id.secret[:]).Scan(&id.TokenID, &id.Name, &role)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Identity{}, errUnknown
 	case err != nil:
-		return Identity{}, fmt.Errorf("look for a session: %w", err)
+		return Identity{}, fmt.Errorf("look for a token or a session: %w", err)
 	}
-	parsed, err := ParseRole(role)
-	return Identity{Name: name, Role: parsed, Via: "session", TokenID: key, secret: sha256.Sum256([]byte(cookie))}, err
+	id.Role, err = ParseRole(role)
+	return id, err
 }

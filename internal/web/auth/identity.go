@@ -56,7 +56,8 @@ type Identity struct {
 	secret [sha256.Size]byte // of the token or the session
 }
 
-// Owner is what idempotency keys and limits belong to: a token, or else a name and the way it came. Who gets the name of a token that was revoked does not get what was its.
+// Owner is what idempotency keys and limits belong to: a token, or else a name and the way it came.
+// Who gets the name of a token that was revoked does not get what was its.
 func (id Identity) Owner() string {
 	if id.TokenID != 0 {
 		return "token " + strconv.FormatInt(id.TokenID, 10)

@@ -45,11 +45,15 @@ func newIssuer(t *testing.T) *issuer {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL, "token_endpoint": i.URL})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL, "token_endpoint": i.URL,
+		})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		i.fetched.Add(1)
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Algorithm: "RS256", Use: "sig"}}})
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+			{Key: i.key.Public(), KeyID: "1", Algorithm: "RS256", Use: "sig"},
+		}})
 	})
 	i.Server = httptest.NewServer(mux)
 	t.Cleanup(i.Close)
@@ -60,7 +64,9 @@ func newIssuer(t *testing.T) *issuer {
 func (i *issuer) token(t *testing.T, kind, role string) string {
 	t.Helper()
 	now := time.Now()
-	claims := map[string]any{"iss": i.URL, "aud": audience, "sub": "carol", "exp": now.Add(time.Hour).Unix(), "iat": now.Unix()}
+	claims := map[string]any{
+		"iss": i.URL, "aud": audience, "sub": "carol", "exp": now.Add(time.Hour).Unix(), "iat": now.Unix(),
+	}
 	if role != "" {
 		claims["roles"] = []string{"staff", role}
 	}
@@ -92,7 +98,8 @@ func (i *issuer) token(t *testing.T, kind, role string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(body) + "."
+		part := base64.RawURLEncoding.EncodeToString
+		return part([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + part(body) + "."
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, nil)
 	if err != nil {
@@ -131,7 +138,8 @@ func who(a *auth.Authenticator, peer string, header map[string]string) string {
 	}
 	w := httptest.NewRecorder()
 	known := "?"
-	a.Require(auth.Viewer, func(_ http.ResponseWriter, _ *http.Request, err error) { known = err.Error() }, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	failed := func(_ http.ResponseWriter, _ *http.Request, err error) { known = err.Error() }
+	a.Require(auth.Viewer, failed, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		id := auth.From(r.Context())
 		known = fmt.Sprintf("%s %s %s", id.Role, id.Name, id.Via)
 	})).ServeHTTP(w, r)
@@ -148,7 +156,8 @@ func networks(list ...string) (found []netip.Prefix) {
 	return found
 }
 
-// Each address, header, secret and token, in each way to be set up, against what is written here a second time.
+// Each address, header, secret and token, in each way to be set up, against what is written here a
+// second time.
 func TestWhoARequestIsFrom(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -161,7 +170,14 @@ func TestWhoARequestIsFrom(t *testing.T) {
 	}
 	jwts["good, without a role"] = issued.token(t, "good", "")
 	jwts["good, with a role of theirs"] = issued.token(t, "good", "root")
-	peers := map[string]string{"loopback": "127.0.0.1", "IPv6 loopback": "::1", "proxy": "10.0.0.1", "proxy as IPv6": "::ffff:10.0.0.1", "forwarder": "172.16.0.1", "other": "192.0.2.1"}
+	peers := map[string]string{
+		"loopback":      "127.0.0.1",
+		"IPv6 loopback": "::1",
+		"proxy":         "10.0.0.1",
+		"proxy as IPv6": "::ffff:10.0.0.1",
+		"forwarder":     "172.16.0.1",
+		"other":         "192.0.2.1",
+	}
 	n := 0
 	for _, setting := range []struct {
 		roleHeader, secret string
@@ -179,11 +195,21 @@ func TestWhoARequestIsFrom(t *testing.T) {
 	} {
 		now := time.Now()
 		cfg := auth.Config{
-			Pool: pool, Anonymous: setting.anonymous, Forwarders: networks("172.16.0.0/12"), Proxies: networks("10.0.0.0/8"), RoleHeader: setting.roleHeader, Secret: setting.secret,
-			Now: func() time.Time { now = now.Add(time.Hour); return now }, // no address has anything against it for long
+			Pool:       pool,
+			Anonymous:  setting.anonymous,
+			Forwarders: networks("172.16.0.0/12"),
+			Proxies:    networks("10.0.0.0/8"),
+			RoleHeader: setting.roleHeader,
+			Secret:     setting.secret,
+			Now:        func() time.Time { now = now.Add(time.Hour); return now }, // no address has anything against it for long
 		}
 		if setting.jwt {
-			cfg.JWT = auth.JWT{Issuer: issued.URL, Audience: audience, RoleClaim: setting.roleClaim, Header: "X-Access-Token"}
+			cfg.JWT = auth.JWT{
+				Issuer:    issued.URL,
+				Audience:  audience,
+				RoleClaim: setting.roleClaim,
+				Header:    "X-Access-Token",
+			}
 		}
 		a, err := auth.New(cfg)
 		if err != nil {
@@ -214,7 +240,9 @@ func TestWhoARequestIsFrom(t *testing.T) {
 									switch {
 									case kind == "good" && setting.roleClaim != "":
 										want = "operator carol jwt"
-									case kind == "good", kind == "good, without a role", kind == "good, with a role of theirs" && setting.roleClaim == "":
+									case kind == "good",
+										kind == "good, without a role",
+										kind == "good, with a role of theirs" && setting.roleClaim == "":
 										want = "viewer carol jwt"
 									}
 								case proxied && proved && setting.roleHeader == "":
@@ -225,12 +253,14 @@ func TestWhoARequestIsFrom(t *testing.T) {
 								case proxied && proved:
 									want = role + " ada proxy"
 								case setting.anonymous > auth.Nobody && strings.Contains(from, "loopback") && len(header) == 0,
-									setting.anonymous > auth.Nobody && strings.Contains(from, "loopback") && len(header) == 1 && jwt != "":
+									setting.anonymous > auth.Nobody && strings.Contains(from, "loopback") && len(header) == 1 &&
+										jwt != "":
 									want = setting.anonymous.String() + " anonymous anonymous"
 								}
 								n++
 								if got := who(a, peer, header); got != want {
-									t.Errorf("with %+v a request from %s (%s) with %v and a JWT that is %q is %s, want %s", setting, from, peer, header, kind, got, want)
+									t.Errorf("with %+v a request from %s (%s) with %v and a JWT that is %q is %s, want %s",
+										setting, from, peer, header, kind, got, want)
 								}
 							}
 						}
@@ -251,7 +281,8 @@ func TestARoleHeaderNeedsASecret(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	for given, ok := range map[string]bool{"": false, "short": false, secret: true} {
-		if _, err := auth.New(auth.Config{Pool: pool, Proxies: networks("10.0.0.0/8"), RoleHeader: "X-Forwarded-Role", Secret: given}); (err == nil) != ok {
+		cfg := auth.Config{Pool: pool, Proxies: networks("10.0.0.0/8"), RoleHeader: "X-Forwarded-Role", Secret: given}
+		if _, err := auth.New(cfg); (err == nil) != ok {
 			t.Errorf("with the secret %q: %v", given, err)
 		}
 	}
@@ -263,11 +294,14 @@ func TestARoleHeaderNeedsASecret(t *testing.T) {
 func TestAJWTIsABearerTokenWhereNoHeaderIsNamed(t *testing.T) {
 	t.Parallel()
 	pool, issued := pgtest.New(t), newIssuer(t)
-	a, err := auth.New(auth.Config{Pool: pool, JWT: auth.JWT{Issuer: issued.URL, Audience: audience, KeysURL: issued.URL + "/keys", RoleClaim: "roles"}})
+	a, err := auth.New(auth.Config{
+		Pool: pool,
+		JWT:  auth.JWT{Issuer: issued.URL, Audience: audience, KeysURL: issued.URL + "/keys", RoleClaim: "roles"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := auth.Create(t.Context(), pool, "ada", auth.Admin, 0, "the test")
+	ours, err := auth.Create(t.Context(), pool, "ada", auth.Admin, 0, auth.Identity{Name: "the test"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,16 +315,17 @@ func TestAJWTIsABearerTokenWhereNoHeaderIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := who(dark, "192.0.2.1", map[string]string{"Authorization": "Bearer " + issued.token(t, "good", "admin")}); got != "503" {
+	bearer := map[string]string{"Authorization": "Bearer " + issued.token(t, "good", "admin")}
+	if got := who(dark, "192.0.2.1", bearer); got != "503" {
 		t.Errorf("while the issuer cannot be reached, a token is answered %s", got)
 	}
 }
 
 func TestTokensExpireUnlessToldNotTo(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t)
+	pool, by := pgtest.New(t), auth.Identity{Name: "the test"}
 	for name, d := range map[string]time.Duration{"default": 0, "never": auth.Never, "hour": time.Hour} {
-		if _, err := auth.Create(t.Context(), pool, name, auth.Viewer, d, "the test"); err != nil {
+		if _, err := auth.Create(t.Context(), pool, name, auth.Viewer, d, by, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +341,7 @@ func TestTokensExpireUnlessToldNotTo(t *testing.T) {
 			t.Errorf("%s expires in %v, want %v", token.Name, time.Until(*token.ExpiresAt), want)
 		}
 	}
-	if _, err := auth.Create(t.Context(), pool, "past", auth.Viewer, -time.Hour, "the test"); err == nil {
+	if _, err := auth.Create(t.Context(), pool, "past", auth.Viewer, -time.Hour, by, ""); err == nil {
 		t.Error("a token was made that has expired")
 	}
 }

@@ -43,7 +43,9 @@ type jwts struct {
 
 func newJWTs(cfg JWT) (*jwts, error) {
 	if cfg.Issuer == "" || cfg.Audience == "" {
-		return nil, errors.New("JWTs need an issuer and an audience: set TIDEMARK_ADMIN_JWT_ISSUER and TIDEMARK_ADMIN_JWT_AUDIENCE")
+		return nil, errors.New(
+			"JWTs need an issuer and an audience: set TIDEMARK_ADMIN_JWT_ISSUER and TIDEMARK_ADMIN_JWT_AUDIENCE",
+		)
 	}
 	if cfg.Header == "" {
 		cfg.Header = "Authorization"
@@ -51,7 +53,10 @@ func newJWTs(cfg JWT) (*jwts, error) {
 	if cfg.UserClaim == "" {
 		cfg.UserClaim = "sub"
 	}
-	return &jwts{cfg: cfg, client: &http.Client{Timeout: keysTimeout, Transport: &patient{last: map[string]fetch{}}}}, nil
+	return &jwts{
+		cfg:    cfg,
+		client: &http.Client{Timeout: keysTimeout, Transport: &patient{last: map[string]fetch{}}},
+	}, nil
 }
 
 // of finds a request's token. A token of ours has no dots in it.
@@ -67,7 +72,8 @@ func (j *jwts) of(r *http.Request) (raw string, ok bool) {
 	return raw, raw != "" && (!strings.EqualFold(j.cfg.Header, "Authorization") || strings.Count(raw, ".") == 2)
 }
 
-// identity verifies a token: its signature by a key of the issuer, the issuer, the audience and the time.
+// identity verifies a token: its signature by a key of the issuer, the issuer, the audience and the
+// time.
 func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
 	verifier, err := j.ready(ctx)
 	if err != nil {
@@ -88,11 +94,19 @@ func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
 	id := Identity{Role: Viewer, Via: "jwt", Until: token.Expiry}
 	id.Name, _ = claims[j.cfg.UserClaim].(string)
 	if id.Name = strings.TrimSpace(id.Name); !named(id.Name) {
-		return Identity{}, problem.New(http.StatusUnauthorized, "the token names nobody in "+j.cfg.UserClaim, "choose another claim with TIDEMARK_ADMIN_JWT_USER_CLAIM")
+		return Identity{}, problem.New(
+			http.StatusUnauthorized,
+			"the token names nobody in "+j.cfg.UserClaim,
+			"choose another claim with TIDEMARK_ADMIN_JWT_USER_CLAIM",
+		)
 	}
 	if claim, ok := claims[j.cfg.RoleClaim]; ok && j.cfg.RoleClaim != "" {
 		if id.Role = highest(claim); id.Role == Nobody {
-			return Identity{}, problem.New(http.StatusUnauthorized, "the token has no role of ours in "+j.cfg.RoleClaim, "have it say viewer, operator or admin")
+			return Identity{}, problem.New(
+				http.StatusUnauthorized,
+				"the token has no role of ours in "+j.cfg.RoleClaim,
+				"have it say viewer, operator or admin",
+			)
 		}
 	}
 	return id, nil
@@ -105,10 +119,12 @@ func (j *jwts) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	if j.verifier != nil {
 		return j.verifier, nil
 	}
-	// Keys are read again in the background of later requests, so their context must not end with this one.
+	// Keys are read again in the background of later requests, so their context must not end with
+	// this one.
 	client := oidc.ClientContext(context.WithoutCancel(ctx), j.client)
 	config := &oidc.Config{ClientID: j.cfg.Audience, SupportedSigningAlgs: []string{
-		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
+		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
+		oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 	}}
 	if j.cfg.KeysURL != "" {
 		j.verifier = oidc.NewVerifier(j.cfg.Issuer, oidc.NewRemoteKeySet(client, j.cfg.KeysURL), config)
@@ -123,7 +139,11 @@ func (j *jwts) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 }
 
 func unreachable(err error) error {
-	return problem.New(http.StatusServiceUnavailable, fmt.Sprintf("the issuer's keys cannot be read: %v", err), "look at TIDEMARK_ADMIN_JWT_ISSUER and TIDEMARK_ADMIN_JWT_KEYS_URL, or use a token")
+	return problem.New(
+		http.StatusServiceUnavailable,
+		fmt.Sprintf("the issuer's keys cannot be read: %v", err),
+		"look at TIDEMARK_ADMIN_JWT_ISSUER and TIDEMARK_ADMIN_JWT_KEYS_URL, or use a token",
+	)
 }
 
 // highest is the highest role that a claim names.
@@ -144,7 +164,8 @@ func highest(claim any) Role {
 
 // named says whether a name that comes from elsewhere can stand in a log.
 func named(name string) bool {
-	return name != "" && len(name) <= 2*nameBytes && utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
+	return name != "" && len(name) <= 2*nameBytes && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
 }
 
 // errSoon is a request that was made a moment ago, and answered.

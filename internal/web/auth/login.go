@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"html/template"
 	"net/http"
@@ -37,8 +38,9 @@ const loginPage = `<!doctype html>
 </html>
 `
 
-// Login answers GET with a form that asks for a token, and POST by beginning a session: a cookie that no script sees, that no other site's request carries, and that lives for
-// the configured time. Guard it with http.CrossOriginProtection.
+// Login answers GET with a form that asks for a token, and POST by beginning a session: a cookie
+// that no script sees, that no other site's request carries, and that lives for the configured
+// time. Guard it with http.CrossOriginProtection.
 func (a *Authenticator) Login(failed Failed) http.Handler {
 	page := template.Must(template.New("login").Parse(loginPage))
 	show := func(w http.ResponseWriter, status int, fault, next string) {
@@ -58,12 +60,8 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 			return
 		}
 		next := local(r.PostForm.Get("next"))
-		var key int64
-		token := strings.TrimSpace(r.PostForm.Get("token"))
-		_, err := a.checked(r, token, func() (id Identity, err error) {
-			id, key, err = a.lookup(r.Context(), token, "")
-			return id, err
-		})
+		token, cookie := strings.TrimSpace(r.PostForm.Get("token")), random()
+		_, err := a.checked(r, token, func() (Identity, error) { return a.begin(r.Context(), token, cookie) })
 		var refused *problem.Problem
 		switch {
 		case errors.As(err, &refused):
@@ -76,16 +74,31 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 			failed(w, r, err)
 			return
 		}
-		cookie := random()
-		if _, err := a.cfg.Pool.Exec(r.Context(), queryLogin, hash(cookie), key, a.cfg.SessionTTL); err != nil {
-			failed(w, r, err)
-			return
-		}
 		http.SetCookie(w, &http.Cookie{
-			Name: a.cookieName(r), Value: cookie, Path: "/", MaxAge: int(a.cfg.SessionTTL.Seconds()), HttpOnly: true, Secure: a.Secure(r), SameSite: http.SameSiteStrictMode,
+			Name:     a.cookieName(r),
+			Value:    cookie,
+			Path:     "/",
+			MaxAge:   int(a.cfg.SessionTTL.Seconds()),
+			HttpOnly: true,
+			Secure:   a.Secure(r),
+			SameSite: http.SameSiteStrictMode,
 		})
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	})
+}
+
+// begin begins a session with a token.
+func (a *Authenticator) begin(ctx context.Context, token, cookie string) (Identity, error) {
+	id, err := a.token(ctx, token, "")
+	if err != nil {
+		return Identity{}, err
+	}
+	var holds bool
+	err = a.cfg.Pool.QueryRow(ctx, queryLogin, id.secret[:], hash(cookie), a.cfg.SessionTTL).Scan(&holds)
+	if err == nil && !holds {
+		err = errUnknown // it was revoked just now
+	}
+	return id, err
 }
 
 // Logout ends the session.
@@ -111,13 +124,21 @@ func (a *Authenticator) cookieName(r *http.Request) string {
 }
 
 func (a *Authenticator) clearCookie(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: a.cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, Secure: a.Secure(r), SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{
+		Name:     a.cookieName(r),
+		Path:     "/",
+		MaxAge:   -1,
+		HttpOnly: true,
+		Secure:   a.Secure(r),
+		SameSite: http.SameSiteStrictMode,
+	})
 }
 
 // local answers a path of this server, or "/": a login sends nobody elsewhere.
 func local(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||
+		strings.ContainsAny(next, "\\\r\n\t") {
 		return "/"
 	}
 	return next

@@ -15,7 +15,8 @@ const (
 	secretLeast  = 16 // characters of a shared secret
 )
 
-// proxied reads the headers of a proxy that is trusted. What anybody else writes into them means nothing.
+// proxied reads the headers of a proxy that is trusted. What anybody else writes into them means
+// nothing.
 func (a *Authenticator) proxied(r *http.Request) (Identity, bool, error) {
 	users := r.Header.Values(a.cfg.UserHeader)
 	if len(users) == 0 || !within(a.cfg.Proxies, peer(r)) {
@@ -29,26 +30,35 @@ func (a *Authenticator) proxied(r *http.Request) (Identity, bool, error) {
 		roles = r.Header.Values(a.cfg.RoleHeader)
 	}
 	if len(users) > 1 || len(roles) > 1 {
-		return Identity{}, false, problem.New(http.StatusUnauthorized, "the proxy named several users or roles", "have it replace "+a.cfg.UserHeader+" and "+a.cfg.RoleHeader+" and not add to them")
+		return Identity{}, false, problem.New(
+			http.StatusUnauthorized,
+			"the proxy named several users or roles",
+			"have it replace "+a.cfg.UserHeader+" and "+a.cfg.RoleHeader+" and not add to them",
+		)
 	}
 	name := strings.TrimSpace(users[0])
 	if name == "" {
 		return Identity{}, false, nil
 	}
 	if !named(name) {
-		return Identity{}, false, problem.New(http.StatusUnauthorized, "the proxy's user is no name", "send up to 256 bytes of printable characters").Of(a.cfg.UserHeader, name, "256 bytes")
+		return Identity{}, false, problem.New(http.StatusUnauthorized,
+			"the proxy's user is no name", "send up to 256 bytes of printable characters").
+			Of(a.cfg.UserHeader, name, "256 bytes")
 	}
 	role := Viewer
 	if len(roles) == 1 && strings.TrimSpace(roles[0]) != "" {
 		var err error
 		if role, err = ParseRole(strings.ToLower(strings.TrimSpace(roles[0]))); err != nil {
-			return Identity{}, false, problem.New(http.StatusUnauthorized, "the proxy's role is unknown", "send viewer, operator or admin").Of(a.cfg.RoleHeader, roles[0], "")
+			return Identity{}, false, problem.New(http.StatusUnauthorized,
+				"the proxy's role is unknown", "send viewer, operator or admin").
+				Of(a.cfg.RoleHeader, roles[0], "")
 		}
 	}
 	return Identity{Name: name, Role: role, Via: "proxy"}, true, nil
 }
 
-// proved says whether a request has the secret that a proxy proves itself with. A wrong one is counted like a wrong token, one that is missing is no proxy's.
+// proved says whether a request has the secret that a proxy proves itself with. A wrong one is
+// counted like a wrong token, one that is missing is no proxy's.
 func (a *Authenticator) proved(r *http.Request) (bool, error) {
 	secrets := r.Header.Values(secretHeader)
 	switch {
@@ -67,11 +77,13 @@ func (a *Authenticator) proved(r *http.Request) (bool, error) {
 	return err == nil, err
 }
 
-// forwarded says whether a request has come by way of a proxy, whatever its address: it is no longer known who is at the other end.
+// forwarded says whether a request has come by way of a proxy, whatever its address: it is no
+// longer known who is at the other end.
 func forwarded(r *http.Request) bool {
 	for name := range r.Header {
 		switch {
-		case strings.HasPrefix(name, "X-Forwarded-"), name == "Forwarded", name == "Via", name == "X-Real-Ip", name == http.CanonicalHeaderKey(secretHeader):
+		case strings.HasPrefix(name, "X-Forwarded-"), name == "Forwarded", name == "Via", name == "X-Real-Ip",
+			name == http.CanonicalHeaderKey(secretHeader):
 			return true
 		}
 	}

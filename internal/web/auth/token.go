@@ -19,8 +19,10 @@ import (
 
 // Errors of tokens.
 var (
-	ErrNameTaken = errors.New("there is a token of that name: revoke it first, or choose another name") // returned by [Create]
-	ErrNoToken   = errors.New("there is no such token")                                                 // returned by [Revoke]
+	// ErrNameTaken is returned by [Create].
+	ErrNameTaken = errors.New("there is a token of that name: revoke it first, or choose another name")
+	// ErrNoToken is returned by [Revoke].
+	ErrNoToken = errors.New("there is no such token")
 )
 
 const (
@@ -48,8 +50,12 @@ const (
 	Never         = time.Duration(-1) // expires
 )
 
-// Create makes a token for name and answers it. It is shown this once and cannot be had again. It expires after d, which may be [Never]; 0: after [DefaultExpiry]. Errors: [ErrNameTaken].
-func Create(ctx context.Context, db journal.Querier, name string, role Role, d time.Duration, by string) (token string, err error) {
+// Create makes a token for name and answers it. It is shown this once and cannot be had again. It
+// expires after d, which may be [Never]; 0: after [DefaultExpiry]. The log of operators gets a
+// record of who did it and why. Errors: [ErrNameTaken].
+func Create(
+	ctx context.Context, db journal.Querier, name string, role Role, d time.Duration, who Identity, reason string,
+) (token string, err error) {
 	if err := checkName(name); err != nil {
 		return "", err
 	}
@@ -66,19 +72,19 @@ func Create(ctx context.Context, db journal.Querier, name string, role Role, d t
 		return "", fmt.Errorf("create token %q: it would expire after %v: give a time that lies ahead", name, d)
 	}
 	token = tokenPrefix + random()
-	rows, err := db.Query(ctx, queryCreate, name, role.String(), hash(token), by, expires)
-	if err != nil {
-		return "", fmt.Errorf("create token %q: %w", name, err)
+	id, err := one[*int64](ctx, db, queryCreate, name, role.String(), hash(token), expires,
+		who.Name, reason, who.Way, who.TokenID, who.Address)
+	if err == nil && id == nil {
+		err = ErrNameTaken
 	}
-	if _, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64]); errors.Is(err, pgx.ErrNoRows) {
-		return "", fmt.Errorf("create token %q: %w", name, ErrNameTaken)
-	} else if err != nil {
+	if err != nil {
 		return "", fmt.Errorf("create token %q: %w", name, err)
 	}
 	return token, nil
 }
 
-// List answers the tokens that hold or, with all, also those that were revoked or have expired, oldest first.
+// List answers the tokens that hold or, with all, also those that were revoked or have expired,
+// oldest first.
 func List(ctx context.Context, db journal.Querier, all bool) ([]Token, error) {
 	rows, err := db.Query(ctx, queryList, all)
 	if err != nil {
@@ -91,23 +97,39 @@ func List(ctx context.Context, db journal.Querier, all bool) ([]Token, error) {
 	return tokens, nil
 }
 
-// Revoke ends the token of that name and the sessions begun with it, at once. Errors: [ErrNoToken].
-func Revoke(ctx context.Context, tx pgx.Tx, name, by string) error {
-	tag, err := tx.Exec(ctx, queryRevoke, name, by)
-	switch {
-	case err != nil:
+// Revoke ends the token of that name and the sessions begun with it, at once. The log of operators
+// gets a record of who did it and why. Errors: [ErrNoToken].
+func Revoke(ctx context.Context, db journal.Querier, name string, who Identity, reason string) error {
+	found, err := one[bool](ctx, db, queryRevoke, name, who.Name, reason, who.Way, who.TokenID, who.Address)
+	if err == nil && !found {
+		err = ErrNoToken
+	}
+	if err != nil {
 		return fmt.Errorf("revoke token %q: %w", name, err)
-	case tag.RowsAffected() == 0:
-		return fmt.Errorf("revoke token %q: %w", name, ErrNoToken)
 	}
 	return nil
 }
 
-// checkName keeps what would be unreadable in a log, or cannot be a user of basic authentication, from being a name.
+// one reads one value.
+func one[T any](ctx context.Context, db journal.Querier, sql string, args ...any) (value T, err error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return value, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+}
+
+// checkName keeps what would be unreadable in a log, or cannot be a user of basic authentication,
+// from being a name.
 func checkName(name string) error {
-	bad := name == "" || len(name) > nameBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	bad := name == "" || len(name) > nameBytes || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, func(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) })
 	if bad {
-		return fmt.Errorf("token's name %q: use 1 to %d bytes of printable characters without spaces and colons", name, nameBytes)
+		return fmt.Errorf(
+			"token's name %q: use 1 to %d bytes of printable characters without spaces and colons",
+			name,
+			nameBytes,
+		)
 	}
 	return nil
 }

@@ -11,17 +11,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// validFor is how old the hashes may be that tell a valid secret from a wrong one, where an address has sent too many wrong ones.
+// validFor is how old the hashes may be that tell a valid secret from a wrong one, where an address
+// has sent too many wrong ones.
 const validFor = time.Second
 
-// valid has the hashes of all tokens and sessions that hold, so that a flood of wrong secrets costs the database one query a second, and locks no valid one out.
+// valid recognises the secrets of all tokens and sessions that hold, by the SHA-256 of their
+// hashes. A flood of wrong secrets costs the database one query a second, and locks no valid one
+// out.
 type valid struct {
 	mu     sync.Mutex
 	read   time.Time
 	hashes map[[sha256.Size]byte]struct{}
 }
 
-// has says whether a secret may be valid: it errs only for a token that is younger than validFor, and where the database does not answer.
+// has says whether a secret may be valid: it errs only for a token that is younger than validFor,
+// and where the database does not answer.
 func (v *valid) has(ctx context.Context, pool *pgxpool.Pool, secret string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -40,11 +44,12 @@ func (v *valid) has(ctx context.Context, pool *pgxpool.Pool, secret string) bool
 			v.hashes[[sha256.Size]byte(h)] = struct{}{}
 		}
 	}
-	_, ok := v.hashes[sha256.Sum256([]byte(secret))]
+	_, ok := v.hashes[sha256.Sum256(hash(secret))]
 	return ok
 }
 
-// Holding says of each identity whether its token, session or JWT still holds. Others hold as long as their connection.
+// Holding says of each identity whether its token, session or JWT still holds. Others hold as long
+// as their connection.
 func (a *Authenticator) Holding(ctx context.Context, ids []Identity) ([]bool, error) {
 	hashes := make([][]byte, 0, len(ids))
 	for i := range ids {
@@ -68,7 +73,8 @@ func (a *Authenticator) Holding(ctx context.Context, ids []Identity) ([]bool, er
 	}
 	holds := make([]bool, len(ids))
 	for i := range ids {
-		holds[i] = (ids[i].TokenID == 0 || known[ids[i].secret]) && (ids[i].Until.IsZero() || time.Now().Before(ids[i].Until))
+		holds[i] = (ids[i].TokenID == 0 || known[ids[i].secret]) &&
+			(ids[i].Until.IsZero() || time.Now().Before(ids[i].Until))
 	}
 	return holds, nil
 }

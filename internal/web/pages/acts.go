@@ -42,7 +42,8 @@ func (p *Pages) act(do acting) http.Handler {
 			p.write(r.Context(), w, r, p.failed(r.Context(), err))
 			return
 		case err != nil:
-			p.say(w, r, flash{Tone: "bad", Text: "Not done.", More: p.explain(r.Context(), err)})
+			field := r.PostFormValue("field")
+			p.say(w, r, flash{Tone: "bad", Text: "Not done.", More: p.explain(r.Context(), err), Field: field, Typed: req.Reason})
 		case outcome != nil && outcome.Repeated:
 			p.say(w, r, flash{Tone: "warn", Text: "This form was sent before; it has been done once.", More: text, Path: operationOf(outcome)})
 		default:
@@ -188,7 +189,8 @@ func resetPublisher(ctx context.Context, a *admin.Acts, req admin.Request, r *ht
 	}
 	var done admin.Reset
 	_ = json.Unmarshal(o.Detail, &done)
-	return o, fmt.Sprintf("Publisher %s stands at position %s now: %s events are sent again, %s are never sent.", publicationOf(r), count(done.To), count(done.Sent), count(done.Skipped)), nil
+	return o, fmt.Sprintf("Publisher %s stands at position %s now. Sent again: %s. Never sent: %s.",
+		publicationOf(r), count(done.To), plural(done.Sent, "event"), plural(done.Skipped, "event")), nil
 }
 
 func testSend(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {

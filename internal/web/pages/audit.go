@@ -27,7 +27,20 @@ type auditRow struct {
 
 // readAudit shows who did what and why, the newest first; or what happened to pairs.
 func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
-	page := &auditPage{Actor: r.FormValue("actor"), Act: r.FormValue("act"), Campaign: r.FormValue("campaign"), Failures: r.FormValue("of") == "failures"}
+	of, err := choice(r, "of", []string{"failures"})
+	if err != nil {
+		return view{}, err
+	}
+	page := &auditPage{Actor: r.FormValue("actor"), Campaign: r.FormValue("campaign"), Failures: of == "failures", Acts: deferred.Acts()}
+	if !page.Failures {
+		page.Acts = nil
+		for _, k := range admin.Kinds() {
+			page.Acts = append(page.Acts, string(k))
+		}
+	}
+	if page.Act, err = choice(r, "act", page.Acts); err != nil {
+		return view{}, err
+	}
 	var before int64
 	if _, err := after(r, &before); err != nil {
 		return view{}, err
@@ -35,11 +48,9 @@ func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
 	var next any
 	if page.Failures {
 		f := deferred.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
-		page.Acts = deferred.Acts()
 		if page.Act != "" {
 			f.Acts = []string{page.Act}
 		}
-		var err error
 		if page.Records, err = deferred.History(ctx, p.cfg.Pool, f); err != nil {
 			return view{}, err
 		}
@@ -50,9 +61,6 @@ func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
 		return view{Name: "audit", Title: "Audit", Data: page}, nil
 	}
 	f := publisher.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
-	for _, k := range admin.Kinds() {
-		page.Acts = append(page.Acts, string(k))
-	}
 	if page.Act != "" {
 		f.Acts = []string{page.Act}
 	}

@@ -103,6 +103,34 @@ type operationPage struct {
 	Pager    pager
 	Percent  int64
 	Hidden   bool
+	Again    string // where what failed again is listed
+}
+
+// stateOf answers how it stands with an operation. One that has things tried again is not done for
+// good before they are.
+func stateOf(o admin.Operation) string {
+	switch {
+	case !o.Kind.Retries() || o.State != "done" || o.Done == 0:
+		return o.State
+	case o.Since != nil && o.Since.FailedAgain > 0:
+		return "failed again"
+	case o.Since != nil && o.Since.Passed == o.Done:
+		return o.State
+	}
+	return "queued again"
+}
+
+// again answers the list in which what failed again is found, with the operation's filter as far as the list has it.
+func again(o admin.Operation) (string, error) {
+	var bulk admin.Bulk
+	if err := json.Unmarshal(o.Request, &bulk); err != nil {
+		return "", err
+	}
+	if f := bulk.Parked; f != nil {
+		return link("/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type", f.EventType)
+	}
+	f := bulk.Pairs
+	return link("/deferred", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
 }
 
 // readOperation shows how far an act has come.
@@ -118,6 +146,11 @@ func (p *Pages) readOperation(ctx context.Context, r *http.Request) (view, error
 	page := &operationPage{Operation: *o, Request: blockJSON(o.Request), Progress: blockJSON(o.Progress), Hidden: !p.cfg.Payloads.Sees(auth.From(ctx))}
 	if o.Total > 0 {
 		page.Percent = 100 * (o.Done + o.Skipped + o.Failed) / o.Total
+	}
+	if o.Since != nil {
+		if page.Again, err = again(*o); err != nil {
+			return view{}, err
+		}
 	}
 	var place int64
 	if _, err := after(r, &place); err != nil {
@@ -162,7 +195,7 @@ func begun(o *admin.Outcome) string {
 	if o == nil || json.Unmarshal(o.Detail, &op) != nil {
 		return ""
 	}
-	return fmt.Sprintf("Operation %d has begun: %s frozen, workers do them in batches.", op.ID, plural(int(op.Total), "item"))
+	return fmt.Sprintf("Operation %d has begun: %s frozen, workers do them in batches.", op.ID, plural(op.Total, "item"))
 }
 
 func abortOperation(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {

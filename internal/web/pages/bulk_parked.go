@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // bulkParkedPage is a bulk act on parked events, as bulkPage is one on pairs.
@@ -22,6 +23,9 @@ type bulkParkedPage struct {
 
 // readBulkParked shows what an act on all parked events that a filter chooses would be about.
 func (p *Pages) readBulkParked(ctx context.Context, r *http.Request) (view, error) {
+	if _, err := choice(r, "status", publisher.ParkedStatuses()); err != nil {
+		return view{}, err
+	}
 	page := &bulkParkedPage{Filter: parkedFilterOf(r), Kind: admin.OperationKind(r.FormValue("kind")), Kinds: []admin.OperationKind{admin.OpRetryParked}}
 	if auth.From(ctx).Role >= auth.Admin {
 		page.Kinds = append(page.Kinds, admin.OpResolveParked)
@@ -47,6 +51,9 @@ func parkedFilterOf(r *http.Request) admin.ParkedFilter {
 }
 
 func startBulkParked(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+	if _, err := choice(r, "status", publisher.ParkedStatuses()); err != nil {
+		return nil, "", err
+	}
 	filter := parkedFilterOf(r)
 	asOf, err := previewedAt(r)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/web/problem"
@@ -34,16 +32,15 @@ func readPairFilter(r *http.Request) (pairFilter, deferred.Filter, error) {
 		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType, CampaignID: f.Campaign, MessagePattern: f.Message,
 		Status: []deferred.Status{deferred.Failed, deferred.Dead},
 	}
-	switch f.Status {
-	case "":
-	case string(deferred.Failed), string(deferred.Dead):
-		d.Status = []deferred.Status{deferred.Status(f.Status)}
-	default:
-		return f, d, problem.New(http.StatusBadRequest, "status is none that there is", "choose another").Of("status", f.Status, "failed or dead")
+	status, err := choice(r, "status", d.Status)
+	if err != nil {
+		return f, d, err
 	}
-	if f.Class != "" && !slices.Contains(projector.Classes(), projector.Class(f.Class)) {
-		known := fmt.Sprint(projector.Classes())
-		return f, d, problem.New(http.StatusBadRequest, fmt.Sprintf("no class %q", f.Class), "choose another").Of("class", f.Class, strings.Trim(known, "[]"))
+	if status != "" {
+		d.Status = []deferred.Status{status}
+	}
+	if _, err := choice(r, "class", projector.Classes()); err != nil {
+		return f, d, err
 	}
 	if f.Older != "" {
 		older, err := time.ParseDuration(f.Older)
@@ -139,7 +136,7 @@ func (p *Pages) readPairs(ctx context.Context, r *http.Request, f deferred.Filte
 		next = *end
 		if len(pairs) < perPage {
 			page.Looked = true
-			shown = fmt.Sprintf("%s pairs among the %s that were looked at; the next page looks at more", count(int64(len(pairs))), count(searchLook))
+			shown = fmt.Sprintf("%s among the %s that were looked at; the next page looks at more", plural(len(pairs), "pair"), count(searchLook))
 		}
 	}
 	page.Pager = pages(r, next, shown)

@@ -48,7 +48,7 @@ func (p *Pages) event(ctx context.Context, r *http.Request) (journal.Event, erro
 // readEvent shows an event, and how far it has got.
 func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 	e, err := p.event(ctx, r)
-	if err != nil {
+	if err != nil && !errors.Is(err, journal.ErrUnreadable) {
 		return view{}, err
 	}
 	page := &eventPage{Event: e, Payload: p.payloadOf(ctx, e)}
@@ -61,7 +61,7 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 	}
 	_, err = journal.Get(ctx, p.cfg.Pool, e.CampaignID, e.Seq+1)
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, journal.ErrUnreadable):
 		page.Next = at(e.Seq + 1)
 	case !errors.Is(err, journal.ErrNotFound):
 		return view{}, err

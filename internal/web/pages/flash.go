@@ -13,6 +13,7 @@ const (
 	themeCookie = "tidemark_theme"
 	yearSeconds = 365 * 24 * 60 * 60
 	flashBytes  = 1500 // of a text: cookies are small
+	cookieBytes = 4000 // of all of it: browsers keep no more
 )
 
 // flash says once, on the page that follows an act, what has become of it.
@@ -21,12 +22,19 @@ type flash struct {
 	Text string `json:"text"`
 	More string `json:"more,omitempty"`
 	Path string `json:"path,omitempty"` // of the operation that has begun
+
+	Field string `json:"field,omitempty"` // of the reason, where the act was refused
+	Typed string `json:"typed,omitempty"` // into it
 }
 
 // say keeps a flash for the next page.
 func (p *Pages) say(w http.ResponseWriter, r *http.Request, f flash) {
 	f.Text, f.More = cut(f.Text), cut(f.More)
 	raw, _ := json.Marshal(f)
+	for base64.RawURLEncoding.EncodedLen(len(raw)) > cookieBytes && f.Typed != "" {
+		f.Typed = strings.ToValidUTF8(f.Typed[:len(f.Typed)/2], "")
+		raw, _ = json.Marshal(f)
+	}
 	http.SetCookie(w, &http.Cookie{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString(raw), Path: "/", MaxAge: 60, HttpOnly: true, Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode})
 }
 

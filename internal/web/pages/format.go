@@ -2,6 +2,7 @@ package pages
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -87,10 +88,11 @@ func ago(now, t time.Time) string {
 	return span(d) + " ago"
 }
 
-// plural names a number of things.
-func plural(n int, thing string) string {
-	if n != 1 {
+// plural names a number of things; n is an int or an int64.
+func plural(n any, thing string) string {
+	number := reflect.ValueOf(n).Int()
+	if number != 1 {
 		thing += "s"
 	}
-	return count(int64(n)) + " " + thing
+	return count(number) + " " + thing
 }

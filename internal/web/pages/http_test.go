@@ -100,12 +100,3 @@ func everyPage() []string {
 		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?group=default&all=1", "/lag", "/postgres", "/audit", "/audit?of=failures", "/settings", "/bulk", "/bulk?kind=requeue&projection=scores", "/bulk/parked", "/bulk/parked?kind=retry_parked&publisher=billing",
 	}
 }
-
-// acts answers the address of each act.
-func acts() []string {
-	return []string{
-		"/deferred/requeue", "/deferred/resolve", "/deferred/unresolve", "/campaign/replay", "/campaign/pause", "/campaign/resume", "/pause", "/resume", "/publishers/pause", "/publishers/resume", "/publishers/reset",
-		"/publishers/test", "/parked/retry", "/parked/resolve", "/projections/rebuild", "/projections/swap", "/projections/pause", "/projections/resume", "/projections/abort", "/projections/rollback",
-		"/bulk/start", "/bulk/abort", "/campaign/verify", "/projections/verify", "/workers/drain", "/workers/undrain", "/bulk/parked/start", "/gaps/repair", "/publishers/republish",
-	}
-}

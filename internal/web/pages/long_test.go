@@ -15,6 +15,13 @@ import (
 // post sends the form of an act, and answers where it leads.
 func (w *world) post(t *testing.T, role auth.Role, path string, form url.Values) (int, string) {
 	t.Helper()
+	status, header := w.send(t, role, path, form)
+	return status, header.Get("Location")
+}
+
+// send sends the form of an act as a role, and answers the status and the headers.
+func (w *world) send(t *testing.T, role auth.Role, path string, form url.Values) (int, http.Header) {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +35,7 @@ func (w *world) post(t *testing.T, role auth.Role, path string, form url.Values)
 	if err := response.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, response.Header.Get("Location")
+	return response.StatusCode, response.Header
 }
 
 func (w *world) operations(t *testing.T, kind string) (n int) {

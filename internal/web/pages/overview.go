@@ -160,12 +160,12 @@ func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
 func (page *overviewPage) furthest() (worst time.Duration, who string) {
 	for _, l := range page.Lag {
 		if l.Events > 0 && l.Age > worst && !strings.Contains(l.Projection, "~") {
-			worst, who = l.Age, fmt.Sprintf("%s is %s%s behind", l.Projection, about(l.Estimated), plural(int(l.Events), "event"))
+			worst, who = l.Age, fmt.Sprintf("%s is %s%s behind", l.Projection, about(l.Estimated), plural(l.Events, "event"))
 		}
 	}
 	for _, p := range page.Publishers {
 		if p.Behind > 0 && p.Lag > worst && p.Status != "PAUSED" {
-			worst, who = p.Lag, fmt.Sprintf("publisher %s is %s%s behind", p.Publisher, about(p.Estimated()), plural(int(p.Behind), "event"))
+			worst, who = p.Lag, fmt.Sprintf("publisher %s is %s%s behind", p.Publisher, about(p.Estimated()), plural(p.Behind, "event"))
 		}
 	}
 	return worst, who

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,10 +109,13 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 	var refused *problem.Problem
 	var pgErr *pgconn.PgError
 	var unknown *admin.UnknownNameError
+	err = status.NoSchema(ctx, p.cfg.Pool, err)
 	switch {
+	case errors.Is(err, status.ErrNoSchema):
+		refused = problem.New(http.StatusServiceUnavailable, err.Error(), "run migrate up")
 	case errors.As(err, &refused):
 	case errors.As(err, &unknown):
-		refused = problem.New(http.StatusNotFound, err.Error(), "choose another").Of(unknown.Kind, unknown.Name, strings.Join(unknown.Known, ", "))
+		refused = problem.New(http.StatusBadRequest, err.Error(), "choose another").Of(unknown.Kind, unknown.Name, strings.Join(unknown.Known, ", "))
 	case errors.Is(err, journal.ErrNotFound), errors.Is(err, deferred.ErrNotFound), errors.Is(err, publisher.ErrNotFound), errors.Is(err, admin.ErrNotFound), errors.Is(err, projector.ErrUnknownProjection), errors.Is(err, projector.ErrNoRebuild):
 		refused = problem.New(http.StatusNotFound, redact.Error(err), "go back to the list: it may have caught up meanwhile, or never have been")
 	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
@@ -119,6 +123,8 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 			p.cfg.Logger.WarnContext(ctx, "a page took too long to read", "error", err)
 		}
 		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer", "narrow the filter, or look at Postgres health")
+	case errors.Is(err, journal.ErrUnreadable):
+		refused = problem.New(http.StatusUnprocessableEntity, redact.Error(err), "the event's page says what waits behind it")
 	case errors.Is(err, admin.ErrForbidden):
 		refused = problem.New(http.StatusForbidden, err.Error(), "ask somebody with that role")
 	case errors.Is(err, deferred.ErrPattern):
@@ -151,6 +157,17 @@ func number(r *http.Request, name string, standard int64) (int64, error) {
 		return 0, problem.New(http.StatusBadRequest, name+" is no number from 0 up", "give digits only").Of(name, value, "0 to 9223372036854775807")
 	}
 	return n, nil
+}
+
+// choice reads one of a few words of a query, or "" where there is none.
+func choice[T ~string](r *http.Request, name string, words []T) (T, error) {
+	value := T(r.FormValue(name))
+	if value == "" || slices.Contains(words, value) {
+		return value, nil
+	}
+	known := strings.Trim(strings.ReplaceAll(fmt.Sprint(words), " ", ", "), "[]")
+	detail := fmt.Sprintf("no %s %q: there are %s", name, value, known)
+	return "", problem.New(http.StatusBadRequest, detail, "choose another").Of(name, string(value), known)
 }
 
 // required reads a text of a query that must be there.

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -62,8 +63,12 @@ func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	status, err := choice(r, "status", publisher.ParkedStatuses())
+	if err != nil {
+		return view{}, err
+	}
 	page := parkedPage{Cause: r.FormValue("cause"), Filter: publisher.ParkedFilter{
-		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"), EventType: r.FormValue("type"), Status: r.FormValue("status"), Seq: seq, Limit: perPage,
+		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"), EventType: r.FormValue("type"), Status: status, Seq: seq, Limit: perPage,
 	}}
 	f := page.Filter
 	page.Any = f.Topic+f.Publisher+f.CampaignID+f.EventType+f.Status+page.Cause != ""
@@ -96,7 +101,7 @@ func (p *Pages) readParkedOne(ctx context.Context, row publisher.Parked) (*parke
 	one := &parkedOne{Parked: row}
 	if row.EventID != nil {
 		e, err := journal.Get(ctx, p.cfg.Pool, row.CampaignID, row.Seq)
-		if err != nil {
+		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
 			return nil, err
 		}
 		one.Event, one.Payload = &e, p.payloadOf(ctx, e)
@@ -165,7 +170,7 @@ func (p *Pages) readRefusals(ctx context.Context, r *http.Request, page *parkedP
 	slices.SortStableFunc(page.Causes, func(a, b refusal) int { return int(b.Parked - a.Parked) })
 	shown := plural(len(page.Causes), "cause") + " among " + plural(len(rows), "event")
 	if end != nil {
-		shown = fmt.Sprintf("%s among the %s events that were looked at; the next page looks at more", plural(len(page.Causes), "cause"), count(int64(len(rows))))
+		shown = fmt.Sprintf("%s among the %s looked at; the next page looks at more", plural(len(page.Causes), "cause"), plural(len(rows), "event"))
 	}
 	page.Pager = pages(r, placeOf(end), shown)
 	return nil

@@ -19,6 +19,9 @@ type shownPayload struct {
 
 func (p *Pages) payloadOf(ctx context.Context, e journal.Event) shownPayload {
 	id := auth.From(ctx)
+	if unreadable := e.Unreadable(); unreadable != nil {
+		return shownPayload{Text: block(unreadable.Error())}
+	}
 	if !p.cfg.Payloads.Sees(id) {
 		return shownPayload{Hidden: true}
 	}

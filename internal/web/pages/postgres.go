@@ -10,7 +10,8 @@ import (
 
 type postgresPage struct {
 	*status.Status
-	Tiles []tile
+	Tiles    []tile
+	Troubles []trouble
 }
 
 // readPostgres shows the server's health, as far as it matters here.
@@ -27,20 +28,26 @@ func (p *Pages) readPostgres(ctx context.Context, _ *http.Request) (view, error)
 	if pg.MaxConnections > 0 {
 		used = 100 * pg.Connections / pg.MaxConnections
 	}
+	oldest, end := pg.Oldest()
 	page := &postgresPage{Status: s, Tiles: []tile{
-		{Label: "Oldest transaction", Value: span(pg.OldestTransaction), Note: backend(pg.OldestPID), Tone: above(pg.OldestTransaction, time.Minute, 10*time.Minute)},
+		{Label: "Oldest transaction", Value: span(pg.OldestTransaction), Note: ended(oldest, end), Tone: above(pg.OldestTransaction, time.Minute, 10*time.Minute)},
 		{Label: "Connections", Value: count(int64(pg.Connections)), Note: "of " + count(int64(pg.MaxConnections)), Tone: percent(used, 80, 95)},
-		{Label: "Writer floor", Value: span(j.FloorAge), Note: "open appends; publishers wait for the oldest: " + backend(j.FloorPID), Tone: above(j.FloorAge, 30*time.Second, 5*time.Minute)},
+		{
+			Label: "Writer floor", Value: span(j.FloorAge), Tone: above(j.FloorAge, 30*time.Second, 5*time.Minute),
+			Note: "open appends; publishers wait for the oldest: " + ended(j.FloorHolder, j.FloorRemedy),
+		},
 		{Label: "Until wraparound", Value: count(pg.WraparoundLeft / 1_000_000), Note: "million transactions", Tone: less(pg.WraparoundLeft, 500_000_000, 100_000_000)},
 	}}
+	page.Troubles = troubles(s)
 	return view{Name: "postgres", Title: "Postgres", Data: page}, nil
 }
 
-func backend(pid int) string {
-	if pid == 0 {
+// ended names a transaction, with the statement that ends it.
+func ended(name, remedy string) string {
+	if name == "" {
 		return "none to be seen"
 	}
-	return "backend " + count(int64(pid))
+	return name + "; end it: " + remedy
 }
 
 func percent(n, warn, bad int) string {

@@ -54,6 +54,20 @@ type frame struct {
 func (f frame) Operates() bool    { return f.id.Role >= auth.Operator }
 func (f frame) Administers() bool { return f.id.Role >= auth.Admin }
 
+// reason is a field that asks why, with what was typed into it before the act was refused.
+type reason struct{ ID, Typed string }
+
+// Reason answers the field with this id.
+func (f frame) Reason(id string) reason { return reason{id, f.Typed(id)} }
+
+// Typed answers what was typed into a field of a form that was refused; "": nothing.
+func (f frame) Typed(id string) string {
+	if f.Flash == nil || f.Flash.Field != id {
+		return ""
+	}
+	return f.Flash.Typed
+}
+
 // templates holds each page's template, parsed with the layout and the parts, and the addresses of assets.
 type templates struct {
 	pages  map[string]*template.Template
@@ -130,6 +144,7 @@ func functions(now func() time.Time, assets map[string]string) template.FuncMap 
 		"link":    link,
 		"options": options,
 		"plural":  plural,
+		"stateOf": stateOf,
 		"int64":   func(n int) int64 { return int64(n) },
 		"until":   func(t time.Time) string { return span(max(0, t.Sub(now()))) },
 		"dict":    dict,

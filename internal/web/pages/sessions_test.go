@@ -1,9 +1,13 @@
 package pages_test
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -12,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
@@ -199,22 +204,148 @@ func (w *world) settle(t *testing.T) {
 
 func TestPagesAndCallsAnswerTheSameInEverySession(t *testing.T) {
 	t.Parallel()
-	var usual []string
+	sessions := pgtest.Sessions()
+	answers := make([][]string, len(sessions))
+	t.Run("sessions", func(t *testing.T) {
+		for i, session := range sessions {
+			t.Run(session.Name, func(t *testing.T) {
+				t.Parallel()
+				w := &world{pool: session.Open(t, pgtest.URL(t)), token: map[auth.Role]string{}, travels: true}
+				w.fill(t) // projections and publishers work in each session too
+				w.serve(t, worldCode())
+				answers[i] = w.askAll(t)
+			})
+		}
+	})
+	for i, session := range sessions {
+		if len(answers[i]) != len(answers[0]) {
+			t.Fatalf("%s has %d answers, %s has %d", session.Name, len(answers[i]), sessions[0].Name, len(answers[0]))
+		}
+		for j, want := range answers[0] {
+			late := strings.HasPrefix(want, "abortOperation ") // it may wait for a batch that is under way, and in vain
+			if got := answers[i][j]; got != want && !late {
+				t.Errorf("%s answers %s, %s answers %s", session.Name, got, sessions[0].Name, want)
+			}
+		}
+	}
+}
+
+// formsOfPages are the acts of pages with their forms, in an order in which each makes sense. A form that begins with !
+// is refused: what it asks for takes a worker that has built tables.
+func formsOfPages() [][2]string {
+	const (
+		pair   = "projection=scores&campaign=cave-00"
+		billed = "topic=campaign-events&publisher=billing"
+	)
+	return [][2]string{
+		{"/deferred/requeue", pair},
+		{"/deferred/resolve", pair + "&seq=4&confirm=4"},
+		{"/deferred/unresolve", pair + "&seq=4"},
+		{"/campaign/replay", "group=default&projection=heroes&id=oak"},
+		{"/campaign/verify", "projection=scores&id=cave-01"},
+		{"/campaign/pause", "group=default&id=oak&for=1h"},
+		{"/campaign/resume", "group=default&id=oak"},
+		{"/pause", "group=default&for=1h"},
+		{"/resume", "group=default"},
+		{"/projections/verify", "projection=scores&sample=3"},
+		{"/gaps/repair", "group=default&confirm=default"},
+		{"/bulk/start", "kind=requeue&projection=scores&type=entombed&as_of=NOW&confirm=requeue+6"},
+		{"/publishers/pause", billed + "&for=1h"},
+		{"/publishers/resume", billed},
+		{"/publishers/test", billed},
+		{"/parked/retry", billed + "&campaign=cave-00&seq=4"},
+		{"/parked/resolve", billed + "&campaign=cave-00&seq=4&confirm=4"},
+		{"/bulk/parked/start", "kind=retry_parked&publisher=billing&as_of=NOW&confirm=retry+parked+9"},
+		{"/publishers/republish", billed + "&campaign=oak&from=2&until=5&confirm=billing"},
+		{"/bulk/abort", "id=LAST"},
+		{"/publishers/reset", billed + "&position=3&confirm=billing"},
+		{"/workers/drain", "owner=worker-a-1&confirm=node-a"},
+		{"/workers/undrain", "owner=worker-a-1"},
+		{"/projections/rebuild", "projection=heroes"},
+		{"/projections/pause", "projection=heroes&group=default&for=1h"},
+		{"/projections/resume", "projection=heroes&group=default"},
+		{"/projections/swap", "projection=heroes&allow=1"},
+		{"/projections/abort", "projection=heroes&confirm=heroes"},
+		{"/projections/rollback", "!projection=heroes&confirm=heroes"},
+		{"/theme", "theme=dark"},
+	}
+}
+
+// postsOf reads from routes.go what the pages take forms at.
+func postsOf(t *testing.T) (all []string) {
+	t.Helper()
+	code, err := os.ReadFile("routes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`"POST (/[^"]+)"`).FindAllStringSubmatch(string(code), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+func TestActsOfPagesAreDoneInEverySession(t *testing.T) {
+	t.Parallel()
+	filled := fillWorld(t)
 	for _, session := range pgtest.Sessions() {
 		t.Run(session.Name, func(t *testing.T) {
-			w := &world{pool: session.Open(t, pgtest.URL(t)), token: map[auth.Role]string{}, travels: true}
-			w.fill(t)
+			t.Parallel()
+			w := &world{pool: session.Open(t, pgtest.CopyURL(t, filled)), token: map[auth.Role]string{}, travels: true}
 			w.serve(t, worldCode())
-			answers := w.askAll(t)
-			if usual == nil {
-				usual = answers
+			asked := map[string]bool{}
+			for _, f := range formsOfPages() {
+				asked[f[0]] = true
+				text, refused := strings.CutPrefix(f[1], "!")
+				text = strings.ReplaceAll(text, "NOW", url.QueryEscape(time.Now().Format(time.RFC3339Nano)))
+				if strings.Contains(text, "LAST") {
+					text = strings.ReplaceAll(text, "LAST", w.scan(t, `SELECT max(id)::text FROM tidemark.operations`))
+				}
+				form, err := url.ParseQuery(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				form.Set("reason", "a test")
+				form.Set("key", uuid.NewString())
+				tone, said := w.flash(t, f[0], form)
+				want := map[bool]string{true: "bad", false: "ok"}[refused]
+				if f[0] != "/theme" && tone != want || strings.Contains(said, "The database") {
+					t.Errorf("%s %s: %s %s, want %s", f[0], text, tone, said, want)
+				}
 			}
-			for i, want := range usual {
-				late := strings.HasPrefix(want, "abortOperation ") // it may wait for a batch that is under way, and in vain
-				if answers[i] != want && !late {
-					t.Errorf("it answers %s, usually %s", answers[i], want)
+			w.settle(t)
+			for _, path := range postsOf(t) {
+				if !asked[path] {
+					t.Errorf("no form is sent to %s", path)
 				}
 			}
 		})
 	}
+}
+
+func (w *world) scan(t *testing.T, sql string) (value string) {
+	t.Helper()
+	if err := w.pool.QueryRow(t.Context(), sql).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// flash sends the form of an act, and answers what the next page says of it.
+func (w *world) flash(t *testing.T, path string, form url.Values) (tone, said string) {
+	t.Helper()
+	status, header := w.send(t, auth.Admin, path, form)
+	if status != http.StatusSeeOther {
+		t.Errorf("%s answers %d", path, status)
+	}
+	for _, c := range (&http.Response{Header: header}).Cookies() {
+		if c.Name == "tidemark_flash" {
+			raw, err := base64.RawURLEncoding.DecodeString(c.Value)
+			var f struct{ Tone, Text, More string }
+			if err = errors.Join(err, json.Unmarshal(raw, &f)); err != nil {
+				t.Fatal(err)
+			}
+			tone, said = f.Tone, f.Text+" "+f.More
+		}
+	}
+	return tone, said
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/payload"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func TestARowThatTheEventHasDeletedLeadsToWhy(t *testing.T) {
@@ -58,6 +59,32 @@ func TestLinesAreDrawnOfWhatWasSeen(t *testing.T) {
 	}
 	if got := rates([]sample{{At: at}, {At: at.Add(10 * time.Second), Applied: 50}}, func(s sample) float64 { return float64(s.Applied) }); len(got) != 1 || got[0] != 5 {
 		t.Errorf("the rates are %v, want 5 a second", got)
+	}
+}
+
+func TestTheLagTileIsThatOfWhatIsFurthestBehind(t *testing.T) {
+	t.Parallel()
+	pair := func(state string, lag time.Duration) publisher.Publication {
+		return publisher.Publication{Key: publisher.Key{Topic: "t", Publisher: "p"}, Status: state, Behind: 3, Lag: lag, Errors: 1}
+	}
+	for name, tt := range map[string]struct {
+		publishers []publisher.Publication
+		lags       []status.Lag
+		tone       string
+	}{
+		"nothing behind":                {nil, nil, "ok"},
+		"a publisher a little behind":   {[]publisher.Publication{pair("ACTIVE", time.Second)}, nil, "ok"},
+		"a publisher 21 s behind":       {[]publisher.Publication{pair("ACTIVE", 21*time.Second)}, nil, "warn"},
+		"a publisher 21 minutes behind": {[]publisher.Publication{pair("ACTIVE", 21*time.Minute)}, nil, "bad"},
+		"one that has failed":           {[]publisher.Publication{pair("FAILED", 21*time.Minute)}, nil, "bad"},
+		"one that is paused":            {[]publisher.Publication{pair("PAUSED", 21*time.Minute)}, nil, "ok"},
+		"a projection":                  {nil, []status.Lag{{Behind: outbox.Behind{Projection: "p", Events: 48_344, Age: time.Hour}}}, "bad"},
+		"tables that were replaced":     {nil, []status.Lag{{Behind: outbox.Behind{Projection: "p~previous", Events: 5, Age: time.Hour}}}, "ok"},
+	} {
+		page := &overviewPage{Status: &status.Status{Publishers: tt.publishers, Lag: tt.lags}}
+		if tile := (&Pages{}).tiles(page, []sample{{}})[0]; tile.Tone != tt.tone {
+			t.Errorf("%s: the tile is %q (%s, %s), want %q", name, tile.Tone, tile.Value, tile.Note, tt.tone)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (p *Pages) readThen(ctx context.Context, campaign string, seq int64, of why
 	out := &then{Most: thenEvents, TooFar: seq > thenEvents, NoCode: len(p.cfg.Projections) == 0, Hidden: !p.cfg.Payloads.Sees(auth.From(ctx))}
 	if seq > 0 {
 		e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
-		if err != nil {
+		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
 			return nil, err
 		}
 		out.Event, out.Payload = &e, p.payloadOf(ctx, e)

@@ -12,11 +12,11 @@ func tone(status any) string {
 		return "ok"
 	case "warn", "warning", "failed", "failing", "retrying", "behind", "stale", "pending", "draining", "skipped", "refused", "infrastructure", "transient", "lock", "expired":
 		return "warn"
-	case "bad", "error", "critical", "dead", "parked", "gone", "crashed", "permanent", "aborted":
+	case "bad", "error", "critical", "dead", "parked", "gone", "crashed", "permanent", "aborted", "failed again":
 		return "bad"
 	case "paused", "audit_only", "inline", "not for it":
 		return "held"
-	case "info", "processing", "rebuilding", "joining", "copying", "copied", "requested", "running", "replayed", "filing", "rebuild_began", "rebuilt":
+	case "info", "processing", "rebuilding", "joining", "copying", "copied", "requested", "running", "replayed", "filing", "rebuild_began", "rebuilt", "queued again":
 		return "info"
 	}
 	return ""

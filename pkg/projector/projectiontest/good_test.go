@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestCorrectProjectionsPass(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	file, err := projector.LoadFile(fstest.MapFS{"seats.sql": {Data: []byte(seatsSQL)}}, "seats.sql")
+	file, err := sqlfile.Load(fstest.MapFS{"seats.sql": {Data: []byte(seatsSQL)}}, "seats.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,18 +14,20 @@ import (
 // Run tests the projection with events, which are appended in their order, each to its CampaignID. There must be two campaigns or more, and the
 // tables must not end up empty.
 //
-// pool says which server to use, and as whom: a role that may create databases. Run creates databases of its own there, with the extensions that pool's
-// database has, and drops them; it writes nothing to pool's database.
+// pool says which server to use, and as whom: a role that may create databases. Run creates databases
+// of its own there, with the extensions that pool's database has, and drops them before it returns; it
+// writes nothing to pool's database. The caller closes pool, with defer or later.
 //
 // configure, where given, changes the projector's configuration: a projection of events with aliases or upcasters needs its Catalogue.
 func Run(t *testing.T, pool *pgxpool.Pool, projection projector.Projection, events []journal.Event, configure ...func(*projector.Config)) {
 	t.Helper()
 	k := newKit(pool, projection, configure)
-	t.Cleanup(func() {
+	// With defer, not t.Cleanup: the caller's own defer may close the pool as soon as Run returns.
+	defer func() {
 		if err := k.close(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("projectiontest: clean up: %v", err)
 		}
-	})
+	}()
 	if err := k.prepare(t.Context(), events); err != nil {
 		t.Fatalf("projectiontest: %v", err)
 	}

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"os"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -25,6 +26,7 @@ const (
 	Exit   Kind = "exit"   // os.Exit
 	Kill   Kind = "kill"   // SIGKILL, as the kernel sends it when memory runs out
 	Memory Kind = "memory" // the process allocates until it gets no more
+	Stack  Kind = "stack"  // a recursion without end, which Go cannot recover from
 )
 
 // bombExit is the exit code of a bomb of kind Exit.
@@ -52,7 +54,18 @@ func (b Bomb) before(next tally.Hook) tally.Hook {
 			for hoard := [][]byte{}; len(hoard) >= 0; {
 				hoard = append(hoard, make([]byte, 1<<20))
 			}
+		case Stack:
+			debug.SetMaxStack(1 << 20) // a gigabyte takes longer, and does the same
+			os.Exit(descend(0))
 		}
 		return nil
 	}
+}
+
+// descend never returns.
+func descend(depth int) int {
+	if depth < 0 {
+		return 0
+	}
+	return descend(depth+1) + depth
 }

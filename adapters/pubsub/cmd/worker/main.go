@@ -5,11 +5,10 @@ import (
 	"os"
 
 	"github.com/tidemark-go/tidemark/adapters/pubsub"
-	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/internal/sinks"
+	"github.com/tidemark-go/tidemark/pkg/worker"
 )
 
 func main() {
-	opts := app.Options{Name: "worker", Short: "Keep read models up to date with the journal"}
-	opts.Sinks = append(opts.Sinks, pubsub.Kind())
-	os.Exit(app.Main(opts))
+	os.Exit(worker.Main(worker.Options{Sinks: append(sinks.Kinds(), pubsub.Kind())}))
 }

@@ -6,7 +6,11 @@ import (
 	"os"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
-	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/sink/file"
+	"github.com/tidemark-go/tidemark/pkg/sink/log"
+	"github.com/tidemark-go/tidemark/pkg/sink/webhook"
+	"github.com/tidemark-go/tidemark/pkg/worker"
 )
 
 func main() {
@@ -20,5 +24,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
-	os.Exit(app.Main(app.Options{Name: "worker", Short: "Keep the tabletop read models up to date", Projections: projections, Catalogue: catalogue}))
+	os.Exit(worker.Main(worker.Options{
+		Short:       "Keep the tabletop read models up to date",
+		Projections: projections,
+		Catalogue:   catalogue,
+		Sinks:       []publisher.Kind{webhook.Kind(), file.Kind(), log.Kind()},
+	}))
 }

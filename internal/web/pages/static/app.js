@@ -56,19 +56,6 @@
 	document.addEventListener("input", (e) => { if (e.target.matches("input[data-confirm]")) check(e.target); });
 	arm(document);
 
-	// A reason that was typed outlives a refusal: it comes back with the page that says why.
-	const reasons = "tidemark.reason";
-	document.addEventListener("submit", (e) => {
-		const box = e.target.querySelector("input[name=reason]");
-		if (box) try { sessionStorage.setItem(reasons, JSON.stringify([box.id, box.value])); } catch { /* private windows may refuse */ }
-	});
-	try {
-		const [id, text] = JSON.parse(sessionStorage.getItem(reasons) || "[]");
-		const box = id && document.querySelector(".flash.bad") && document.getElementById(id);
-		if (box) { box.value = text; box.closest("details")?.setAttribute("open", ""); }
-		sessionStorage.removeItem(reasons);
-	} catch { /* as above */ }
-
 	// Live updates: the stream says that something changed, the page is read again, and the parts marked data-live take the place of the old ones.
 	const button = document.getElementById("live");
 	const state = document.getElementById("live-state");
@@ -85,7 +72,8 @@
 	};
 	// A part in which somebody types, chooses or has opened something stays as it is.
 	const busy = (part) => part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea, button, summary")
-		|| part.querySelector("details[open]:not([data-open])") !== null;
+		|| part.querySelector("details[open]:not([data-open])") !== null
+		|| [...part.querySelectorAll("input[name=reason]")].some((box) => box.value !== "");
 	const refresh = async () => {
 		if (reading) { again = true; return; }
 		reading = true;
@@ -145,10 +133,37 @@
 	const theme = document.getElementById("theme");
 	theme?.addEventListener("change", () => theme.form.requestSubmit());
 
-	// The slider's number follows the hand; letting go asks the server.
+	// The slider's number follows the hand. Letting go reads the page as it was then, and puts the parts marked data-then
+	// in place of the old ones: the slider stays, and so does the focus on it. If that fails, the page is loaded anew.
 	const slide = document.querySelector("input[type=range][data-slide]");
+	let sliding = null;
+	const slideTo = async () => {
+		sliding?.abort();
+		sliding = new AbortController();
+		const { signal } = sliding;
+		const query = new URLSearchParams(new FormData(slide.form));
+		query.delete("slide");
+		query.delete("was");
+		query.set("seq", slide.value);
+		const address = `${slide.form.getAttribute("action")}?${query}`;
+		try {
+			const answer = await fetch(address, { headers: { "X-Tidemark-Live": "1" }, credentials: "same-origin", redirect: "error", signal });
+			if (!answer.ok) throw new Error(String(answer.status));
+			const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+			if (signal.aborted) return;
+			for (const part of document.querySelectorAll("[data-then]")) {
+				const next = document.adoptNode(fresh.getElementById(part.id));
+				if (part.hasAttribute("aria-live")) part.replaceChildren(...next.childNodes); else part.replaceWith(next);
+				showTimes(next);
+			}
+			history.replaceState(null, "", address);
+		} catch {
+			if (!signal.aborted) slide.form.requestSubmit();
+		}
+	};
+	let settle = 0;
 	slide?.addEventListener("input", () => { document.getElementById(slide.dataset.slide).value = slide.value; });
-	slide?.addEventListener("change", () => slide.form.requestSubmit());
+	slide?.addEventListener("change", () => { clearTimeout(settle); settle = setTimeout(slideTo, 150); });
 
 	// Keys.
 	const dialog = document.getElementById("keys");

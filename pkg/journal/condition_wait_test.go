@@ -1,0 +1,144 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// many answers that many tags, which are of nearly all buckets.
+func many(n int) (tags []string) {
+	for i := range n {
+		tags = append(tags, fmt.Sprint("tag ", i))
+	}
+	return tags
+}
+
+// imported is an event of each of many tags: more than a transaction locks one by one.
+func imported(campaign string) (events []journal.Event) {
+	for _, tag := range many(200) {
+		events = append(events, tagged(campaign, "opened", tag))
+	}
+	return events
+}
+
+// contention is a transaction that stays open, and one that cannot go on because of it.
+type contention struct {
+	holds, wants func(context.Context, pgx.Tx) error
+}
+
+func contentions() map[string]contention {
+	appends := func(events ...journal.Event) func(context.Context, pgx.Tx) error {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			_, err := journal.AppendAll(ctx, tx, journal.Batch{CampaignID: events[0].CampaignID, Expect: journal.Any, Events: events})
+			return err
+		}
+	}
+	decides := func(query journal.Query, campaign string) func(context.Context, pgx.Tx) error {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			_, err := journal.AppendIf(ctx, tx, []journal.Event{tagged(campaign, "decided")}, journal.Condition{FailIfMatch: query})
+			return err
+		}
+	}
+	unused := journal.Tagged([]string{"unused"}, "never")
+	return map[string]contention{
+		"a condition on a tag":          {appends(tagged("held", "opened", "x")), decides(journal.Tagged([]string{"x"}, "opened"), "b")},
+		"a condition on a type":         {appends(tagged("held", "opened")), decides(journal.Types("opened"), "b")},
+		"a condition on all":            {appends(tagged("held", "opened")), decides(journal.Query{}, "b")},
+		"a condition of many terms":     {appends(tagged("held", "opened")), decides(journal.Tagged([]string{"x"}, many(70)...), "b")},
+		"a condition, for its campaign": {appends(tagged("held", "opened")), decides(journal.Tagged([]string{"x"}, "opened"), "held")},
+		"an import":                     {decides(journal.Tagged([]string{"tag 1"}, "never"), "held"), appends(imported("b")...)},
+		"an import, for its campaign":   {appends(tagged("held", "opened")), appends(imported("held")...)},
+		"an import, in one call": {decides(journal.Tagged([]string{"tag 1"}, "never"), "held"), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := journal.Append(ctx, tx, "b", journal.Any, imported("b")...)
+			return err
+		}},
+		"a decision of an import's tags": {appends(tagged("held", "opened")), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := journal.AppendIf(ctx, tx, imported("held"), journal.Condition{FailIfMatch: unused})
+			return err
+		}},
+	}
+}
+
+// What waits for an exclusive lock because of an open transaction gets out of the others' way, and goes on when it may.
+func TestWhatWaitsForAnOpenTransactionHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, c := range contentions() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			open, waiting := contend(t, pool, c)
+			for range 3 {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				_, err := appendIf(ctx, pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")}, tagged("c", "opened", "x", "tag 2"))
+				cancel()
+				if err != nil {
+					t.Fatalf("a third append: %v", err)
+				}
+			}
+			if err := open.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-waiting; err != nil && !errors.Is(err, journal.ErrConditionFailed) {
+				t.Errorf("after the transaction was over: %v", err)
+			}
+		})
+	}
+}
+
+// What waits does not do so for ever: the error says that it can be tried again, and what to look at.
+func TestAnExclusiveLockIsWaitedForOnlySoLong(t *testing.T) {
+	t.Parallel()
+	for name, c := range contentions() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			setting, bound := "SET LOCAL lock_timeout = '1s'", "for more than 00:00:01"
+			if name == "an import" {
+				setting, bound = "SELECT 1", "for more than 00:00:10" // by default
+			}
+			open, waiting := contend(t, pool, c, setting)
+			if err := <-waiting; sqlState(err) != "55P03" || !strings.Contains(err.Error(), bound) {
+				t.Errorf("while the transaction was open: %v", err)
+			}
+			if err := open.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// contend begins both transactions, and answers the one that holds and what becomes of the other, which waits by then.
+func contend(t *testing.T, pool *pgxpool.Pool, c contention, settings ...string) (open pgx.Tx, waiting <-chan error) {
+	t.Helper()
+	open, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = open.Rollback(context.WithoutCancel(t.Context())) })
+	if err := c.holds(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			for _, setting := range settings {
+				if _, err := tx.Exec(t.Context(), setting); err != nil {
+					return err
+				}
+			}
+			return c.wants(t.Context(), tx)
+		})
+	}()
+	eventually(t, "the other waits", func() bool { return waitingForLock(t, pool) == 1 })
+	return open, done
+}

@@ -1,0 +1,194 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// applier brings units forward, a group of them in one transaction, and finds out what failed.
+type applier struct {
+	*base
+	holder  *holder
+	pace    *pace
+	breaker *breaker
+	share   *share // of what is being rebuilt
+	slabs   slabs
+
+	small       atomic.Bool  // so were the events of the group read last
+	unreadable  atomic.Int64 // how many more groups are read so that an event that cannot be read is found
+	savepoints  atomic.Int64 // groups that are still to be applied savepointed
+	uncommitted atomic.Int64 // savepointed groups that are still to look ahead to COMMIT, because one has failed
+	alone       sync.RWMutex // read by groups, written by suspects
+}
+
+// The ways to apply a group.
+const (
+	batched     = "batched"     // all in one pipeline, in the hope that nothing fails
+	savepointed = "savepointed" // in parts with a savepoint each: all that fails is found at once
+	isolated    = "isolated"    // one campaign after the other, each in a transaction of its own
+)
+
+// choose says how a group is applied, and why. What fails batched is applied savepointed, and what
+// fails so is applied isolated. Campaigns that may end the process are applied by
+// [applier.applySuspect].
+func (a *applier) choose(units []*unit) (strategy, reason string) {
+	switch {
+	case retried(units):
+		return savepointed, "a pair that has failed is tried again"
+	case a.savepoints.Load() > 0:
+		return savepointed, "something has failed of late"
+	}
+	return batched, "nothing has failed of late"
+}
+
+// group applies one group, in a transaction that has read it if there is one, and returns the units that are left.
+func (a *applier) group(ctx context.Context, units []*unit, opened *transaction) (rest []*unit, err error) {
+	start, n := time.Now(), 0
+	defer func() { a.share.spend(units, time.Since(start)) }()
+	ctx, span := a.tracer.Start(ctx)
+	defer func() { span.End(n, err) }()
+	strategy, reason := a.choose(units)
+	a.cfg.Logger.DebugContext(ctx, "group is applied", "strategy", strategy, "reason", reason, "campaigns", len(units))
+	var done []*unit
+	if strategy == batched {
+		ahead := assignment{opened: opened}
+		units, n, done, err = a.applyUnlessLost(ctx, units, func(ctx context.Context, units []*unit) (int, []*unit, error) {
+			return a.applyBatched(ctx, units, ahead.take())
+		})
+		if err != nil && (a.isolable(ctx, err) || ownLockTimeout(err)) { // savepointed it is known whose statement waits
+			a.cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units), "error", err)
+			a.savepoints.Store(savepointsAfter)
+			units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
+		}
+	} else {
+		if opened != nil {
+			opened.abort(ctx)
+		}
+		units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
+	}
+	switch {
+	case len(units) == 0:
+		return nil, nil
+	case err == nil:
+		rest = units[len(done):]
+		if last := done[len(done)-1]; last.more && !a.yields(last) {
+			rest = units[len(done)-1:]
+		}
+	case a.infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost):
+		a.pace.limit.shrink()
+		return nil, err
+	default:
+		if !errors.Is(err, lease.ErrLost) {
+			a.cfg.Logger.WarnContext(ctx, "group failed, applying its campaigns one by one", "strategy", isolated, "campaigns", len(units), "error", err)
+		}
+		size := a.pace.limit.events()
+		var late *DeadlineError
+		if errors.As(err, &late) {
+			a.pace.limit.shrink()
+			if size = a.pace.limit.events(); late.lost {
+				size = 1 // code that did not return would hardly do so for half as many
+			}
+		}
+		if n, err = a.applyIsolated(ctx, units, size); err != nil {
+			a.pace.limit.shrink()
+			return nil, err
+		}
+	}
+	a.breaker.succeeded(ctx)
+	a.pace.limit.grow()
+	a.applied.Add(int64(n))
+	a.metrics.group(n)
+	a.metrics.apply.Observe(time.Since(start).Seconds())
+	a.pace.observe(len(units)-len(rest), n)
+	return rest, nil
+}
+
+// applying applies as many of the units as a group holds, and answers how many events and which units those were.
+type applying func(ctx context.Context, units []*unit) (n int, done []*unit, err error)
+
+// isolable says whether a group's failure is some event's that can be found while others go on. A
+// deadline's is not: it takes too long.
+func (a *applier) isolable(ctx context.Context, err error) bool {
+	var late *DeadlineError
+	return !errors.Is(err, lease.ErrLost) && !errors.As(err, &late) && !a.infrastructure(ctx, err)
+}
+
+// applyUnlessLost calls apply. If that fails because leases were lost, or because another transaction
+// has locked them for long, it drops those units and calls apply again with the rest. It answers the
+// units that are still held.
+func (a *applier) applyUnlessLost(ctx context.Context, units []*unit, apply applying) (held []*unit, n int, done []*unit, err error) {
+	for len(units) > 0 {
+		n, done, err = apply(ctx, units)
+		if !errors.Is(err, lease.ErrLost) && !ownLockTimeout(err) {
+			return units, n, done, err
+		}
+		leases := make([]lease.Lease, len(units))
+		for i, u := range units {
+			leases[i] = u.lease
+		}
+		ids, lookErr := a.keeper.StillHeld(ctx, a.cfg.Pool, leases)
+		if lookErr != nil {
+			return units, 0, nil, lookErr
+		}
+		held := slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return !slices.Contains(ids, u.lease.CampaignID) })
+		if len(held) == len(units) {
+			return units, 0, nil, err // it is not known whose it was: one by one
+		}
+		for _, u := range without(units, held) {
+			a.metrics.lost.WithLabelValues(lostTakenOver).Inc()
+			a.cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.lease.CampaignID, "generation", u.lease.Generation)
+		}
+		units = held
+	}
+	return nil, 0, nil, nil
+}
+
+// applyBatched applies as many of the units as a group holds, in one transaction: t, if that has read them already.
+//
+// A COMMIT without an answer may have happened. Its error is the infrastructure's, so nothing is
+// redone from what this process remembers: [crew.process] drops the units and gives their leases back.
+// The worker that claims the campaigns next, perhaps this one, reads the checkpoint (and the places of
+// pairs) that the database holds. Should the claim overtake the COMMIT, the fence lets only one of
+// them through: both write the lease row.
+func (a *applier) applyBatched(ctx context.Context, units []*unit, t *transaction) (n int, done []*unit, err error) {
+	if t == nil {
+		if t, err = a.open(ctx, units, a.pace.limit.events(), a.calls()); err != nil {
+			return 0, nil, err
+		}
+	}
+	if t.splittable() {
+		a.cfg.Logger.DebugContext(ctx, "group is applied", "strategy", savepointed, "reason", "it is large, and savepoints cost next to nothing", "campaigns", len(t.units))
+		return a.savepointed(ctx, t, false)
+	}
+	defer t.abort(ctx)
+	t.link(ctx)
+	a.cfg.OnStep(StepRead)
+	if err := t.applyAll(ctx); err != nil {
+		return 0, nil, err
+	}
+	a.cfg.OnStep(StepApplied)
+	for _, u := range t.units {
+		n += u.count()
+		u.groups++
+	}
+	if err := t.finish(ctx, a.yields); err != nil {
+		for _, u := range t.units {
+			u.groups--
+		}
+		a.uninstall(ctx, err)
+		return 0, nil, err
+	}
+	a.cfg.OnStep(StepCommitted)
+	return n, t.units, nil
+}
+
+// yields says whether a unit that has more to do makes way for others: one that was merely cut off at
+// the end of a group goes on, once. A pair that has got past the event at which it had failed is
+// claimed anew, as one that is behind.
+func (b *base) yields(u *unit) bool { return u.groups > 1 || u.probes() }

@@ -1,0 +1,389 @@
+package projector
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// claimer finds work, and hands it to the crew.
+type claimer struct {
+	*base
+	holder   *holder
+	applier  *applier
+	crew     *crew
+	listener *listener
+	pace     *pace
+	breaker  *breaker
+	share    *share // of what is being rebuilt
+
+	claims       claims
+	cursor       string
+	lookedBehind time.Time
+}
+
+// dispatch claims campaigns and hands them to the workers, one claim ahead of them.
+func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
+	defer c.claims.letGo()
+	loop := pulse.Of(ctx)
+	defer loop.Rest()
+	idle, woken := 0, false
+	calm := true                   // the last claim came round with room left
+	var announced, quiet time.Time // when and until when appends were asked to notify
+	var named time.Time            // when a notification first named what they were asked last
+	for ctx.Err() == nil {
+		if c.holder.drained.Load() {
+			c.claims.letGo()
+			loop.Rest()
+			pause(ctx, drainedWait)
+			continue
+		}
+		loop.Within(c.promises.around)
+		trial := c.breaker.pass(ctx)
+		how := claiming{trial: trial, ahead: woken && !trial && c.crew.working.Load() == 0 && c.applier.savepoints.Load() <= 0}
+		woken = false
+		// Asked in the same request and before it looks, so that what the claim does not see is notified, but
+		// for what is being appended meanwhile. Who has just been woken does not take the time for it: what
+		// was asked stands until awakeAfter is over, and the next claim comes before that.
+		now := time.Now()
+		stands := how.ahead && now.Sub(named) < awakeAfter/2
+		if calm && !stands && c.listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
+			announced, quiet, how.ask = now, now.Add(c.cfg.PollInterval), c.cfg.PollInterval*2
+		}
+		n, next, err := c.claim(ctx, work, how)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			quiet = time.Time{}
+			if c.breaker.failed(ctx, err) {
+				wait := c.backoff(0)
+				c.cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
+				pause(ctx, wait)
+			}
+			continue
+		}
+		calm = next.around
+		if how.ask > 0 {
+			c.listener.asked.Store(announced.UnixNano())
+		}
+		if trial && n > 0 {
+			loop.Rest() // the worker that has the campaign promises
+			c.breaker.settle(ctx)
+			continue
+		}
+		if trial {
+			c.breaker.succeeded(ctx) // there is nothing to try, and the database said so
+		}
+		switch {
+		case n > 0 && (!calm || !how.ahead && time.Now().After(quiet)) || next.again:
+			idle = 0
+			continue
+		case n > 0:
+			idle = busyIdle
+		case time.Now().Before(quiet):
+			idle = max(idle, announcedIdle)
+		}
+		c.claims.letGo()
+		awoken := c.sleep(ctx, c.wait(idle), next.retry)
+		c.metrics.wakeups.WithLabelValues(awoken.String()).Inc()
+		switch awoken {
+		case notified:
+			woken, idle, quiet = true, 0, time.Time{} // the listener ends the wait
+			if !named.After(announced) {
+				named = time.Now()
+			}
+		case elapsed:
+			idle++
+		case finished:
+		}
+	}
+}
+
+const (
+	// lookBehind is how often, at most, retries are looked for.
+	lookBehind = 50 * time.Millisecond
+
+	// firstClaim is the part of a claim that is one of before anything is known.
+	firstClaim = 4
+
+	// drainedWait is how often a worker that was drained looks whether it is to go on.
+	drainedWait = 500 * time.Millisecond
+
+	// announceEvery bounds the rate at which a worker asks to be notified, and so that of notifications.
+	announceEvery = 4 * time.Millisecond
+
+	// announcedIdle is where the waits begin when a notification would end them: at 8 ms. busyIdle is
+	// where they do after a claim that found work: at 2 ms, for what was being appended when notifications
+	// were asked for.
+	announcedIdle = 3
+	busyIdle      = 1
+)
+
+// wait is how long to wait after so many claims in vain: milliseconds after there was work, then ever
+// longer up to the poll interval.
+func (c *claimer) wait(idle int) time.Duration {
+	wait := min(time.Millisecond<<min(idle, 20), c.cfg.PollInterval)
+	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
+}
+
+// awoken is what ended a sleep.
+type awoken int
+
+const (
+	elapsed  awoken = iota
+	notified        // by an append
+	finished        // a worker has given back what was in the way
+)
+
+func (a awoken) String() string {
+	switch a {
+	case notified:
+		return "notified"
+	case finished:
+		return "released"
+	default:
+		return "polled"
+	}
+}
+
+// sleep waits until it is time, a retry is due, or there is reason to look.
+func (c *claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time) awoken {
+	// A retry that is past by this clock and was not claimed is held, or not due by the database's: it is
+	// looked for at the usual pace.
+	if until := time.Until(retry); !retry.IsZero() && until > 0 {
+		wait = min(wait, until)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-c.listener.wake:
+		return notified
+	case <-c.crew.free:
+		return finished
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return elapsed
+}
+
+// following says how to go on after a claim.
+type following struct {
+	retry  time.Time // when to look again, at the latest; zero: nothing known
+	around bool      // it has come all around: there is nothing else to claim for now
+	again  bool      // a campaign that was in the way is so no longer
+}
+
+// claiming is how to claim.
+type claiming struct {
+	trial bool          // one campaign
+	ahead bool          // and read the first group, which is all that is claimed
+	ask   time.Duration // appends are asked first to notify for so long; 0: they are not
+}
+
+// claim leases campaigns and hands them to the workers in assignments of about one group each. It
+// returns how many it leased.
+func (c *claimer) claim(ctx context.Context, work chan<- assignment, how claiming) (n int, next following, err error) {
+	start, finishes := time.Now(), c.crew.finishes.Load()
+	size, most := c.pace.assignment()
+	if how.trial {
+		most = 1
+	}
+	bounded, cancel := c.whole(ctx)
+	var claimed lease.Claimed
+	var first assignment
+	if how.ahead {
+		claimed, first, err = c.claimAhead(bounded, min(size, most), how.ask)
+	} else {
+		claimed, err = c.claimOnly(bounded, most, how.ask)
+	}
+	cancel()
+	c.metrics.claim.Observe(time.Since(start).Seconds())
+	if err != nil {
+		return 0, following{}, err
+	}
+	// A worker that finishes after this says so; one that has finished meanwhile may have had what was in the way.
+	c.crew.inTheWay.Store(!claimed.Retry.IsZero())
+	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() && c.crew.finishes.Load() != finishes}
+	c.cursor = claimed.Cursor
+	leases := c.holder.hold(claimed.Leases, start)
+	if first.opened != nil && len(leases) == len(first.units) {
+		if !c.assign(ctx, work, first) {
+			first.drop(ctx)
+			c.holder.giveBack(ctx, first.units)
+			return len(leases), following{}, ctx.Err()
+		}
+		return len(leases), next, nil
+	}
+	first.drop(ctx)
+	units := make([]*unit, len(leases))
+	for i, l := range leases {
+		units[i] = live(l)
+	}
+	n = len(units)
+	for parts := (n + size - 1) / size; parts > 0; parts-- {
+		k := (len(units) + parts - 1) / parts // parts of one size
+		if !c.assign(ctx, work, assignment{units: units[:k]}) {
+			c.holder.giveBack(ctx, units)
+			return n, following{}, ctx.Err()
+		}
+		units = units[k:]
+	}
+	if how.trial && n > 0 {
+		return n, next, nil
+	}
+	if (!c.draining || n > 0) && time.Since(c.lookedBehind) < lookBehind {
+		next.retry = earliest(next.retry, c.lookedBehind.Add(lookBehind))
+		return n, next, nil
+	}
+	c.lookedBehind = time.Now()
+	behind, due, err := c.claimDeferred(ctx, work, c.seen.Load().names, most)
+	next.retry = earliest(next.retry, due)
+	// What is being rebuilt comes last, and within its share.
+	if v := c.seen.Load(); err == nil && behind < most && len(v.rebuilding) > 0 {
+		if wait := c.share.wait(time.Now()); wait > 0 {
+			next.retry = earliest(next.retry, time.Now().Add(wait))
+			return n + behind, next, nil
+		}
+		var rebuilt int
+		rebuilt, due, err = c.claimDeferred(ctx, work, v.rebuilding, most-behind)
+		behind += rebuilt
+		next.retry = earliest(next.retry, due)
+	}
+	next.around = next.around && behind < most
+	return n + behind, next, err
+}
+
+// claimOnly leaves the reading to the workers.
+func (c *claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (lease.Claimed, error) {
+	db, err := c.claims.on(ctx, c.base)
+	if err != nil {
+		return lease.Claimed{}, err
+	}
+	claimed, err := c.keeper.Claim(ctx, db, c.cursor, most, ask)
+	if err != nil {
+		c.claims.letGo()
+	}
+	return claimed, err
+}
+
+// claimDeferred leases campaigns with pairs of projections that are due. The database's clock decides which are.
+func (c *claimer) claimDeferred(ctx context.Context, work chan<- assignment, projections []string, most int) (n int, due time.Time, err error) {
+	start := time.Now()
+	bounded, cancel := c.whole(ctx)
+	defer cancel()
+	db, err := c.claims.on(bounded, c.base)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	claimed, err := c.keeper.ClaimDeferred(bounded, db, projections, most)
+	if err != nil {
+		c.claims.letGo()
+		return 0, time.Time{}, err
+	}
+	leases := c.holder.hold(claimed.Leases, start)
+	if len(leases) == 0 {
+		return 0, claimed.Retry, nil
+	}
+	units, err := c.duePairs(bounded, leases, projections)
+	if err != nil {
+		c.holder.giveBackLeases(ctx, leases)
+		return 0, time.Time{}, err
+	}
+	if !c.assign(ctx, work, assignment{units: units}) {
+		c.holder.giveBackLeases(ctx, leases)
+		return 0, time.Time{}, ctx.Err()
+	}
+	return len(units), claimed.Retry, nil
+}
+
+// bounded is for short requests: no answer to them is worth more time than a lease lives, and a
+// connection that fell silent gives none.
+func (b *base) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, b.cfg.LeaseTTL)
+}
+
+// whole is for claims, and for the names that a shadow writes down before it tries. One that is cut
+// off may still lease campaigns, which nobody would give back: they would wait until the leases
+// expire; or leave a name, which would look like a death. So whoever is stopped waits for the answer,
+// for as long as for leases to be given back; a drain that fails, for as long as it takes.
+func (b *base) whole(ctx context.Context) (context.Context, context.CancelFunc) {
+	bounded, cancel := b.bounded(context.WithoutCancel(ctx))
+	if b.draining {
+		return bounded, cancel
+	}
+	keep := context.AfterFunc(ctx, func() { time.AfterFunc(releaseTimeout, cancel) })
+	return bounded, func() { keep(); cancel() }
+}
+
+func (c *claimer) assign(ctx context.Context, work chan<- assignment, a assignment) bool {
+	c.crew.working.Add(1)
+	loop := pulse.Of(ctx)
+	loop.Rest() // until one of the workers, who have promised themselves, is free
+	select {
+	case work <- a:
+		loop.Within(c.promises.around)
+		return true
+	case <-ctx.Done():
+		c.crew.working.Add(-1)
+		return false
+	}
+}
+
+// drain claims until two claims in a row, with no work under way between them, have found nothing.
+func (c *claimer) drain(ctx context.Context, work chan<- assignment) error {
+	defer c.claims.letGo()
+	for quiet := 0; quiet < 2; {
+		idle := c.crew.working.Load() == 0
+		n, _, err := c.claim(ctx, work, claiming{})
+		switch {
+		case err != nil:
+			return err
+		case n > 0:
+			quiet = 0
+		case idle:
+			quiet++
+		default:
+			quiet = 0
+			select {
+			case <-c.crew.free:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+// duePairs returns the catch-up units of campaigns just leased, those of one campaign side by side.
+func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*unit, error) {
+	byID := make(map[string]lease.Lease, len(leases))
+	ids := make([]string, len(leases))
+	for i, l := range leases {
+		ids[i], byID[l.CampaignID] = l.CampaignID, l
+	}
+	pairs, err := deferred.Due(ctx, c.cfg.Pool, c.cfg.ConsumerGroup, ids, projections)
+	if err != nil {
+		return nil, err
+	}
+	units := make([]*unit, len(pairs))
+	for i, d := range pairs {
+		units[i] = catchUp(byID[d.CampaignID], d)
+		if d.Failed {
+			units[i].probe()
+			c.metrics.retried.WithLabelValues(d.Projection).Inc()
+		}
+	}
+	for _, u := range units {
+		delete(byID, u.lease.CampaignID)
+	}
+	if len(byID) > 0 { // somebody else was quicker with their pairs
+		c.holder.giveBackLeases(ctx, slices.Collect(maps.Values(byID)))
+	}
+	return units, nil
+}

@@ -1,0 +1,70 @@
+package projector
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+)
+
+const (
+	clockEvery = 30 * time.Second
+	clockPairs = 1000 // in one transaction
+	clockSlack = time.Minute
+)
+
+// mendClock looks, now and then, for times of a server's clock that has gone back since: of pairs and
+// pauses, as the claim does of leases.
+func (m *maintainer) mendClock(ctx context.Context) {
+	for ok := true; ok; ok = pause(ctx, clockEvery) {
+		for more := true; more && ctx.Err() == nil; {
+			pairs, paused, err := m.mendTimes(ctx)
+			if err != nil && ctx.Err() == nil {
+				m.cfg.Logger.WarnContext(ctx, "times that are too far ahead not looked for", "error", err)
+			}
+			if pairs > 0 || paused > 0 {
+				m.cfg.Logger.WarnContext(ctx, "the database server's clock has gone back: pairs are due, pauses begin now", "rows", pairs+int64(paused))
+			}
+			more = err == nil && pairs >= clockPairs
+		}
+	}
+}
+
+func (m *maintainer) mendTimes(ctx context.Context) (pairs int64, paused int, err error) {
+	longest := map[string]time.Duration{}
+	for _, k := range m.sets {
+		longest[k.name] = max(longest[k.name], k.longestWait()+clockSlack)
+	}
+	bounded, cancel := m.bounded(ctx)
+	defer cancel()
+	err = pgx.BeginFunc(bounded, m.cfg.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(bounded, queryExclusivePatience); err != nil {
+			return err
+		}
+		if pairs, err = deferred.MendClock(bounded, tx, m.cfg.ConsumerGroup, longest, clockPairs); err != nil {
+			return err
+		}
+		paused, err = pauses.MendClock(bounded, tx, m.cfg.ConsumerGroup)
+		return err
+	})
+	return pairs, paused, err
+}
+
+// longestWait is the longest time for which a pair of the projection ever waits.
+func (k *known) longestWait() time.Duration {
+	longest := k.onFailure.longestWait()
+	for _, policy := range k.onFailureOf {
+		longest = max(longest, policy.longestWait())
+	}
+	if k.chances.Count > 0 {
+		longest = max(longest, 2*k.chances.Max) // jitter
+	}
+	return longest
+}
+
+func (p Policy) longestWait() time.Duration {
+	return time.Duration(float64(p.Max) * (1 + max(0, p.Jitter)))
+}

@@ -1,0 +1,205 @@
+package projector
+
+import (
+	"context"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// beatInterval is how often a worker records that it lives.
+const beatInterval = time.Second
+
+// holding is a lease in this worker's hands.
+type holding struct {
+	lease   lease.Lease
+	renewed time.Time // from before the last request that prolonged it
+	drop    func()    // ends the work under it; nil: none yet
+	dropped bool
+}
+
+// holder keeps the leases of this worker: it renews them, ends the work under those that are lost, and gives them back.
+type holder struct {
+	*base
+	drained atomic.Bool // by an operator
+
+	mu   sync.Mutex
+	held map[string]*holding // by campaign
+}
+
+func newHolder(b *base) *holder { return &holder{base: b, held: map[string]*holding{}} }
+
+// hold takes charge of leases asked for at a time, and returns those to work on. That leaves out a
+// campaign that is worked on under the same generation: claims do not wait for the disk, so a crash of
+// the server can forget one, and the fence could not tell its work from that of the claim that
+// follows.
+func (o *holder) hold(leases []lease.Lease, asked time.Time) []lease.Lease {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fresh := make([]lease.Lease, 0, len(leases))
+	for _, l := range leases {
+		h := o.held[l.CampaignID]
+		if h == nil || h.lease.Generation < l.Generation {
+			// What goes on under a lease that has run out may hang, and this one may wait for it. One that has not
+			// was given back by the group just committed, and the worker goes on with other campaigns; or was
+			// taken, and the fence ends what goes on.
+			if h != nil {
+				o.dropExpired(h)
+			}
+			o.held[l.CampaignID] = &holding{lease: l, renewed: asked}
+			fresh = append(fresh, l)
+		}
+	}
+	o.metrics.held.Set(float64(len(o.held)))
+	return fresh
+}
+
+// work names the function that ends the work under the units' leases.
+func (o *holder) work(units []*unit, drop func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, u := range units {
+		if h := o.held[u.lease.CampaignID]; h != nil && h.lease.Generation == u.lease.Generation {
+			h.drop = drop
+		}
+	}
+}
+
+// renewed notes what a request for renewal at a time has prolonged, and ends the work under leases
+// that have run out: it may hang on a connection that fell silent, and others may have taken over.
+func (o *holder) renewed(kept []lease.Lease, asked time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range kept {
+		if h := o.held[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
+			h.renewed = asked
+		}
+	}
+	for _, h := range o.held {
+		o.dropExpired(h)
+	}
+}
+
+// dropExpired ends the work under a lease that has run out.
+func (o *holder) dropExpired(h *holding) {
+	if h.drop == nil || h.dropped || time.Since(h.renewed) <= o.cfg.LeaseTTL {
+		return
+	}
+	h.drop()
+	h.dropped = true
+	o.metrics.lost.WithLabelValues(lostExpired).Inc()
+}
+
+// letGo forgets units whose leases are given back, or lost.
+func (o *holder) letGo(units []*unit) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, u := range units {
+		o.remove(u.lease)
+	}
+	o.metrics.held.Set(float64(len(o.held)))
+}
+
+// giveBack releases the leases of units that were not applied. Should that fail they expire.
+func (o *holder) giveBack(ctx context.Context, units []*unit) {
+	leases := make([]lease.Lease, 0, len(units))
+	for i, u := range units {
+		if i == 0 || u.lease.CampaignID != units[i-1].lease.CampaignID {
+			leases = append(leases, u.lease)
+		}
+	}
+	o.giveBackLeases(ctx, leases)
+}
+
+func (o *holder) giveBackLeases(ctx context.Context, leases []lease.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := o.keeper.Release(ctx, o.cfg.Pool, leases); err != nil {
+		o.cfg.Logger.WarnContext(ctx, "leases not given back, they will expire", "campaigns", len(leases), "error", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range leases {
+		o.remove(l)
+	}
+	o.metrics.held.Set(float64(len(o.held)))
+}
+
+// remove forgets a lease, unless it has been acquired again since. The caller holds the lock.
+func (o *holder) remove(l lease.Lease) {
+	if h := o.held[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
+		delete(o.held, l.CampaignID)
+	}
+}
+
+func (o *holder) holding() []lease.Lease {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	leases := make([]lease.Lease, 0, len(o.held))
+	for _, h := range o.held {
+		leases = append(leases, h.lease)
+	}
+	return leases
+}
+
+// keepLeases renews what is held three times in the life of a lease, and records that the worker lives.
+func (o *holder) keepLeases(ctx context.Context) {
+	renew := time.NewTicker(o.cfg.LeaseTTL / 3)
+	defer renew.Stop()
+	beat := time.NewTicker(min(beatInterval, o.cfg.LeaseTTL/4)) // note_crashes tells the dead by it
+	defer beat.Stop()
+	loop := pulse.Of(ctx)
+	defer loop.Rest()
+	for {
+		loop.Within(o.promises.kept)
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			o.beat(ctx)
+		case <-renew.C:
+			leases := o.holding()
+			if len(leases) == 0 {
+				continue
+			}
+			bounded, cancel := context.WithTimeout(ctx, o.cfg.LeaseTTL/3)
+			asked := time.Now()
+			// One that is lost is noticed by the fence at the end of its group.
+			kept, err := o.keeper.Renew(bounded, o.cfg.Pool, leases)
+			if err != nil && ctx.Err() == nil {
+				o.cfg.Logger.WarnContext(ctx, "leases not renewed", "campaigns", len(leases), "error", err)
+			}
+			cancel()
+			o.renewed(kept, asked)
+		}
+	}
+}
+
+// beat records that the worker lives. It is not cut short when the worker stops: the server might
+// still do what nobody waits for any more, after the record has been removed. Renewals wait for it.
+func (o *holder) beat(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(o.cfg.LeaseTTL/3, releaseTimeout))
+	defer cancel()
+	drained, err := o.keeper.Beat(bounded, o.cfg.Pool, o.host, os.Getpid(), len(o.holding()), o.applied.Load())
+	if err != nil {
+		if ctx.Err() == nil {
+			o.cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)
+		}
+		return
+	}
+	if o.drained.Swap(drained) != drained {
+		o.cfg.Logger.InfoContext(ctx, "an operator has drained the worker, or has it go on", "drained", drained)
+	}
+}
+
+func (o *holder) forget(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := o.keeper.Forget(ctx, o.cfg.Pool); err != nil {
+		o.cfg.Logger.WarnContext(ctx, "worker's record stays for a day", "error", err)
+	}
+}

@@ -1,0 +1,45 @@
+package projector
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+func TestAClaimEndsTheWorkUnderTheLeaseThatHasRunOut(t *testing.T) {
+	t.Parallel()
+	metrics, err := newMetrics(prometheus.NewRegistry(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newHolder(&base{metrics: metrics})
+	first := lease.Lease{CampaignID: "a", Generation: 1}
+	dropped := 0
+	o.hold([]lease.Lease{first}, time.Now())
+	o.work([]*unit{{lease: first}}, func() { dropped++ })
+	if fresh := o.hold([]lease.Lease{first}, time.Now()); len(fresh) != 0 || dropped != 0 {
+		t.Fatalf("the same generation again: %d to work on, %d dropped, want none", len(fresh), dropped)
+	}
+	fresh := o.hold([]lease.Lease{{CampaignID: "a", Generation: 2}}, time.Now())
+	if len(fresh) != 1 || dropped != 1 {
+		t.Fatalf("the next generation: %d to work on, %d dropped, want 1 and 1", len(fresh), dropped)
+	}
+}
+
+func TestAClaimLeavesTheWorkAloneWhoseLeaseWasGivenBack(t *testing.T) {
+	t.Parallel()
+	metrics, err := newMetrics(prometheus.NewRegistry(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newHolder(&base{cfg: Config{LeaseTTL: time.Hour}, metrics: metrics})
+	done, next := lease.Lease{CampaignID: "a", Generation: 1}, lease.Lease{CampaignID: "b", Generation: 1}
+	o.hold([]lease.Lease{done, next}, time.Now())
+	o.work([]*unit{{lease: done}, {lease: next}}, func() { t.Error("the work on what else was assigned has ended") })
+	if fresh := o.hold([]lease.Lease{{CampaignID: "a", Generation: 2}}, time.Now()); len(fresh) != 1 {
+		t.Errorf("%d to work on, want 1", len(fresh))
+	}
+}

@@ -1,0 +1,224 @@
+package projector
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// applyIsolated redoes a group that failed, one unit at a time, with a savepoint around each
+// projection, so that the rest goes on and only the culprit is deferred. It returns an error only for
+// the infrastructure's failures; a unit whose lease is lost is dropped.
+func (a *applier) applyIsolated(ctx context.Context, units []*unit, events int) (applied int, err error) {
+	for i := 0; i < len(units); {
+		// Several pairs of one campaign share a lease, and so a transaction.
+		n := 1
+		for i+n < len(units) && units[i+n].lease.CampaignID == units[i].lease.CampaignID {
+			n++
+		}
+		done, err := a.applyCampaignInTime(ctx, units[i:i+n], events, map[verdict]error{}, false)
+		applied += done
+		switch {
+		case errors.Is(err, lease.ErrLost):
+			a.metrics.lost.WithLabelValues(lostTakenOver).Inc()
+			a.cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", units[i].lease.CampaignID, "generation", units[i].lease.Generation)
+		case err != nil:
+			return applied, err
+		}
+		i += n
+	}
+	return applied, nil
+}
+
+func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, verdicts map[verdict]error, marked bool) (int, error) {
+	t, err := a.begin(ctx, units, events)
+	if err != nil {
+		return 0, err
+	}
+	t.verdicts, t.checks = verdicts, true
+	if marked {
+		t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
+			return a.keeper.Mark(ctx, a.cfg.Pool, u.lease, projection, seq)
+		}
+	}
+	defer t.abort(ctx)
+	t.link(ctx)
+	if !marked { // a suspect's lease must go on being renewed: by when it was, and when its owner was seen last, the dead are told from the living
+		if err := t.fenceFirst(ctx, always); err != nil {
+			return 0, err
+		}
+	}
+	applied := 0
+	for _, u := range t.units {
+		applied += u.count()
+		for _, k := range t.view.projections {
+			if err := t.applyUnit(ctx, k, u); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if marked { // the commit is nobody's doing
+		if err := a.keeper.Unmark(ctx, a.cfg.Pool, units[0].lease); err != nil {
+			return 0, err
+		}
+	}
+	if len(t.failures) > 0 {
+		a.cfg.OnStep(StepDeferring)
+	}
+	if err := t.finish(ctx, always); err != nil {
+		return 0, err
+	}
+	t.report(ctx)
+	return applied, nil
+}
+
+// always gives every lease back.
+func always(*unit) bool { return true }
+
+// applyUnit applies a unit's events to one projection. If that fails for any reason of its own it
+// finds the event, keeps what came before it, and leaves it to the projection's policy whether that is
+// the end.
+func (t *transaction) applyUnit(ctx context.Context, k *known, u *unit) error {
+	if !t.applies(k, u) {
+		return nil
+	}
+	t.use(k) // outside the savepoints: going back to one would put it back too
+	if u.pair != nil && u.pair.Reset {
+		cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, []*unit{u}) })
+		switch {
+		case cause != nil && (len(u.events) == 0 || t.broken(ctx, k, cause)):
+			return t.blame(cause)
+		case cause != nil:
+			t.failReset(k, &u.events[0], cause)
+			return nil
+		}
+	}
+	var events []journal.Event
+	for _, e := range u.events {
+		if t.wants(k, &e) {
+			events = append(events, e)
+		}
+	}
+	for len(events) > 0 {
+		n, cause, err := t.applyUpTo(ctx, k, u, events)
+		if err != nil || cause == nil {
+			return err
+		}
+		if skipped := t.fail(k, &events[n], cause); !skipped {
+			return nil
+		}
+		events = events[n+1:]
+	}
+	return nil
+}
+
+// applyUpTo applies events up to the one that fails: it answers how many it applied, and the cause;
+// nil if none fails. It halves what fails, or goes by what the error says, until a single event is
+// left, so that one among a thousand costs a dozen savepoints.
+func (t *transaction) applyUpTo(ctx context.Context, k *known, u *unit, events []journal.Event) (n int, cause, err error) {
+	if t.mark != nil {
+		return t.applyMarked(ctx, k, u, events)
+	}
+	end := len(events)
+	for i := range events {
+		if t.verdict(k, u, &events[i]) != nil {
+			end = i
+			break
+		}
+	}
+	from, to := 0, end // one of those between fails, once the range has been narrowed
+	hinted := false    // by the error of the last attempt
+	for size := end; from < end; {
+		cause := t.attempt(ctx, k, events[from:from+size])
+		switch {
+		case cause == nil:
+			from += size
+			if from == to {
+				to = end
+			}
+			size, hinted = to-from, false
+			if to < end && size > 1 {
+				size /= 2
+			}
+			continue
+		case t.broken(ctx, k, cause):
+			return 0, nil, t.blame(cause)
+		case size == 1:
+			return from, cause, nil
+		}
+		to = from + size
+		size /= 2
+		var named *ApplyError
+		if hinted = !hinted && errors.As(cause, &named) && named.Seq > 0; hinted {
+			for i := from; i < to; i++ {
+				if events[i].Seq == named.Seq {
+					to = i + 1
+					size = max(1, i-from)
+				}
+			}
+		}
+	}
+	if end < len(events) {
+		return end, t.verdict(k, u, &events[end]), nil
+	}
+	return end, nil, nil
+}
+
+// attempt applies events inside a savepoint, which it rolls back to if they fail.
+func (t *transaction) attempt(ctx context.Context, k *known, events []journal.Event) error {
+	t.limitStatements(k.timeout(events))
+	err := t.savepoint(ctx, k, func() error {
+		g := t.group(k, events)
+		if err := t.p.load(ctx, k, g); err != nil {
+			return err
+		}
+		if err := t.flush(ctx); err != nil {
+			return err
+		}
+		return t.p.apply(ctx, k, g)
+	})
+	noteLate(err, events)
+	return err
+}
+
+// savepoint does something for a projection inside a savepoint, which it rolls back to if that fails.
+func (t *transaction) savepoint(ctx context.Context, k *known, do func() error) error {
+	t.at = origin{}
+	t.queuePatience()
+	if err := t.exec(ctx, querySavepointPart); err != nil {
+		return err
+	}
+	defer t.watchLocks(ctx)()
+	err := do()
+	if err == nil {
+		err = t.flush(ctx)
+	}
+	if err == nil {
+		err = t.lookAhead(ctx, k)
+	}
+	if err == nil {
+		return t.exec(ctx, queryReleasePart)
+	}
+	if t.broken(ctx, k, err) {
+		return err
+	}
+	t.reset() // what was queued after the failure
+	if err := t.exec(ctx, queryRollbackPart); err != nil {
+		return err
+	}
+	return err
+}
+
+// broken says whether the failure is the infrastructure's: the transaction is beyond repair, and nobody's fault.
+func (t *transaction) broken(ctx context.Context, k *known, err error) bool {
+	if t.abandoned || t.conn.IsClosed() || ctx.Err() != nil {
+		return true
+	}
+	var apply *ApplyError
+	if errors.As(err, &apply) {
+		err = apply.Err
+	}
+	return k.classify(err) == ClassInfrastructure
+}

@@ -1,0 +1,99 @@
+package projector
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// listener hears when an append or an operator notifies.
+type listener struct {
+	*base
+	wake      chan struct{} // somebody appended
+	woken     chan string   // the wait that a notification has named
+	asked     atomic.Int64  // when the wait in force was asked for, by this clock in nanoseconds
+	listening atomic.Bool   // notifications arrive
+}
+
+func newListener(b *base) *listener {
+	return &listener{base: b, wake: make(chan struct{}, 1), woken: make(chan string, 1)}
+}
+
+// listen wakes the dispatcher when an append notifies. It has a connection of its own. Where that is
+// not to be had, or LISTEN does not work (PgBouncer in transaction mode), all goes on by polling.
+func (w *listener) listen(ctx context.Context) {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		err := w.listenOnce(ctx, func() { attempt = 0 })
+		if ctx.Err() != nil {
+			return
+		}
+		wait := w.backoff(attempt)
+		w.cfg.Logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
+		pause(ctx, wait)
+	}
+}
+
+func (w *listener) listenOnce(ctx context.Context, connected func()) error {
+	conn, err := pgx.ConnectConfig(ctx, w.cfg.Pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(bounded)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+lease.Channel); err != nil {
+		return err
+	}
+	connected()
+	w.listening.Store(true)
+	w.metrics.listening.Set(1)
+	defer func() {
+		w.listening.Store(false)
+		w.metrics.listening.Set(0)
+	}()
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		signal(w.wake)
+		select {
+		case w.woken <- n.Payload:
+		default: // it is the same wait, or the next one, that somebody is about to end
+		}
+	}
+}
+
+// awakeAfter is how long a wait that has been ended by a notification goes on unless another takes its place.
+const awakeAfter = 20 * time.Millisecond
+
+// endWaits ends the waits that notifications have named, so that under load appends stop notifying. A
+// worker that is idle asks anew as soon as it is woken, or soon after; to end its earlier wait at the
+// same moment could end the new one.
+func (w *listener) endWaits(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case payload := <-w.woken:
+			named := time.Now().UnixNano()
+			if !pause(ctx, awakeAfter) {
+				return
+			}
+			if w.asked.Load() > named {
+				continue // another wait has taken its place
+			}
+			bounded, cancel := w.bounded(ctx)
+			if err := lease.Awake(bounded, w.cfg.Pool, payload); err != nil && ctx.Err() == nil {
+				w.cfg.Logger.WarnContext(ctx, "wait not ended, appends go on notifying", "error", err)
+			}
+			cancel()
+		}
+	}
+}

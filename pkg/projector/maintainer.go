@@ -1,0 +1,93 @@
+package projector
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+)
+
+const (
+	pruneEvery = time.Hour // about
+	pruneRows  = 1000      // in one transaction
+	pruneBatch = 100       // transactions at a time: what is left waits for the next
+)
+
+// maintainer deletes what is old, and repairs gaps.
+type maintainer struct {
+	*base
+	listener *listener
+}
+
+// pruneLog deletes what is old of the failure log, and snapshots that have outlived their version, now and then.
+func (m *maintainer) pruneLog(ctx context.Context) {
+	for pause(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
+		n, err := m.prune(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.cfg.Logger.WarnContext(ctx, "failure log not pruned", "error", err)
+		case n > 0:
+			m.cfg.Logger.InfoContext(ctx, "failure log pruned", "rows", n, "older_than", m.cfg.FailureLogRetention)
+		}
+		n, err = m.pruneSnapshots(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.cfg.Logger.WarnContext(ctx, "snapshots not pruned", "error", err)
+		case n > 0:
+			m.cfg.Logger.InfoContext(ctx, "snapshots of versions that are gone are pruned", "rows", n)
+		}
+	}
+}
+
+// prune deletes batches until there is nothing left to delete, or enough is done.
+func (m *maintainer) prune(ctx context.Context) (total int64, err error) {
+	for range pruneBatch {
+		bounded, cancel := m.bounded(ctx)
+		n, err := deferred.Prune(bounded, m.cfg.Pool, m.cfg.FailureLogRetention, pruneRows)
+		cancel()
+		total += n
+		if err != nil || n < pruneRows {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// pruneSnapshots deletes batches of the snapshots that are of no use any more, until there are none
+// left, or enough is done.
+func (m *maintainer) pruneSnapshots(ctx context.Context) (total int64, err error) {
+	bounded, cancel := m.bounded(ctx)
+	defer cancel()
+	rows, err := m.cfg.Pool.Query(bounded, queryOutlivedSnapshots)
+	if err != nil {
+		return 0, err
+	}
+	outlived, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (of identity, err error) { return of, row.Scan(&of.name, &of.version) })
+	if err != nil {
+		return 0, err
+	}
+	for _, of := range outlived {
+		n, err := m.forgetSnapshots(ctx, of.name, of.version)
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// forgetSnapshots deletes a version's snapshots, a batch a transaction.
+func (m *maintainer) forgetSnapshots(ctx context.Context, projection string, version int) (total int64, err error) {
+	for range pruneBatch {
+		bounded, cancel := m.bounded(ctx)
+		tag, err := m.cfg.Pool.Exec(bounded, queryForgetSomeSnapshots, projection, version, pruneRows)
+		cancel()
+		total += tag.RowsAffected()
+		if err != nil || tag.RowsAffected() < pruneRows {
+			return total, err
+		}
+	}
+	return total, nil
+}

@@ -1,0 +1,168 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+const (
+	// codeCrash is what is kept of a [CrashError] as its code.
+	codeCrash = "crash"
+
+	// deadly is how many processes must have died with a campaign, at one place, before an event is given
+	// up, and deadlyMarked how many of them when they had said, of that event or its campaign, that they
+	// were at it alone. The first one has said nothing.
+	deadly       = 3
+	deadlyMarked = deadly - 1
+
+	// certain is how many deaths under the mark decide whatever else is dying: one event is not hit by chance so often.
+	certain = 4
+)
+
+// CrashError is the error of an event that ended the process each time it was tried: no code of ours
+// can catch an exit, a fatal error of the runtime, or the kernel's killing of a process that took too
+// much memory.
+//
+// Processes are killed for other reasons, too, and that costs nobody an event. One death only makes
+// the campaigns that the process held suspects: its successor applies each of them by itself, alone in
+// the process, and says beforehand by a mark which it is at. A second death under that mark makes it
+// apply them event by event, each named beforehand. An event is given up when a third process dies
+// that had named it, unless as many have died within the hour with no mark to explain it: then
+// something else is killing, and it takes more, four at most. Every commit in between, of any event of
+// the campaign, forgets the deaths before it. Processes that are told to stop (SIGTERM) give their
+// leases back and do not count, nor do those that the database lost rather than the machine (see
+// note_crashes in migrations/00003_leases.sql).
+type CrashError struct {
+	Crashes int // processes that died
+	Alone   int // of those, how many were applying the event or its campaign, and nothing else
+}
+
+func (e *CrashError) Error() string {
+	return fmt.Sprintf("%d processes died with the campaign in their hands, %d of them while they applied it alone, the last one this event", e.Crashes, e.Alone)
+}
+
+// FailureClass says that it would end the next process too.
+func (e *CrashError) FailureClass() Class { return ClassPermanent }
+
+// FailureCode is what is kept of it as a code.
+func (e *CrashError) FailureCode() string { return codeCrash }
+
+// together runs what applies a group. Groups run side by side, but for suspects: should one end the
+// process, it is to be known that it was that one.
+func (a *applier) together(apply func() error) error {
+	a.alone.RLock()
+	defer a.alone.RUnlock()
+	return apply()
+}
+
+// convicted says whether the event that the last dead process had named has killed it.
+func convicted(s *lease.Suspect) bool {
+	return s.Projection != "" && s.Crashes >= deadly && s.Deaths >= deadlyMarked && (s.Deaths >= s.Unexplained || s.Deaths >= certain)
+}
+
+// applySuspect applies the units of one suspect campaign while nothing else is applied in this
+// process: as one group, or event by event and projection by projection if that has cost a process
+// before. What it does not reach it gives back.
+func (a *applier) applySuspect(ctx context.Context, units []*unit) error {
+	a.alone.Lock()
+	defer a.alone.Unlock()
+	held, s := units[0].lease, units[0].lease.Suspect
+	log := a.cfg.Logger.With("campaign", held.CampaignID, "crashes", s.Crashes)
+	// It is survived, whatever comes of it. If the database cannot be told, the worker's next beat takes
+	// its name off the list of the dead, and with it the mark's meaning.
+	defer func() {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		if err := a.keeper.Unmark(bounded, a.cfg.Pool, held); err != nil {
+			log.WarnContext(ctx, "mark not removed", "error", err)
+		}
+	}()
+	if s.Marked == 0 {
+		log.InfoContext(ctx, "a process died with the campaign in its hands, applying it alone")
+		return a.applyMarked(ctx, units)
+	}
+	log.WarnContext(ctx, "campaign has cost several processes, applying it alone and one by one", "marked", s.Marked)
+	known := map[verdict]error{}
+	if convicted(s) {
+		known[verdict{s.Projection, held.CampaignID, s.Seq}] = &CrashError{Crashes: s.Crashes, Alone: s.Deaths}
+	}
+	ctx, span := a.tracer.Start(ctx)
+	n, err := a.applyCampaignInTime(ctx, units, a.pace.limit.events(), known, true)
+	span.End(n, err)
+	if errors.Is(err, lease.ErrLost) {
+		a.metrics.lost.WithLabelValues(lostTakenOver).Inc()
+		log.WarnContext(ctx, "lease lost, work dropped", "generation", held.Generation)
+		return nil
+	}
+	if err != nil {
+		a.pace.limit.shrink()
+		return err
+	}
+	a.breaker.succeeded(ctx)
+	a.pace.limit.grow()
+	a.applied.Add(int64(n))
+	a.metrics.group(n)
+	return nil
+}
+
+// applyWatched applies the units of one campaign as a group of its own under a mark that names the campaign.
+func (a *applier) applyMarked(ctx context.Context, units []*unit) error {
+	err := a.keeper.Mark(ctx, a.cfg.Pool, units[0].lease, "", 0)
+	if errors.Is(err, lease.ErrLost) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rest, err := a.group(ctx, units, nil)
+	if err == nil && len(rest) > 0 {
+		a.holder.giveBack(ctx, rest)
+	}
+	return err
+}
+
+// applyMarked applies events one by one, each named by a mark that is committed before it is tried.
+// Otherwise it is like applyUpTo.
+func (t *transaction) applyMarked(ctx context.Context, k *known, u *unit, events []journal.Event) (n int, cause, err error) {
+	for i := range events {
+		if known := t.verdict(k, u, &events[i]); known != nil {
+			return i, known, nil
+		}
+		if err := t.mark(ctx, u, k.name, events[i].Seq); err != nil {
+			return 0, nil, err
+		}
+		cause := t.attempt(ctx, k, events[i:i+1])
+		if cause == nil {
+			continue
+		}
+		if t.broken(ctx, k, cause) {
+			return 0, nil, t.blame(cause)
+		}
+		return i, cause, nil
+	}
+	return len(events), nil, nil
+}
+
+// survived queues that the campaigns that get further with the transaction are not suspects.
+func (t *transaction) survived() {
+	var ids []string
+	for _, u := range t.units {
+		if u.lease.Suspect != nil {
+			ids = append(ids, u.lease.CampaignID)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	t.sync()
+	for _, f := range t.failures {
+		if f.Code == codeCrash {
+			t.p.keeper.Explained(t.batch, f.CampaignID)
+		}
+	}
+	t.p.keeper.Survived(t.batch, ids)
+}

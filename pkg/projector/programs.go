@@ -1,0 +1,61 @@
+package projector
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// handOver is how long a pair waits that a worker files for a projection of its group that its program
+// does not have. Events that arrive meanwhile share the row: without the wait each event of a campaign
+// would write one and remove it.
+const handOver = time.Second
+
+// foreign says whether the live tables of a projection are registered whose code this worker has in no
+// version. Another program serves the same consumer group, or another release of this one.
+func (b *base) foreign(r *registered) bool {
+	name, set := split(r.Name)
+	return set == liveTables && b.newest(name) == nil
+}
+
+// strangers is what a worker has said about projections of its group that it does not have.
+type strangers struct {
+	mu     sync.Mutex
+	names  []string
+	since  time.Time
+	warned bool
+}
+
+// tellStrangers logs which projections of the group this worker does not have: at registration, when
+// they become others, and once more when that is no rolling upgrade any more.
+func (b *rebuilder) tellStrangers(ctx context.Context, rows map[string]*tended, now time.Time) {
+	var names []string
+	for _, r := range rows {
+		if b.foreign(&r.registered) {
+			names = append(names, r.Name)
+		}
+	}
+	slices.Sort(names)
+	s := &b.strangers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := !slices.Equal(names, s.names)
+	if changed {
+		s.names, s.since, s.warned = names, now, false
+	}
+	level := slog.LevelInfo
+	if !b.entered.Load() || now.Sub(s.since) >= lease.UpgradeTime {
+		level = slog.LevelWarn
+	}
+	if len(names) == 0 || s.warned || !changed && level == slog.LevelInfo {
+		return
+	}
+	s.warned = level == slog.LevelWarn
+	b.cfg.Logger.Log(ctx, level, "the consumer group has projections that this worker does not have: it leaves them to others, a second later. "+
+		"Give each program a consumer group of its own, or all of them the same projections; a projection that no program has any more can be removed",
+		"consumer_group", b.cfg.ConsumerGroup, "projections", names)
+}

@@ -1,0 +1,354 @@
+package projector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// savepointsAfter is how many groups are applied savepointed after one in which something has failed.
+// Savepoints cost a few percent of a group, beginning again without them a whole one: they pay where
+// one group in about so many fails.
+const savepointsAfter = 32
+
+// splitFrom is how many events a group has, at least, that is applied savepointed though nothing has failed.
+const splitFrom = 512
+
+// retried says whether pairs that have failed are among the units.
+func retried(units []*unit) bool {
+	return slices.ContainsFunc(units, func(u *unit) bool { return u.pair != nil && u.pair.Failed })
+}
+
+// splittable says whether savepoints cost the group next to nothing: it is large, so a savepoint for
+// each projection does not count, and what projections queue can be cut into parts.
+func (t *transaction) splittable() bool {
+	if !t.streams || len(t.calls) > 0 || len(t.events) < splitFrom || slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil }) {
+		return false
+	}
+	return !slices.ContainsFunc(t.view.projections, func(k *known) bool {
+		_, each := eventwiseOf(k.Projection)
+		return t.view.rows[k.name].State == stateActive && (!each || k.intricate.Load() || t.looksAhead(k))
+	})
+}
+
+// applySavepointed applies as many of the units as a group holds, in one transaction and in parts with
+// a savepoint each: culprits are found and left to their policies, only the part that one was in is
+// done again, and all else goes on. Otherwise it is like applyBatched.
+func (a *applier) applySavepointed(ctx context.Context, units []*unit) (n int, done []*unit, err error) {
+	t, err := a.begin(ctx, units, a.pace.limit.events())
+	if err != nil {
+		return 0, nil, err
+	}
+	return a.savepointed(ctx, t, true)
+}
+
+// savepointed is applySavepointed in a transaction that has read its units. Unless the fence is to
+// come first it goes ahead of what is sent: who waits for a lease need not wait for handlers too.
+func (a *applier) savepointed(ctx context.Context, t *transaction, fenceFirst bool) (n int, done []*unit, err error) {
+	defer t.abort(ctx)
+	t.checks = true
+	t.link(ctx)
+	a.cfg.OnStep(StepRead)
+	for _, u := range t.units {
+		n += u.count()
+		u.groups++
+	}
+	defer func() {
+		if err != nil {
+			for _, u := range t.units {
+				u.groups--
+			}
+		}
+	}()
+	if fenceFirst {
+		err = t.fenceOnce(ctx)
+	}
+	if err == nil {
+		err = t.applyInParts(ctx)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	a.cfg.OnStep(StepApplied)
+	if len(t.failures) > 0 {
+		a.cfg.OnStep(StepDeferring)
+	}
+	if err := t.finish(ctx, a.yields); err != nil {
+		return 0, nil, err
+	}
+	a.cfg.OnStep(StepCommitted)
+	t.report(ctx)
+	a.noteFailures(t)
+	return n, t.units, nil
+}
+
+// noteFailures decides by a group how many of the next are applied savepointed, and for the sake of
+// which projections. Pairs that are tried again say nothing of what is applied for the first time.
+func (a *applier) noteFailures(t *transaction) {
+	if !slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair == nil }) {
+		return
+	}
+	a.savepoints.Add(-1) // several at once may go below zero, which is as good as zero
+	a.uncommitted.Add(-1)
+	for _, k := range t.view.projections {
+		k.savepoints.Add(-1)
+	}
+	for _, f := range t.failures {
+		a.savepoints.Store(savepointsAfter)
+		t.view.known(f.Projection).savepoints.Store(savepointsAfter)
+	}
+}
+
+// task is what a unit has for a projection.
+type task struct {
+	k      *known
+	unit   *unit
+	events []journal.Event // in order; without those that have failed, and those that wait for them
+	struck []struck        // those that have failed, unless an earlier one does
+}
+
+// struck is an event that has failed.
+type struck struct {
+	event journal.Event
+	cause error
+}
+
+// strike takes the i-th event, which has failed, out of a task, and all that follow unless the projection skips it.
+func (one *task) strike(i int, cause error) (skipped bool) {
+	failed := struck{one.events[i], cause}
+	if skipped = one.k.skips(failed.event.Type, cause); skipped {
+		one.events = slices.Concat(one.events[:i], one.events[i+1:])
+	} else {
+		one.events = one.events[:i]
+		one.struck = slices.DeleteFunc(one.struck, func(s struck) bool { return s.event.Seq > failed.event.Seq })
+	}
+	one.struck = append(one.struck, failed)
+	return skipped
+}
+
+// applyInParts applies the units' events to all projections. What can be cut into parts is sent when
+// all of it is there; projections that must see what became of one statement before they come to the
+// next are applied before, each by itself.
+func (t *transaction) applyInParts(ctx context.Context) error {
+	var all []*task
+	var collected []*collection
+	for _, k := range t.view.projections {
+		tasks, err := t.tasks(ctx, k)
+		if err != nil {
+			return err
+		}
+		if len(tasks) == 0 {
+			continue
+		}
+		all = append(all, tasks...)
+		c, err := t.collect(ctx, k, tasks)
+		switch {
+		case errors.Is(err, errIntricate):
+			if err = t.fenceOnce(ctx); err == nil {
+				t.use(k)
+				err = t.bisect(ctx, tasks, false)
+			}
+		case err == nil:
+			collected = append(collected, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.fenceOnce(ctx); err != nil {
+		return err
+	}
+	if err := t.runParts(ctx, cutIntoParts(collected, !retried(t.units))); err != nil {
+		return err
+	}
+	t.useSchema(t.p.searchPath)
+	for _, one := range all {
+		slices.SortFunc(one.struck, func(a, b struck) int { return cmp.Compare(a.event.Seq, b.event.Seq) })
+		for i := range one.struck {
+			t.fail(one.k, &one.struck[i].event, one.struck[i].cause)
+		}
+	}
+	return nil
+}
+
+// fenceOnce is fenceFirst, unless the fence stands.
+func (t *transaction) fenceOnce(ctx context.Context) error {
+	if t.fenced {
+		return nil
+	}
+	return t.fenceFirst(ctx, t.p.yields)
+}
+
+// tasks answers what there is to apply to a projection, and begins anew those of its pairs that are to.
+func (t *transaction) tasks(ctx context.Context, k *known) ([]*task, error) {
+	reset, err := t.resetPairs(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []*task
+	for _, u := range t.units {
+		switch {
+		case !t.applies(k, u):
+		case !reset && u.pair != nil && u.pair.Reset:
+			if err := t.applyUnit(ctx, k, u); err != nil {
+				return nil, err
+			}
+		default:
+			if one := t.task(k, u); len(one.events)+len(one.struck) > 0 {
+				tasks = append(tasks, one)
+			}
+		}
+	}
+	return tasks, nil
+}
+
+// task answers what a unit has for a projection. An event that is known to fail need not be tried.
+func (t *transaction) task(k *known, u *unit) *task {
+	one := &task{k: k, unit: u, events: u.events}
+	for i := range u.events {
+		if !t.wants(k, &u.events[i]) {
+			one.events = slices.DeleteFunc(slices.Clone(u.events), func(e journal.Event) bool { return !t.wants(k, &e) })
+			break
+		}
+	}
+	for i := 0; i < len(one.events); {
+		if cause := t.verdict(k, u, &one.events[i]); cause == nil || !one.strike(i, cause) {
+			i++
+		}
+	}
+	return one
+}
+
+// resetPairs deletes the rows of all pairs that begin anew, and says whether that went well; if not it
+// concerns one of them.
+func (t *transaction) resetPairs(ctx context.Context, k *known) (ok bool, err error) {
+	if !slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil && u.pair.Reset && t.applies(k, u) }) {
+		return true, nil
+	}
+	t.use(k) // outside the savepoint: going back to it would put it back too
+	cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, t.units) })
+	if cause != nil && t.over(ctx, k, cause) {
+		return false, t.blame(cause)
+	}
+	return cause == nil, nil
+}
+
+// over says whether a failure ends the transaction: it is broken, or the failure is nobody's, or
+// somebody took so much time that it is to be tried one campaign at a time.
+func (t *transaction) over(ctx context.Context, k *known, err error) bool {
+	var late *DeadlineError
+	return errors.As(err, &late) || t.broken(ctx, k, err)
+}
+
+// bisect applies what a projection has to do, in one savepoint. If that fails it looks for the
+// campaign that did, by what the error says or by halves. hinted: what the last error said has been
+// followed, and may have misled.
+func (t *transaction) bisect(ctx context.Context, tasks []*task, hinted bool) error {
+	if len(tasks) == 1 {
+		return t.applyTask(ctx, tasks[0])
+	}
+	var events []journal.Event
+	for _, one := range tasks {
+		events = append(events, one.events...)
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	k := tasks[0].k
+	cause := t.attempt(ctx, k, events)
+	switch {
+	case cause == nil:
+		return nil
+	case t.over(ctx, k, cause):
+		return t.blame(cause)
+	}
+	from, to := 0, len(tasks)/2
+	var named *ApplyError
+	if hinted = !hinted && errors.As(cause, &named); hinted {
+		if i := slices.IndexFunc(tasks, func(one *task) bool { return one.unit.lease.CampaignID == named.CampaignID }); i >= 0 {
+			from, to = i, i+1
+		}
+	}
+	for _, some := range [][]*task{tasks[:from], tasks[from:to], tasks[to:]} {
+		if len(some) == 0 {
+			continue
+		}
+		if err := t.bisect(ctx, some, hinted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyTask applies what one campaign has for a projection, up to the event that fails, if one does.
+func (t *transaction) applyTask(ctx context.Context, one *task) error {
+	for events := one.events; len(events) > 0; {
+		n, cause, err := t.applyUpTo(ctx, one.k, one.unit, events)
+		if err != nil || cause == nil {
+			return err
+		}
+		at := len(one.events) - len(events) + n
+		if !one.strike(at, cause) {
+			return nil
+		}
+		events = one.events[at:]
+	}
+	return nil
+}
+
+// runParts runs parts, and what is left of those that fail without their culprits.
+func (t *transaction) runParts(ctx context.Context, parts []*part) error {
+	for first := true; len(parts) > 0; first = false {
+		var stream []*part
+		var last *known
+		for _, one := range parts {
+			if one.k != last {
+				last = one.k
+				t.use(one.k)
+				t.limitStatements(one.timeout)
+				if t.batch.Len() > 0 {
+					stream = append(stream, &part{queries: t.batch.QueuedQueries})
+					t.reset()
+				}
+			}
+			stream = append(stream, one)
+		}
+		start := time.Now()
+		t.queuePatience()
+		stop := t.watchLocks(ctx)
+		err := t.streamParts(ctx, stream)
+		stop()
+		if err != nil {
+			return t.blame(err)
+		}
+		parts = nil
+		undone := map[*known]*part{} // what went well and was undone with what did not: it will go well again
+		for _, one := range stream {
+			if one.cause == nil {
+				continue
+			}
+			if one.k == nil {
+				return t.blame(one.cause)
+			}
+			culprit := one.origins[one.failed]
+			cause := culprit.wrap(cancelled(one.cause, culprit.projection, one.timeout, start))
+			if t.over(ctx, one.k, cause) {
+				return t.blame(cause)
+			}
+			before, rest := one.without(cause)
+			switch together := undone[one.k]; {
+			case len(before.queries) == 0:
+			case first && together != nil:
+				together.queries, together.origins = append(together.queries, before.queries...), append(together.origins, before.origins...)
+			default:
+				undone[one.k], parts = before, append(parts, before)
+			}
+			parts = append(parts, rest...)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
+)
+
+const (
+	// mostParts is how many parts a transaction has, about: those that failed of late share it, and leave
+	// an eighth to those that did not. Beyond 64 subtransactions that write, the server no longer keeps
+	// them all in memory, and everybody who meets what the transaction wrote looks them up.
+	mostParts = 52
+
+	// partStatements is how many statements make a part, at least, where there are as many: a savepoint
+	// costs about as much as two of them.
+	partStatements = 16
+)
+
+// errIntricate says that a projection's statements cannot be cut into parts: it looks at results, or
+// queues for several events at once, or too many different statements, or what becomes of them is
+// known at the end.
+var errIntricate = errors.New("the projection's statements cannot be cut into parts")
+
+// eventwise is a projection that takes its events one by one. What it does about one follows from that one.
+type eventwise interface {
+	applyEvent(ctx context.Context, g *Group, e journal.Event) error
+}
+
+// eventwiseOf answers the projection as one that takes its events one by one, and whether it is one.
+func eventwiseOf(p Projection) (eventwise, bool) {
+	if other, ok := p.(function.Eventwise[*Group]); ok { // of another package
+		return adapted{other}, true
+	}
+	each, ok := p.(eventwise)
+	return each, ok
+}
+
+// adapted is such a projection of another package.
+type adapted struct{ function.Eventwise[*Group] }
+
+func (f adapted) applyEvent(ctx context.Context, g *Group, e journal.Event) error {
+	return f.ApplyEvent(ctx, g, e)
+}
+
+// collection is what a projection has queued, before anything is sent. Whoever runs on after being
+// abandoned has it to himself.
+type collection struct {
+	*pipeline
+	k      *known
+	tasks  []*task
+	limit  time.Duration     // the projection's
+	events [][]journal.Event // by task
+	failed [][]struck        // by task
+}
+
+// collect has a projection queue what it does about the events of tasks. An event that fails ends its
+// own campaign's task, or is skipped: nothing has been sent, so the others do not notice. The error is
+// [errIntricate], or one about the transaction.
+func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*collection, error) {
+	each, ok := eventwiseOf(k.Projection)
+	if !ok || !t.streams || k.intricate.Load() || t.looksAhead(k) {
+		return nil, errIntricate
+	}
+	c := &collection{pipeline: newPipeline(t.conn), k: k, tasks: tasks, failed: make([][]struck, len(tasks))}
+	c.disconnect, c.collects = t.disconnect, true
+	g := t.group(k, nil)
+	g.pipeline = c.pipeline
+	n := 0
+	for _, one := range tasks {
+		c.events = append(c.events, one.events)
+		n += len(one.events)
+	}
+	g.Events = t.events
+	if n < len(t.events) {
+		g.Events = slices.Concat(c.events...)
+	}
+	c.origins, c.batch.QueuedQueries = make([]origin, 0, n+1), make([]*pgx.QueuedQuery, 0, n)
+	c.limit = k.timeout(g.Events)
+	if len(g.Events) == 0 {
+		return c, nil
+	}
+	err := t.p.supervise(ctx, k, g, func(ctx context.Context) error { return c.run(ctx, each, g) })
+	t.abandoned = t.abandoned || c.abandoned
+	if err != nil {
+		if t.over(ctx, k, err) {
+			return nil, t.blame(err)
+		}
+		return nil, errIntricate
+	}
+	for i, one := range tasks {
+		for _, f := range c.failed[i] {
+			one.strike(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == f.event.Seq }), f.cause)
+		}
+	}
+	return c, nil
+}
+
+// run queues the statements of all events.
+func (c *collection) run(ctx context.Context, each eventwise, g *Group) error {
+	texts := map[string]bool{}
+	last := "" // the text looked up last
+	for i, events := range c.events {
+		for _, e := range events {
+			from := c.batch.Len()
+			err := c.apply(ctx, each, g, e)
+			switch {
+			case g.ended.Load():
+				return ErrAbandoned
+			case c.refused || !c.plain(from, &e, texts, &last):
+				c.k.intricate.Store(true)
+				return errIntricate
+			case err == nil:
+				continue
+			case ctx.Err() != nil || c.k.classify(err) == ClassInfrastructure:
+				return err
+			}
+			c.batch.QueuedQueries, c.origins = c.batch.QueuedQueries[:from], c.origins[:from]
+			c.failed[i] = append(c.failed[i], struck{e, err})
+			if !c.k.skips(e.Type, err) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// apply calls the projection for one event and makes an error of a panic.
+func (c *collection) apply(ctx context.Context, each eventwise, g *Group, e journal.Event) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{Value: r, Stack: string(debug.Stack())}
+		}
+	}()
+	g.At(e)
+	return each.applyEvent(ctx, g, e)
+}
+
+// plain says whether what has been queued for e is all about e and answers to nobody, and whether the texts remain few.
+func (c *collection) plain(from int, e *journal.Event, texts map[string]bool, last *string) bool {
+	for i, q := range c.batch.QueuedQueries[from:] {
+		if o := c.origins[from+i]; q.Fn != nil || o.seq != e.Seq || o.campaignID != e.CampaignID {
+			return false
+		}
+		if q.SQL != *last { // quick where it is the same constant
+			texts[q.SQL], *last = true, q.SQL
+		}
+	}
+	return len(texts) <= streamStatements
+}
+
+// cutIntoParts cuts what projections have queued into parts of whole tasks, smaller ones for
+// projections that have failed of late; those of which none is expected to fail stay whole if calm.
+func cutIntoParts(all []*collection, calm bool) []*part {
+	failing := 0
+	for _, c := range all {
+		if c.k.savepoints.Load() > 0 {
+			failing++
+		}
+	}
+	var parts []*part
+	for _, c := range all {
+		whole := &part{k: c.k, timeout: c.limit, tasks: c.tasks, queries: c.batch.QueuedQueries, origins: c.origins[:c.batch.Len()]}
+		most := mostParts / len(all)
+		switch {
+		case c.k.savepoints.Load() > 0:
+			most = mostParts * 7 / 8 / failing
+		case failing > 0:
+			most = mostParts / 8 / (len(all) - failing)
+		case calm:
+			whole.finer, most = most, 1
+		}
+		parts = append(parts, whole.cut(most)...)
+	}
+	return parts
+}
+
+// cut cuts a part into about so many, at most a quarter more. What a campaign has stays together.
+func (p *part) cut(most int) []*part {
+	if len(p.queries) == 0 {
+		return nil
+	}
+	if most <= 1 { // there may be more projections than parts
+		return []*part{p}
+	}
+	least := max(partStatements, len(p.queries)/most*4/5)
+	var parts []*part
+	for from, i := 0, 0; i < len(p.queries); {
+		campaign := p.origins[i].campaignID
+		for i < len(p.queries) && p.origins[i].campaignID == campaign {
+			i++
+		}
+		if i-from >= least && len(p.queries)-i >= partStatements || i == len(p.queries) {
+			parts = append(parts, p.piece(from, i))
+			from = i
+		}
+	}
+	return parts
+}
+
+// without answers what is left to do of a part that has failed: what came before the culprit and was
+// undone with it, and what came after it and was not tried. What a campaign has stays together: if it
+// goes on after the culprit, all that is left is rest.
+func (p *part) without(cause error) (before *part, rest []*part) {
+	culprit := p.origins[p.failed]
+	i := slices.IndexFunc(p.tasks, func(one *task) bool { return one.unit.lease.CampaignID == culprit.campaignID })
+	one := p.tasks[i]
+	skipped := one.strike(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == culprit.seq }), cause)
+	from, to := p.failed, p.failed+1
+	for from > 0 && p.origins[from-1] == culprit {
+		from--
+	}
+	for to < len(p.origins) && (p.origins[to] == culprit || !skipped && p.origins[to].campaignID == culprit.campaignID) {
+		to++
+	}
+	before, after := p.piece(0, from), p.piece(to, len(p.queries))
+	if skipped {
+		after.queries, after.origins = slices.Concat(before.queries, after.queries), slices.Concat(before.origins, after.origins)
+		before = p.piece(0, 0)
+	}
+	return before, after.cut(max(1, p.finer))
+}
+
+// piece is what lies between two statements of a part.
+func (p *part) piece(from, to int) *part {
+	return &part{k: p.k, timeout: p.timeout, tasks: p.tasks, queries: p.queries[from:to:to], origins: p.origins[from:to:to]}
+}

@@ -1,0 +1,324 @@
+package projector_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// The ways in which an event can fail, as amounts of moves.
+const (
+	byError     = -1 // the handler's
+	byPanic     = -2
+	byDecoding  = -3 // of the payload
+	byServer    = -4 // a constraint
+	byStatement = -5 // that cannot be prepared
+	byArgument  = -6 // that cannot be encoded
+)
+
+const insertListed = `INSERT INTO listed (campaign_id, seq, by) VALUES ($1, $2, $3)`
+
+// list queues the row of an event, after a statement that goes through whatever becomes of the rest,
+// so that it would be noticed if it stayed. It fails as the amount says.
+func list(g *projector.Group, e journal.Event, m moved) error {
+	g.Queue(`INSERT INTO tried (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
+	switch m.By {
+	case byError:
+		return errPassing
+	case byPanic:
+		panic("no way")
+	case byDecoding:
+		return &journal.DecodeError{}
+	case byArgument:
+		g.Queue(insertListed, e.CampaignID, struct{}{}, m.By)
+	case byStatement:
+		g.Queue(`INSERT INTO nowhere VALUES ($1)`, e.CampaignID)
+	default:
+		g.Queue(insertListed, e.CampaignID, e.Seq, m.By)
+	}
+	return nil
+}
+
+// listing is a projection that lists what it applies. do is what its handler does.
+func listing(action projector.Action, do func(context.Context, *projector.Group, journal.Event, moved) error) projector.Projection {
+	h := projector.NewHandlers(projector.Spec{
+		Name: "listing", Version: 1, OnFailure: slow(action),
+		Tables: `CREATE TABLE listed (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq));
+			CREATE TABLE tried (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
+	})
+	projector.On(h, "moved", do)
+	return h
+}
+
+// TestManyCulpritsOfOneGroup poisons many campaigns of one group in all the ways there are, some of
+// them more than once, and expects of each kind of projection that each campaign stops at its first
+// culprit, or goes on without culprits, and that nothing else is missing or comes twice.
+func TestManyCulpritsOfOneGroup(t *testing.T) {
+	t.Parallel()
+	plain := func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) }
+	kinds := map[string]struct {
+		do   func(context.Context, *projector.Group, journal.Event, moved) error
+		mode pgx.QueryExecMode
+	}{
+		"that queue":                            {do: plain},
+		"that queue, where nothing is streamed": {do: plain, mode: pgx.QueryExecModeCacheDescribe},
+		"that queue, without descriptions":      {do: plain, mode: pgx.QueryExecModeExec},
+		"that use the transaction": {do: func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+			err := list(g, e, m)
+			if err == nil && e.Seq%2 == 0 {
+				_, err = g.Tx(ctx)
+			}
+			return err
+		}},
+		"that use the transaction and hide its error": {do: func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+			if _, err := g.Tx(ctx); err != nil {
+				return fmt.Errorf("begin: %v", err) //nolint:errorlint // it hides it
+			}
+			return list(g, e, m)
+		}},
+		"that look at results": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
+			return list(g, e, m)
+		}},
+		"with many different statements": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			g.Queue(fmt.Sprintf(`SELECT %d`, e.Seq+int64(len(e.CampaignID))*3))
+			g.Queue(`SELECT '` + e.CampaignID + `'`)
+			return list(g, e, m)
+		}},
+		"that name other events": {do: func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			err := list(g, e, m)
+			g.At(g.Events[0])
+			g.Queue(`SELECT 1`)
+			return err
+		}},
+	}
+	for kind, how := range kinds {
+		for _, action := range []projector.Action{projector.ActionRetry, projector.ActionSkip} {
+			t.Run("handlers "+kind+", action "+string(action), func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.New(t)
+				const campaigns, length = 40, 6
+				random := rand.New(rand.NewPCG(1, uint64(len(kind))))
+				batches := make([]journal.Batch, campaigns)
+				var applied, behind, skipped []string
+				for i := range batches {
+					id := fmt.Sprintf("c%02d", i)
+					batches[i] = journal.Batch{CampaignID: id}
+					stopped := false
+					var seqs []string
+					for seq := 1; seq <= length; seq++ {
+						by := 1
+						if random.IntN(12) == 0 {
+							by = -1 - random.IntN(6)
+						}
+						batches[i].Events = append(batches[i].Events, moves(by)...)
+						switch {
+						case stopped:
+						case by > 0:
+							seqs = append(seqs, fmt.Sprint(seq))
+						case action == projector.ActionSkip:
+							skipped = append(skipped, fmt.Sprint(id, " ", seq))
+						default:
+							behind = append(behind, fmt.Sprint(id, " ", seq))
+							stopped = true
+						}
+					}
+					if len(seqs) > 0 {
+						applied = append(applied, id+" "+strings.Join(seqs, " "))
+					}
+				}
+				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					_, err := journal.AppendAll(t.Context(), tx, batches...)
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				drain(t, workerOf(t, inMode(t, pool, how.mode), func(c *projector.Config) { c.Concurrency = 1 }, ledger(), listing(action, how.do), counters()))
+				for _, table := range []string{"listed", "tried"} {
+					order := map[string]string{"listed": "n", "tried": "seq"}[table]
+					expectText(t, pool, table, strings.Join(applied, ", "), `SELECT string_agg(c, ', ' ORDER BY c) FROM (
+						SELECT campaign_id || ' ' || string_agg(seq::text, ' ' ORDER BY `+order+`) AS c FROM `+table+` GROUP BY campaign_id) c`)
+				}
+				expectText(t, pool, "behind", strings.Join(behind, ", "), `SELECT string_agg(campaign_id || ' ' || next_seq, ', ' ORDER BY 1) FROM tidemark.deferred WHERE projection = 'listing'`)
+				expectText(t, pool, "skipped", strings.Join(skipped, ", "), `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM tidemark.failure_log WHERE act = 'skipped'`)
+				expectText(t, pool, "others", fmt.Sprint(campaigns*length, " ", campaigns), `SELECT (SELECT count(*) FROM ledger) || ' ' || (SELECT count(*) FROM counters WHERE (doc->>'count')::int = `+fmt.Sprint(length)+`)`)
+				expectText(t, pool, "failures", fmt.Sprint(len(behind)+len(skipped)), `SELECT count(*)::text FROM tidemark.failure_log`)
+				expectText(t, pool, "hot queue", "0", `SELECT count(*)::text FROM tidemark.outbox`)
+			})
+		}
+	}
+}
+
+// TestTheInfrastructureFailsAmongCulprits has the infrastructure fail while culprits are being looked
+// for: none of it is kept, and no event is blamed for it. The handler's error in the first campaign is
+// noticed before anything is sent, so that what the second one does is sent for the first time when
+// culprits are looked for.
+func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
+	t.Parallel()
+	for name, statement := range map[string]string{
+		"by losing the connection":  `SELECT pg_terminate_backend(pg_backend_pid())`,
+		"by a cancelled statement":  `SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)`,
+		"by a disk that is full":    `DO $$ BEGIN RAISE 'full' USING ERRCODE = '53100'; END $$`,
+		"between parts and the end": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			failed := false
+			h := listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+				if e.CampaignID == "b" && !failed && statement != "" {
+					failed = true
+					g.Queue(statement)
+				}
+				return list(g, e, m)
+			})
+			p := workerOf(t, pool, func(c *projector.Config) {
+				c.Concurrency, c.LeaseTTL = 1, 5*time.Second
+				c.OnStep = func(s projector.Step) {
+					if s == projector.StepDeferring && !failed {
+						failed = true
+						exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`)
+					}
+				}
+			}, ledger(), h)
+			appendMoves(t, pool, "a", 1, byError, 1)
+			appendMoves(t, pool, "b", 1, 1)
+			appendMoves(t, pool, "c", 1, byServer, 1)
+			if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
+				t.Fatalf("Drain = %v, want a failure of the infrastructure", err)
+			}
+			expectPairs(t, pool, "")
+			expectLog(t, pool, "")
+			expectText(t, pool, "nothing of the group is kept", "0", `SELECT ((SELECT count(*) FROM listed) + (SELECT count(*) FROM ledger))::text`)
+			drainAll(t, pool, p)
+			expectPairs(t, pool, "a listing 2 failed 1 transient error, c listing 2 dead 1 permanent 23514 never")
+			expectText(t, pool, "applied", "a 1, b 1, b 2, c 1", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+			expectText(t, pool, "others", "8", `SELECT count(*)::text FROM ledger`)
+		})
+	}
+}
+
+// TestOneOfManyProjectionsFails has more projections in a group than there are parts to share out
+// among those that did not fail.
+func TestOneOfManyProjectionsFails(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	projections := []projector.Projection{listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) })}
+	for i := range 12 {
+		projections = append(projections, ordered(fmt.Sprint("log_", i)))
+	}
+	p := workerOf(t, pool, nil, projections...)
+	appendMoves(t, pool, "a", 1, byError, 1)
+	drain(t, p)
+	expectPairs(t, pool, "a listing 2 failed 1 transient error")
+	retry(t, pool, p)
+	appendMoves(t, pool, "b", 1, byServer)
+	drain(t, p)
+	expectPairs(t, pool, "a listing 2 failed 2 transient error, b listing 2 dead 1 permanent 23514 never")
+	expectText(t, pool, "applied by the last of the others", "5", `SELECT count(*)::text FROM log_11`)
+}
+
+func TestADeadlineAmongCulprits(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(context.Context, *projector.Group) error{
+		"of a handler": func(ctx context.Context, _ *projector.Group) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"of a statement": func(_ context.Context, g *projector.Group) error {
+			g.Queue(`SELECT pg_sleep(60)`)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given(t, func(t *testing.T, timeout time.Duration) error {
+				t.Helper()
+				pool := pgtest.New(t)
+				h := projector.NewHandlers(projector.Spec{
+					Name: "listing", Version: 1, OnFailure: projector.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
+					Tables: `CREATE TABLE listed (campaign_id text, seq bigint, by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq)); CREATE TABLE tried (campaign_id text, seq bigint)`,
+				})
+				projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+					if m.By == endless {
+						return do(ctx, g)
+					}
+					return list(g, e, m)
+				})
+				appendMoves(t, pool, "a", 1, byError, 1)
+				appendMoves(t, pool, "b", 1, endless, 1)
+				appendMoves(t, pool, "c", 1, byServer, 1)
+				appendMoves(t, pool, "d", 1, 1, 1)
+				if _, err := workerOf(t, pool, nil, h, ledger()).Drain(t.Context()); err != nil {
+					return err
+				}
+				const want = "a 2 error, b 2 deadline, c 2 23514; a 1, b 1, c 1, d 1, d 2, d 3; 12"
+				got := query[string](t, pool, `SELECT concat_ws('; ', (SELECT string_agg(concat_ws(' ', campaign_id, next_seq, error_code), ', ' ORDER BY campaign_id) FROM tidemark.deferred),
+					(SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM listed), (SELECT count(*) FROM ledger))`)
+				if got != want {
+					return fmt.Errorf("behind, applied, and by the other projection: %s\nwant: %s", got, want)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler has the later of two failures of a
+// campaign noticed first.
+func TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) }))
+	appendMoves(t, pool, "a", 1, byServer, 1, byError, 1)
+	appendMoves(t, pool, "b", 1, 1)
+	drain(t, p)
+	expectPairs(t, pool, "a listing 2 dead 1 permanent 23514 never")
+	expectLog(t, pool, "dead 2 1")
+	expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+}
+
+// TestAnArgumentThatCannotBeEncodedIsItsEventsFault has few statements, which are not streamed: pgx
+// closes the connection over the argument, as if the infrastructure had failed. It does so in each way
+// to send statements, those for poolers among them.
+func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
+	t.Parallel()
+	for _, mode := range execModes() {
+		for name, look := range map[string]bool{"queued": false, "with a result": true} {
+			t.Run(name+", "+mode.String(), func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.New(t)
+				p := workerOf(t, inMode(t, pool, mode), nil, ledger(), listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+					if look {
+						g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
+					}
+					return list(g, e, m)
+				}))
+				appendMoves(t, pool, "a", 1, byArgument, 1)
+				appendMoves(t, pool, "b", 1, 1)
+				drain(t, p)
+				expectText(t, pool, "behind", "a listing 2 failed", `SELECT string_agg(format('%s %s %s %s', campaign_id, projection, next_seq, status), ', ') FROM tidemark.deferred`)
+				expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+				expectText(t, pool, "others", "5", `SELECT count(*)::text FROM ledger`)
+				for attempt := 2; attempt <= 8; attempt++ {
+					// The backend of the connection that was closed may hold its locks a moment longer, and claims pass
+					// over what is locked.
+					within(t, fmt.Sprint("attempt ", attempt), func() bool {
+						retry(t, pool, p)
+						return query[int](t, pool, `SELECT attempt_count FROM tidemark.deferred`) >= attempt
+					})
+				}
+				expectText(t, pool, "after its attempts", "a listing 2 dead 8", `SELECT string_agg(format('%s %s %s %s %s', campaign_id, projection, next_seq, status, attempt_count), ', ') FROM tidemark.deferred`)
+			})
+		}
+	}
+}

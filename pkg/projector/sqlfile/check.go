@@ -1,0 +1,103 @@
+package sqlfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
+)
+
+// Check implements [projector.Checker]: it creates the tables in a schema of their own, has Postgres
+// parse every statement against them, and rolls both back. Postgres' complaints come back as [*Error]
+// with the line they are about, all of them together.
+func (f *sqlFile) Check(ctx context.Context, tx pgx.Tx) error {
+	scratch, err := tx.Begin(ctx) // a savepoint: takes the schema and the search_path with it
+	if err != nil {
+		return fmt.Errorf("check %s: %w", f.file, err)
+	}
+	errs, err := f.checkIn(ctx, scratch)
+	if rollbackErr := scratch.Rollback(ctx); err == nil && rollbackErr != nil {
+		err = rollbackErr
+	}
+	if err != nil {
+		return fmt.Errorf("check %s: %w", f.file, err)
+	}
+	return errs.join()
+}
+
+// checkIn answers the mistakes it found, or an error if it could not look for them.
+func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
+	errs := &mistakes{file: f.file}
+	for _, sql := range []string{scratch.Create, scratch.Search} {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return nil, err
+		}
+	}
+	known, err := outside(ctx, tx, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range f.tables {
+		if _, err := tx.Exec(ctx, statement.text); err != nil {
+			// Without this table, what follows would be blamed for its absence.
+			return errs, errs.addPostgres(statement, err)
+		}
+		touched, err := outside(ctx, tx, known)
+		if err != nil {
+			return nil, err
+		}
+		for _, what := range touched {
+			errs.add(statement.line, "it creates or changes %s: a file makes tables, indexes, types and functions of its own schema alone, named without one", what)
+		}
+		known = append(known, touched...)
+	}
+	for _, handler := range f.handlers {
+		for _, statement := range handler.statements {
+			err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+				_, err := tx.Prepare(ctx, "", statement.text)
+				return err
+			})
+			if err := errs.addPostgres(statement, err); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return errs, nil
+}
+
+// addPostgres files what Postgres said about the statement. It answers errors that say nothing about it.
+func (e *mistakes) addPostgres(statement sqlStatement, err error) error {
+	if err == nil {
+		return nil
+	}
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) || projector.IsInfrastructure(err) {
+		return err
+	}
+	reason := pgErr.Message
+	for _, more := range []string{pgErr.Detail, pgErr.Hint} {
+		if more != "" {
+			reason += " (" + strings.TrimSuffix(more, ".") + ")"
+		}
+	}
+	e.list = append(e.list, &Error{File: e.file, Line: statement.lineAt(int(pgErr.Position)), Reason: reason, Err: pgErr})
+	return nil
+}
+
+// lineAt answers the file's line at a position as Postgres reports it: in characters, from 1; 0 if it
+// has none to report.
+func (s *sqlStatement) lineAt(position int) int {
+	text := s.text
+	for ; position > 1 && text != ""; position-- {
+		_, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
+	}
+	return s.line + strings.Count(s.text[:len(s.text)-len(text)], "\n")
+}

@@ -1,0 +1,177 @@
+package sqlfile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
+)
+
+// sqlFunction is an SQL file's handlers as one function of the database, which reads a group's events
+// from the journal and runs the statements of each in turn: neither events nor statements travel
+// (docs/adr/0005).
+type sqlFunction struct {
+	file *sqlFile
+	only map[string]int // by event type: the version that its events must have; none: any
+	name string
+}
+
+const (
+	// variablePrefix begins the names of the function's variables, and nothing in a file whose statements become one.
+	variablePrefix = "tidemark_event"
+
+	// functionRevision changes with what is made of the same file.
+	functionRevision = "1"
+)
+
+// Function implements [function.Source].
+func (f *sqlFile) Function(only func(eventType string) (version int, asStored bool)) function.Function {
+	fn := &sqlFunction{file: f, only: map[string]int{}}
+	for eventType := range f.byType {
+		version, asStored := only(eventType)
+		if !asStored {
+			return nil
+		}
+		if version > 0 {
+			fn.only[eventType] = version
+		}
+	}
+	for _, handler := range f.handlers {
+		for _, statement := range handler.statements {
+			if strings.Contains(strings.ToLower(statement.text), variablePrefix) {
+				return nil
+			}
+		}
+	}
+	digest := sha256.Sum256([]byte(functionRevision + fn.body(func(*sqlStatement) bool { return false })))
+	fn.name = function.Prefix(f.spec.Name, f.spec.Version) + hex.EncodeToString(digest[:6])
+	return fn
+}
+
+// Name implements [function.Function].
+func (fn *sqlFunction) Name() string { return fn.name }
+
+// Statements implements [function.Function].
+func (fn *sqlFunction) Statements() (texts []string) {
+	for _, handler := range fn.file.handlers {
+		for _, statement := range handler.statements {
+			texts = append(texts, statement.text)
+		}
+	}
+	return texts
+}
+
+// Create implements [function.Function]. The statement makes the function unless it is there: an error
+// that a block catches is not in the server's log.
+func (fn *sqlFunction) Create(schema string, rows []bool) string {
+	answer := map[*sqlStatement]bool{}
+	for _, handler := range fn.file.handlers {
+		for i := range handler.statements {
+			answer[&handler.statements[i]] = rows[len(answer)]
+		}
+	}
+	answers := func(s *sqlStatement) bool { return answer[s] }
+	return fmt.Sprintf("DO $%[3]s_make$ BEGIN "+
+		"CREATE FUNCTION %[1]s.%[2]s (%[3]s_campaigns text[], %[3]s_after bigint[], %[3]s_until bigint[]) RETURNS void LANGUAGE plpgsql AS $%[3]s$%[4]s$%[3]s$; "+
+		"EXCEPTION WHEN duplicate_function OR unique_violation THEN NULL; END $%[3]s_make$",
+		schema, fn.name, variablePrefix, fn.body(answers))
+}
+
+// body answers the function's text. A name that may be a column's is a column's, and events come in
+// the order that a function with ORDINALITY and the primary key give them anyway.
+func (fn *sqlFunction) body(answers func(*sqlStatement) bool) string {
+	var (
+		b                        strings.Builder
+		declared, targets, reads []string
+		types                    []string
+		used                     = fn.fields()
+	)
+	for _, field := range eventFields() {
+		if slices.Contains(used, field.name) {
+			declared = append(declared, field.variable()+" "+field.cast+";")
+			targets, reads = append(targets, field.variable()), append(reads, field.column)
+		}
+	}
+	for _, handler := range fn.file.handlers {
+		for _, eventType := range handler.types {
+			types = append(types, function.Literal(eventType))
+		}
+	}
+	fmt.Fprintf(&b, `
+#variable_conflict use_column
+DECLARE
+	%[1]s
+	%[2]s_row record;
+BEGIN
+	FOR %[3]s IN
+		SELECT %[4]s
+		FROM unnest(%[2]s_campaigns, %[2]s_after, %[2]s_until) WITH ORDINALITY AS c (campaign_id, after, until, ord)
+		CROSS JOIN LATERAL (
+			SELECT j.seq, j."position", j.event_id, j.event_type, j.event_version, j.aggregate_type, j.aggregate_id, j.actor, j.tags, j.payload, j.metadata,
+				j.occurred_at, j.recorded_at
+			FROM tidemark.journal j
+			WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= c.until AND j.intent = 'projection_and_replay' AND j.event_type IN (%[5]s)
+			ORDER BY j.seq
+			OFFSET 0
+		) j
+		ORDER BY c.ord
+	LOOP
+`, strings.Join(declared, "\n\t"), variablePrefix, strings.Join(targets, ", "), strings.Join(reads, ", "), strings.Join(types, ", "))
+	if len(fn.file.handlers) == 1 {
+		fn.handle(&b, fn.file.handlers[0], answers)
+	} else {
+		fmt.Fprintf(&b, "CASE %s_event_type\n", variablePrefix)
+		for _, handler := range fn.file.handlers {
+			types = types[:0]
+			for _, eventType := range handler.types {
+				types = append(types, function.Literal(eventType))
+			}
+			fmt.Fprintf(&b, "WHEN %s THEN\n", strings.Join(types, ", "))
+			fn.handle(&b, handler, answers)
+		}
+		b.WriteString("END CASE;\n")
+	}
+	b.WriteString("\tEND LOOP;\nEND\n")
+	return b.String()
+}
+
+// handle writes what is done with an event of the handler's types. A statement that answers rows needs
+// somebody to take them.
+func (fn *sqlFunction) handle(b *strings.Builder, handler *sqlHandler, answers func(*sqlStatement) bool) {
+	for _, eventType := range handler.types {
+		if only := fn.only[eventType]; only > 0 {
+			fmt.Fprintf(b, "IF %[1]s_event_version <> %[2]d AND %[1]s_event_type = %[3]s THEN RAISE 'an event is of version %%', %[1]s_event_version; END IF;\n",
+				variablePrefix, only, function.Literal(eventType))
+		}
+	}
+	for i := range handler.statements {
+		statement := &handler.statements[i]
+		if answers(statement) {
+			fmt.Fprintf(b, "FOR %s_row IN %s\nLOOP END LOOP;\n", variablePrefix, statement.inFunction)
+		} else {
+			fmt.Fprintf(b, "%s\n;\n", statement.inFunction)
+		}
+	}
+}
+
+// fields names the fields that the function has to read.
+func (fn *sqlFunction) fields() []string {
+	used := []string{"event_type"}
+	if len(fn.only) > 0 {
+		used = append(used, "event_version")
+	}
+	for _, handler := range fn.file.handlers {
+		for _, statement := range handler.statements {
+			for _, field := range statement.fields {
+				used = append(used, field.name)
+			}
+		}
+	}
+	return used
+}
+
+// variable is the field's name in the function.
+func (f eventField) variable() string { return variablePrefix + "_" + f.name }

@@ -1,0 +1,136 @@
+package sqlfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// LoadDir loads the projections in the files of fsys whose names end in .sql, in the order of their
+// names. Folders, other files and those whose names begin with a dot are ignored. One projection may
+// be there in several versions, each in a file of its own. An fsys without any such file is an error,
+// for it is nearly always a wrong path.
+//
+// The mistakes of all files are reported together, each as a [*Error].
+func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return nil, fmt.Errorf("read the projections' folder: %w", err)
+	}
+	var (
+		projections []projector.Projection
+		errs        []error
+		files       int
+		fileOf      = map[identity]string{} // projection → file
+	)
+	for _, entry := range entries {
+		if entry.IsDir() || path.Ext(entry.Name()) != ".sql" || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		files++
+		projection, err := loadFile(fsys, entry.Name())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		this := identity{projection.spec.Name, projection.spec.Version}
+		if other, taken := fileOf[this]; taken {
+			reason := fmt.Sprintf("version %d of projection %q is already in %s", projection.spec.Version, projection.spec.Name, other)
+			errs = append(errs, &Error{File: entry.Name(), Line: projection.nameLine, Reason: reason})
+			continue
+		}
+		fileOf[this] = entry.Name()
+		projections = append(projections, projection)
+	}
+	if files == 0 {
+		return nil, errors.New("the projections' folder holds no .sql file")
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return projections, nil
+}
+
+// Load loads the projection in one file of fsys. Its mistakes are reported together, each as a [*Error].
+//
+// The result is a [projector.Checker].
+func Load(fsys fs.FS, name string) (projector.Projection, error) {
+	projection, err := loadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	return projection, nil
+}
+
+func loadFile(fsys fs.FS, name string) (*sqlFile, error) {
+	raw, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, &Error{File: name, Reason: err.Error(), Err: err}
+	}
+	return parseSQLFile(name, raw)
+}
+
+// identity tells projections apart.
+type identity struct {
+	name    string
+	version int
+}
+
+// sqlFile is the projection in an SQL file.
+type sqlFile struct {
+	file     string
+	spec     projector.Spec
+	nameLine int // where its name is declared
+	tables   []sqlStatement
+	handlers []*sqlHandler
+	byType   map[string]*sqlHandler
+}
+
+// sqlHandler is what an SQL file does on the events of some types.
+type sqlHandler struct {
+	types      []string
+	line       int
+	statements []sqlStatement
+}
+
+// Spec implements [projector.Projection].
+func (f *sqlFile) Spec() projector.Spec {
+	spec := f.spec
+	spec.Types = slices.Clone(spec.Types)
+	return spec
+}
+
+// Apply implements [projector.Projection]. It queues the statements of each event's type.
+func (f *sqlFile) Apply(ctx context.Context, group *projector.Group) error {
+	for i := range group.Events {
+		group.At(group.Events[i])
+		if err := f.ApplyEvent(ctx, group, group.Events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ApplyEvent queues the statements of one event.
+func (f *sqlFile) ApplyEvent(_ context.Context, group *projector.Group, event journal.Event) error {
+	handler, ok := f.byType[event.Type]
+	if !ok {
+		return nil
+	}
+	for i := range handler.statements {
+		statement := &handler.statements[i]
+		args := make([]any, len(statement.fields))
+		for k, field := range statement.fields {
+			args[k] = field.value(&event)
+		}
+		group.Queue(statement.text, args...)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package sqlfile
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// sqlStatement is a statement of an SQL file as it is sent to Postgres. Its text has as many lines as
+// in the file, so that a position in it leads back there.
+type sqlStatement struct {
+	text       string
+	inFunction string       // the same with variables for its parameters
+	line       int          // where it begins
+	fields     []eventField // field i is parameter i+1
+}
+
+// compileTable makes a statement of the tables section.
+func (p *sqlParser) compileTable(tokens []token) sqlStatement {
+	first := tokens[0]
+	switch {
+	case isTransactionControl(tokens):
+		p.errs.add(first.line, "%s: the projector begins and ends the transaction", strings.ToUpper(first.text))
+	case first.isAny("copy", "set", "reset", "discard", "vacuum"):
+		p.errs.add(first.line, "%s has no place among a projection's tables", strings.ToUpper(first.text))
+	}
+	p.declare(tokens)
+	p.collectQualified(tokens)
+	return p.compile(tokens, func(t token, name string) {
+		p.errs.add(t.line, "event.%s among the tables: there is an event only below an -- on: line", name)
+	})
+}
+
+// compileHandler makes a statement of a handler.
+func (p *sqlParser) compileHandler(tokens []token) sqlStatement {
+	first := tokens[0]
+	switch {
+	case isTransactionControl(tokens):
+		p.errs.add(first.line, "%s: the projector begins and ends the transaction", strings.ToUpper(first.text))
+	case !first.isAny("insert", "update", "delete", "merge", "with", "select"):
+		p.errs.add(first.line, "%s: a handler is made of INSERT, UPDATE, DELETE, MERGE, WITH and SELECT", strings.ToUpper(first.text))
+	}
+	p.collectQualified(tokens)
+	return p.compile(tokens, nil)
+}
+
+func isTransactionControl(tokens []token) bool {
+	return tokens[0].isAny("begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare")
+}
+
+// compile replaces each event.<field> by a parameter; the same field is the same parameter throughout.
+// Where refuse is not nil, fields are handed to it instead.
+func (p *sqlParser) compile(tokens []token, refuse func(t token, name string)) sqlStatement {
+	var (
+		statement = sqlStatement{line: tokens[0].line}
+		text, in  strings.Builder
+		copied    = tokens[0].pos // the source before it is in both
+	)
+	for i := 0; i < len(tokens); i++ {
+		t := tokens[i]
+		if t.kind == placeholder {
+			p.errs.add(t.line, "%s: parameters are written event.<field>", t.text)
+		}
+		if !t.is("event") || i+2 >= len(tokens) || tokens[i+1].text != "." || i > 0 && tokens[i-1].text == "." {
+			continue
+		}
+		i += 2
+		name, isName := tokens[i].identifier()
+		if !isName {
+			name = tokens[i].text
+		}
+		if refuse != nil {
+			refuse(t, name)
+			continue
+		}
+		field, known := findEventField(name)
+		if !known {
+			p.errs.add(t.line, "unknown field event.%s: there are %s", name, eventFieldNames())
+			continue
+		}
+		after := tokens[i].pos + len(tokens[i].text)
+		text.WriteString(p.src[copied:t.pos])
+		text.WriteString(statement.parameter(field))
+		text.WriteString(strings.Repeat("\n", strings.Count(p.src[t.pos:after], "\n")))
+		in.WriteString(p.src[copied:t.pos] + "(" + field.variable() + ")")
+		copied = after
+	}
+	last := tokens[len(tokens)-1]
+	rest := p.src[copied : last.pos+len(last.text)]
+	statement.text, statement.inFunction = text.String()+rest, in.String()+rest
+	return statement
+}
+
+// parameter answers the SQL for a field. The brackets keep a subscript that follows from becoming part of the type.
+func (s *sqlStatement) parameter(field eventField) string {
+	i := slices.IndexFunc(s.fields, func(f eventField) bool { return f.name == field.name })
+	if i < 0 {
+		i = len(s.fields)
+		s.fields = append(s.fields, field)
+	}
+	return "($" + strconv.Itoa(i+1) + "::" + field.cast + ")"
+}

@@ -1,0 +1,47 @@
+package projector
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+func TestProjectionsThatAWorkerDoesNotHaveAreAWarningOnceNoUpgradeTakesSoLong(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	p := &rebuilder{base: &base{cfg: Config{ConsumerGroup: "g", Logger: slog.New(slog.NewTextHandler(&log, nil))}}}
+	p.entered.Store(true)
+	rows := map[string]*tended{}
+	for _, name := range []string{"b", "a", "a~next"} {
+		rows[name] = &tended{registered: registered{Name: name}}
+	}
+	start := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		rows  map[string]*tended
+		want  string
+	}{
+		{0, rows, "INFO"},
+		{time.Minute, rows, ""},
+		{lease.UpgradeTime, rows, "WARN"},
+		{time.Hour, rows, ""},
+		{time.Hour, map[string]*tended{"b": rows["b"]}, "INFO"},
+		{time.Hour + lease.UpgradeTime, map[string]*tended{"b": rows["b"]}, "WARN"},
+		{2 * time.Hour, nil, ""},
+		{3 * time.Hour, rows, "INFO"},
+	} {
+		log.Reset()
+		p.tellStrangers(t.Context(), step.rows, start.Add(step.after))
+		got := log.String()
+		if (step.want == "") != (got == "") || !strings.Contains(got, "level="+step.want) && got != "" {
+			t.Errorf("after %s: %q, want %q", step.after, got, step.want)
+		}
+		if strings.Contains(got, "a~next") {
+			t.Errorf("tables that are being built are named: %s", got)
+		}
+	}
+}

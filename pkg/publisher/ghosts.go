@@ -1,0 +1,237 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Ghost is an event that a sink has taken and that the journal has no more: the commit that appended
+// it was lost in a failover, or with a restored backup.
+type Ghost struct {
+	Key
+	CampaignID string
+	EventID    uuid.UUID
+	Seq        int64 // that it had
+	Position   int64
+	SeenAt     time.Time
+
+	// Now is what stands at its seq in its campaign: GhostNothing, GhostAnother, or GhostAgain if the same
+	// event was appended again, wherever it stands.
+	Now string
+}
+
+// What stands in the place of a ghost.
+const (
+	GhostNothing = "nothing"
+	GhostAnother = "another event"
+	GhostAgain   = "appended again"
+)
+
+// GhostFilter says which ghosts are meant. Empty fields mean any.
+type GhostFilter struct {
+	Topic, Publisher string
+	After            *Ghost // only those after it, in the order of [ListGhosts]
+	Limit            int    // default 100
+}
+
+// ListGhosts lists ghosts, by topic, publisher, position, campaign and id. They are kept for 30 days,
+// GhostsKept of a pair at most.
+//
+// A relay knows the events that it sent last, while its process lives: about 32,000, shared among its
+// pairs, 500 of each at least. When the database is another one, or was started anew, it looks them
+// up. What it did not see acknowledged, what an operator sent by hand, and what a process had sent
+// that has ended meanwhile is not found.
+func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost, error) {
+	if f.Limit == 0 {
+		f.Limit = 100
+	}
+	after := Ghost{Position: -1}
+	if f.After != nil {
+		after = *f.After
+	}
+	rows, err := db.Query(ctx, queryListGhosts, f.Topic, f.Publisher, f.Limit,
+		after.Topic, after.Publisher, after.Position, after.CampaignID, after.EventID.String())
+	if err != nil {
+		return nil, fmt.Errorf("list ghosts: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Ghost])
+	if err != nil {
+		return nil, fmt.Errorf("list ghosts: %w", err)
+	}
+	return list, nil
+}
+
+// GhostsKept is how many ghosts of a pair are kept.
+const GhostsKept = 10_000
+
+const (
+	rememberAll  = 32_000 // events that were sent, of all pairs together; up to twice as many
+	rememberEach = 500    // of a pair, at least
+	ghostsBatch  = 1000   // events that are looked up in one statement
+	ghostsFor    = 30 * 24 * time.Hour
+
+	// queryGhosts looks events up by the unique key of campaign and id, one by one, writes those that are
+	// not in the journal while there are fewer than $7 of the pair, and answers all of them.
+	queryGhosts = `WITH gone AS MATERIALIZED (
+			SELECT u.* FROM unnest($3::text[], $4::text[]::uuid[], $5::bigint[], $6::bigint[]) AS u (campaign_id, event_id, seq, position)
+			WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = u.campaign_id AND j.event_id = u.event_id OFFSET 0)
+		), written AS (
+			INSERT INTO tidemark.ghosts (topic, publisher, campaign_id, event_id, seq, position)
+			SELECT $1, $2, g.campaign_id, g.event_id, g.seq, g.position FROM gone g ORDER BY g.position
+			LIMIT greatest(0, $7::bigint - (SELECT count(*) FROM tidemark.ghosts k WHERE k.topic = $1 AND k.publisher = $2))
+			ON CONFLICT DO NOTHING
+		)
+		SELECT campaign_id, event_id, seq, position FROM gone`
+
+	// queryListGhosts walks the primary key, and probes two unique keys of the journal for each row.
+	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
+			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.event_id = g.event_id OFFSET 0)
+					THEN '` + GhostAgain + `'
+				WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.seq = g.seq OFFSET 0)
+					THEN '` + GhostAnother + `'
+				ELSE '` + GhostNothing + `' END
+		FROM tidemark.ghosts g
+		WHERE ($1 = '' OR g.topic = $1) AND ($2 = '' OR g.publisher = $2)
+			AND (g.topic, g.publisher, g.position, g.campaign_id, g.event_id) > ($4, $5, $6::bigint, $7, $8::text::uuid)
+		ORDER BY g.topic, g.publisher, g.position, g.campaign_id, g.event_id LIMIT $3`
+
+	// queryPruneGhosts reads the whole table, which is small.
+	queryPruneGhosts = `DELETE FROM tidemark.ghosts WHERE seen_at < clock_timestamp() - $1::interval`
+)
+
+// sentEvent is an event that a sink has taken.
+type sentEvent struct {
+	campaign      string
+	id            uuid.UUID
+	seq, position int64
+}
+
+// recent is the events that a sink has taken last.
+type recent []sentEvent
+
+// add forgets the oldest where there are twice as many as must be kept.
+func (m *recent) add(e *Event, most int) {
+	m.keep(sentEvent{e.CampaignID, e.ID, e.Seq, e.Position}, most)
+}
+
+func (m *recent) keep(s sentEvent, most int) {
+	if *m = append(*m, s); len(*m) >= 2*most {
+		*m = slices.Delete(*m, 0, len(*m)-most)
+	}
+}
+
+// remember notes which events of a pair's round its sink has taken. A pair may be another's by now:
+// this process has sent them.
+func (r *Relay) remember(p *pair, sent []bool) {
+	m, most := r.sent[p.Key], r.remembered()
+	for i := range sent {
+		if sent[i] {
+			m.add(&p.pending[i], most)
+		}
+	}
+	r.sentBy(p, m)
+}
+
+// recall is remember for a campaign that was brought back.
+func (r *Relay) recall(p *pair, took recent) {
+	m, most := r.sent[p.Key], r.remembered()
+	for _, s := range took {
+		m.keep(s, most)
+	}
+	r.sentBy(p, m)
+}
+
+// remembered is how many events of each pair are kept.
+func (r *Relay) remembered() int {
+	return max(rememberEach, rememberAll/max(1, len(r.sent), len(r.pairs)))
+}
+
+// sentBy keeps what was remembered. A round of a pair that was dropped may have ended after others were looked up.
+func (r *Relay) sentBy(p *pair, m recent) {
+	r.sent[p.Key] = m
+	r.doubtful = r.doubtful || r.journals > 0 && p.instance != r.instance
+}
+
+// findGhosts looks up what this process has sent, if some of it may have been lost.
+func (r *Relay) findGhosts() {
+	if !r.doubtful || r.comparing {
+		return
+	}
+	r.doubtful, r.comparing = false, true
+	sent := map[Key]recent{}
+	for key, m := range r.sent {
+		sent[key] = slices.Clone(m)
+	}
+	ctx := r.ctx
+	r.job(func() func() {
+		ghosts, err := r.absent(ctx, sent)
+		return func() { r.foundGhosts(ghosts, err) }
+	})
+}
+
+// absent answers, and writes down, which events the journal does not have.
+func (r *Relay) absent(ctx context.Context, sent map[Key]recent) (map[Key]recent, error) {
+	ghosts := map[Key]recent{}
+	for key, m := range sent {
+		for batch := range slices.Chunk(m, ghostsBatch) {
+			absent, err := r.absentOf(ctx, key, batch)
+			if err != nil {
+				return ghosts, err
+			}
+			ghosts[key] = append(ghosts[key], absent...)
+		}
+	}
+	return ghosts, nil
+}
+
+func (r *Relay) absentOf(ctx context.Context, key Key, batch recent) (absent recent, err error) {
+	campaigns, ids := make([]string, len(batch)), make([]string, len(batch))
+	seqs, positions := make([]int64, len(batch)), make([]int64, len(batch))
+	for i, s := range batch {
+		campaigns[i], ids[i], seqs[i], positions[i] = s.campaign, s.id.String(), s.seq, s.position
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL)
+	defer cancel()
+	err = r.db.use(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, queryGhosts, key.Topic, key.Publisher, campaigns, ids, seqs, positions, GhostsKept)
+		if err != nil {
+			return err
+		}
+		var s sentEvent
+		_, err = pgx.ForEachRow(rows, []any{&s.campaign, &s.id, &s.seq, &s.position}, func() error {
+			absent = append(absent, s)
+			return nil
+		})
+		return err
+	})
+	return absent, err
+}
+
+// foundGhosts counts what the journal does not have, once, and says so.
+func (r *Relay) foundGhosts(ghosts map[Key]recent, err error) {
+	if r.comparing = false; err != nil {
+		r.doubtful = true // at the next look
+		r.unwritten(err, "which events were sent and lost")
+	}
+	for key, absent := range ghosts {
+		if len(absent) == 0 {
+			continue
+		}
+		lost := map[sentEvent]bool{}
+		for _, s := range absent {
+			lost[s] = true
+		}
+		r.sent[key] = slices.DeleteFunc(r.sent[key], func(s sentEvent) bool { return lost[s] })
+		r.metrics.ghosts.WithLabelValues(key.Topic, key.Publisher).Add(float64(len(lost)))
+		r.cfg.Logger.WarnContext(r.ctx, "events were sent that the journal has no more: maintenance publisher ghosts names them", "topic", key.Topic,
+			"publisher", key.Publisher, "events", len(lost))
+	}
+}

@@ -1,0 +1,35 @@
+package publisher
+
+import (
+	"testing"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestARelayRemembersTheLastEventsItHasSent(t *testing.T) {
+	t.Parallel()
+	var m recent
+	for i := range int64(10_000) {
+		if m.add(&Event{Event: journal.Event{Position: i}}, rememberEach); len(m) >= 2*rememberEach {
+			t.Fatalf("%d events are remembered, where %d must be", len(m), rememberEach)
+		}
+		if n := int64(len(m)); m[n-1].position != i || n < min(i+1, rememberEach) || m[0].position != i+1-n {
+			t.Fatalf("after event %d, events %d to %d are remembered", i, m[0].position, m[n-1].position)
+		}
+	}
+}
+
+// A campaign that is brought back, and a round of a pair that was dropped meanwhile, are sent as well.
+func TestWhatWasSentIsRememberedWhateverBecameOfThePair(t *testing.T) {
+	t.Parallel()
+	r, key := alone(t, sinkFunc(accepts))
+	p := claimed(r, key, 0)
+	p.instance, r.instance, r.journals = "old", "new", 1
+	p.pending = []Event{{Event: journal.Event{Position: 1}}, {Event: journal.Event{Position: 2}}}
+	delete(r.pairs, key)
+	r.finished(p, &outcome{sent: []bool{true, false}})
+	r.returned(p, &returning{took: recent{{position: 3}}})
+	if m := r.sent[key]; len(m) != 2 || m[0].position != 1 || m[1].position != 3 || !r.doubtful {
+		t.Errorf("%+v are remembered, to be looked up: %v", m, r.doubtful)
+	}
+}

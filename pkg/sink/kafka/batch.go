@@ -1,0 +1,166 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// batch is what becomes of the events of one Publish. The client may answer after Publish has
+// returned: it shares no memory with the events.
+type batch struct {
+	campaigns []string
+	records   []*kgo.Record
+
+	mu      sync.Mutex
+	errs    []error // by event
+	failed  map[string]bool
+	pending int
+	done    chan struct{} // closed when nothing is pending
+}
+
+var errPending = errors.New("not answered")
+
+func (s *Sink) newBatch(events []publisher.Event) *batch {
+	b := &batch{
+		campaigns: make([]string, len(events)), records: make([]*kgo.Record, len(events)), errs: make([]error, len(events)),
+		failed: map[string]bool{}, pending: 1, done: make(chan struct{}),
+	}
+	contentType := []byte(s.cfg.Encoder.ContentType())
+	records := make([]kgo.Record, len(events))
+	var attrs []publisher.Attribute
+	var memory arena
+	for i := range events {
+		e := &events[i]
+		attrs = s.cfg.Encoder.AppendAttributes(attrs[:0], e)
+		headers := memory.headers(len(attrs)+1, len(events)-i)
+		headers[0] = kgo.RecordHeader{Key: "content-type", Value: contentType}
+		for k, a := range attrs {
+			headers[k+1] = kgo.RecordHeader{Key: a.Name, Value: memory.keep(func(b []byte) []byte { return append(b, a.Value...) }, len(a.Value))}
+		}
+		b.campaigns[i], b.errs[i] = e.CampaignID, errPending
+		records[i] = kgo.Record{
+			Key:     memory.keep(func(b []byte) []byte { return append(b, e.CampaignID...) }, len(e.CampaignID)),
+			Value:   memory.keep(func(b []byte) []byte { return s.cfg.Encoder.AppendBody(b, e) }, len(e.Payload)+bodyRoom),
+			Headers: headers,
+		}
+		b.records[i] = &records[i]
+	}
+	return b
+}
+
+// bodyRoom is about what a body has besides the payload.
+const bodyRoom = 160
+
+// arena is the memory of a batch's records, allocated in larger pieces.
+type arena struct {
+	bytes []byte
+	free  []kgo.RecordHeader
+}
+
+const arenaBytes = 16 << 10
+
+// keep answers what write appends, room bytes or so.
+func (a *arena) keep(write func([]byte) []byte, room int) []byte {
+	if cap(a.bytes)-len(a.bytes) < room {
+		a.bytes = make([]byte, 0, max(arenaBytes, room))
+	}
+	start := len(a.bytes)
+	a.bytes = write(a.bytes)
+	return a.bytes[start:len(a.bytes):len(a.bytes)]
+}
+
+// headers answers room for n headers; so many records are likely to want as many.
+func (a *arena) headers(n, records int) []kgo.RecordHeader {
+	if len(a.free) < n {
+		a.free = make([]kgo.RecordHeader, n*records)
+	}
+	h := a.free[:n:n]
+	a.free = a.free[n:]
+	return h
+}
+
+// tooLarge refuses a record that does not fit into a batch of its own: the client would refuse it as
+// well, but send what comes after it.
+func (s *Sink) tooLarge(r *kgo.Record) error {
+	const perBatch, perRecord, perHeader = 100, 30, 10 // no less than what they take beside their bytes
+	size := perBatch + perRecord + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		size += perHeader + len(h.Key) + len(h.Value)
+	}
+	if size > s.cfg.MaxMessageBytes {
+		return fmt.Errorf("%w: it has %d bytes, max_message_bytes is %d; raise it here and on the topic (max.message.bytes)", kerr.MessageTooLarge, size, s.cfg.MaxMessageBytes)
+	}
+	return nil
+}
+
+// try tells whether event i may be sent: nothing before it in its campaign has failed.
+func (b *batch) try(i int, refused error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.failed[b.campaigns[i]]:
+		b.errs[i] = publisher.ErrNotTried
+		return false
+	case refused != nil:
+		b.errs[i] = refused
+		b.failed[b.campaigns[i]] = true
+		return false
+	}
+	b.pending++
+	return true
+}
+
+// answered notes what became of event i; -1 is the sender, which has nothing more to send.
+func (b *batch) answered(i int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i >= 0 {
+		b.errs[i] = err
+		if err != nil {
+			b.failed[b.campaigns[i]] = true
+		}
+	}
+	if b.pending--; b.pending == 0 {
+		close(b.done)
+	}
+}
+
+// outage answers the first error that is no event's.
+func (b *batch) outage() error {
+	for _, err := range b.errs {
+		if err != nil && !refuses(err) && !errors.Is(err, publisher.ErrNotTried) {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused tells whether an event was refused.
+func (b *batch) refused() bool {
+	for _, err := range b.errs {
+		if err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// err is what Publish answers of events that were refused.
+func (b *batch) err() error {
+	var failures []publisher.Failure
+	for i, err := range b.errs {
+		if err != nil {
+			failures = append(failures, publisher.Failure{Index: i, Err: err, Permanent: !errors.Is(err, publisher.ErrNotTried)})
+		}
+	}
+	if failures == nil {
+		return nil
+	}
+	return &publisher.BatchError{Failures: failures}
+}

@@ -1,0 +1,231 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Sink produces events to a topic.
+type Sink struct {
+	cfg     Config
+	options []kgo.Opt
+	links   *connections
+	room    *semaphore.Weighted // of which a Publish takes one, and one that must be alone all
+
+	mu      sync.Mutex
+	client  *kgo.Client // nil until needed
+	closed  bool
+	active  sync.WaitGroup // calls that use the client
+	trouble error          // which stands since the last batch
+}
+
+const (
+	everything = 1 << 20
+	closeLimit = 5 * time.Second
+)
+
+// New checks the configuration. It connects with the first Publish or Healthy.
+func New(cfg Config) (*Sink, error) {
+	options, err := cfg.options()
+	if err != nil {
+		return nil, err
+	}
+	links := &connections{}
+	return &Sink{cfg: cfg, options: append(options, kgo.WithHooks(links)), links: links, room: semaphore.NewWeighted(everything)}, nil
+}
+
+// Name is the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Publish produces the events and waits until all replicas in sync have them.
+func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+	client, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.active.Done()
+	err = s.publish(ctx, client, s.newBatch(events))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trouble = nil; standing(err) {
+		s.trouble = err
+	}
+	return err
+}
+
+func (s *Sink) publish(ctx context.Context, client *kgo.Client, b *batch) error {
+	if err := s.together(ctx, client, b); err != nil {
+		return s.failed(err)
+	}
+	if !b.refused() {
+		return nil
+	}
+	if err := s.oneByOne(ctx, client, b); err != nil {
+		return s.failed(err)
+	}
+	return b.err()
+}
+
+func (s *Sink) failed(err error) error {
+	return whole(s.links.explain(fmt.Errorf("produce to topic %s: %w", s.cfg.Topic, err)))
+}
+
+// together sends all events at once. When it answers nil, all have been answered, and those that failed were refused.
+//
+// A campaign's events are in one partition. Where the client gives up a record it gives up all it
+// holds for that partition, so that what comes later does not overtake; what comes later still is held
+// back here.
+func (s *Sink) together(ctx context.Context, client *kgo.Client, b *batch) error {
+	if err := s.room.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.room.Release(1)
+	for i, r := range b.records {
+		if b.try(i, s.tooLarge(r)) {
+			client.Produce(ctx, r, func(_ *kgo.Record, err error) { b.answered(i, err) })
+		}
+	}
+	b.answered(-1, nil)
+	if s.cfg.prompt {
+		defer s.flush(ctx, client)()
+	}
+	select {
+	case <-b.done:
+		return b.outage()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// flush has the client send what it holds and not linger, until stop is called.
+func (s *Sink) flush(ctx context.Context, client *kgo.Client) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = client.Flush(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// oneByOne sends what was refused again, nothing else being under way: a batch is refused as a whole,
+// also for others' events in it.
+func (s *Sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) error {
+	if err := s.room.Acquire(ctx, everything); err != nil {
+		return err
+	}
+	defer s.room.Release(everything)
+	if err := client.Flush(ctx); err != nil { // what others have left behind
+		return err
+	}
+	failed := map[string]bool{}
+	for i, r := range b.records {
+		switch {
+		case b.errs[i] == nil:
+			continue
+		case failed[b.campaigns[i]]:
+			b.errs[i] = publisher.ErrNotTried
+			continue
+		case s.tooLarge(r) != nil:
+			b.errs[i] = s.tooLarge(r)
+		default:
+			again := &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers}
+			b.errs[i] = client.ProduceSync(ctx, again).FirstErr()
+		}
+		if err := b.errs[i]; err != nil && !refuses(err) {
+			return err
+		}
+		failed[b.campaigns[i]] = b.errs[i] != nil
+	}
+	return nil
+}
+
+// Healthy asks the brokers for the topic. It is not healthy either while the last batch has failed for
+// a right that is missing.
+func (s *Sink) Healthy(ctx context.Context) error {
+	client, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.active.Done()
+	s.mu.Lock()
+	trouble := s.trouble
+	s.mu.Unlock()
+	if trouble != nil {
+		return trouble
+	}
+	request := kmsg.NewPtrMetadataRequest()
+	request.AllowAutoTopicCreation = s.cfg.CreateTopic
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = kmsg.StringPtr(s.cfg.Topic)
+	request.Topics = append(request.Topics, topic)
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return s.links.explain(fmt.Errorf("ask for topic %s: %w", s.cfg.Topic, err))
+	}
+	for _, topic := range response.Topics {
+		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
+			return fmt.Errorf("topic %s: %w", s.cfg.Topic, err)
+		}
+		for _, p := range topic.Partitions {
+			if p.Leader < 0 {
+				return fmt.Errorf("topic %s: partition %d has no leader", s.cfg.Topic, p.Partition)
+			}
+		}
+	}
+	return nil
+}
+
+// Close waits for batches under way, sends what the client still holds, for up to 5 seconds, and disconnects.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	client := s.client
+	s.closed, s.client = true, nil
+	s.mu.Unlock()
+	if client == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	err := client.Flush(ctx)
+	client.Close()
+	s.active.Wait()
+	if err != nil {
+		return fmt.Errorf("flush topic %s: %w", s.cfg.Topic, err)
+	}
+	return nil
+}
+
+// enter answers the client, which stays until the caller is no longer active.
+func (s *Sink) enter(ctx context.Context) (*kgo.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.closed {
+		return nil, publisher.ErrClosed
+	}
+	if s.client == nil {
+		client, err := kgo.NewClient(s.options...)
+		if err != nil {
+			return nil, errors.Join(errors.New("start the client"), err)
+		}
+		s.client = client
+	}
+	s.active.Add(1)
+	return s.client, nil
+}

@@ -1,0 +1,62 @@
+package nats_test
+
+import (
+	"net/url"
+	"testing"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/sink/nats"
+)
+
+// The binding:
+// https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/nats-protocol-binding.md#3132-nats-header-values
+func TestHeadersOfCloudEventsAreEncodedAsTheBindingSays(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	conn, err := client.Connect(b.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"100%": "100%25", "50%25": "50%2525", "a b": "a%20b", `say "when"`: "say%20%22when%22", "Euro € 😀": "Euro%20%E2%82%AC%20%F0%9F%98%80",
+		`back\slash`: `back\slash`, "plain/one": "plain/one", "line\r\nbreak": "line%0D%0Abreak",
+	}
+	var events []publisher.Event
+	for text := range want {
+		e := event(text, 1)
+		e.Actor = text
+		events = append(events, e)
+	}
+	sink := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events", Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents}})
+	if err := sink.Publish(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		m, err := s.GetMsg(t.Context(), uint64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		actor, err := url.PathUnescape(m.Header.Get("ce-actor"))
+		if err != nil || want[actor] != m.Header.Get("ce-actor") || m.Header.Get("ce-subject") != want[actor] {
+			t.Errorf("message %d is of %q, %v, with the headers %q", i+1, actor, err, m.Header)
+		}
+		if id, err := url.PathUnescape(m.Header.Get("ce-id")); err != nil || id != m.Header.Get(jetstream.MsgIDHeader) {
+			t.Errorf("message %d has the id %q, %v, with the headers %q", i+1, id, err, m.Header)
+		}
+		if m.Header.Get("ce-datacontenttype") != "application/json" {
+			t.Errorf("message %d does not say what its data is: %q", i+1, m.Header)
+		}
+	}
+}

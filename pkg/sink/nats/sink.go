@@ -1,0 +1,272 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Sink publishes events to a stream.
+type Sink struct {
+	cfg     Config
+	options []nats.Option
+	door    chan struct{} // holds one while nobody connects
+
+	mu      sync.Mutex
+	link    *link // nil until needed, and when it was broken
+	closed  bool
+	active  sync.WaitGroup // calls of Publish and Healthy
+	trouble error          // which stands since the last batch
+}
+
+// New checks the configuration. It connects with the first Publish or Healthy.
+func New(cfg Config) (*Sink, error) {
+	options, err := cfg.options()
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{cfg: cfg, options: options, door: make(chan struct{}, 1)}
+	s.door <- struct{}{}
+	return s, nil
+}
+
+// Name is the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Publish publishes the events and waits until the stream has stored them.
+func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+	l, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.active.Done()
+	b := &batch{events: events, errs: make([]error, len(events)), failed: map[string]int{}}
+	err = s.send(ctx, l, b)
+	if err != nil {
+		s.drop(l) // with what it may still hold
+		if err = fmt.Errorf("publish to %s: %w", s.cfg.Subject, err); errors.Is(err, jetstream.ErrNoStreamResponse) {
+			err = fmt.Errorf("%w: JetStream must be on, with a stream that stores the subject", err)
+		}
+	} else {
+		err = b.err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trouble = nil; standing(err) {
+		s.trouble = err
+	}
+	return err
+}
+
+// send sends the events, at once or, if it is to be strict, in waves with one event of each campaign.
+func (s *Sink) send(ctx context.Context, l *link, b *batch) error {
+	m := s.newMessage()
+	rest := make([]int, len(b.events))
+	for i := range rest {
+		rest[i] = i
+	}
+	for len(rest) > 0 {
+		var later []int
+		in := map[string]bool{}
+		futures := make([]jetstream.PubAckFuture, 0, len(rest))
+		sent := make([]int, 0, len(rest))
+		for _, i := range rest {
+			campaign := b.events[i].CampaignID
+			switch {
+			case b.behind(i):
+				b.errs[i] = publisher.ErrNotTried
+				continue
+			case s.cfg.Strict && in[campaign]:
+				later = append(later, i)
+				continue
+			}
+			future, err := s.start(l, m, &b.events[i])
+			switch {
+			case refuses(err):
+				b.fail(i, err)
+				continue
+			case err != nil:
+				return err
+			}
+			in[campaign] = true
+			futures, sent = append(futures, future), append(sent, i)
+		}
+		for k, future := range futures {
+			if err := l.await(ctx, future); refuses(err) {
+				b.fail(sent[k], err)
+			} else if err != nil {
+				return err
+			} else if b.behind(sent[k]) {
+				b.errs[sent[k]] = publisher.ErrNotTried // it has got through all the same, and comes again in order
+			}
+		}
+		rest = later
+	}
+	return nil
+}
+
+// message is the memory of one that is written to the connection, and then of the next.
+type message struct {
+	nats.Msg
+	attrs  []publisher.Attribute
+	values []string // of headers, each a slice of one
+}
+
+func (s *Sink) newMessage() *message {
+	return &message{Msg: nats.Msg{Header: nats.Header{}}}
+}
+
+func (m *message) set(name, value string) {
+	m.values = append(m.values, value)
+	n := len(m.values)
+	m.Header[name] = m.values[n-1 : n : n]
+}
+
+// start sends an event and does not wait. The client has written m to its buffer when this returns,
+// and does not look at it again, since it is not to retry.
+func (s *Sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckFuture, error) {
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	m.attrs = s.cfg.Encoder.AppendAttributes(m.attrs[:0], e)
+	clear(m.Header)
+	m.values = m.values[:0]
+	m.set("Content-Type", s.cfg.Encoder.ContentType())
+	m.set(jetstream.MsgIDHeader, e.Identity())
+	if s.cfg.Stream != "" {
+		m.set(jetstream.ExpectedStreamHeader, s.cfg.Stream)
+	}
+	cloud := s.cfg.Encoder.Format == publisher.FormatCloudEvents
+	for _, a := range m.attrs {
+		if cloud {
+			a.Value = publisher.EscapeHeader(a.Value)
+		}
+		m.set(a.Name, a.Value)
+	}
+	if cloud { // Content-Type says only whether a message is structured
+		m.set("ce-datacontenttype", s.cfg.Encoder.ContentType())
+	}
+	m.Subject, m.Data = s.subject(e), s.cfg.Encoder.AppendBody(m.Data[:0], e)
+	if size := sizeOf(&m.Msg); l.maxSize > 0 && size > l.maxSize {
+		return nil, fmt.Errorf("%w: it has %d bytes, max_msg_size of the stream is %d; raise it there", errTooLarge, size, l.maxSize)
+	}
+	return l.js.PublishMsgAsync(&m.Msg, jetstream.WithRetryAttempts(0))
+}
+
+// sizeOf is what the stream counts.
+func sizeOf(m *nats.Msg) int {
+	size := len("NATS/1.0\r\n\r\n") + len(m.Data)
+	for name, values := range m.Header {
+		for _, value := range values {
+			size += len(name) + len(": ") + len(value) + len("\r\n")
+		}
+	}
+	return size
+}
+
+func (l *link) await(ctx context.Context, future jetstream.PubAckFuture) error {
+	select {
+	case <-future.Ok():
+		return nil
+	case err := <-future.Err():
+		return err
+	case <-l.broken:
+		select { // it may have been confirmed before
+		case <-future.Ok():
+			return nil
+		default:
+		}
+		return l.err()
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), l.err())
+	}
+}
+
+// Healthy asks the server for the stream. It is not healthy either while the last batch has failed for
+// a right that is missing.
+func (s *Sink) Healthy(ctx context.Context) error {
+	l, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.active.Done()
+	s.mu.Lock()
+	trouble := s.trouble
+	s.mu.Unlock()
+	if trouble != nil {
+		return trouble
+	}
+	if err := l.err(); err != nil {
+		return err
+	}
+	if _, err = s.stream(ctx, l); errors.Is(err, context.DeadlineExceeded) {
+		s.drop(l)
+	}
+	return err
+}
+
+// Close waits for the batches under way, which end with their contexts, and disconnects.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.active.Wait()
+	s.drop(s.link)
+	return nil
+}
+
+// drop disconnects; the next call connects again. The client's part that waits for answers ends with
+// the connection; its CleanupPublisher leaves a goroutine behind for ever that has just been started.
+func (s *Sink) drop(l *link) {
+	if l == nil {
+		return
+	}
+	s.mu.Lock()
+	if s.link == l {
+		s.link = nil
+	}
+	s.mu.Unlock()
+	l.conn.Close()
+	l.fail(nats.ErrConnectionClosed)
+}
+
+// enter answers a connection, and makes one if there is none. The caller is active from then on.
+func (s *Sink) enter(ctx context.Context) (*link, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.door:
+	}
+	defer func() { s.door <- struct{}{} }()
+	s.mu.Lock()
+	l := s.link
+	if s.closed {
+		s.mu.Unlock()
+		return nil, publisher.ErrClosed
+	}
+	s.active.Add(1)
+	s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		s.active.Done()
+		return nil, err
+	}
+	if l != nil && l.err() == nil {
+		return l, nil
+	}
+	s.drop(l)
+	l, err := s.connect(ctx)
+	if err != nil {
+		s.active.Done()
+		return nil, err
+	}
+	s.mu.Lock()
+	s.link = l
+	s.mu.Unlock()
+	return l, nil
+}

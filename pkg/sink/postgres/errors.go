@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// SQLSTATEs, see https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
+	noUniqueColumn        = "42P10"
+	insufficientPrivilege = "42501"
+	invalidSchema         = "3F000"
+	raisedException       = "P0001"
+	dataException         = "22"
+	constraintViolation   = "23"
+	programLimit          = "54"
+	noResources           = "53"
+	readOnly              = "25006"
+)
+
+func code(err error) string {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return ""
+	}
+	return pgErr.Code
+}
+
+func is(err error, codes ...string) bool { return err != nil && slices.Contains(codes, code(err)) }
+
+// permanent tells whether the database would refuse the event again: what it holds is wrong.
+func permanent(err error) bool {
+	c := code(err)
+	return strings.HasPrefix(c, dataException) || strings.HasPrefix(c, constraintViolation) || strings.HasPrefix(c, programLimit)
+}
+
+// refused tells whether an event is at fault, rather than the connection, the server, the table or its
+// privileges. A trigger that raises an exception may think better of it later.
+func refused(err error) bool { return permanent(err) || is(err, raisedException) }
+
+// explain adds to an error what to do, where that is not plain from it, and that no event is at fault, where that is.
+func explain(err error, table string) error {
+	remedy := ""
+	var batch *publisher.BatchError
+	switch {
+	case err == nil || errors.As(err, &batch):
+		return err
+	case is(err, undefinedTable):
+		remedy = "create the table, or let the sink do so"
+	case is(err, invalidSchema):
+		remedy = "create its schema"
+	case is(err, undefinedColumn):
+		remedy = "the table has not all columns that docs/publishing.md lists; name another table, or add them"
+	case is(err, noUniqueColumn):
+		remedy = "campaign_id and event_id together must be the primary key or unique"
+	case is(err, insufficientPrivilege):
+		remedy = "grant INSERT and SELECT on it, and CREATE on its schema if the sink is to create it"
+	case is(err, readOnly) || strings.HasPrefix(code(err), noResources):
+		return publisher.Outage(err)
+	default:
+		return err
+	}
+	return publisher.Outage(fmt.Errorf("table %s: %w: %s", table, err, remedy))
+}

@@ -1,0 +1,42 @@
+package postgres
+
+// The %s of each statement is the table's quoted name.
+
+// queryExists takes no lock.
+const queryExists = `SELECT to_regclass($1) IS NOT NULL`
+
+// queryCreate lets readers wait for nothing: it locks a table that nobody has seen yet. json, not
+// jsonb, keeps a body as it was sent. Another sink may create the table at the same moment: an error
+// that a block catches is not in the server's log.
+const queryCreate = `
+DO $create$ BEGIN
+CREATE TABLE IF NOT EXISTS %s (
+  event_id    uuid NOT NULL,
+  arrival     bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+  arrived_at  timestamptz NOT NULL DEFAULT now(),
+  topic       text NOT NULL,
+  event_type  text NOT NULL,
+  campaign_id text NOT NULL,
+  seq         bigint NOT NULL,
+  position    bigint NOT NULL,
+  created_at  timestamptz NOT NULL,
+  attributes  jsonb NOT NULL,
+  body        json NOT NULL,
+  PRIMARY KEY (campaign_id, event_id)
+);
+EXCEPTION WHEN unique_violation OR duplicate_table OR duplicate_object THEN
+  NULL;
+END $create$`
+
+// queryInsert locks the rows it adds. It waits for another transaction only if that adds the same
+// events, as one does that a relay has given up waiting for.
+const queryInsert = `
+INSERT INTO %s (event_id, topic, event_type, campaign_id, seq, position, created_at, attributes, body)
+SELECT event_id, topic, event_type, campaign_id, seq, position, created_at, attributes::jsonb, body::json
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[], $9::text[])
+  WITH ORDINALITY AS sent (event_id, topic, event_type, campaign_id, seq, position, created_at, attributes, body, place)
+ORDER BY place
+ON CONFLICT (campaign_id, event_id) DO NOTHING`
+
+// queryReadOnly takes no lock. A standby, or a server that is being moved, accepts connections and no events.
+const queryReadOnly = `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean`

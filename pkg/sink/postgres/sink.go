@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Sink inserts events into a table.
+type Sink struct {
+	cfg            Config
+	table          string // quoted
+	insert, create string
+	created        atomic.Bool   // the table was there when it was looked for
+	pool           *pgxpool.Pool // opens connections when it needs them
+
+	mu     sync.RWMutex // read-locked by calls, so that Close waits for them
+	closed bool
+}
+
+// New checks the configuration. It connects to nothing.
+func New(cfg Config) (*Sink, error) {
+	poolConfig, table, err := cfg.fill()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), poolConfig) // the pool lives until Close
+	if err != nil {
+		return nil, err
+	}
+	return &Sink{cfg: cfg, table: table, insert: fmt.Sprintf(queryInsert, table), create: fmt.Sprintf(queryCreate, table), pool: pool}, nil
+}
+
+// Name is the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Publish inserts the events in one statement. If that refuses one of them they are inserted one by
+// one, which finds out which.
+func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return publisher.ErrClosed
+	}
+	err := s.send(ctx, events)
+	if !refused(err) {
+		return explain(err, s.table)
+	}
+	return explain(s.oneByOne(ctx, events), s.table)
+}
+
+// Healthy tells whether the database can be written to.
+func (s *Sink) Healthy(ctx context.Context) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return publisher.ErrClosed
+	}
+	var readOnly bool
+	if err := s.pool.QueryRow(ctx, queryReadOnly).Scan(&readOnly); err != nil {
+		return err
+	}
+	if readOnly {
+		return errors.New("the database is read-only: name the primary, as with target_session_attrs=read-write")
+	}
+	return nil
+}
+
+// Close waits for what is being inserted, and closes the connections.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.pool.Close()
+	return nil
+}
+
+func (s *Sink) oneByOne(ctx context.Context, events []publisher.Event) error {
+	var batch publisher.BatchError
+	held := map[string]bool{}
+	for i := range events {
+		if held[events[i].CampaignID] {
+			batch.Failures = append(batch.Failures, publisher.Failure{Index: i, Err: publisher.ErrNotTried})
+			continue
+		}
+		err := s.send(ctx, events[i:i+1])
+		switch {
+		case err == nil:
+		case refused(err):
+			held[events[i].CampaignID] = true
+			batch.Failures = append(batch.Failures, publisher.Failure{Index: i, Err: err, Permanent: permanent(err)})
+		default:
+			return err
+		}
+	}
+	if batch.Failures == nil {
+		return nil
+	}
+	return &batch
+}

@@ -1,0 +1,83 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Sink adds events to streams.
+type Sink struct {
+	cfg    Config
+	client redis.UniversalClient // opens connections when it needs them
+	add    *redis.Script
+
+	mu         sync.RWMutex // read-locked by calls, so that Close waits for them
+	closed     bool
+	background sync.WaitGroup // what nobody waits for any more
+}
+
+// New checks the configuration. It connects to nothing.
+func New(cfg Config) (*Sink, error) {
+	options, err := cfg.options()
+	if err != nil {
+		return nil, err
+	}
+	return &Sink{cfg: cfg, client: redis.NewUniversalClient(options), add: add()}, nil
+}
+
+// Name is the configured name.
+func (s *Sink) Name() string { return s.cfg.Name }
+
+// Publish adds the events, and returns when Redis has them.
+func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return publisher.ErrClosed
+	}
+	return s.publish(ctx, events)
+}
+
+// Healthy tells whether Redis answers.
+func (s *Sink) Healthy(ctx context.Context) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return publisher.ErrClosed
+	}
+	return s.within(ctx, func() error { return s.client.Ping(ctx).Err() })
+}
+
+// Close waits for calls of Publish and Healthy, and closes the connections.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	err := s.client.Close()
+	s.background.Wait()
+	return err
+}
+
+// within runs what waits for Redis. The client heeds a context's deadline, and not that it is
+// cancelled: then ask goes on alone, until Redis answers or the client is closed.
+func (s *Sink) within(ctx context.Context, ask func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	s.background.Go(func() { done <- ask() })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for Redis: %w", ctx.Err())
+	}
+}

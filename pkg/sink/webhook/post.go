@@ -1,0 +1,106 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/pkg/webhook"
+)
+
+// post sends an event once. It answers nil, a *refusal, a *suspect, or why the endpoint as a whole does not work.
+func (s *Sink) post(outer context.Context, e *publisher.Event) error {
+	ctx, cancel := context.WithTimeout(outer, s.cfg.Timeout)
+	defer cancel()
+	var connected atomic.Bool // and greeted: what fails before is no event's doing
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	request, err := s.request(ctx, e)
+	if err != nil {
+		return &refusal{err, true}
+	}
+	answer, err := s.transport.RoundTrip(request) // and not a Client, which follows redirects and keeps cookies
+	if err != nil {
+		switch {
+		case outer.Err() != nil:
+			return context.Cause(outer)
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			err = fmt.Errorf("%s has not answered within %s: %w", s.to.Host, s.cfg.Timeout, err)
+		default:
+			err = fmt.Errorf("%s: %w", s.to.Host, err)
+		}
+		if connected.Load() {
+			return &suspect{err}
+		}
+		return err
+	}
+	if answer.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
+		_ = answer.Body.Close()
+		return s.judge(answer, nil)
+	}
+	return s.judge(answer, drain(answer.Body, cancel))
+}
+
+// request makes the signed request for an event.
+func (s *Sink) request(ctx context.Context, e *publisher.Event) (*http.Request, error) {
+	message := s.cfg.Encoder.Encode(e)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.to.String(), bytes.NewReader(message.Body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", "Tidemark")
+	if u := s.to.User; u != nil {
+		password, _ := u.Password()
+		r.SetBasicAuth(u.Username(), password)
+	}
+	for name, value := range s.cfg.Headers {
+		r.Header.Set(name, value)
+	}
+	for _, a := range message.Attributes {
+		setAttribute(r.Header, a)
+	}
+	id, now := e.Identity(), time.Now()
+	r.Header.Set("Content-Type", message.ContentType)
+	r.Header.Set(webhook.HeaderID, id)
+	r.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
+	if len(s.cfg.Secrets) > 0 {
+		r.Header.Set(webhook.HeaderSignature, webhook.Sign(id, now, message.Body, s.cfg.Secrets...))
+	}
+	return r, nil
+}
+
+// setAttribute sets an attribute as a header. Those of the envelope are called Tidemark-Campaign-Id
+// and so on: many servers drop headers with underscores.
+func setAttribute(h http.Header, a publisher.Attribute) {
+	switch {
+	case a.Name == "traceparent" || a.Name == "tracestate": // ASCII, and of a form of their own
+		h.Set(a.Name, a.Value)
+	case strings.HasPrefix(a.Name, "ce-"):
+		h.Set(a.Name, publisher.EscapeHeader(a.Value))
+	default:
+		h.Set("Tidemark-"+strings.ReplaceAll(a.Name, "_", "-"), publisher.EscapeHeader(a.Value))
+	}
+}
+
+// saidBytes is how much of an answer's body is repeated in an error.
+const saidBytes = 200
+
+// drain reads an answer's body, so far as it is small and quick, and closes it. It answers its beginning.
+func drain(body io.ReadCloser, cancel context.CancelFunc) []byte {
+	timer := time.AfterFunc(answerTime, cancel)
+	defer timer.Stop()
+	said, err := io.ReadAll(io.LimitReader(body, saidBytes))
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, body, answerBytes) // what is wrong with the rest is of no interest
+	}
+	_ = body.Close()
+	return said
+}

@@ -1,0 +1,80 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Options is what a program adds to the stock worker. All fields are optional.
+type Options struct {
+	// Name is the command's name in help and errors. Default "worker".
+	Name string
+
+	// Short says in one line what the command does.
+	Short string
+
+	// Projections are applied besides the SQL files of TIDEMARK_PROJECTIONS_DIR.
+	Projections []projector.Projection
+
+	// Catalogue describes the events. Default: the file of TIDEMARK_CATALOGUE, if it is set.
+	Catalogue *journal.Catalogue
+
+	// Sinks are the kinds of sinks that TIDEMARK_PUBLISHERS and TIDEMARK_PUBLISH_URL can name, such as
+	// webhook.Kind(). Only their clients are linked. Default: none.
+	Sinks []publisher.Kind
+
+	// Settings holds settings by the names of their variables, such as "TIDEMARK_DATABASE_URL". Flags of the command
+	// override them, and they override the environment.
+	Settings map[string]string
+
+	// Logger takes the log. Default: standard error, as TIDEMARK_LOG_FORMAT and TIDEMARK_LOG_LEVEL say.
+	Logger *slog.Logger
+}
+
+// Main runs the worker's command and returns the exit code for [os.Exit]. It reads flags from
+// [os.Args] and settings from the environment. SIGINT and SIGTERM stop the worker, and a second signal
+// ends the process at once.
+func Main(opts Options) int { return app.Main(opts.wiring()) }
+
+// Worker is a worker that runs inside another program.
+type Worker struct{ opts app.Options }
+
+// New returns a worker for opts.
+func New(opts Options) *Worker { return &Worker{opts: opts.wiring()} }
+
+// Run applies and publishes events until ctx is cancelled. Then it finishes or rolls back what it is
+// applying and returns nil. It returns an error if settings or projections are wrong, all of them
+// together, or if the worker cannot go on.
+//
+// Without TIDEMARK_DATABASE_URL the error says so: only the command falls back to a private Postgres.
+func (w *Worker) Run(ctx context.Context) error {
+	settings, err := app.Settings(w.opts)
+	if err != nil {
+		return err
+	}
+	if settings.DatabaseURL == "" {
+		return errors.New("TIDEMARK_DATABASE_URL is not set: set it in Options.Settings or in the environment")
+	}
+	logger := w.opts.Logger
+	if logger == nil {
+		logger = app.NewLogger(os.Stderr, settings.LogFormat, settings.LogLevel)
+	}
+	return app.Run(ctx, *settings, w.opts, logger)
+}
+
+func (o Options) wiring() app.Options {
+	if o.Name == "" {
+		o.Name = "worker"
+	}
+	if o.Short == "" {
+		o.Short = "Keep read models up to date with the journal, and publish it"
+	}
+	return app.Options(o)
+}

@@ -1,0 +1,56 @@
+package roles_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/sinks/memory"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+func TestPublisher(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	in.fill(t)
+	pool := in.as(t, "publisher")
+	publish(t, in, pool)
+	refuses(t, pool, "SELECT FROM tidemark.outbox", "DELETE FROM tidemark.leases", "UPDATE tidemark.journal SET payload = '{}'",
+		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`, "INSERT INTO tidemark.operator_log (actor, act) VALUES ('me', 'x')",
+		"SELECT FROM tidemark.tokens", "SELECT FROM tidemark.deferred", "CREATE TABLE tidemark.mine (n integer)")
+}
+
+func TestWorkerPublishesToo(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	in.fill(t)
+	publish(t, in, in.as(t, "worker"))
+}
+
+// publish has a relay publish what in.fill has appended.
+func publish(t *testing.T, in installation, pool *pgxpool.Pool) {
+	t.Helper()
+	sink := &memory.Sink{}
+	reached := make(chan struct{}, 16)
+	sink.OnPublish = func(context.Context, []publisher.Event) error { reached <- struct{}{}; return nil }
+	relay, err := publisher.New(publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{{Name: "it", Sink: sink, Topics: []string{"all"}}}})
+	must(t, err)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- relay.Run(ctx) }()
+	select {
+	case <-reached:
+	case <-ctx.Done():
+		t.Fatal("nothing was published")
+	}
+	stop()
+	must(t, <-done)
+	var position int64
+	must(t, in.admin.QueryRow(t.Context(), "SELECT position FROM tidemark.publications").Scan(&position))
+	if position == 0 {
+		t.Error("the position was not written")
+	}
+}
