@@ -209,8 +209,8 @@ func (r *Relay) writeHalt(p *pair) {
 	})
 }
 
-func (r *Relay) unwritten(err error, what string) {
-	if err != nil && r.ctx.Err() == nil {
-		r.cfg.Logger.WarnContext(r.ctx, "cannot write "+what, "error", err)
+func (b *base) unwritten(err error, what string) {
+	if err != nil && b.ctx.Err() == nil {
+		b.cfg.Logger.WarnContext(b.ctx, "cannot write "+what, "error", err)
 	}
 }

@@ -192,7 +192,7 @@ func TestManyPairsKeepSmallRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pairs, want := range map[int]int{1: 1600, 40: 1600, 80: 800, 500: 400} {
-		r := &Relay{pairs: map[Key]*pair{}}
+		r := newRelay(Config{}, nil, nil, "", "")
 		for i := range pairs {
 			r.pairs[Key{Publisher: fmt.Sprint(i)}] = nil
 		}

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -9,22 +10,34 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
+// listener wakes the loop.
+type listener struct {
+	*base
+	wake      chan struct{} // an event was appended
+	nudge     chan struct{} // pairs are free, or an operator has acted
+	listening atomic.Bool
+}
+
+func newListener(b *base) *listener {
+	return &listener{base: b, wake: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
+}
+
 // listen wakes the loop when somebody appends or acts. It has a connection of its own. Where that is not to be had, or LISTEN does not work (PgBouncer in transaction
 // mode), all goes on by polling.
-func (r *Relay) listen(ctx context.Context) {
+func (l *listener) listen(ctx context.Context) {
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		err := r.listenOnce(ctx, func() { attempt = 1 })
+		err := l.listenOnce(ctx, func() { attempt = 1 })
 		if ctx.Err() != nil {
 			return
 		}
 		wait := backoff(attempt, 5*time.Second, 0.5)
-		r.cfg.Logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
+		l.cfg.Logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
 		pause(ctx, wait)
 	}
 }
 
-func (r *Relay) listenOnce(ctx context.Context, connected func()) error {
-	conn, err := pgx.ConnectConfig(ctx, r.cfg.Pool.Config().ConnConfig)
+func (l *listener) listenOnce(ctx context.Context, connected func()) error {
+	conn, err := pgx.ConnectConfig(ctx, l.cfg.Pool.Config().ConnConfig)
 	if err != nil {
 		return err
 	}
@@ -39,19 +52,19 @@ func (r *Relay) listenOnce(ctx context.Context, connected func()) error {
 		}
 	}
 	connected()
-	r.listening.Store(true)
-	defer r.listening.Store(false)
-	signal(r.wake) // what was appended before is not notified
+	l.listening.Store(true)
+	defer l.listening.Store(false)
+	signal(l.wake) // what was appended before is not notified
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
 		if n.Channel == channel {
-			signal(r.nudge)
+			signal(l.nudge)
 			continue
 		}
-		signal(r.wake)
+		signal(l.wake)
 		if err := lease.Awake(ctx, conn, n.Payload); err != nil {
 			return err
 		}

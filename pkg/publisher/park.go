@@ -44,10 +44,10 @@ func (r *Relay) writeParks(p *pair) {
 }
 
 // fenced runs write in a transaction in which the pair is certainly ours.
-func (r *Relay) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
-	return r.db.use(ctx, func(conn *pgxpool.Conn) error {
+func (b *base) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
+	return b.db.use(ctx, func(conn *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			tag, err := tx.Exec(ctx, queryFence, p.Topic, p.Publisher, r.owner, p.generation, p.instance)
+			tag, err := tx.Exec(ctx, queryFence, p.Topic, p.Publisher, b.owner, p.generation, p.instance)
 			if err != nil {
 				return err
 			}
@@ -124,9 +124,9 @@ func (r *Relay) parked(p *pair, parks []park, err error) {
 }
 
 // tickAt has the next look be at t if it would be later.
-func (r *Relay) tickAt(t time.Time) {
-	if t = t.Add(time.Millisecond); t.Before(r.nextTick) {
-		r.nextTick = t
+func (a *agenda) tickAt(t time.Time) {
+	if t = t.Add(time.Millisecond); t.Before(a.nextTick) {
+		a.nextTick = t
 	}
 }
 

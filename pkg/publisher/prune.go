@@ -35,29 +35,32 @@ func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, 
 	return n, nil
 }
 
+// pruner deletes what is older than it is kept.
+type pruner struct{ *base }
+
 // pruneLog prunes now and then, for the first time some minutes after it begins: replicas do not all do so together.
-func (r *Relay) pruneLog(ctx context.Context) {
+func (p *pruner) pruneLog(ctx context.Context) {
 	for wait := rand.N(pruneEvery); pause(ctx, wait); wait = pruneEvery/2 + rand.N(pruneEvery) {
-		n, err := r.prune(ctx)
+		n, err := p.prune(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			r.cfg.Logger.WarnContext(ctx, "the log of operators is not pruned", "error", err)
+			p.cfg.Logger.WarnContext(ctx, "the log of operators is not pruned", "error", err)
 		case n > 0:
-			r.cfg.Logger.InfoContext(ctx, "the log of operators is pruned", "rows", n, "older_than", r.cfg.LogRetention)
+			p.cfg.Logger.InfoContext(ctx, "the log of operators is pruned", "rows", n, "older_than", p.cfg.LogRetention)
 		}
-		if _, err := r.db.exec(ctx, queryPruneGhosts, ghostsFor); err != nil && ctx.Err() == nil {
-			r.cfg.Logger.WarnContext(ctx, "old ghosts are not pruned", "error", err)
+		if _, err := p.db.exec(ctx, queryPruneGhosts, ghostsFor); err != nil && ctx.Err() == nil {
+			p.cfg.Logger.WarnContext(ctx, "old ghosts are not pruned", "error", err)
 		}
 	}
 }
 
 // prune deletes batches until there is nothing left to delete, or enough is done.
-func (r *Relay) prune(ctx context.Context) (total int64, err error) {
+func (p *pruner) prune(ctx context.Context) (total int64, err error) {
 	for range pruneMost {
-		bounded, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL)
+		bounded, cancel := context.WithTimeout(ctx, p.cfg.LeaseTTL)
 		var n int64
-		err := r.db.use(bounded, func(conn *pgxpool.Conn) (err error) {
-			n, err = PruneLog(bounded, conn, r.cfg.LogRetention, pruneRows)
+		err := p.db.use(bounded, func(conn *pgxpool.Conn) (err error) {
+			n, err = PruneLog(bounded, conn, p.cfg.LogRetention, pruneRows)
 			return err
 		})
 		cancel()

@@ -126,7 +126,7 @@ func (r *Relay) read(after int64, now time.Time) {
 	rd := &reading{after: after, journal: r.journals, floor: r.head, wakes: r.wakes, small: r.small}
 	if after >= r.head {
 		r.lastTail = now
-		if r.listening.Load() {
+		if r.listener.listening.Load() {
 			if rd.soon = now.Sub(r.announced) < announceEvery; !rd.soon {
 				rd.announce, r.announced = 2*r.longestPoll()+time.Second, now
 			}

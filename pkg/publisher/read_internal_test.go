@@ -70,10 +70,10 @@ func TestARelayThatBeginsToListenLooksOnce(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.listen(ctx)
+		r.listener.listen(ctx)
 	}()
 	select {
-	case <-r.wake:
+	case <-r.listener.wake:
 	case <-ctx.Done():
 		t.Error("it listens, and does not look at what was appended before")
 	}

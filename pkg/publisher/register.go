@@ -11,8 +11,24 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
+// registrar tells the database which pairs there are, and which relays.
+type registrar struct {
+	*base
+	host     string
+	knows    []string // the keys of routes, topic and publisher in turn
+	registry bool     // all pairs have their row
+}
+
+func newRegistrar(b *base, host string) *registrar {
+	r := &registrar{base: b, host: host}
+	for key := range b.routes {
+		r.knows = append(r.knows, key.Topic, key.Publisher)
+	}
+	return r
+}
+
 // register adds rows for pairs that have none, each where its publisher says that it starts.
-func (r *Relay) register(ctx context.Context, conn *pgxpool.Conn) error {
+func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
 	rows, err := conn.Query(ctx, queryRegistered)
 	if err != nil {
 		return fmt.Errorf("register pairs: %w", err)
@@ -64,7 +80,7 @@ func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
 }
 
 // forget takes this relay off the list.
-func (r *Relay) forget() {
+func (r *registrar) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 5*time.Second)
 	defer cancel()
 	batch := &pgx.Batch{}

@@ -4,45 +4,53 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
 )
+
+// base is what all parts of a relay share: its configuration, the database, and the way to do what takes time.
+type base struct {
+	cfg       Config
+	db        connections
+	routes    map[Key]*route
+	metrics   *metrics
+	owner     string
+	tickEvery time.Duration
+
+	ctx     context.Context // of jobs: lives on for a while when Run's ends
+	inbox   chan func()     // results of jobs
+	gone    chan struct{}   // closed when the loop has ended
+	working int             // jobs that have not posted yet
+}
+
+// agenda is the pairs that this process holds, and what the loop is to look at when.
+type agenda struct {
+	*base
+	pairs    map[Key]*pair
+	ready    []*pair // to be looked at
+	due      time.Time
+	nextTick time.Time
+	stopping bool
+	hurry    bool   // a pair is to be given back
+	instance string // of the database, as it was last seen
+	journals int    // that have taken the place of one another, perhaps
+}
 
 // Relay publishes the pairs that it holds. Several may run, in one process or in many; they share the pairs among them.
 //
 // One goroutine, the loop, owns all state. Whatever takes time (reading, sending, writing) is a job: a goroutine that is given what it needs, and posts what the loop
 // is to do with its result.
 type Relay struct {
-	cfg       Config
-	db        connections
-	routes    map[Key]*route
-	knows     []string // the keys of routes, topic and publisher in turn
-	metrics   *metrics
-	owner     string
-	host      string
-	tickEvery time.Duration
+	*agenda
 	around    time.Duration // by when the loop has gone round: it looks at everything once a minute, and does nothing that takes time
-
 	pulse     pulse.Pulse
-	inbox     chan func()   // results of jobs
-	wake      chan struct{} // somebody appended
-	gone      chan struct{} // closed when the loop has ended
-	nudge     chan struct{} // pairs are free, or an operator has acted
-	listening atomic.Bool
-	working   int // jobs that have not posted yet
+	listener  *listener
+	pruner    *pruner
+	registrar *registrar
 
-	// The loop's.
-	ctx         context.Context // of jobs: lives on for a while when Run's ends
-	stopping    bool
-	pairs       map[Key]*pair
 	generations map[Key]int64 // of pairs, the last that was seen
-	ready       []*pair       // to be looked at
-	due         time.Time
 	cache       pages
-	instance    string // of the database, as it was last seen
-	journals    int    // that have taken the place of one another, perhaps
 	sent        map[Key]recent
 	doubtful    bool  // some of what was sent may have been lost with a journal
 	comparing   bool  // what was sent is being looked up
@@ -56,29 +64,25 @@ type Relay struct {
 	inFlight    int       // reads in a row that found appends in flight and nothing else
 	saving      bool
 	lastSave    time.Time
-	lastMoved   int  // pairs whose position was written then
-	hurry       bool // a pair is to be given back
+	lastMoved   int // pairs whose position was written then
 	ticking     bool
-	nudged      bool // since the tick under way began
-	nextTick    time.Time
+	nudged      bool                    // since the tick under way began
 	members     map[string]map[Key]bool // relays and what they know
-	registry    bool                    // all pairs have their row
 	drains      int
 	moreDue     bool // than the last look has taken up
 }
 
 func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string) *Relay {
-	r := &Relay{
-		cfg: cfg, db: newConnections(cfg.Pool), routes: routes, metrics: m, owner: owner, host: host,
-		tickEvery: min(time.Second, cfg.LeaseTTL/5), around: 3 * time.Minute,
-		inbox: make(chan func(), 64), wake: make(chan struct{}, 1), nudge: make(chan struct{}, 1), gone: make(chan struct{}),
-		pairs: map[Key]*pair{}, generations: map[Key]int64{}, members: map[string]map[Key]bool{},
+	b := &base{
+		cfg: cfg, db: newConnections(cfg.Pool), routes: routes, metrics: m, owner: owner, tickEvery: min(time.Second, cfg.LeaseTTL/5),
+		inbox: make(chan func(), 64), gone: make(chan struct{}),
+	}
+	return &Relay{
+		agenda: &agenda{base: b, pairs: map[Key]*pair{}}, around: 3 * time.Minute,
+		listener: newListener(b), pruner: &pruner{b}, registrar: newRegistrar(b, host),
+		generations: map[Key]int64{}, members: map[string]map[Key]bool{},
 		sent: map[Key]recent{}, cache: pages{limit: cfg.CacheBytes, full: cfg.PageEvents},
 	}
-	for key := range routes {
-		r.knows = append(r.knows, key.Topic, key.Publisher)
-	}
-	return r
 }
 
 // Run publishes until ctx is cancelled. It then lets batches under way finish, writes down how far they got, gives its pairs back and returns nil. Failures of the
@@ -89,9 +93,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.ctx = patient
 	var others sync.WaitGroup
 	if !r.cfg.NoListen {
-		others.Go(func() { r.listen(ctx) })
+		others.Go(func() { r.listener.listen(ctx) })
 	}
-	others.Go(func() { r.pruneLog(ctx) })
+	others.Go(func() { r.pruner.pruneLog(ctx) })
 	r.loop(ctx, cut)
 	cut()
 	others.Wait()
@@ -117,7 +121,7 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 		turn.Within(r.around)
 		next := r.schedule(time.Now())
 		if r.stopping && len(r.pairs) == 0 && r.working == 0 {
-			r.forget()
+			r.registrar.forget()
 			return
 		}
 		timer.Reset(time.Until(next))
@@ -126,9 +130,9 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 			f()
 			r.drainInbox()
 		case <-timer.C:
-		case <-r.wake:
+		case <-r.listener.wake:
 			r.awake()
-		case <-r.nudge:
+		case <-r.listener.nudge:
 			r.nextTick, r.nudged = time.Time{}, true
 		case <-stop:
 			stop = nil
@@ -157,10 +161,10 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 }
 
 // drainInbox does what else has been posted, so that one look at what is due follows many results.
-func (r *Relay) drainInbox() {
+func (b *base) drainInbox() {
 	for {
 		select {
-		case f := <-r.inbox:
+		case f := <-b.inbox:
 			f()
 		default:
 			return
@@ -169,16 +173,16 @@ func (r *Relay) drainInbox() {
 }
 
 // job runs work in a goroutine. What it answers is done by the loop.
-func (r *Relay) job(work func() (then func())) {
-	r.working++
+func (b *base) job(work func() (then func())) {
+	b.working++
 	go func() {
 		then := work()
 		select {
-		case r.inbox <- func() {
-			r.working--
+		case b.inbox <- func() {
+			b.working--
 			then()
 		}:
-		case <-r.gone:
+		case <-b.gone:
 		}
 	}()
 }
@@ -213,12 +217,12 @@ func (r *Relay) schedule(now time.Time) time.Time {
 }
 
 // look has the loop look at a pair.
-func (r *Relay) look(p *pair) { r.ready = append(r.ready, p) }
+func (a *agenda) look(p *pair) { a.ready = append(a.ready, p) }
 
 // at has the loop look again at t.
-func (r *Relay) at(t time.Time) {
-	if t.Before(r.due) {
-		r.due = t
+func (a *agenda) at(t time.Time) {
+	if t.Before(a.due) {
+		a.due = t
 	}
 }
 
@@ -293,17 +297,17 @@ func (r *Relay) awake() {
 }
 
 // leave gives a pair back once it is not busy.
-func (r *Relay) leave(p *pair) {
-	p.leaving, r.hurry = true, true
+func (a *agenda) leave(p *pair) {
+	p.leaving, a.hurry = true, true
 	p.stopDrains()
 }
 
 // drop forgets a pair that is not ours any more.
-func (r *Relay) drop(p *pair) {
+func (a *agenda) drop(p *pair) {
 	p.cancel()
-	if r.pairs[p.Key] == p {
-		delete(r.pairs, p.Key)
-		r.metrics.held.Set(float64(len(r.pairs)))
+	if a.pairs[p.Key] == p {
+		delete(a.pairs, p.Key)
+		a.metrics.held.Set(float64(len(a.pairs)))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 func TestAnIdlePairPollsLessAndLess(t *testing.T) {
 	t.Parallel()
-	r := &Relay{cfg: Config{PollInterval: 500 * time.Millisecond, IdleAfter: 3, IdleMax: time.Minute}}
+	r := newRelay(Config{PollInterval: 500 * time.Millisecond, IdleAfter: 3, IdleMax: time.Minute}, nil, nil, "", "")
 	for empty, least := range map[int]time.Duration{
 		1: 500 * time.Millisecond, 3: 500 * time.Millisecond, 4: time.Second, 5: 2 * time.Second, 10: time.Minute, 1000: time.Minute,
 	} {
@@ -33,7 +33,8 @@ func TestAnIdlePairPollsLessAndLess(t *testing.T) {
 func TestAWakeMakesPairsThatWaitLookAgain(t *testing.T) {
 	t.Parallel()
 	p := &pair{wanting: true, empty: 7, nextPoll: time.Now().Add(time.Hour)}
-	r := &Relay{pairs: map[Key]*pair{{}: p}}
+	r := newRelay(Config{}, nil, nil, "", "")
+	r.pairs[Key{}] = p
 	r.awake()
 	if !r.hungry || p.empty != 0 || !p.nextPoll.IsZero() {
 		t.Errorf("after a wake, hungry: %v, empty polls: %d, next poll: %s", r.hungry, p.empty, p.nextPoll)
@@ -45,7 +46,8 @@ func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	due, soon, later := &pair{wanting: true, nextPoll: now}, &pair{wanting: true, nextPoll: now.Add(200 * time.Millisecond)}, &pair{wanting: true, nextPoll: now.Add(time.Second)}
-	r := &Relay{cfg: Config{PollInterval: 500 * time.Millisecond}, pairs: map[Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}}
+	r := newRelay(Config{PollInterval: 500 * time.Millisecond}, nil, nil, "", "")
+	r.pairs = map[Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}
 	r.arrived(&reading{}, &window{}, nil, now)
 	if !due.polled || !soon.polled || later.polled {
 		t.Errorf("a look found nothing: it was one of the pair that was due: %v, of the one due in 200ms: %v, of the one due in a second: %v", due.polled, soon.polled, later.polled)
@@ -93,7 +95,7 @@ func TestARelayPrunesTheLogOfOperatorsToItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRelay(Config{Pool: pool, LeaseTTL: time.Minute, LogRetention: time.Minute}, nil, nil, "", "")
-	if n, err := r.prune(t.Context()); n != 2500 || err != nil {
+	if n, err := r.pruner.prune(t.Context()); n != 2500 || err != nil {
 		t.Errorf("%d records are gone, %v", n, err)
 	}
 }

@@ -72,13 +72,13 @@ func (r *Relay) tick(now time.Time) {
 
 // observe reads all, then claims what is ours and free.
 func (r *Relay) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) error {
-	if !r.registry {
-		if err := r.register(ctx, conn); err != nil {
+	if !r.registrar.registry {
+		if err := r.registrar.register(ctx, conn); err != nil {
 			return err
 		}
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(queryBeat, r.owner, r.host, os.Getpid(), r.knows, 4*r.tickEvery, len(t.holding))
+	batch.Queue(queryBeat, r.owner, r.registrar.host, os.Getpid(), r.registrar.knows, 4*r.tickEvery, len(t.holding))
 	known := make([]string, 0, len(t.known))
 	for owner := range t.known {
 		known = append(known, owner)
@@ -242,7 +242,7 @@ func (r *Relay) ticked(t *tick, err error) {
 		// Pairs that were claimed before it failed are not known here: their leases expire.
 		return
 	}
-	r.registry = true
+	r.registrar.registry = true
 	for owner, knows := range t.members {
 		if t.known[owner] {
 			t.members[owner] = r.members[owner]
