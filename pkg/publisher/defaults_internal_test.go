@@ -51,7 +51,7 @@ func TestWaitsAreSpread(t *testing.T) {
 	least, most := spread(func() time.Duration {
 		now := time.Now()
 		p.failures = 100
-		r.fail(p, errors.New("down"), now)
+		r.saver.fail(p, errors.New("down"), now)
 		return p.notBefore.Sub(now)
 	})
 	if least < 7500*time.Millisecond || most > 12500*time.Millisecond || most-least < 4*time.Second {

@@ -175,7 +175,7 @@ var errActed = errors.New("the campaign's place was changed meanwhile")
 // returned decides what becomes of the campaign.
 func (r *Relay) returned(p *pair, c *returning) {
 	now := time.Now()
-	r.recall(p, c.took)
+	r.history.recall(p, c.took)
 	if r.pairs[p.Key] != p {
 		r.drains--
 		return
@@ -202,7 +202,7 @@ func (r *Relay) returned(p *pair, c *returning) {
 		r.refuseAgain(p, c)
 	case c.event.Seq > 0:
 		r.ended(p, c)
-		r.fail(p, c.err, now)
+		r.saver.fail(p, c.err, now)
 	default: // the database, an operator, or the lease: at a later look
 		r.ended(p, c)
 		r.tickAt(now.Add(r.tickEvery))

@@ -28,7 +28,7 @@ func (r *Relay) sendRound(p *pair) {
 // finished takes the outcome of a round.
 func (r *Relay) finished(p *pair, o *outcome) {
 	p.busy = false
-	r.remember(p, o.sent)
+	r.history.remember(p, o.sent)
 	if r.pairs[p.Key] != p {
 		return // lost meanwhile: whoever has it now sends all of it again
 	}
@@ -55,12 +55,12 @@ func (r *Relay) finished(p *pair, o *outcome) {
 	case broken == nil:
 		if p.failing = nil; sent == 0 && p.failures > 0 { // where events got through, writing their position says so
 			p.failing = &failing{why: shortened(o.refused[0].err)}
-			r.writeFailing(p)
+			r.saver.writeFailing(p)
 		}
 		p.failures = 0
 	case errors.Is(broken, errUntrusted) || p.ctx.Err() != nil:
 	default:
-		r.fail(p, broken, now)
+		r.saver.fail(p, broken, now)
 	}
 }
 
@@ -110,7 +110,7 @@ func (p *pair) block(e *Event, f refusal) error {
 }
 
 // fail lets a pair wait, and says so in its row. It costs no event an attempt.
-func (r *Relay) fail(p *pair, err error, now time.Time) {
+func (s *saver) fail(p *pair, err error, now time.Time) {
 	p.failures++
 	wait := backoff(p.failures, p.to.BackoffMax, rand.Float64())
 	var after *retryAfterError
@@ -118,19 +118,19 @@ func (r *Relay) fail(p *pair, err error, now time.Time) {
 		wait = min(after.after, retryAfterMax)
 	}
 	p.notBefore = now.Add(wait)
-	r.metrics.failures.WithLabelValues(p.Topic, p.Publisher).Inc()
+	s.metrics.failures.WithLabelValues(p.Topic, p.Publisher).Inc()
 	var blocked *blockedError
 	switch {
 	case isPause(err):
-		r.halt(p, "PAUSED", err)
+		s.halt(p, "PAUSED", err)
 		return
 	case errors.As(err, &blocked) && blocked.final:
-		r.halt(p, "FAILED", err)
+		s.halt(p, "FAILED", err)
 		return
 	}
-	r.cfg.Logger.WarnContext(r.ctx, "publishing fails", "topic", p.Topic, "publisher", p.Publisher, "error", shortened(err), "failures", p.failures, "wait", wait)
+	s.cfg.Logger.WarnContext(s.ctx, "publishing fails", "topic", p.Topic, "publisher", p.Publisher, "error", shortened(err), "failures", p.failures, "wait", wait)
 	p.failing = &failing{failures: p.failures, why: shortened(err), wait: wait}
-	r.writeFailing(p)
+	s.writeFailing(p)
 }
 
 // failing is how a pair fails, for its row.
@@ -141,22 +141,22 @@ type failing struct {
 }
 
 // writeFailing writes how a pair fails, one after the other and never beside a position: what is written last must be what was last.
-func (r *Relay) writeFailing(p *pair) {
+func (s *saver) writeFailing(p *pair) {
 	f := p.failing
-	if f == nil || p.reporting || r.saving || p.halting != nil {
+	if f == nil || p.reporting || s.saving || p.halting != nil {
 		return
 	}
 	p.failing, p.reporting = nil, true
-	ctx := r.ctx
-	r.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/4)
+	ctx := s.ctx
+	s.job(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/4)
 		defer cancel()
-		_, err := r.db.exec(ctx, queryFail, p.Topic, p.Publisher, r.owner, p.generation, f.failures, f.why, f.wait)
+		_, err := s.db.exec(ctx, queryFail, p.Topic, p.Publisher, s.owner, p.generation, f.failures, f.why, f.wait)
 		return func() {
 			p.reporting = false
-			r.unwritten(err, "how a pair fails")
-			r.writeHalt(p)
-			r.writeFailing(p)
+			s.unwritten(err, "how a pair fails")
+			s.writeHalt(p)
+			s.writeFailing(p)
 		}
 	})
 }
@@ -172,39 +172,39 @@ type halting struct {
 }
 
 // halt stops a pair until an operator acts. What it has published is written first.
-func (r *Relay) halt(p *pair, status string, why error) {
+func (s *saver) halt(p *pair, status string, why error) {
 	if p.busy {
 		return // a campaign was being brought back: the round will meet with the same
 	}
-	r.cfg.Logger.ErrorContext(r.ctx, "publishing stops", "topic", p.Topic, "publisher", p.Publisher, "status", status, "error", shortened(why))
+	s.cfg.Logger.ErrorContext(s.ctx, "publishing stops", "topic", p.Topic, "publisher", p.Publisher, "status", status, "error", shortened(why))
 	p.busy, p.failing = true, nil
 	p.halting = &halting{status: status, why: why}
-	r.writeHalt(p)
+	s.writeHalt(p)
 }
 
 // writeHalt writes that a pair stops, once neither a position of it is being written, which would prolong the lease that goes with it, nor a failure.
-func (r *Relay) writeHalt(p *pair) {
+func (s *saver) writeHalt(p *pair) {
 	h := p.halting
-	if h == nil || h.writing || r.saving || p.reporting {
+	if h == nil || h.writing || s.saving || p.reporting {
 		return
 	}
 	h.writing = true
-	ctx, instance, move := r.ctx, r.instance, p.move(false)
-	r.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL)
+	ctx, instance, move := s.ctx, s.instance, p.move(false)
+	s.job(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL)
 		defer cancel()
 		batch := &pgx.Batch{}
-		queueMoves(batch, r.owner, instance, r.cfg.LeaseTTL, []written{move})
-		batch.Queue(queryHalt, p.Topic, p.Publisher, r.owner, p.generation, h.status, shortened(h.why))
-		err := r.db.send(ctx, batch)
+		queueMoves(batch, s.owner, instance, s.cfg.LeaseTTL, []written{move})
+		batch.Queue(queryHalt, p.Topic, p.Publisher, s.owner, p.generation, h.status, shortened(h.why))
+		err := s.db.send(ctx, batch)
 		return func() {
 			p.busy, p.halting = false, nil
 			if err != nil {
-				r.unwritten(err, "that a pair stops")
-				r.look(p) // it will fail and be halted again
+				s.unwritten(err, "that a pair stops")
+				s.look(p) // it will fail and be halted again
 				return
 			}
-			r.drop(p)
+			s.drop(p)
 		}
 	})
 }

@@ -128,61 +128,69 @@ func (m *recent) keep(s sentEvent, most int) {
 	}
 }
 
+// history is what this process has sent last, to find what a journal that has taken the place of another does not have.
+type history struct {
+	*agenda
+	sent      map[Key]recent
+	doubtful  bool // some of what was sent may have been lost with a journal
+	comparing bool // what was sent is being looked up
+}
+
 // remember notes which events of a pair's round its sink has taken. A pair may be another's by now:
 // this process has sent them.
-func (r *Relay) remember(p *pair, sent []bool) {
-	m, most := r.sent[p.Key], r.remembered()
+func (h *history) remember(p *pair, sent []bool) {
+	m, most := h.sent[p.Key], h.remembered()
 	for i := range sent {
 		if sent[i] {
 			m.add(&p.pending[i], most)
 		}
 	}
-	r.sentBy(p, m)
+	h.sentBy(p, m)
 }
 
 // recall is remember for a campaign that was brought back.
-func (r *Relay) recall(p *pair, took recent) {
-	m, most := r.sent[p.Key], r.remembered()
+func (h *history) recall(p *pair, took recent) {
+	m, most := h.sent[p.Key], h.remembered()
 	for _, s := range took {
 		m.keep(s, most)
 	}
-	r.sentBy(p, m)
+	h.sentBy(p, m)
 }
 
 // remembered is how many events of each pair are kept.
-func (r *Relay) remembered() int {
-	return max(rememberEach, rememberAll/max(1, len(r.sent), len(r.pairs)))
+func (h *history) remembered() int {
+	return max(rememberEach, rememberAll/max(1, len(h.sent), len(h.pairs)))
 }
 
 // sentBy keeps what was remembered. A round of a pair that was dropped may have ended after others were looked up.
-func (r *Relay) sentBy(p *pair, m recent) {
-	r.sent[p.Key] = m
-	r.doubtful = r.doubtful || r.journals > 0 && p.instance != r.instance
+func (h *history) sentBy(p *pair, m recent) {
+	h.sent[p.Key] = m
+	h.doubtful = h.doubtful || h.journals > 0 && p.instance != h.instance
 }
 
 // findGhosts looks up what this process has sent, if some of it may have been lost.
-func (r *Relay) findGhosts() {
-	if !r.doubtful || r.comparing {
+func (h *history) findGhosts() {
+	if !h.doubtful || h.comparing {
 		return
 	}
-	r.doubtful, r.comparing = false, true
+	h.doubtful, h.comparing = false, true
 	sent := map[Key]recent{}
-	for key, m := range r.sent {
+	for key, m := range h.sent {
 		sent[key] = slices.Clone(m)
 	}
-	ctx := r.ctx
-	r.job(func() func() {
-		ghosts, err := r.absent(ctx, sent)
-		return func() { r.foundGhosts(ghosts, err) }
+	ctx := h.ctx
+	h.job(func() func() {
+		ghosts, err := h.absent(ctx, sent)
+		return func() { h.foundGhosts(ghosts, err) }
 	})
 }
 
 // absent answers, and writes down, which events the journal does not have.
-func (r *Relay) absent(ctx context.Context, sent map[Key]recent) (map[Key]recent, error) {
+func (h *history) absent(ctx context.Context, sent map[Key]recent) (map[Key]recent, error) {
 	ghosts := map[Key]recent{}
 	for key, m := range sent {
 		for batch := range slices.Chunk(m, ghostsBatch) {
-			absent, err := r.absentOf(ctx, key, batch)
+			absent, err := h.absentOf(ctx, key, batch)
 			if err != nil {
 				return ghosts, err
 			}
@@ -192,15 +200,15 @@ func (r *Relay) absent(ctx context.Context, sent map[Key]recent) (map[Key]recent
 	return ghosts, nil
 }
 
-func (r *Relay) absentOf(ctx context.Context, key Key, batch recent) (absent recent, err error) {
+func (h *history) absentOf(ctx context.Context, key Key, batch recent) (absent recent, err error) {
 	campaigns, ids := make([]string, len(batch)), make([]string, len(batch))
 	seqs, positions := make([]int64, len(batch)), make([]int64, len(batch))
 	for i, s := range batch {
 		campaigns[i], ids[i], seqs[i], positions[i] = s.campaign, s.id.String(), s.seq, s.position
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL)
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.LeaseTTL)
 	defer cancel()
-	err = r.db.use(ctx, func(conn *pgxpool.Conn) error {
+	err = h.db.use(ctx, func(conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, queryGhosts, key.Topic, key.Publisher, campaigns, ids, seqs, positions, GhostsKept)
 		if err != nil {
 			return err
@@ -216,10 +224,10 @@ func (r *Relay) absentOf(ctx context.Context, key Key, batch recent) (absent rec
 }
 
 // foundGhosts counts what the journal does not have, once, and says so.
-func (r *Relay) foundGhosts(ghosts map[Key]recent, err error) {
-	if r.comparing = false; err != nil {
-		r.doubtful = true // at the next look
-		r.unwritten(err, "which events were sent and lost")
+func (h *history) foundGhosts(ghosts map[Key]recent, err error) {
+	if h.comparing = false; err != nil {
+		h.doubtful = true // at the next look
+		h.unwritten(err, "which events were sent and lost")
 	}
 	for key, absent := range ghosts {
 		if len(absent) == 0 {
@@ -229,9 +237,9 @@ func (r *Relay) foundGhosts(ghosts map[Key]recent, err error) {
 		for _, s := range absent {
 			lost[s] = true
 		}
-		r.sent[key] = slices.DeleteFunc(r.sent[key], func(s sentEvent) bool { return lost[s] })
-		r.metrics.ghosts.WithLabelValues(key.Topic, key.Publisher).Add(float64(len(lost)))
-		r.cfg.Logger.WarnContext(r.ctx, "events were sent that the journal has no more: maintenance publisher ghosts names them", "topic", key.Topic,
+		h.sent[key] = slices.DeleteFunc(h.sent[key], func(s sentEvent) bool { return lost[s] })
+		h.metrics.ghosts.WithLabelValues(key.Topic, key.Publisher).Add(float64(len(lost)))
+		h.cfg.Logger.WarnContext(h.ctx, "events were sent that the journal has no more: maintenance publisher ghosts names them", "topic", key.Topic,
 			"publisher", key.Publisher, "events", len(lost))
 	}
 }

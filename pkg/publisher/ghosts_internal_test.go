@@ -29,7 +29,7 @@ func TestWhatWasSentIsRememberedWhateverBecameOfThePair(t *testing.T) {
 	delete(r.pairs, key)
 	r.finished(p, &outcome{sent: []bool{true, false}})
 	r.returned(p, &returning{took: recent{{position: 3}}})
-	if m := r.sent[key]; len(m) != 2 || m[0].position != 1 || m[1].position != 3 || !r.doubtful {
-		t.Errorf("%+v are remembered, to be looked up: %v", m, r.doubtful)
+	if m := r.history.sent[key]; len(m) != 2 || m[0].position != 1 || m[1].position != 3 || !r.history.doubtful {
+		t.Errorf("%+v are remembered, to be looked up: %v", m, r.history.doubtful)
 	}
 }

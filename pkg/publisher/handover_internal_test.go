@@ -153,16 +153,16 @@ func TestAPairIsNotGivenBackWhileABatchIsUnderWay(t *testing.T) {
 	r.db = newConnections(pgtest.New(t))
 	p := claimed(r, key, 0)
 	p.reporting, p.leaving, p.busy = false, true, true
-	if r.save(time.Now()); r.saving {
+	if r.saver.save(time.Now()); r.saver.saving {
 		t.Error("it is given back, and a batch is under way")
 	}
 	p.busy, p.draining["a"] = false, true
-	if r.save(time.Now()); r.saving {
+	if r.saver.save(time.Now()); r.saver.saving {
 		t.Error("it is given back, and a campaign is being brought back")
 	}
 	delete(p.draining, "a")
 	r.hurry = true
-	if r.save(time.Now()); !r.saving {
+	if r.saver.save(time.Now()); !r.saver.saving {
 		t.Error("nothing is under way, and it is not given back")
 	}
 	for r.working > 0 { // it is over before the database goes

@@ -51,9 +51,8 @@ type Relay struct {
 
 	generations map[Key]int64 // of pairs, the last that was seen
 	cache       pages
-	sent        map[Key]recent
-	doubtful    bool  // some of what was sent may have been lost with a journal
-	comparing   bool  // what was sent is being looked up
+	history     *history
+	saver       *saver
 	head        int64 // where the journal ended when it was last read to its end
 	reads       []*reading
 	hungry      bool      // a pair may wait for a read that could be started
@@ -62,9 +61,6 @@ type Relay struct {
 	announced   time.Time // when appends were last asked to notify
 	lastTail    time.Time // when the journal's end was last read
 	inFlight    int       // reads in a row that found appends in flight and nothing else
-	saving      bool
-	lastSave    time.Time
-	lastMoved   int // pairs whose position was written then
 	ticking     bool
 	nudged      bool                    // since the tick under way began
 	members     map[string]map[Key]bool // relays and what they know
@@ -77,11 +73,12 @@ func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string)
 		cfg: cfg, db: newConnections(cfg.Pool), routes: routes, metrics: m, owner: owner, tickEvery: min(time.Second, cfg.LeaseTTL/5),
 		inbox: make(chan func(), 64), gone: make(chan struct{}),
 	}
+	a := &agenda{base: b, pairs: map[Key]*pair{}}
 	return &Relay{
-		agenda: &agenda{base: b, pairs: map[Key]*pair{}}, around: 3 * time.Minute,
+		agenda: a, around: 3 * time.Minute, history: &history{agenda: a, sent: map[Key]recent{}}, saver: &saver{agenda: a},
 		listener: newListener(b), pruner: &pruner{b}, registrar: newRegistrar(b, host),
 		generations: map[Key]int64{}, members: map[string]map[Key]bool{},
-		sent: map[Key]recent{}, cache: pages{limit: cfg.CacheBytes, full: cfg.PageEvents},
+		cache: pages{limit: cfg.CacheBytes, full: cfg.PageEvents},
 	}
 }
 
@@ -208,7 +205,7 @@ func (r *Relay) schedule(now time.Time) time.Time {
 		}
 	}
 	r.startReads(now)
-	r.save(now)
+	r.saver.save(now)
 	next := r.due
 	if !r.ticking && !r.stopping && r.nextTick.Before(next) {
 		next = r.nextTick

@@ -17,6 +17,14 @@ const (
 	passEvery = 5 * time.Second
 )
 
+// saver writes the rows of pairs: how far they have got, how they fail, and that they stop.
+type saver struct {
+	*agenda
+	saving    bool
+	lastSave  time.Time
+	lastMoved int // pairs whose position was written then
+}
+
 // written is what is written for one pair.
 type written struct {
 	pair      *pair
@@ -30,23 +38,23 @@ func (p *pair) move(release bool) written {
 }
 
 // save writes how far pairs have got, prolongs their leases, and gives back those that leave: all that there is to write in one statement.
-func (r *Relay) save(now time.Time) {
-	if r.saving {
+func (s *saver) save(now time.Time) {
+	if s.saving {
 		return
 	}
 	every := saveEvery
-	if !r.hurry {
-		every = savePause(r.lastMoved)
+	if !s.hurry {
+		every = savePause(s.lastMoved)
 	}
-	if next := r.lastSave.Add(every); now.Before(next) && (!r.stopping || now.Before(r.lastSave)) {
-		r.at(next)
+	if next := s.lastSave.Add(every); now.Before(next) && (!s.stopping || now.Before(s.lastSave)) {
+		s.at(next)
 		return
 	}
 	var moves []written
 	hurry := false
-	for _, p := range r.pairs {
+	for _, p := range s.pairs {
 		hurry = hurry || p.leaving && (p.busy || len(p.draining) > 0)
-		renew := p.trusted.Add(-r.cfg.LeaseTTL * 2 / 3)
+		renew := p.trusted.Add(-s.cfg.LeaseTTL * 2 / 3)
 		switch {
 		case p.halting != nil, p.reporting: // one after the other
 		case p.leaving && !p.busy && len(p.draining) == 0:
@@ -54,18 +62,18 @@ func (r *Relay) save(now time.Time) {
 		case p.published > 0, !now.Before(renew), !p.changed.IsZero() && now.Sub(p.changed) >= passEvery:
 			moves = append(moves, p.move(false))
 		default:
-			r.at(renew)
+			s.at(renew)
 		}
 	}
-	r.hurry = hurry
+	s.hurry = hurry
 	if len(moves) == 0 {
 		return
 	}
-	r.saving, r.lastSave, r.lastMoved = true, now, len(moves)
-	ctx, instance := r.ctx, r.instance
-	r.job(func() func() {
-		kept, err := r.write(ctx, instance, moves)
-		return func() { r.saved(moves, kept, err, now) }
+	s.saving, s.lastSave, s.lastMoved = true, now, len(moves)
+	ctx, instance := s.ctx, s.instance
+	s.job(func() func() {
+		kept, err := s.write(ctx, instance, moves)
+		return func() { s.saved(moves, kept, err, now) }
 	})
 }
 
@@ -75,12 +83,12 @@ func savePause(moved int) time.Duration {
 }
 
 // write answers the pairs that are still ours.
-func (r *Relay) write(ctx context.Context, instance string, moves []written) (map[Key]bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/2)
+func (s *saver) write(ctx context.Context, instance string, moves []written) (map[Key]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/2)
 	defer cancel()
 	kept, releases := map[Key]bool{}, false
 	batch := &pgx.Batch{}
-	queueMoves(batch, r.owner, instance, r.cfg.LeaseTTL, moves).Query(func(rows pgx.Rows) error {
+	queueMoves(batch, s.owner, instance, s.cfg.LeaseTTL, moves).Query(func(rows pgx.Rows) error {
 		var key Key
 		_, err := pgx.ForEachRow(rows, []any{&key.Topic, &key.Publisher}, func() error {
 			kept[key] = true
@@ -94,7 +102,7 @@ func (r *Relay) write(ctx context.Context, instance string, moves []written) (ma
 	if releases {
 		batch.Queue(queryNotify)
 	}
-	return kept, r.db.send(ctx, batch)
+	return kept, s.db.send(ctx, batch)
 }
 
 // queueMoves queues the one statement that moves positions.
@@ -110,40 +118,40 @@ func queueMoves(batch *pgx.Batch, owner, instance string, ttl time.Duration, mov
 }
 
 // saved notes what was written. started is when it was asked for: leases live from then on, by our clock.
-func (r *Relay) saved(moves []written, kept map[Key]bool, err error, started time.Time) {
-	r.saving = false
+func (s *saver) saved(moves []written, kept map[Key]bool, err error, started time.Time) {
+	s.saving = false
 	defer func() {
-		for _, p := range r.pairs {
-			r.writeHalt(p)
-			r.writeFailing(p)
+		for _, p := range s.pairs {
+			s.writeHalt(p)
+			s.writeFailing(p)
 		}
 	}()
 	if err != nil {
-		r.unwritten(err, "positions")
-		r.lastSave = time.Now().Add(100 * time.Millisecond) // not at once
-		r.at(r.lastSave.Add(saveEvery))
+		s.unwritten(err, "positions")
+		s.lastSave = time.Now().Add(100 * time.Millisecond) // not at once
+		s.at(s.lastSave.Add(saveEvery))
 		return
 	}
 	for _, m := range moves {
 		p := m.pair
-		if r.pairs[p.Key] != p {
+		if s.pairs[p.Key] != p {
 			continue
 		}
 		switch {
 		case !kept[p.Key]:
-			r.metrics.lost.Inc()
-			r.cfg.Logger.WarnContext(r.ctx, "a pair was taken over", "topic", p.Topic, "publisher", p.Publisher)
-			r.drop(p)
+			s.metrics.lost.Inc()
+			s.cfg.Logger.WarnContext(s.ctx, "a pair was taken over", "topic", p.Topic, "publisher", p.Publisher)
+			s.drop(p)
 		case m.release:
-			r.drop(p)
+			s.drop(p)
 		default:
 			p.saved = max(p.saved, m.to)
 			p.published -= m.published
-			p.trusted = started.Add(r.cfg.LeaseTTL)
+			p.trusted = started.Add(s.cfg.LeaseTTL)
 			if p.changed = (time.Time{}); p.acked > p.saved {
 				p.changed = time.Now()
 			}
-			r.look(p)
+			s.look(p)
 		}
 	}
 }

@@ -224,7 +224,7 @@ func (r *Relay) restored(t *tick) bool {
 	}
 	r.cfg.Logger.WarnContext(r.ctx, "the database may have been restored from a backup: what was read of it is forgotten", "reason", why)
 	r.journals++
-	r.doubtful = true
+	r.history.doubtful = true
 	r.cache = pages{limit: r.cfg.CacheBytes, full: r.cfg.PageEvents}
 	r.head = 0
 	return true
@@ -279,8 +279,8 @@ func (r *Relay) ticked(t *tick, err error) {
 			r.leave(p)
 		}
 	}
-	r.release(back)
-	r.findGhosts()
+	r.saver.release(back)
+	r.history.findGhosts()
 	for _, c := range t.claimed {
 		r.hold(c, t, now)
 	}
@@ -321,14 +321,14 @@ func (r *Relay) hold(c claimedRow, t *tick, now time.Time) {
 }
 
 // release gives pairs back that have been dropped.
-func (r *Relay) release(back []written) {
+func (s *saver) release(back []written) {
 	if len(back) == 0 {
 		return
 	}
-	ctx, instance := r.ctx, r.instance
-	r.job(func() func() {
-		_, err := r.write(ctx, instance, back)
-		return func() { r.unwritten(err, "that pairs are given back") }
+	ctx, instance := s.ctx, s.instance
+	s.job(func() func() {
+		_, err := s.write(ctx, instance, back)
+		return func() { s.unwritten(err, "that pairs are given back") }
 	})
 }
 

@@ -47,7 +47,7 @@ func TestAPairWaitsAsLongAsTheOtherSideAsksAndFiveMinutesAtMost(t *testing.T) {
 	p := claimed(r, key, 0)
 	for asked, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: 5 * time.Minute} {
 		now := time.Now()
-		r.fail(p, RetryAfter(errors.New("busy"), asked), now)
+		r.saver.fail(p, RetryAfter(errors.New("busy"), asked), now)
 		if got := p.notBefore.Sub(now); got != want {
 			t.Errorf("asked to wait %s it waits %s, want %s", asked, got, want)
 		}
