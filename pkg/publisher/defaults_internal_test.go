@@ -45,7 +45,7 @@ func TestWaitsAreSpread(t *testing.T) {
 		}
 		return least, most
 	}
-	if least, most := spread(func() time.Duration { return r.pollDelay(p) }); least < time.Second || most > 1500*time.Millisecond || most-least < 400*time.Millisecond {
+	if least, most := spread(func() time.Duration { return r.reader.pollDelay(p) }); least < time.Second || most > 1500*time.Millisecond || most-least < 400*time.Millisecond {
 		t.Errorf("polls are from %s to %s apart, want from 1s to 1.5s", least, most)
 	}
 	least, most := spread(func() time.Duration {

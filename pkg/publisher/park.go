@@ -24,14 +24,17 @@ type park struct {
 // errLost ends a write for a pair that is another's.
 var errLost = errors.New("the pair was taken over")
 
+// parker writes down what was refused.
+type parker struct{ *agenda }
+
 // writeParks writes down what was refused. Only then does the round go on without it: its position may not pass by what is nowhere.
-func (r *Relay) writeParks(p *pair) {
+func (pk *parker) writeParks(p *pair) {
 	p.busy = true
-	parks, ctx := p.parks, r.ctx
-	r.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/2)
+	parks, ctx := p.parks, pk.ctx
+	pk.job(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, pk.cfg.LeaseTTL/2)
 		defer cancel()
-		err := r.fenced(ctx, p, func(tx pgx.Tx) error {
+		err := pk.fenced(ctx, p, func(tx pgx.Tx) error {
 			for _, k := range parks {
 				if err := p.write(ctx, tx, k); err != nil {
 					return err
@@ -39,7 +42,7 @@ func (r *Relay) writeParks(p *pair) {
 			}
 			return nil
 		})
-		return func() { r.parked(p, parks, err) }
+		return func() { pk.parked(p, parks, err) }
 	})
 }
 
@@ -77,19 +80,19 @@ func (p *pair) write(ctx context.Context, tx pgx.Tx, k park) error {
 }
 
 // parked lets the round go on without what was written.
-func (r *Relay) parked(p *pair, parks []park, err error) {
+func (pk *parker) parked(p *pair, parks []park, err error) {
 	p.busy = false
-	if r.pairs[p.Key] != p {
+	if pk.pairs[p.Key] != p {
 		return
 	}
 	now := time.Now()
-	r.look(p)
+	pk.look(p)
 	if err != nil {
 		if errors.Is(err, errLost) {
-			r.drop(p)
+			pk.drop(p)
 			return
 		}
-		r.unwritten(err, "what was refused")
+		pk.unwritten(err, "what was refused")
 		p.notBefore = later(p.notBefore, now.Add(200*time.Millisecond))
 		return
 	}
@@ -97,16 +100,16 @@ func (r *Relay) parked(p *pair, parks []park, err error) {
 	gone := map[int64]bool{} // positions
 	for _, k := range parks {
 		gone[k.event.Position] = true
-		log := r.cfg.Logger.With("topic", p.Topic, "publisher", p.Publisher, "campaign", k.event.CampaignID, "seq", k.event.Seq, "event_id", k.event.ID,
+		log := pk.cfg.Logger.With("topic", p.Topic, "publisher", p.Publisher, "campaign", k.event.CampaignID, "seq", k.event.Seq, "event_id", k.event.ID,
 			"event_type", k.event.Type, "error", shortened(k.err))
 		if k.final {
-			log.ErrorContext(r.ctx, "an event is parked")
+			log.ErrorContext(pk.ctx, "an event is parked")
 		} else {
-			log.WarnContext(r.ctx, "an event was refused, its campaign waits")
+			log.WarnContext(pk.ctx, "an event was refused, its campaign waits")
 		}
 		if !p.leavesOut(k) {
 			p.held[k.event.CampaignID] = k.event.Position
-			r.tickAt(now.Add(p.retryDelay(k.attempts)))
+			pk.tickAt(now.Add(p.retryDelay(k.attempts)))
 		}
 	}
 	p.keep(func(i int) bool {

@@ -12,6 +12,25 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
+// reader reads the journal for the pairs that wait, and keeps what it read last.
+type reader struct {
+	*agenda
+	listener  *listener
+	cache     pages
+	reads     []*reading
+	head      int64     // where the journal ended when it was last read to its end
+	hungry    bool      // a pair may wait for a read that could be started
+	small     bool      // the events read last were so small that a page's bytes need not be watched
+	wakes     int       // notifications so far
+	announced time.Time // when appends were last asked to notify
+	lastTail  time.Time // when the journal's end was last read
+	inFlight  int       // reads in a row that found appends in flight and nothing else
+}
+
+func newReader(a *agenda, l *listener) *reader {
+	return &reader{agenda: a, listener: l, cache: pages{limit: a.cfg.CacheBytes, full: a.cfg.PageEvents}}
+}
+
 // reading is a read of the journal under way.
 type reading struct {
 	after    int64
@@ -43,7 +62,7 @@ const (
 )
 
 // startReads reads for the pairs that wait, those that have waited longest first. One read serves all whose positions are near.
-func (r *Relay) startReads(now time.Time) {
+func (r *reader) startReads(now time.Time) {
 	if !r.hungry || r.stopping || len(r.reads) >= maxReads {
 		return
 	}
@@ -100,7 +119,7 @@ func tailPause(pairs int) time.Duration {
 
 // prefetch reads pages behind the one that a pair is in, while the pair sends, each once: where memory is short, pairs that send for long would otherwise drop each other's pages, and
 // read them again, until they are done.
-func (r *Relay) prefetch(p *pair, now time.Time) {
+func (r *reader) prefetch(p *pair, now time.Time) {
 	ahead := 1
 	if r.cache.bytes < r.cache.limit/2 {
 		ahead = aheadMost
@@ -122,7 +141,7 @@ func (r *Relay) prefetch(p *pair, now time.Time) {
 }
 
 // read starts a reading.
-func (r *Relay) read(after int64, now time.Time) {
+func (r *reader) read(after int64, now time.Time) {
 	rd := &reading{after: after, journal: r.journals, floor: r.head, wakes: r.wakes, small: r.small}
 	if after >= r.head {
 		r.lastTail = now
@@ -142,7 +161,7 @@ func (r *Relay) read(after int64, now time.Time) {
 }
 
 // longestPoll is the longest that a pair will wait before it polls again.
-func (r *Relay) longestPoll() (longest time.Duration) {
+func (r *reader) longestPoll() (longest time.Duration) {
 	for _, p := range r.pairs {
 		longest = max(longest, min(r.cfg.PollInterval<<min(max(p.empty+1-r.cfg.IdleAfter, 0), 20), r.cfg.IdleMax)+r.cfg.PollInterval)
 	}
@@ -150,7 +169,7 @@ func (r *Relay) longestPoll() (longest time.Duration) {
 }
 
 // readWindow reads what there is below the writer floor. Before it comes back with nothing it asks to be notified, and looks once more at what was appended before that was known.
-func (r *Relay) readWindow(ctx context.Context, rd *reading) (w *window, err error) {
+func (r *reader) readWindow(ctx context.Context, rd *reading) (w *window, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(r.cfg.LeaseTTL, readTimeout))
 	defer cancel()
 	err = r.db.use(ctx, func(conn *pgxpool.Conn) error {
@@ -166,7 +185,7 @@ func (r *Relay) readWindow(ctx context.Context, rd *reading) (w *window, err err
 	return w, err
 }
 
-func (r *Relay) readOnce(ctx context.Context, conn *pgxpool.Conn, after, floor int64, small bool) (w *window, err error) {
+func (r *reader) readOnce(ctx context.Context, conn *pgxpool.Conn, after, floor int64, small bool) (w *window, err error) {
 	w = &window{page: page{after: after, until: after}, floor: floor, last: floor}
 	if after >= floor {
 		if w.floor, w.last, err = journal.Progress(ctx, conn); err != nil || w.floor <= after {
@@ -181,7 +200,7 @@ func (r *Relay) readOnce(ctx context.Context, conn *pgxpool.Conn, after, floor i
 }
 
 // arrived gives what was read to the pairs that wait for it.
-func (r *Relay) arrived(rd *reading, w *window, err error, started time.Time) {
+func (r *reader) arrived(rd *reading, w *window, err error, started time.Time) {
 	r.reads = slices.DeleteFunc(r.reads, func(other *reading) bool { return other == rd })
 	r.hungry = true
 	now := time.Now()

@@ -51,7 +51,7 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	t.Cleanup(traced.Close)
 	r, _ := alone(t, sinkFunc(accepts))
 	r.db = newConnections(traced)
-	w, err := r.readWindow(t.Context(), &reading{announce: time.Minute})
+	w, err := r.reader.readWindow(t.Context(), &reading{announce: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

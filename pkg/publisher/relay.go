@@ -50,17 +50,10 @@ type Relay struct {
 	registrar *registrar
 
 	generations map[Key]int64 // of pairs, the last that was seen
-	cache       pages
+	reader      *reader
+	parker      *parker
 	history     *history
 	saver       *saver
-	head        int64 // where the journal ended when it was last read to its end
-	reads       []*reading
-	hungry      bool      // a pair may wait for a read that could be started
-	small       bool      // the events read last were so small that a page's bytes need not be watched
-	wakes       int       // notifications so far
-	announced   time.Time // when appends were last asked to notify
-	lastTail    time.Time // when the journal's end was last read
-	inFlight    int       // reads in a row that found appends in flight and nothing else
 	ticking     bool
 	nudged      bool                    // since the tick under way began
 	members     map[string]map[Key]bool // relays and what they know
@@ -74,11 +67,13 @@ func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string)
 		inbox: make(chan func(), 64), gone: make(chan struct{}),
 	}
 	a := &agenda{base: b, pairs: map[Key]*pair{}}
+	l := newListener(b)
 	return &Relay{
-		agenda: a, around: 3 * time.Minute, history: &history{agenda: a, sent: map[Key]recent{}}, saver: &saver{agenda: a},
-		listener: newListener(b), pruner: &pruner{b}, registrar: newRegistrar(b, host),
+		agenda: a, around: 3 * time.Minute,
+		listener: l, pruner: &pruner{b}, registrar: newRegistrar(b, host),
+		saver: &saver{agenda: a}, history: &history{agenda: a, sent: map[Key]recent{}},
+		reader: newReader(a, l), parker: &parker{a},
 		generations: map[Key]int64{}, members: map[string]map[Key]bool{},
-		cache: pages{limit: cfg.CacheBytes, full: cfg.PageEvents},
 	}
 }
 
@@ -128,7 +123,7 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 			r.drainInbox()
 		case <-timer.C:
 		case <-r.listener.wake:
-			r.awake()
+			r.reader.awake()
 		case <-r.listener.nudge:
 			r.nextTick, r.nudged = time.Time{}, true
 		case <-stop:
@@ -190,7 +185,7 @@ func (r *Relay) schedule(now time.Time) time.Time {
 		r.tick(now)
 	}
 	if !now.Before(r.due) {
-		r.due, r.hungry = now.Add(time.Minute), true
+		r.due, r.reader.hungry = now.Add(time.Minute), true
 		for _, p := range r.pairs {
 			r.look(p)
 		}
@@ -204,7 +199,7 @@ func (r *Relay) schedule(now time.Time) time.Time {
 			}
 		}
 	}
-	r.startReads(now)
+	r.reader.startReads(now)
 	r.saver.save(now)
 	next := r.due
 	if !r.ticking && !r.stopping && r.nextTick.Before(next) {
@@ -233,7 +228,7 @@ func (r *Relay) advance(p *pair, now time.Time) {
 	case now.Before(p.notBefore):
 		r.at(p.notBefore)
 	case len(p.parks) > 0:
-		r.writeParks(p)
+		r.parker.writeParks(p)
 	case len(p.pending) > 0 && p.failures > 0:
 		r.sendRound(p)
 	default:
@@ -245,7 +240,7 @@ func (r *Relay) advance(p *pair, now time.Time) {
 func (r *Relay) fill(p *pair, now time.Time) {
 	room, before := r.room(p), p.read
 	for len(p.pending) < room {
-		page := r.cache.at(p.read)
+		page := r.reader.cache.at(p.read)
 		if page == nil {
 			break
 		}
@@ -255,25 +250,25 @@ func (r *Relay) fill(p *pair, now time.Time) {
 	if len(p.pending) > 0 {
 		p.wanting, p.polled, p.empty, p.nextPoll = false, false, 0, time.Time{}
 		r.sendRound(p)
-		r.prefetch(p, now)
+		r.reader.prefetch(p, now)
 		return
 	}
-	if p.read >= r.head {
+	if p.read >= r.reader.head {
 		p.pending = nil // there may be many pairs that wait
 	}
-	r.hungry = true
+	r.reader.hungry = true
 	if !p.wanting || p.read > before {
 		p.wanting, p.since = true, now
 	}
-	if p.polled && p.read >= r.head {
+	if p.polled && p.read >= r.reader.head {
 		p.empty++
-		p.nextPoll = now.Add(r.pollDelay(p))
+		p.nextPoll = now.Add(r.reader.pollDelay(p))
 	}
 	p.polled = false
 }
 
 // pollDelay is how long a pair that has found nothing waits before it looks again.
-func (r *Relay) pollDelay(p *pair) time.Duration {
+func (r *reader) pollDelay(p *pair) time.Duration {
 	interval := r.cfg.PollInterval
 	if r.inFlight > 0 { // what is being appended comes soon, and who commits it may not know that somebody waits
 		return min(5*time.Millisecond<<min(r.inFlight, 10), interval)
@@ -283,7 +278,7 @@ func (r *Relay) pollDelay(p *pair) time.Duration {
 }
 
 // awake looks at the journal at once.
-func (r *Relay) awake() {
+func (r *reader) awake() {
 	r.wakes++
 	r.hungry = true
 	for _, p := range r.pairs {

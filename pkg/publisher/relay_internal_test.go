@@ -19,13 +19,13 @@ func TestAnIdlePairPollsLessAndLess(t *testing.T) {
 		1: 500 * time.Millisecond, 3: 500 * time.Millisecond, 4: time.Second, 5: 2 * time.Second, 10: time.Minute, 1000: time.Minute,
 	} {
 		for range 100 {
-			if d := r.pollDelay(&pair{empty: empty}); d < least || d > least+250*time.Millisecond {
+			if d := r.reader.pollDelay(&pair{empty: empty}); d < least || d > least+250*time.Millisecond {
 				t.Fatalf("after %d empty polls it waits %s, want %s and up to 250ms more", empty, d, least)
 			}
 		}
 	}
-	r.inFlight = 1
-	if d := r.pollDelay(&pair{empty: 1000}); d > 20*time.Millisecond {
+	r.reader.inFlight = 1
+	if d := r.reader.pollDelay(&pair{empty: 1000}); d > 20*time.Millisecond {
 		t.Errorf("while appends are in flight it waits %s", d)
 	}
 }
@@ -35,9 +35,9 @@ func TestAWakeMakesPairsThatWaitLookAgain(t *testing.T) {
 	p := &pair{wanting: true, empty: 7, nextPoll: time.Now().Add(time.Hour)}
 	r := newRelay(Config{}, nil, nil, "", "")
 	r.pairs[Key{}] = p
-	r.awake()
-	if !r.hungry || p.empty != 0 || !p.nextPoll.IsZero() {
-		t.Errorf("after a wake, hungry: %v, empty polls: %d, next poll: %s", r.hungry, p.empty, p.nextPoll)
+	r.reader.awake()
+	if !r.reader.hungry || p.empty != 0 || !p.nextPoll.IsZero() {
+		t.Errorf("after a wake, hungry: %v, empty polls: %d, next poll: %s", r.reader.hungry, p.empty, p.nextPoll)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	due, soon, later := &pair{wanting: true, nextPoll: now}, &pair{wanting: true, nextPoll: now.Add(200 * time.Millisecond)}, &pair{wanting: true, nextPoll: now.Add(time.Second)}
 	r := newRelay(Config{PollInterval: 500 * time.Millisecond}, nil, nil, "", "")
 	r.pairs = map[Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}
-	r.arrived(&reading{}, &window{}, nil, now)
+	r.reader.arrived(&reading{}, &window{}, nil, now)
 	if !due.polled || !soon.polled || later.polled {
 		t.Errorf("a look found nothing: it was one of the pair that was due: %v, of the one due in 200ms: %v, of the one due in a second: %v", due.polled, soon.polled, later.polled)
 	}
@@ -105,14 +105,14 @@ func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	t.Parallel()
 	r, _ := alone(t, sinkFunc(accepts))
 	r.db = newConnections(pgtest.New(t))
-	r.head, r.hungry = 100_000, true
+	r.reader.head, r.reader.hungry = 100_000, true
 	for i := range int64(50) {
 		r.pairs[Key{"near", fmt.Sprint(i)}] = &pair{wanting: true, read: 10 * i, since: time.Unix(100-i, 0)}
 		r.pairs[Key{"far", fmt.Sprint(i)}] = &pair{wanting: true, read: 50_000 + 10*i, since: time.Unix(200-i, 0)}
 	}
-	r.startReads(time.Now())
+	r.reader.startReads(time.Now())
 	var from []int64
-	for _, rd := range r.reads {
+	for _, rd := range r.reader.reads {
 		from = append(from, rd.after)
 	}
 	if slices.Sort(from); !slices.Equal(from, []int64{0, 50_000}) {
@@ -137,12 +137,12 @@ func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 		}
 	}
 	r, key := alone(t, sinkFunc(accepts))
-	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.cache = newConnections(pool), events, 1, pages{limit: 1, full: events}
+	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = newConnections(pool), events, 1, pages{limit: 1, full: events}
 	p := claimed(r, key, 0)
 	p.busy = true
-	r.head = count * events
+	r.reader.head = count * events
 	for i := range int64(count) { // as others do, that go on
-		r.read(i*events, time.Now())
+		r.reader.read(i*events, time.Now())
 		for answers := 0; r.working > 0; answers++ {
 			if answers > 3*count {
 				t.Fatalf("after a read of page %d, pages are read again and again while one pair sends", i)

@@ -51,7 +51,7 @@ const dueEach = 16
 // tick starts a look.
 func (r *Relay) tick(now time.Time) {
 	r.ticking, r.nudged = true, false
-	t := &tick{started: now, holding: map[Key]bool{}, head: r.head, saved: map[Key]int64{}, known: map[string]bool{}, members: map[string]map[Key]bool{}}
+	t := &tick{started: now, holding: map[Key]bool{}, head: r.reader.head, saved: map[Key]int64{}, known: map[string]bool{}, members: map[string]map[Key]bool{}}
 	for owner := range r.members {
 		t.known[owner] = true
 	}
@@ -225,8 +225,8 @@ func (r *Relay) restored(t *tick) bool {
 	r.cfg.Logger.WarnContext(r.ctx, "the database may have been restored from a backup: what was read of it is forgotten", "reason", why)
 	r.journals++
 	r.history.doubtful = true
-	r.cache = pages{limit: r.cfg.CacheBytes, full: r.cfg.PageEvents}
-	r.head = 0
+	r.reader.cache = pages{limit: r.cfg.CacheBytes, full: r.cfg.PageEvents}
+	r.reader.head = 0
 	return true
 }
 

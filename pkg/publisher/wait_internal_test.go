@@ -74,8 +74,8 @@ func TestTheFirstEventEndsTheIdleBackoff(t *testing.T) {
 	r, key := alone(t, sinkFunc(accepts))
 	p := claimed(r, key, 0)
 	p.wanting, p.empty, p.nextPoll = true, 9, time.Now().Add(time.Minute)
-	r.cache.add(&page{until: 1, events: []journal.Event{{CampaignID: "c", Seq: 1, Position: 1}}})
-	r.head = 1
+	r.reader.cache.add(&page{until: 1, events: []journal.Event{{CampaignID: "c", Seq: 1, Position: 1}}})
+	r.reader.head = 1
 	r.fill(p, time.Now())
 	if p.wanting || p.empty != 0 || !p.nextPoll.IsZero() {
 		t.Errorf("it still waits: wanting %t, after %d empty polls, until %s", p.wanting, p.empty, p.nextPoll)
