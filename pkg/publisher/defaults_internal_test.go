@@ -81,7 +81,7 @@ func TestEmptyPollsAreCounted(t *testing.T) {
 	for polls := range 6 {
 		p.polled = true
 		now := time.Now()
-		r.fill(p, now)
+		r.dispatcher.fill(p, now)
 		least := time.Second << max(polls+1-3, 0)
 		if wait := p.nextPoll.Sub(now); p.empty != polls+1 || wait < least || wait > least+500*time.Millisecond {
 			t.Errorf("after %d empty polls it has counted %d and waits %s, want %s and up to 500ms more", polls+1, p.empty, wait, least)

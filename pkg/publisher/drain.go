@@ -27,6 +27,15 @@ func (row *parkedRow) where(more ...any) []any {
 	return append([]any{row.Topic, row.Publisher, row.campaign, row.seq, row.holds, row.status, row.attempts}, more...)
 }
 
+// drainer brings campaigns back that were held.
+type drainer struct {
+	*agenda
+	saver   *saver
+	history *history
+	drains  int
+	moreDue bool // than the last look has taken up
+}
+
 // returning is a campaign that is being brought back: published from a seq up to where the pair's rounds have left it out.
 type returning struct {
 	row   parkedRow
@@ -50,9 +59,9 @@ type returning struct {
 const maxDrains = 8
 
 // bringBack starts to bring a campaign back. seen is when the row was read.
-func (r *Relay) bringBack(row parkedRow, seen time.Time) {
-	p := r.pairs[row.Key]
-	if p == nil || p.leaving || r.drains >= maxDrains || p.draining[row.campaign] || !p.drained[row.campaign].Before(seen) || time.Now().Before(p.notBefore) {
+func (d *drainer) bringBack(row parkedRow, seen time.Time) {
+	p := d.pairs[row.Key]
+	if p == nil || p.leaving || d.drains >= maxDrains || p.draining[row.campaign] || !p.drained[row.campaign].Before(seen) || time.Now().Before(p.notBefore) {
 		return
 	}
 	delete(p.drained, row.campaign)
@@ -65,30 +74,30 @@ func (r *Relay) bringBack(row parkedRow, seen time.Time) {
 		}
 	}
 	p.draining[row.campaign] = true
-	r.drains++
-	r.drain(p, &returning{row: row, from: row.seq, last: row.position})
+	d.drains++
+	d.drain(p, &returning{row: row, from: row.seq, last: row.position})
 }
 
 // drain publishes what is left of the campaign as of now.
-func (r *Relay) drain(p *pair, c *returning) {
+func (d *drainer) drain(p *pair, c *returning) {
 	c.until, c.ctx = p.read, p.drains
 	ctx, trusted := p.drains, p.trusted
 	s := &sender{to: &p.to, trusted: func() bool { return time.Now().Before(trusted) }, tracer: p.tracer}
-	r.job(func() func() {
-		r.publishRest(ctx, p, s, c)
-		return func() { r.returned(p, c) }
+	d.job(func() func() {
+		d.publishRest(ctx, p, s, c)
+		return func() { d.returned(p, c) }
 	})
 }
 
 // publishRest reads, sends and writes down batch after batch, until nothing is left, or something is in the way.
-func (r *Relay) publishRest(ctx context.Context, p *pair, s *sender, c *returning) {
+func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *returning) {
 	for {
 		limit := p.to.BatchSize
 		if !c.row.holds {
 			limit = 1
 		}
 		var events []journal.Event
-		err := r.db.use(ctx, func(conn *pgxpool.Conn) (err error) {
+		err := d.db.use(ctx, func(conn *pgxpool.Conn) (err error) {
 			events, err = journal.ReadRange(ctx, conn, c.row.campaign, c.from, c.until, limit)
 			return err
 		})
@@ -96,14 +105,14 @@ func (r *Relay) publishRest(ctx context.Context, p *pair, s *sender, c *returnin
 			c.err = err
 			return
 		}
-		faults := upcast(r.cfg.Catalogue, events)
+		faults := upcast(d.cfg.Catalogue, events)
 		var batch []Event
 		for i := range events {
 			if p.filter.Match(&events[i]) && (c.row.holds || events[i].Seq == c.row.seq) {
 				batch = append(batch, Event{Event: events[i], Topic: p.Topic, fault: faults[events[i].Position]})
 			}
 		}
-		if len(batch) > 0 && !r.sendRest(ctx, s, c, batch) {
+		if len(batch) > 0 && !d.sendRest(ctx, s, c, batch) {
 			return
 		}
 		if len(events) < limit || !c.row.holds {
@@ -111,7 +120,7 @@ func (r *Relay) publishRest(ctx context.Context, p *pair, s *sender, c *returnin
 			return
 		}
 		c.from, c.last = events[len(events)-1].Seq+1, events[len(events)-1].Position
-		if err := r.fenced(ctx, p, func(tx pgx.Tx) error { return c.advance(ctx, tx) }); err != nil {
+		if err := d.fenced(ctx, p, func(tx pgx.Tx) error { return c.advance(ctx, tx) }); err != nil {
 			c.err = err
 			return
 		}
@@ -119,7 +128,7 @@ func (r *Relay) publishRest(ctx context.Context, p *pair, s *sender, c *returnin
 }
 
 // sendRest sends a batch of the campaign; it answers whether all of it got through.
-func (r *Relay) sendRest(ctx context.Context, s *sender, c *returning, batch []Event) bool {
+func (d *drainer) sendRest(ctx context.Context, s *sender, c *returning, batch []Event) bool {
 	sent := make([]bool, len(batch))
 	refused, broken := s.batch(ctx, batch, sent)
 	for i := range batch {
@@ -173,39 +182,39 @@ func (c *returning) advance(ctx context.Context, tx pgx.Tx) error {
 var errActed = errors.New("the campaign's place was changed meanwhile")
 
 // returned decides what becomes of the campaign.
-func (r *Relay) returned(p *pair, c *returning) {
+func (d *drainer) returned(p *pair, c *returning) {
 	now := time.Now()
-	r.history.recall(p, c.took)
-	if r.pairs[p.Key] != p {
-		r.drains--
+	d.history.recall(p, c.took)
+	if d.pairs[p.Key] != p {
+		d.drains--
 		return
 	}
 	if c.sent > 0 {
 		p.published += int64(c.sent)
 		p.lastSuccess = now
-		r.metrics.published.WithLabelValues(p.Topic, p.Publisher).Add(float64(c.sent))
+		d.metrics.published.WithLabelValues(p.Topic, p.Publisher).Add(float64(c.sent))
 	}
 	// The sink is there: something got through, of this or of another campaign, and nothing has failed as a whole since, nor does it say that it is not.
 	alive := !c.down && p.failures == 0 && now.Sub(p.lastSuccess) < aliveFor
 	switch {
 	case c.done && c.row.holds && p.held[c.row.campaign] > c.until:
-		r.drain(p, &returning{row: c.row, from: c.from, last: c.last}) // more was left out meanwhile
+		d.drain(p, &returning{row: c.row, from: c.from, last: c.last}) // more was left out meanwhile
 	case c.done:
 		if c.row.holds {
 			delete(p.held, c.row.campaign) // from the next round on
 		}
-		r.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
+		d.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, queryUnpark, c.row.where()...)
 			return err
 		})
 	case c.event.Seq > 0 && (c.blamed || alive && !isPause(c.err)):
-		r.refuseAgain(p, c)
+		d.refuseAgain(p, c)
 	case c.event.Seq > 0:
-		r.ended(p, c)
-		r.saver.fail(p, c.err, now)
+		d.ended(p, c)
+		d.saver.fail(p, c.err, now)
 	default: // the database, an operator, or the lease: at a later look
-		r.ended(p, c)
-		r.tickAt(now.Add(r.tickEvery))
+		d.ended(p, c)
+		d.tickAt(now.Add(d.tickEvery))
 	}
 }
 
@@ -213,15 +222,15 @@ func (r *Relay) returned(p *pair, c *returning) {
 const aliveFor = 10 * time.Second
 
 // refuseAgain counts an attempt at the event that the campaign stands before.
-func (r *Relay) refuseAgain(p *pair, c *returning) {
-	r.metrics.refused.WithLabelValues(p.Topic, p.Publisher).Inc()
+func (d *drainer) refuseAgain(p *pair, c *returning) {
+	d.metrics.refused.WithLabelValues(p.Topic, p.Publisher).Inc()
 	attempts := 1
 	if c.event.Seq == c.row.seq && c.row.status == "retrying" {
 		attempts = c.row.attempts + 1
 	}
 	k := park{event: c.event, attempts: attempts, err: c.err, final: c.permanent || attempts >= p.to.Attempts}
 	delay := p.retryDelay(attempts)
-	r.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
+	d.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
 		if c.from != c.row.seq {
 			if err := c.advance(ctx, tx); err != nil {
 				return err
@@ -241,32 +250,32 @@ func (r *Relay) refuseAgain(p *pair, c *returning) {
 		_, err := tx.Exec(ctx, queryPostpone, c.row.where(status, attempts, delay, shortened(k.err), c.event.ID.String(), c.event.Type, c.event.Position)...)
 		return err
 	})
-	r.tickAt(time.Now().Add(delay))
+	d.tickAt(time.Now().Add(delay))
 }
 
 // conclude writes what became of a campaign, and ends its bringing back.
-func (r *Relay) conclude(p *pair, c *returning, write func(ctx context.Context, tx pgx.Tx) error) {
-	ctx := r.ctx
-	r.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/2)
+func (d *drainer) conclude(p *pair, c *returning, write func(ctx context.Context, tx pgx.Tx) error) {
+	ctx := d.ctx
+	d.job(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, d.cfg.LeaseTTL/2)
 		defer cancel()
-		err := r.fenced(ctx, p, func(tx pgx.Tx) error { return write(ctx, tx) })
+		err := d.fenced(ctx, p, func(tx pgx.Tx) error { return write(ctx, tx) })
 		return func() {
 			if err != nil && !errors.Is(err, errActed) && !errors.Is(err, errLost) {
-				r.unwritten(err, "what became of a parked campaign")
+				d.unwritten(err, "what became of a parked campaign")
 			}
-			r.ended(p, c)
-			r.look(p)
+			d.ended(p, c)
+			d.look(p)
 		}
 	})
 }
 
 // ended lets the campaign be looked at again by looks that start from now on.
-func (r *Relay) ended(p *pair, c *returning) {
-	r.drains--
+func (d *drainer) ended(p *pair, c *returning) {
+	d.drains--
 	delete(p.draining, c.row.campaign)
 	p.drained[c.row.campaign] = time.Now()
-	if r.moreDue && r.drains <= maxDrains/2 {
-		r.tickAt(time.Now())
+	if d.moreDue && d.drains <= maxDrains/2 {
+		d.tickAt(time.Now())
 	}
 }

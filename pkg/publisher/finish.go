@@ -9,43 +9,52 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// dispatcher gives pairs their rounds, and takes the outcome.
+type dispatcher struct {
+	*agenda
+	reader  *reader
+	parker  *parker
+	saver   *saver
+	history *history
+}
+
 // sendRound sends what is pending.
-func (r *Relay) sendRound(p *pair) {
+func (d *dispatcher) sendRound(p *pair) {
 	p.busy = true
 	events, trusted, ctx := p.pending, p.trusted, p.ctx
 	s := &sender{to: &p.to, probe: p.failures > 1 && p.failures&(p.failures-1) == 0, trusted: func() bool { return time.Now().Before(trusted) }, tracer: p.tracer}
-	r.job(func() func() {
+	d.job(func() func() {
 		started := time.Now()
 		o := s.send(ctx, events)
 		took := time.Since(started)
 		return func() {
-			r.metrics.send.WithLabelValues(p.Topic, p.Publisher).Observe(took.Seconds())
-			r.finished(p, o)
+			d.metrics.send.WithLabelValues(p.Topic, p.Publisher).Observe(took.Seconds())
+			d.finished(p, o)
 		}
 	})
 }
 
 // finished takes the outcome of a round.
-func (r *Relay) finished(p *pair, o *outcome) {
+func (d *dispatcher) finished(p *pair, o *outcome) {
 	p.busy = false
-	r.history.remember(p, o.sent)
-	if r.pairs[p.Key] != p {
+	d.history.remember(p, o.sent)
+	if d.pairs[p.Key] != p {
 		return // lost meanwhile: whoever has it now sends all of it again
 	}
 	now := time.Now()
-	defer r.look(p)
+	defer d.look(p)
 	sent := o.count()
 	if sent > 0 {
 		p.published += int64(sent)
 		p.lastSuccess = now
-		r.metrics.published.WithLabelValues(p.Topic, p.Publisher).Add(float64(sent))
+		d.metrics.published.WithLabelValues(p.Topic, p.Publisher).Add(float64(sent))
 	}
 	if sent == len(p.pending) {
 		p.pending, p.failures, p.failing, p.blockedFor = p.pending[:0], 0, nil, 0
 		p.settle(now)
 		return
 	}
-	broken := r.refuse(p, o)
+	broken := d.refuse(p, o)
 	if broken == nil && sent == 0 && len(o.refused) == 0 {
 		broken = errors.New("the sink has published nothing and named no event at fault")
 	}
@@ -55,12 +64,12 @@ func (r *Relay) finished(p *pair, o *outcome) {
 	case broken == nil:
 		if p.failing = nil; sent == 0 && p.failures > 0 { // where events got through, writing their position says so
 			p.failing = &failing{why: shortened(o.refused[0].err)}
-			r.saver.writeFailing(p)
+			d.saver.writeFailing(p)
 		}
 		p.failures = 0
 	case errors.Is(broken, errUntrusted) || p.ctx.Err() != nil:
 	default:
-		r.saver.fail(p, broken, now)
+		d.saver.fail(p, broken, now)
 	}
 }
 
@@ -76,9 +85,9 @@ func (p *pair) keep(kept func(i int) bool) {
 }
 
 // refuse decides on events that were refused by themselves: what is parked leaves the round, with what is behind it in its campaign. It answers why the pair has to wait, or nil.
-func (r *Relay) refuse(p *pair, o *outcome) error {
+func (d *dispatcher) refuse(p *pair, o *outcome) error {
 	if len(o.refused) > 0 {
-		r.metrics.refused.WithLabelValues(p.Topic, p.Publisher).Add(float64(len(o.refused)))
+		d.metrics.refused.WithLabelValues(p.Topic, p.Publisher).Add(float64(len(o.refused)))
 	}
 	for _, f := range o.refused {
 		e := p.pending[f.index]

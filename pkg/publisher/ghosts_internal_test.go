@@ -27,8 +27,8 @@ func TestWhatWasSentIsRememberedWhateverBecameOfThePair(t *testing.T) {
 	p.instance, r.instance, r.journals = "old", "new", 1
 	p.pending = []Event{{Event: journal.Event{Position: 1}}, {Event: journal.Event{Position: 2}}}
 	delete(r.pairs, key)
-	r.finished(p, &outcome{sent: []bool{true, false}})
-	r.returned(p, &returning{took: recent{{position: 3}}})
+	r.dispatcher.finished(p, &outcome{sent: []bool{true, false}})
+	r.drainer.returned(p, &returning{took: recent{{position: 3}}})
 	if m := r.history.sent[key]; len(m) != 2 || m[0].position != 1 || m[1].position != 3 || !r.history.doubtful {
 		t.Errorf("%+v are remembered, to be looked up: %v", m, r.history.doubtful)
 	}

@@ -16,9 +16,9 @@ const (
 )
 
 // room is how many events a round of the pair may have.
-func (r *Relay) room(p *pair) int {
+func (d *dispatcher) room(p *pair) int {
 	full := p.to.BatchSize * p.to.Concurrency
-	return max(full, min(full*roundBatches, roundsEvents/max(len(r.pairs), 1)))
+	return max(full, min(full*roundBatches, roundsEvents/max(len(d.pairs), 1)))
 }
 
 // round is events that lanes share out among them, batch by batch from the first on. A campaign is with one lane at a time, so each of its batches begins when the one before it

@@ -196,7 +196,7 @@ func TestManyPairsKeepSmallRounds(t *testing.T) {
 		for i := range pairs {
 			r.pairs[Key{Publisher: fmt.Sprint(i)}] = nil
 		}
-		if got := r.room(&pair{route: &route{to: to}}); got != want {
+		if got := r.dispatcher.room(&pair{route: &route{to: to}}); got != want {
 			t.Errorf("with %d pairs a round has room for %d events, want %d", pairs, got, want)
 		}
 	}

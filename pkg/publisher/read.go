@@ -28,7 +28,14 @@ type reader struct {
 }
 
 func newReader(a *agenda, l *listener) *reader {
-	return &reader{agenda: a, listener: l, cache: pages{limit: a.cfg.CacheBytes, full: a.cfg.PageEvents}}
+	r := &reader{agenda: a, listener: l}
+	r.forget()
+	return r
+}
+
+// forget forgets what was read: another journal has taken the place of this one.
+func (r *reader) forget() {
+	r.cache, r.head = pages{limit: r.cfg.CacheBytes, full: r.cfg.PageEvents}, 0
 }
 
 // reading is a read of the journal under way.

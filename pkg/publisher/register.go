@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +67,11 @@ func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
 		return fmt.Errorf("register pairs: %w", err)
 	}
 	return nil
+}
+
+// beat says that this relay lives, and how many pairs it has.
+func (r *registrar) beat(batch *pgx.Batch, pairs int) {
+	batch.Queue(queryBeat, r.owner, r.host, os.Getpid(), r.knows, 4*r.tickEvery, pairs)
 }
 
 // resolve answers the position after which a new pair starts.

@@ -43,22 +43,19 @@ type agenda struct {
 // is to do with its result.
 type Relay struct {
 	*agenda
-	around    time.Duration // by when the loop has gone round: it looks at everything once a minute, and does nothing that takes time
-	pulse     pulse.Pulse
-	listener  *listener
-	pruner    *pruner
-	registrar *registrar
+	around time.Duration // by when the loop has gone round: it looks at everything once a minute, and does nothing that takes time
+	pulse  pulse.Pulse
 
-	generations map[Key]int64 // of pairs, the last that was seen
-	reader      *reader
-	parker      *parker
-	history     *history
-	saver       *saver
-	ticking     bool
-	nudged      bool                    // since the tick under way began
-	members     map[string]map[Key]bool // relays and what they know
-	drains      int
-	moreDue     bool // than the last look has taken up
+	listener   *listener
+	pruner     *pruner
+	registrar  *registrar
+	saver      *saver
+	history    *history
+	reader     *reader
+	parker     *parker
+	drainer    *drainer
+	dispatcher *dispatcher
+	claimer    *claimer
 }
 
 func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string) *Relay {
@@ -67,14 +64,19 @@ func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string)
 		inbox: make(chan func(), 64), gone: make(chan struct{}),
 	}
 	a := &agenda{base: b, pairs: map[Key]*pair{}}
-	l := newListener(b)
-	return &Relay{
+	r := &Relay{
 		agenda: a, around: 3 * time.Minute,
-		listener: l, pruner: &pruner{b}, registrar: newRegistrar(b, host),
-		saver: &saver{agenda: a}, history: &history{agenda: a, sent: map[Key]recent{}},
-		reader: newReader(a, l), parker: &parker{a},
+		listener: newListener(b), pruner: &pruner{b}, registrar: newRegistrar(b, host),
+		saver: &saver{agenda: a}, history: &history{agenda: a, sent: map[Key]recent{}}, parker: &parker{a},
+	}
+	r.reader = newReader(a, r.listener)
+	r.drainer = &drainer{agenda: a, saver: r.saver, history: r.history}
+	r.dispatcher = &dispatcher{agenda: a, reader: r.reader, parker: r.parker, saver: r.saver, history: r.history}
+	r.claimer = &claimer{
+		agenda: a, registrar: r.registrar, reader: r.reader, saver: r.saver, history: r.history, drainer: r.drainer,
 		generations: map[Key]int64{}, members: map[string]map[Key]bool{},
 	}
+	return r
 }
 
 // Run publishes until ctx is cancelled. It then lets batches under way finish, writes down how far they got, gives its pairs back and returns nil. Failures of the
@@ -125,7 +127,7 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 		case <-r.listener.wake:
 			r.reader.awake()
 		case <-r.listener.nudge:
-			r.nextTick, r.nudged = time.Time{}, true
+			r.nextTick, r.claimer.nudged = time.Time{}, true
 		case <-stop:
 			stop = nil
 			r.stopping = true
@@ -181,8 +183,8 @@ func (b *base) job(work func() (then func())) {
 
 // schedule starts all that can be started and answers when to look again.
 func (r *Relay) schedule(now time.Time) time.Time {
-	if !r.ticking && !now.Before(r.nextTick) && !r.stopping {
-		r.tick(now)
+	if !r.claimer.ticking && !now.Before(r.nextTick) && !r.stopping {
+		r.claimer.tick(now)
 	}
 	if !now.Before(r.due) {
 		r.due, r.reader.hungry = now.Add(time.Minute), true
@@ -195,14 +197,14 @@ func (r *Relay) schedule(now time.Time) time.Time {
 		r.ready = nil
 		for _, p := range ready {
 			if r.pairs[p.Key] == p {
-				r.advance(p, now)
+				r.dispatcher.advance(p, now)
 			}
 		}
 	}
 	r.reader.startReads(now)
 	r.saver.save(now)
 	next := r.due
-	if !r.ticking && !r.stopping && r.nextTick.Before(next) {
+	if !r.claimer.ticking && !r.stopping && r.nextTick.Before(next) {
 		next = r.nextTick
 	}
 	return next
@@ -219,28 +221,28 @@ func (a *agenda) at(t time.Time) {
 }
 
 // advance does the next thing for a pair.
-func (r *Relay) advance(p *pair, now time.Time) {
+func (d *dispatcher) advance(p *pair, now time.Time) {
 	switch {
 	case p.busy || p.leaving: // a leaving pair is given back by save
 	case now.After(p.trusted):
 		// Nothing more is sent under a lease that may be another's. A save that gets through makes it ours again.
-		r.at(now.Add(r.tickEvery))
+		d.at(now.Add(d.tickEvery))
 	case now.Before(p.notBefore):
-		r.at(p.notBefore)
+		d.at(p.notBefore)
 	case len(p.parks) > 0:
-		r.parker.writeParks(p)
+		d.parker.writeParks(p)
 	case len(p.pending) > 0 && p.failures > 0:
-		r.sendRound(p)
+		d.sendRound(p)
 	default:
-		r.fill(p, now)
+		d.fill(p, now)
 	}
 }
 
 // fill gives a pair its next round, what is left of the last one and more from memory, or lets it wait for a page.
-func (r *Relay) fill(p *pair, now time.Time) {
-	room, before := r.room(p), p.read
+func (d *dispatcher) fill(p *pair, now time.Time) {
+	room, before := d.room(p), p.read
 	for len(p.pending) < room {
-		page := r.reader.cache.at(p.read)
+		page := d.reader.cache.at(p.read)
 		if page == nil {
 			break
 		}
@@ -249,20 +251,20 @@ func (r *Relay) fill(p *pair, now time.Time) {
 	p.settle(now)
 	if len(p.pending) > 0 {
 		p.wanting, p.polled, p.empty, p.nextPoll = false, false, 0, time.Time{}
-		r.sendRound(p)
-		r.reader.prefetch(p, now)
+		d.sendRound(p)
+		d.reader.prefetch(p, now)
 		return
 	}
-	if p.read >= r.reader.head {
+	if p.read >= d.reader.head {
 		p.pending = nil // there may be many pairs that wait
 	}
-	r.reader.hungry = true
+	d.reader.hungry = true
 	if !p.wanting || p.read > before {
 		p.wanting, p.since = true, now
 	}
-	if p.polled && p.read >= r.reader.head {
+	if p.polled && p.read >= d.reader.head {
 		p.empty++
-		p.nextPoll = now.Add(r.reader.pollDelay(p))
+		p.nextPoll = now.Add(d.reader.pollDelay(p))
 	}
 	p.polled = false
 }

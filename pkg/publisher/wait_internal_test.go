@@ -33,7 +33,7 @@ func alone(t *testing.T, sink Sink) (*Relay, Key) {
 // claimed is the pair as it was just claimed.
 func claimed(r *Relay, key Key, wait time.Duration) *pair {
 	now := time.Now()
-	r.hold(claimedRow{Key: key, generation: 1, errors: 3, wait: wait}, &tick{started: now}, now)
+	r.claimer.hold(claimedRow{Key: key, generation: 1, errors: 3, wait: wait}, &tick{started: now}, now)
 	p := r.pairs[key]
 	p.reporting = true // there is no database to write to
 	return p
@@ -76,7 +76,7 @@ func TestTheFirstEventEndsTheIdleBackoff(t *testing.T) {
 	p.wanting, p.empty, p.nextPoll = true, 9, time.Now().Add(time.Minute)
 	r.reader.cache.add(&page{until: 1, events: []journal.Event{{CampaignID: "c", Seq: 1, Position: 1}}})
 	r.reader.head = 1
-	r.fill(p, time.Now())
+	r.dispatcher.fill(p, time.Now())
 	if p.wanting || p.empty != 0 || !p.nextPoll.IsZero() {
 		t.Errorf("it still waits: wanting %t, after %d empty polls, until %s", p.wanting, p.empty, p.nextPoll)
 	}
