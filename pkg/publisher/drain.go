@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -57,6 +58,20 @@ type returning struct {
 
 // maxDrains is how many campaigns are brought back at once.
 const maxDrains = 8
+
+// take begins with the campaigns that were due when a look started.
+func (d *drainer) take(due []parkedRow, started time.Time) {
+	d.moreDue = false
+	each := map[Key]int{}
+	for _, row := range due {
+		each[row.Key]++
+		d.moreDue = d.moreDue || each[row.Key] >= dueEach || d.drains >= maxDrains
+		d.bringBack(row, started)
+	}
+	for _, p := range d.pairs {
+		maps.DeleteFunc(p.drained, func(_ string, at time.Time) bool { return at.Before(started) }) // the next look is newer
+	}
+}
 
 // bringBack starts to bring a campaign back. seen is when the row was read.
 func (d *drainer) bringBack(row parkedRow, seen time.Time) {

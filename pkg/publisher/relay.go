@@ -127,7 +127,7 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 		case <-r.listener.wake:
 			r.reader.awake()
 		case <-r.listener.nudge:
-			r.nextTick, r.claimer.nudged = time.Time{}, true
+			r.claimer.nudge()
 		case <-stop:
 			stop = nil
 			r.stopping = true

@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -243,6 +242,9 @@ func (c *claimer) restored(t *tick) bool {
 	return true
 }
 
+// nudge has the next look be at once.
+func (c *claimer) nudge() { c.nextTick, c.nudged = time.Time{}, true }
+
 // ticked takes what was seen.
 func (c *claimer) ticked(t *tick, err error) {
 	c.ticking = false
@@ -297,16 +299,7 @@ func (c *claimer) ticked(t *tick, err error) {
 	for _, row := range t.claimed {
 		c.hold(row, t, now)
 	}
-	c.drainer.moreDue = false
-	each := map[Key]int{}
-	for _, row := range t.due {
-		each[row.Key]++
-		c.drainer.moreDue = c.drainer.moreDue || each[row.Key] >= dueEach || c.drainer.drains >= maxDrains
-		c.drainer.bringBack(row, t.started)
-	}
-	for _, p := range c.pairs {
-		maps.DeleteFunc(p.drained, func(_ string, at time.Time) bool { return at.Before(t.started) }) // the next look is newer
-	}
+	c.drainer.take(t.due, t.started)
 	c.metrics.held.Set(float64(len(c.pairs)))
 }
 
