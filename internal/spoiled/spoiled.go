@@ -4,11 +4,20 @@ package spoiled
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Unprintable is the kind whose payload Postgres holds and cannot print. Each attempt takes seconds: it fills a gigabyte.
-const Unprintable = "a payload that cannot be printed"
+const (
+	// Unprintable is the kind whose payload Postgres holds and cannot print. Each attempt takes seconds: it fills a gigabyte.
+	Unprintable = "a payload that cannot be printed"
+	// Damaged is the kind whose payload Postgres refuses to print at once. It stands for Unprintable where the time that
+	// takes is not the point.
+	Damaged = "a damaged payload"
+)
+
+// damaged is {"by": 1, "n": []}, but the list does not say that it is one.
+const damaged = `'\x020000200100008002000000080000500a0000106e6279000000000000000000200000000080010000'::bytea::jsonb`
 
 // Kinds are the kinds of events: a type ("" takes the caller's), a payload and metadata, in SQL.
 func Kinds() map[string][3]string {
@@ -18,6 +27,7 @@ func Kinds() map[string][3]string {
 		"3 MB":                       {"", `jsonb_build_object('by', 1, 'text', repeat('x', 3 << 20))`, `NULL`},
 		"numbers that expand":        {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 250) || ']}')::jsonb`, `NULL`},
 		Unprintable:                  {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 8500) || ']}')::jsonb`, `NULL`},
+		Damaged:                      {"", damaged, `NULL`},
 		"a payload that is too deep": {"", `('{"by": 1, "n": ' || repeat('[', 5000) || repeat(']', 5000) || '}')::jsonb`, `NULL`},
 		"metadata that are a list":   {"", `'{"by": 1}'`, `'[1]'`},
 	}
@@ -30,14 +40,29 @@ func Write(t testing.TB, pool *pgxpool.Pool, campaign, eventType, kind string) {
 	if k[0] == "" {
 		k[0] = "'" + eventType + "'"
 	}
-	_, err := pool.Exec(t.Context(), `WITH written AS (
+	insert := `WITH written AS (
 			INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, metadata, payload_bytes, occurred_at, recorded_at)
-			SELECT $1, (SELECT coalesce(max(seq), 0) + 1 FROM tidemark.journal WHERE campaign_id = $1), nextval('tidemark.journal_position'), gen_random_uuid(), `+k[0]+`, 1,
-				'projection_and_replay', `+k[1]+`, `+k[2]+`, 100, now(), now()
+			SELECT $1, (SELECT coalesce(max(seq), 0) + 1 FROM tidemark.journal WHERE campaign_id = $1), nextval('tidemark.journal_position'), gen_random_uuid(), ` + k[0] + `, 1,
+				'projection_and_replay', ` + k[1] + `, ` + k[2] + `, 100, now(), now()
 			RETURNING seq
 		)
 		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
-		SELECT g.name, $1, w.seq, now(), 1 FROM tidemark.consumer_groups g CROSS JOIN written w`, campaign)
+		SELECT g.name, $1, w.seq, now(), 1 FROM tidemark.consumer_groups g CROSS JOIN written w`
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if kind != Damaged {
+			_, err := tx.Exec(t.Context(), insert, campaign)
+			return err
+		}
+		// A superuser's cast takes any bytes for JSON. It is gone before another session sees it.
+		if _, err := tx.Exec(t.Context(), `CREATE CAST (bytea AS jsonb) WITHOUT FUNCTION`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(t.Context(), insert, campaign); err != nil {
+			return err
+		}
+		_, err := tx.Exec(t.Context(), `DROP CAST (bytea AS jsonb)`)
+		return err
+	})
 	if err != nil {
 		t.Fatalf("write an event with %s: %v", kind, err)
 	}

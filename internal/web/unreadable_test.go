@@ -13,7 +13,7 @@ import (
 func TestAnEventThatCannotBeReadIsShownByItsPlace(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t)
-	spoiled.Write(t, pool, "a", "noted", spoiled.Unprintable) // event 3
+	spoiled.Write(t, pool, "a", "noted", spoiled.Damaged) // event 3
 	exec(t, pool, `SELECT tidemark.append('a', '[{"type": "noted"}]');
 		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('only', 's', 1);
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_id, status, first_failed_at)

@@ -17,6 +17,9 @@ func TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone(t *testing.T) {
 	t.Parallel()
 	for kind := range spoiled.Kinds() {
 		for how, noFunctions := range map[string]bool{"by a function": false, "by statements": true} {
+			if kind == spoiled.Unprintable && noFunctions {
+				continue // each attempt to print it takes seconds, and the damaged one fails in the same place
+			}
 			t.Run(kind+" "+how, func(t *testing.T) {
 				t.Parallel()
 				pool := pgtest.New(t)

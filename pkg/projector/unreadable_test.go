@@ -13,7 +13,7 @@ func TestAnEventThatCannotBeReadHoldsUpItsCampaignAlone(t *testing.T) {
 	pool := pgtest.New(t)
 	p := newProjector(t, pool, kinds(t, "x")[:2]...)
 	exec(t, pool, `SELECT FROM tidemark.append('bad', '[{"type": "moved", "payload": {"by": 1}}]')`)
-	spoiled.Write(t, pool, "bad", "moved", spoiled.Unprintable)
+	spoiled.Write(t, pool, "bad", "moved", spoiled.Damaged)
 	exec(t, pool, `SELECT tidemark.append('good' || i, '[{"type": "moved", "payload": {"by": 1}}]') FROM generate_series(1, 20) AS i`)
 	drain(t, p)
 	if n := query[int](t, pool, "SELECT count(*) FROM z_parent_x"); n != 21 {
