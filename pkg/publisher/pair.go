@@ -7,47 +7,70 @@ import (
 	"time"
 )
 
-// pair is a topic and a publisher that this process holds. Only the relay's loop touches it; what goroutines need of it they are given.
+// pair is a topic and a publisher that this process holds. Only the relay's loop touches it; what
+// goroutines need of it they are given.
 type pair struct {
 	*route
+	tenure
+	place
+	holds
+	condition
+	wait
+
+	pending []Event // of the round
+	parks   []park  // to be written before the round goes on
+	busy    bool    // a goroutine works on the round
+	leaving bool    // to be given back once it is not busy
+}
+
+// tenure is the lease of a pair, as this process knows it.
+type tenure struct {
 	generation int64
 	instance   string // of the journal that it was claimed in
 	claimed    time.Time
 	trusted    time.Time // until when the lease is certainly held
 	ctx        context.Context
 	cancel     context.CancelFunc
+}
+
+// place is how far a pair has got.
+type place struct {
+	read      int64     // events up to this position have been handed out, or left out
+	ahead     int64     // pages that begin before this position are no longer read in advance: they have been
+	acked     int64     // events up to this position are published or parked
+	saved     int64     // acked as the database knows it
+	published int64     // events sent since it was saved
+	changed   time.Time // since when acked is ahead of saved; zero: it is not
+}
+
+// holds is the campaigns of a pair that wait, or are brought back.
+type holds struct {
+	held       map[string]int64 // campaigns that wait, with the position of the last event left out
+	draining   map[string]bool  // campaigns that are being brought back, until that is written
+	drained    map[string]time.Time
 	drains     context.Context // of campaigns that are brought back: ends when the pair is to be given back
 	stopDrains context.CancelFunc
+}
 
-	read      int64            // events up to this position have been handed out, or left out
-	ahead     int64            // pages that begin before this position are no longer read in advance: they have been
-	acked     int64            // events up to this position are published or parked
-	saved     int64            // acked as the database knows it
-	published int64            // events sent since it was saved
-	changed   time.Time        // since when acked is ahead of saved; zero: it is not
-	held      map[string]int64 // campaigns that wait, with the position of the last event left out
-	draining  map[string]bool  // campaigns that are being brought back, until that is written
-	drained   map[string]time.Time
-
-	pending []Event // of the round
-	parks   []park  // to be written before the round goes on
-	busy    bool    // a goroutine works on the round
-	leaving bool    // to be given back once it is not busy
-	halting *halting
-
-	failures    int      // of the sink as a whole, in a row
+// condition is how a pair's sink does.
+type condition struct {
+	failures    int // of the sink as a whole, in a row
+	lastSuccess time.Time
+	blocked     int64    // position of the event that blocks
+	blockedFor  int      // attempts at it
 	failing     *failing // to be written
 	reporting   bool     // how it fails is being written
-	notBefore   time.Time
-	lastSuccess time.Time
-	blocked     int64 // position of the event that blocks
-	blockedFor  int   // attempts at it
+	halting     *halting
+}
 
-	wanting  bool      // has nothing to send and waits for a page
-	since    time.Time // since when
-	polled   bool      // it has been given what there was
-	empty    int       // polls without an event, in a row
-	nextPoll time.Time
+// wait is what a pair waits for that has nothing to send.
+type wait struct {
+	notBefore time.Time // nothing is sent before
+	wanting   bool      // for a page
+	since     time.Time // since when
+	polled    bool      // it has been given what there was
+	empty     int       // polls without an event, in a row
+	nextPoll  time.Time
 }
 
 // take fills the round from a page, up to room events, and leaves out what the topic does not have and campaigns that are held.

@@ -19,20 +19,20 @@ func TestAnIdlePairPollsLessAndLess(t *testing.T) {
 		1: 500 * time.Millisecond, 3: 500 * time.Millisecond, 4: time.Second, 5: 2 * time.Second, 10: time.Minute, 1000: time.Minute,
 	} {
 		for range 100 {
-			if d := r.reader.pollDelay(&pair{empty: empty}); d < least || d > least+250*time.Millisecond {
+			if d := r.reader.pollDelay(&pair{wait: wait{empty: empty}}); d < least || d > least+250*time.Millisecond {
 				t.Fatalf("after %d empty polls it waits %s, want %s and up to 250ms more", empty, d, least)
 			}
 		}
 	}
 	r.reader.inFlight = 1
-	if d := r.reader.pollDelay(&pair{empty: 1000}); d > 20*time.Millisecond {
+	if d := r.reader.pollDelay(&pair{wait: wait{empty: 1000}}); d > 20*time.Millisecond {
 		t.Errorf("while appends are in flight it waits %s", d)
 	}
 }
 
 func TestAWakeMakesPairsThatWaitLookAgain(t *testing.T) {
 	t.Parallel()
-	p := &pair{wanting: true, empty: 7, nextPoll: time.Now().Add(time.Hour)}
+	p := &pair{wait: wait{wanting: true, empty: 7, nextPoll: time.Now().Add(time.Hour)}}
 	r := newRelay(Config{}, nil, nil, "", "")
 	r.pairs[Key{}] = p
 	r.reader.awake()
@@ -45,7 +45,8 @@ func TestAWakeMakesPairsThatWaitLookAgain(t *testing.T) {
 func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	due, soon, later := &pair{wanting: true, nextPoll: now}, &pair{wanting: true, nextPoll: now.Add(200 * time.Millisecond)}, &pair{wanting: true, nextPoll: now.Add(time.Second)}
+	waiting := func(next time.Time) *pair { return &pair{wait: wait{wanting: true, nextPoll: next}} }
+	due, soon, later := waiting(now), waiting(now.Add(200*time.Millisecond)), waiting(now.Add(time.Second))
 	r := newRelay(Config{PollInterval: 500 * time.Millisecond}, nil, nil, "", "")
 	r.pairs = map[Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}
 	r.reader.arrived(&reading{}, &window{}, nil, now)
@@ -107,8 +108,8 @@ func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	r.db = newConnections(pgtest.New(t))
 	r.reader.head, r.reader.hungry = 100_000, true
 	for i := range int64(50) {
-		r.pairs[Key{"near", fmt.Sprint(i)}] = &pair{wanting: true, read: 10 * i, since: time.Unix(100-i, 0)}
-		r.pairs[Key{"far", fmt.Sprint(i)}] = &pair{wanting: true, read: 50_000 + 10*i, since: time.Unix(200-i, 0)}
+		r.pairs[Key{"near", fmt.Sprint(i)}] = &pair{place: place{read: 10 * i}, wait: wait{wanting: true, since: time.Unix(100-i, 0)}}
+		r.pairs[Key{"far", fmt.Sprint(i)}] = &pair{place: place{read: 50_000 + 10*i}, wait: wait{wanting: true, since: time.Unix(200-i, 0)}}
 	}
 	r.reader.startReads(time.Now())
 	var from []int64

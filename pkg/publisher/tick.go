@@ -276,7 +276,7 @@ func (c *claimer) ticked(t *tick, err error) {
 	for _, row := range t.rows {
 		p := c.pairs[row.Key]
 		if p == nil && restored && row.leased && row.owner == c.owner && c.routes[row.Key] != nil { // dropped when a write of it changed nothing
-			back = append(back, written{pair: &pair{route: c.routes[row.Key], generation: row.generation}, to: row.position, release: true})
+			back = append(back, written{pair: &pair{route: c.routes[row.Key], tenure: tenure{generation: row.generation}}, to: row.position, release: true})
 		}
 		if p == nil || !p.claimed.Before(t.started) {
 			continue
@@ -309,9 +309,11 @@ func (c *claimer) hold(row claimedRow, t *tick, now time.Time) {
 		c.drop(old)
 	}
 	p := &pair{
-		route: c.routes[row.Key], generation: row.generation, instance: t.instance, claimed: now, trusted: t.started.Add(c.cfg.LeaseTTL),
-		read: row.position, acked: row.position, saved: row.position, held: map[string]int64{}, draining: map[string]bool{}, drained: map[string]time.Time{},
-		failures: row.errors,
+		route:     c.routes[row.Key],
+		tenure:    tenure{generation: row.generation, instance: t.instance, claimed: now, trusted: t.started.Add(c.cfg.LeaseTTL)},
+		place:     place{read: row.position, acked: row.position, saved: row.position},
+		holds:     holds{held: map[string]int64{}, draining: map[string]bool{}, drained: map[string]time.Time{}},
+		condition: condition{failures: row.errors},
 	}
 	if row.wait > 0 {
 		p.notBefore = now.Add(min(row.wait, retryAfterMax))
