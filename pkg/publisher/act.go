@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -157,31 +156,4 @@ func change(ctx context.Context, db DB, key Key, act Act, name string, detail ma
 		}
 		return err
 	})
-}
-
-// record writes an act to the log.
-func record(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaign string, seq int64, detail map[string]any) error {
-	if detail == nil {
-		return WriteLog(ctx, tx, act, name, key, campaign, seq, nil)
-	}
-	return WriteLog(ctx, tx, act, name, key, campaign, seq, detail)
-}
-
-// WriteLog writes to tidemark.operator_log, in the transaction in which it happens, an act that is
-// none of this package's own. What it was not about is empty; detail, if there is one, becomes an
-// object.
-func WriteLog(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any) error {
-	if act.By == "" {
-		return errNobody
-	}
-	var doc any
-	if detail != nil {
-		written, err := json.Marshal(detail)
-		if err != nil {
-			return err
-		}
-		doc = string(written)
-	}
-	_, err := tx.Exec(ctx, queryRecord, act.logged(name, key, campaignID, seq, doc)...)
-	return err
 }

@@ -4,19 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"os"
-	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -171,84 +165,4 @@ func oneOf[T ~string](name string, v *T, choices ...T) error {
 		}
 	}
 	return fmt.Errorf("%s is %q, it may be one of %v", name, *v, choices)
-}
-
-// New checks the configuration and returns a relay. It does not touch the database or the sinks.
-func New(cfg Config) (*Relay, error) {
-	cfg, err := cfg.withDefaults()
-	routes, routesErr := routesOf(cfg)
-	if err := errors.Join(err, routesErr); err != nil {
-		return nil, fmt.Errorf("publisher: %w", err)
-	}
-	metrics, err := newMetrics(cfg.Registerer, slices.Collect(maps.Keys(routes)))
-	if err != nil {
-		return nil, fmt.Errorf("publisher: %w", err)
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, fmt.Errorf("publisher: %w", err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return newRelay(cfg, routes, metrics, id.String(), host), nil
-}
-
-// Key names a pair.
-type Key struct{ Topic, Publisher string }
-
-func (k Key) String() string { return k.Topic + "/" + k.Publisher }
-
-// route is what the configuration says of a pair.
-type route struct {
-	Key
-	filter *Filter
-	to     Publisher
-	tracer *tracing.Tracer // nil: nobody follows traces
-}
-
-// routesOf answers all pairs, and all that is wrong with them.
-func routesOf(cfg Config) (map[Key]*route, error) {
-	var errs []error
-	topics := map[string]*Topic{}
-	for i := range cfg.Topics {
-		t := &cfg.Topics[i]
-		if t.Name == "" || topics[t.Name] != nil {
-			errs = append(errs, fmt.Errorf("topic %q: a topic needs a name that no other has", t.Name))
-		}
-		topics[t.Name] = t
-	}
-	routes, names := map[Key]*route{}, map[string]bool{}
-	for _, p := range cfg.Publishers {
-		if p.Name == "" || names[p.Name] {
-			errs = append(errs, fmt.Errorf("publisher %q: a publisher needs a name that no other has", p.Name))
-		}
-		names[p.Name] = true
-		p, err := p.withDefaults()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("publisher %q: %w", p.Name, err))
-		}
-		if len(p.Topics) == 0 {
-			errs = append(errs, fmt.Errorf("publisher %q has no topics: name those it publishes", p.Name))
-		}
-		for _, name := range p.Topics {
-			key := Key{name, p.Name}
-			switch {
-			case topics[name] == nil:
-				errs = append(errs, fmt.Errorf("publisher %q: there is no topic %q", p.Name, name))
-			case routes[key] != nil:
-				errs = append(errs, fmt.Errorf("publisher %q names topic %q twice", p.Name, name))
-			default:
-				routes[key] = &route{
-					Key: key, filter: &topics[name].Filter, to: p, tracer: tracing.New(cfg.TracerProvider, "publish "+key.String(), trace.SpanKindProducer,
-						attribute.String("tidemark.topic", key.Topic), attribute.String("tidemark.publisher", key.Publisher)),
-				}
-			}
-		}
-	}
-	if len(routes) == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New("Topics and Publishers are required: there is nothing to publish"))
-	}
-	return routes, errors.Join(errs...)
 }

@@ -73,3 +73,61 @@ func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error)
 	}
 	return records, nil
 }
+
+// PruneLog deletes up to limit records of operators' acts that are older than olderThan, and than the
+// day that the database keeps at least, the oldest first, in one statement. It answers how many: fewer
+// than limit once there are no more. Relays do so by themselves, see Config.LogRetention.
+func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
+	if olderThan <= 0 || limit < 1 {
+		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit, olderThan)
+	}
+	rows, err := db.Query(ctx, queryPruneLog, olderThan, limit)
+	if err == nil {
+		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("prune the log of operators: %w", err)
+	}
+	return n, nil
+}
+
+// record writes an act to the log.
+func record(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaign string, seq int64, detail map[string]any) error {
+	if detail == nil {
+		return WriteLog(ctx, tx, act, name, key, campaign, seq, nil)
+	}
+	return WriteLog(ctx, tx, act, name, key, campaign, seq, detail)
+}
+
+// WriteLog writes to tidemark.operator_log, in the transaction in which it happens, an act that is
+// none of this package's own. What it was not about is empty; detail, if there is one, becomes an
+// object.
+func WriteLog(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any) error {
+	if act.By == "" {
+		return errNobody
+	}
+	var doc any
+	if detail != nil {
+		written, err := json.Marshal(detail)
+		if err != nil {
+			return err
+		}
+		doc = string(written)
+	}
+	_, err := tx.Exec(ctx, queryRecord, act.logged(name, key, campaignID, seq, doc)...)
+	return err
+}
+
+// note writes an act that is not done in the database to the log, also once ctx has ended.
+func note(ctx context.Context, db DB, act Act, name string, key Key, campaign string, seq int64, detail map[string]any) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return record(ctx, tx, act, name, key, campaign, seq, detail) })
+	if err != nil {
+		return fmt.Errorf("write %s to the log: %w", name, err)
+	}
+	return nil
+}
+
+// noteTimeout is how long an act that was interrupted may still take to be written down.
+const noteTimeout = 5 * time.Second

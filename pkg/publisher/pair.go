@@ -2,9 +2,15 @@ package publisher
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/tracing"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // pair is a topic and a publisher that this process holds. Only the relay's loop touches it; what
@@ -121,4 +127,68 @@ func backoff(failures int, limit time.Duration, random float64) time.Duration {
 // retryDelay is the wait before an event's next attempt.
 func (p *pair) retryDelay(attempts int) time.Duration {
 	return min(p.to.RetryBase<<min(max(attempts-1, 0), 20), p.to.RetryMax)
+}
+
+// keep drops pending events. It writes to a fresh slice where it must, since the sink may not have let go of a cancelled batch.
+func (p *pair) keep(kept func(i int) bool) {
+	rest := make([]Event, 0, cap(p.pending))
+	for i := range p.pending {
+		if kept(i) {
+			rest = append(rest, p.pending[i])
+		}
+	}
+	p.pending = rest
+}
+
+// route is what the configuration says of a pair.
+type route struct {
+	Key
+	filter *Filter
+	to     Publisher
+	tracer *tracing.Tracer // nil: nobody follows traces
+}
+
+// routesOf answers all pairs, and all that is wrong with them.
+func routesOf(cfg Config) (map[Key]*route, error) {
+	var errs []error
+	topics := map[string]*Topic{}
+	for i := range cfg.Topics {
+		t := &cfg.Topics[i]
+		if t.Name == "" || topics[t.Name] != nil {
+			errs = append(errs, fmt.Errorf("topic %q: a topic needs a name that no other has", t.Name))
+		}
+		topics[t.Name] = t
+	}
+	routes, names := map[Key]*route{}, map[string]bool{}
+	for _, p := range cfg.Publishers {
+		if p.Name == "" || names[p.Name] {
+			errs = append(errs, fmt.Errorf("publisher %q: a publisher needs a name that no other has", p.Name))
+		}
+		names[p.Name] = true
+		p, err := p.withDefaults()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("publisher %q: %w", p.Name, err))
+		}
+		if len(p.Topics) == 0 {
+			errs = append(errs, fmt.Errorf("publisher %q has no topics: name those it publishes", p.Name))
+		}
+		for _, name := range p.Topics {
+			key := Key{name, p.Name}
+			switch {
+			case topics[name] == nil:
+				errs = append(errs, fmt.Errorf("publisher %q: there is no topic %q", p.Name, name))
+			case routes[key] != nil:
+				errs = append(errs, fmt.Errorf("publisher %q names topic %q twice", p.Name, name))
+			default:
+				routes[key] = &route{
+					Key: key, filter: &topics[name].Filter, to: p, tracer: tracing.New(cfg.TracerProvider, "publish "+key.String(), trace.SpanKindProducer,
+						attribute.String("tidemark.topic", key.Topic), attribute.String("tidemark.publisher", key.Publisher)),
+				}
+			}
+		}
+	}
+	if len(routes) == 0 && len(errs) == 0 {
+		errs = append(errs, errors.New("Topics and Publishers are required: there is nothing to publish"))
+	}
+	return routes, errors.Join(errs...)
 }

@@ -140,3 +140,129 @@ func actOnParked(ctx context.Context, db DB, f ParkedFilter, act Act, name strin
 	}
 	return n, nil
 }
+
+// ParkedPlace is a place in the order of [WalkParked].
+type ParkedPlace struct {
+	Topic, Publisher, CampaignID string
+	Seq                          int64
+	Holds                        bool
+}
+
+// Place answers where the row stands in the order of [WalkParked].
+func (p Parked) Place() ParkedPlace {
+	return ParkedPlace{Topic: p.Topic, Publisher: p.Publisher, CampaignID: p.CampaignID, Seq: p.Seq, Holds: p.Holds}
+}
+
+// WalkParked answers up to f.Limit rows (0: 100) after a place (nil: from the first), in the order of topic, publisher, campaign and seq. Of the next look rows it answers
+// those that match, so that it costs no more when millions are parked. end is the place to go on from; nil: there are no more rows.
+func WalkParked(ctx context.Context, db journal.Querier, f ParkedFilter, after *ParkedPlace, look int) (parked []Parked, end *ParkedPlace, err error) {
+	if f.Limit == 0 {
+		f.Limit = 100
+	}
+	from := ParkedPlace{Topic: f.Topic, Publisher: f.Publisher}
+	if after != nil {
+		from = *after
+	}
+	rows, err := db.Query(ctx, queryWalkParked, f.Topic, f.Publisher, f.CampaignID, f.EventType, f.Status, from.Topic, from.Publisher, from.CampaignID, from.Seq, from.Holds, look)
+	if err != nil {
+		return nil, nil, fmt.Errorf("walk parked events: %w", err)
+	}
+	looked := 0
+	var p Parked
+	var matches bool
+	_, err = pgx.ForEachRow(rows, []any{
+		&matches, &p.Topic, &p.Publisher, &p.CampaignID, &p.Seq, &p.Holds, &p.Position, &p.Status, &p.Attempts, &p.NextAttemptAt, &p.EventID, &p.EventType, &p.Message,
+		&p.FirstFailedAt, &p.LastFailedAt,
+	}, func() error {
+		looked++
+		place := p.Place()
+		if matches && len(parked) < f.Limit {
+			parked = append(parked, p)
+			end = &place
+		} else if len(parked) < f.Limit {
+			end = &place
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("walk parked events: %w", err)
+	}
+	if looked < look && len(parked) < f.Limit {
+		end = nil
+	}
+	return parked, end, nil
+}
+
+// ParkedKey names a parked event.
+type ParkedKey struct {
+	Key
+	CampaignID string
+	Seq        int64
+}
+
+// RetryThese has those of the events that are parked tried again at once, as [Retry] does, and answers which they are. Those that somebody else is changing at that moment are left alone.
+func RetryThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
+	return onThese(ctx, tx, events, act, ActRetried, queryRetry)
+}
+
+// ResolveThese leaves those of the events that are parked out for good, as [Resolve] does, and answers which they are.
+func ResolveThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
+	if act.Reason == "" {
+		return nil, errors.New("a reason is missing: what is resolved is never published, the log should say why")
+	}
+	return onThese(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
+}
+
+func onThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string) (map[ParkedKey]bool, error) {
+	if act.By == "" {
+		return nil, errNobody
+	}
+	var topics, publishers, campaigns []string
+	var seqs []int64
+	for _, e := range events {
+		topics, publishers, campaigns, seqs = append(topics, e.Topic), append(publishers, e.Publisher), append(campaigns, e.CampaignID), append(seqs, e.Seq)
+	}
+	rows, err := tx.Query(ctx, queryTheseParked, topics, publishers, campaigns, seqs)
+	if err != nil {
+		return nil, fmt.Errorf("lock parked events: %w", err)
+	}
+	done := map[ParkedKey]bool{}
+	batch := &pgx.Batch{}
+	var e ParkedKey
+	var holds bool
+	if _, err := pgx.ForEachRow(rows, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() error {
+		done[e] = true
+		for _, q := range queries {
+			batch.Queue(q, e.Topic, e.Publisher, e.CampaignID, e.Seq, holds)
+		}
+		batch.Queue(queryRecord, act.logged(name, Key{e.Topic, e.Publisher}, e.CampaignID, e.Seq, nil)...)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("lock parked events: %w", err)
+	}
+	if len(done) == 0 {
+		return done, nil
+	}
+	batch.Queue(queryNotify)
+	return done, tx.SendBatch(ctx, batch).Close()
+}
+
+// Became counts what became of parked events that were tried again: those that were sent, and those that were refused
+// again. The others are still on their way.
+func Became(ctx context.Context, db journal.Querier, events []ParkedKey) (sent, refused int64, err error) {
+	var topics, publishers, campaigns []string
+	var seqs []int64
+	for _, e := range events {
+		topics, publishers = append(topics, e.Topic), append(publishers, e.Publisher)
+		campaigns, seqs = append(campaigns, e.CampaignID), append(seqs, e.Seq)
+	}
+	rows, err := db.Query(ctx, queryBecame, topics, publishers, campaigns, seqs)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count what became of parked events: %w", err)
+	}
+	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[struct{ Sent, Refused int64 }])
+	if err != nil {
+		return 0, 0, fmt.Errorf("count what became of parked events: %w", err)
+	}
+	return n.Sent, n.Refused, nil
+}

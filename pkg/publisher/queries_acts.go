@@ -79,3 +79,33 @@ const (
 	// queryResolveFree deletes what holds nobody.
 	queryResolveFree = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND NOT holds AND NOT $5`
 )
+
+// queryTheseParked locks rows by the primary key, in its order; those that somebody else is writing are passed by.
+const queryTheseParked = `SELECT k.topic, k.publisher, k.campaign_id, k.seq, k.holds
+	FROM (SELECT DISTINCT u.topic, u.publisher, u.campaign_id, u.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (topic, publisher, campaign_id, seq) ORDER BY 1, 2, 3, 4) u
+	CROSS JOIN LATERAL (
+		SELECT k.* FROM tidemark.parked k
+		WHERE k.topic = u.topic AND k.publisher = u.publisher AND k.campaign_id = u.campaign_id AND k.seq = u.seq AND k.status <> 'draining'
+		FOR UPDATE SKIP LOCKED
+	) k`
+
+// queryBecame probes the primary key once an event. It locks nothing.
+const queryBecame = `SELECT count(*) FILTER (WHERE p.status IS NULL),
+		count(*) FILTER (WHERE p.attempt_count > 0 OR p.status = 'parked')
+	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS n (topic, publisher, campaign_id, seq)
+	LEFT JOIN LATERAL (
+		SELECT p.status, p.attempt_count FROM tidemark.parked p WHERE p.topic = n.topic AND p.publisher = n.publisher
+			AND p.campaign_id = n.campaign_id AND p.seq = n.seq AND p.status <> 'draining' LIMIT 1
+	) p ON true`
+
+const (
+	// queryWalkParked reads a range of the primary key, up to $11 rows. A row's texts come only where it matches.
+	queryWalkParked = `SELECT k.matches, k.topic, k.publisher, k.campaign_id, k.seq, k.holds, k.position, k.status, k.attempt_count, k.next_attempt_at, k.event_id,
+			coalesce(k.event_type, ''), CASE WHEN k.matches THEN coalesce(k.error_message, '') ELSE '' END, k.first_failed_at, k.last_failed_at
+		FROM (
+			SELECT p.*, ($3 = '' OR p.campaign_id = $3) AND ($4 = '' OR p.event_type = $4) AND ($5 = '' OR p.status = $5) AS matches
+			FROM tidemark.parked p
+			WHERE ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2) AND (p.topic, p.publisher, p.campaign_id, p.seq, p.holds) > ($6, $7, $8, $9::bigint, $10::boolean)
+			ORDER BY p.topic, p.publisher, p.campaign_id, p.seq, p.holds LIMIT $11::integer
+		) k ORDER BY k.topic, k.publisher, k.campaign_id, k.seq, k.holds`
+)

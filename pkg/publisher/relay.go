@@ -2,40 +2,17 @@ package publisher
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/tidemark-go/tidemark/internal/pulse"
 )
-
-// base is what all parts of a relay share: its configuration, the database, and the way to do what takes time.
-type base struct {
-	cfg       Config
-	db        connections
-	routes    map[Key]*route
-	metrics   *metrics
-	owner     string
-	tickEvery time.Duration
-
-	ctx     context.Context // of jobs: lives on for a while when Run's ends
-	inbox   chan func()     // results of jobs
-	gone    chan struct{}   // closed when the loop has ended
-	working int             // jobs that have not posted yet
-}
-
-// agenda is the pairs that this process holds, and what the loop is to look at when.
-type agenda struct {
-	*base
-	pairs    map[Key]*pair
-	ready    []*pair // to be looked at
-	due      time.Time
-	nextTick time.Time
-	stopping bool
-	hurry    bool   // a pair is to be given back
-	instance string // of the database, as it was last seen
-	journals int    // that have taken the place of one another, perhaps
-}
 
 // Relay publishes the pairs that it holds. Several may run, in one process or in many; they share the pairs among them.
 //
@@ -56,6 +33,28 @@ type Relay struct {
 	drainer    *drainer
 	dispatcher *dispatcher
 	claimer    *claimer
+}
+
+// New checks the configuration and returns a relay. It does not touch the database or the sinks.
+func New(cfg Config) (*Relay, error) {
+	cfg, err := cfg.withDefaults()
+	routes, routesErr := routesOf(cfg)
+	if err := errors.Join(err, routesErr); err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	metrics, err := newMetrics(cfg.Registerer, slices.Collect(maps.Keys(routes)))
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return newRelay(cfg, routes, metrics, id.String(), host), nil
 }
 
 func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string) *Relay {
@@ -154,33 +153,6 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 	}
 }
 
-// drainInbox does what else has been posted, so that one look at what is due follows many results.
-func (b *base) drainInbox() {
-	for {
-		select {
-		case f := <-b.inbox:
-			f()
-		default:
-			return
-		}
-	}
-}
-
-// job runs work in a goroutine. What it answers is done by the loop.
-func (b *base) job(work func() (then func())) {
-	b.working++
-	go func() {
-		then := work()
-		select {
-		case b.inbox <- func() {
-			b.working--
-			then()
-		}:
-		case <-b.gone:
-		}
-	}()
-}
-
 // schedule starts all that can be started and answers when to look again.
 func (r *Relay) schedule(now time.Time) time.Time {
 	if !r.claimer.ticking && !now.Before(r.nextTick) && !r.stopping {
@@ -208,119 +180,4 @@ func (r *Relay) schedule(now time.Time) time.Time {
 		next = r.nextTick
 	}
 	return next
-}
-
-// look has the loop look at a pair.
-func (a *agenda) look(p *pair) { a.ready = append(a.ready, p) }
-
-// at has the loop look again at t.
-func (a *agenda) at(t time.Time) {
-	if t.Before(a.due) {
-		a.due = t
-	}
-}
-
-// advance does the next thing for a pair.
-func (d *dispatcher) advance(p *pair, now time.Time) {
-	switch {
-	case p.busy || p.leaving: // a leaving pair is given back by save
-	case now.After(p.trusted):
-		// Nothing more is sent under a lease that may be another's. A save that gets through makes it ours again.
-		d.at(now.Add(d.tickEvery))
-	case now.Before(p.notBefore):
-		d.at(p.notBefore)
-	case len(p.parks) > 0:
-		d.parker.writeParks(p)
-	case len(p.pending) > 0 && p.failures > 0:
-		d.sendRound(p)
-	default:
-		d.fill(p, now)
-	}
-}
-
-// fill gives a pair its next round, what is left of the last one and more from memory, or lets it wait for a page.
-func (d *dispatcher) fill(p *pair, now time.Time) {
-	room, before := d.room(p), p.read
-	for len(p.pending) < room {
-		page := d.reader.cache.at(p.read)
-		if page == nil {
-			break
-		}
-		p.take(page, room)
-	}
-	p.settle(now)
-	if len(p.pending) > 0 {
-		p.wanting, p.polled, p.empty, p.nextPoll = false, false, 0, time.Time{}
-		d.sendRound(p)
-		d.reader.prefetch(p, now)
-		return
-	}
-	if p.read >= d.reader.head {
-		p.pending = nil // there may be many pairs that wait
-	}
-	d.reader.hungry = true
-	if !p.wanting || p.read > before {
-		p.wanting, p.since = true, now
-	}
-	if p.polled && p.read >= d.reader.head {
-		p.empty++
-		p.nextPoll = now.Add(d.reader.pollDelay(p))
-	}
-	p.polled = false
-}
-
-// pollDelay is how long a pair that has found nothing waits before it looks again.
-func (r *reader) pollDelay(p *pair) time.Duration {
-	interval := r.cfg.PollInterval
-	if r.inFlight > 0 { // what is being appended comes soon, and who commits it may not know that somebody waits
-		return min(5*time.Millisecond<<min(r.inFlight, 10), interval)
-	}
-	d := min(interval<<min(max(p.empty-r.cfg.IdleAfter, 0), 20), max(r.cfg.IdleMax, interval))
-	return d + time.Duration(rand.Int64N(int64(interval/2)+1))
-}
-
-// awake looks at the journal at once.
-func (r *reader) awake() {
-	r.wakes++
-	r.hungry = true
-	for _, p := range r.pairs {
-		if p.wanting {
-			p.nextPoll, p.empty = time.Time{}, 0
-		}
-	}
-}
-
-// leave gives a pair back once it is not busy.
-func (a *agenda) leave(p *pair) {
-	p.leaving, a.hurry = true, true
-	p.stopDrains()
-}
-
-// drop forgets a pair that is not ours any more.
-func (a *agenda) drop(p *pair) {
-	p.cancel()
-	if a.pairs[p.Key] == p {
-		delete(a.pairs, p.Key)
-		a.metrics.held.Set(float64(len(a.pairs)))
-	}
-}
-
-// signal leaves a token that somebody will find; one is enough.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// pause waits; it returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -199,20 +198,6 @@ func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event)
 		if !pause(ctx, wait) {
 			return fail(ctx.Err())
 		}
-	}
-	return nil
-}
-
-// noteTimeout is how long an act that was interrupted may still take to be written down.
-const noteTimeout = 5 * time.Second
-
-// note writes an act that is not done in the database to the log, also once ctx has ended.
-func note(ctx context.Context, db DB, act Act, name string, key Key, campaign string, seq int64, detail map[string]any) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
-	defer cancel()
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return record(ctx, tx, act, name, key, campaign, seq, detail) })
-	if err != nil {
-		return fmt.Errorf("write %s to the log: %w", name, err)
 	}
 	return nil
 }

@@ -2,295 +2,150 @@ package publisher
 
 import (
 	"context"
-	"errors"
+	"sync"
 	"time"
-
-	"github.com/tidemark-go/tidemark/internal/tracing"
 )
 
-// outcome is what became of events that were to be sent.
-type outcome struct {
-	sent    []bool    // by event
-	refused []refusal // by themselves
-	broken  error     // why the others were not sent, nil if none are left
+// round is events that lanes share out among them, batch by batch from the first on. A campaign is with one lane at a time, so each of its batches begins when the one before it
+// has got through; a campaign of which an event has failed is left out of what follows.
+type round struct {
+	*sender
+	events []Event
+	until  time.Time // no batch begins later, but the first of each lane
+
+	mu     sync.Mutex
+	given  []bool          // by event: to a lane
+	first  int             // all before it are given
+	out    map[string]bool // campaigns that are with a lane
+	failed map[string]bool
+	o      *outcome
 }
 
-// refusal is an event that the sink refused by itself.
-type refusal struct {
-	index     int
-	err       error
-	permanent bool
+// share is a batch, and the places of its events in the round.
+type share struct {
+	events []Event
+	first  int
+	places []int // nil: from first on, one after the other
 }
 
-func (o *outcome) count() (n int) {
-	for _, sent := range o.sent {
-		if sent {
-			n++
+func (b *share) place(i int) int {
+	if b.places == nil {
+		return b.first + i
+	}
+	return b.places[i]
+}
+
+// run sends until nothing is left, a batch fails as a whole, or the time is up.
+func (r *round) run(ctx context.Context) *outcome {
+	n := len(r.events)
+	if n <= r.to.BatchSize {
+		o := &outcome{sent: make([]bool, n)}
+		o.refused, o.broken = r.batch(ctx, r.events, o.sent)
+		return o
+	}
+	r.begin()
+	var others sync.WaitGroup
+	for range min(r.to.Concurrency, (n+r.to.BatchSize-1)/r.to.BatchSize) - 1 {
+		others.Go(func() { r.lane(ctx) })
+	}
+	r.lane(ctx)
+	others.Wait()
+	return r.o
+}
+
+func (r *round) begin() {
+	n := len(r.events)
+	r.o, r.given, r.out, r.failed = &outcome{sent: make([]bool, n)}, make([]bool, n), map[string]bool{}, map[string]bool{}
+}
+
+// lane sends one batch after the other.
+func (r *round) lane(ctx context.Context) {
+	sent := make([]bool, min(r.to.BatchSize, len(r.events)))
+	for first := true; first || time.Now().Before(r.until); first = false {
+		b := r.next()
+		if len(b.events) == 0 {
+			return
+		}
+		clear(sent)
+		refused, broken := r.batch(ctx, b.events, sent)
+		r.done(b, sent, refused, broken)
+	}
+}
+
+// next takes the batch that comes next of campaigns that are with no other lane.
+func (r *round) next() share {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.o.broken != nil {
+		return share{}
+	}
+	for r.first < len(r.events) && r.given[r.first] {
+		r.first++
+	}
+	var places []int
+	campaign, free := "", false // of the event before
+	gaps := false
+	for i := r.first; i < len(r.events) && len(places) < r.to.BatchSize; i++ {
+		if r.given[i] {
+			continue
+		}
+		if c := r.events[i].CampaignID; c != campaign || i == r.first {
+			campaign, free = c, !r.out[c] && !r.failed[c]
+		}
+		if !free {
+			continue
+		}
+		if places == nil {
+			places = make([]int, 0, min(r.to.BatchSize, len(r.events)-i))
+		}
+		gaps = gaps || len(places) > 0 && places[len(places)-1] != i-1
+		places = append(places, i)
+		r.given[i] = true
+	}
+	if len(places) == 0 {
+		return share{}
+	}
+	b := share{first: places[0]}
+	if b.events = r.events[b.first : b.first+len(places)]; gaps {
+		b.events, b.places = make([]Event, len(places)), places
+		for i, place := range places {
+			b.events[i] = r.events[place]
 		}
 	}
-	return n
+	r.mark(b.events, true)
+	return b
 }
 
-// sender sends the events of one pair. It is used by one goroutine at a time, and by the lanes that it starts.
-type sender struct {
-	to      *Publisher
-	trusted func() bool // the lease is certainly held
-	probe   bool        // it has failed as a whole before: find out whether a single event is at fault
-	tracer  *tracing.Tracer
-}
-
-// errUntrusted ends a round whose lease may be another's by now.
-var errUntrusted = errors.New("the lease could not be renewed in time")
-
-// send sends events, in lanes if there is more than a batch, and says what became of them.
-func (s *sender) send(ctx context.Context, events []Event) *outcome {
-	o := (&round{sender: s, events: events, until: time.Now().Add(roundTime)}).run(ctx)
-	if o.broken != nil && s.probe && ctx.Err() == nil && !blamesNobody(o.broken) {
-		s.isolate(ctx, events, o)
-	}
-	s.judge(ctx, o)
-	return o
-}
-
-// batch sends events, of which there may be a batch at most, and notes in sent which of them got through.
-func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refused []refusal, broken error) {
-	kept, rest := []int(nil), events // places, if it is not all of them
-	failed := map[string]bool(nil)
-	if faulty(events) {
-		failed = map[string]bool{}
-		kept, rest = make([]int, 0, len(events)), make([]Event, 0, len(events))
-		for i := range events {
-			switch e := &events[i]; {
-			case failed[e.CampaignID]:
-			case e.fault != nil:
-				failed[e.CampaignID] = true
-				refused = append(refused, refusal{i, e.fault, true})
-			default:
-				kept, rest = append(kept, i), append(rest, *e)
-			}
-		}
-		if len(rest) == 0 {
-			return refused, nil
-		}
-	}
-	place := func(i int) int {
-		if kept == nil {
-			return i
-		}
-		return kept[i]
-	}
-	err := s.publish(ctx, rest)
-	if err == nil {
-		for i := range rest {
-			sent[place(i)] = true
-		}
-		return refused, nil
-	}
-	var partly *BatchError
-	if !errors.As(err, &partly) || !plausible(partly, len(rest)) {
-		return refused, err
-	}
-	bad, stuck := map[int]bool{}, false // some campaign waits, and no event of it is at fault
-	named := map[string]bool{}
-	for _, f := range partly.Failures {
-		bad[f.Index] = true
-		campaign := rest[f.Index].CampaignID
-		switch {
-		case named[campaign]:
-		case errors.Is(f.Err, ErrNotTried) || isPause(f.Err):
-			stuck = true
-		default:
-			refused = append(refused, refusal{place(f.Index), f.Err, f.Permanent})
-		}
-		named[campaign] = true
-	}
-	// What a sink has sent of a campaign after one that failed is sent again, in order.
-	behind := map[string]bool{}
-	for i := range rest {
-		switch {
-		case bad[i]:
-			behind[rest[i].CampaignID] = true
-		case !behind[rest[i].CampaignID]:
-			sent[place(i)] = true
-		}
-	}
-	if stuck || isPause(err) {
-		return refused, err
-	}
-	return refused, nil
-}
-
-// faulty tells whether there is an event that must not be sent.
-func faulty(batch []Event) bool {
-	for i := range batch {
-		if batch[i].fault != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// plausible tells whether a sink's account of a batch is one: else nothing is known.
-func plausible(e *BatchError, n int) bool {
-	last := -1
-	for _, f := range e.Failures {
-		if f.Index <= last || f.Index >= n || f.Err == nil {
-			return false
-		}
-		last = f.Index
-	}
-	return len(e.Failures) > 0
-}
-
-func isPause(err error) bool {
-	var pause *pauseError
-	return errors.As(err, &pause)
-}
-
-// blamesNobody tells whether the other side wants to be left alone, or cannot take any event: it is not to be probed.
-func blamesNobody(err error) bool {
-	var after *retryAfterError
-	var outage *outageError
-	return errors.As(err, &after) || errors.As(err, &outage)
-}
-
-// publish calls the sink, within the publisher's timeout. A sink that panics has failed.
-func (s *sender) publish(ctx context.Context, batch []Event) (err error) {
-	if !s.trusted() {
-		return errUntrusted
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.to.Timeout)
-	defer cancel()
-	ctx, span := s.tracer.Start(ctx)
-	tracing.Link(span, batch, func(e *Event) []byte { return e.Metadata })
-	defer func() { span.End(len(batch), err) }()
-	return callSink(ctx, s.to.Sink, batch)
-}
-
-const (
-	// probesInARow is how many events of different campaigns, sent alone, must fail one after the other for the sink to be taken as down.
-	probesInARow = 4
-)
-
-// isolate sends what is left one by one, to find out whether single events are at fault. Those that failed are, if another gets through after them: before and after
-// is the sink there.
-func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
-	if s.healthy(ctx) == unhealthy {
-		return
-	}
-	settled := map[int]bool{}
-	failed := map[string]bool{}
-	for _, r := range o.refused {
-		settled[r.index], failed[events[r.index].CampaignID] = true, true
-	}
-	alive := false // one got through before
-	var suspects []refusal
+// mark notes that the campaigns of events are with a lane, or are no more.
+func (r *round) mark(events []Event, out bool) {
 	for i := range events {
-		if o.sent[i] || settled[i] || failed[events[i].CampaignID] {
-			continue
+		switch c := events[i].CampaignID; {
+		case i > 0 && events[i-1].CampaignID == c:
+		case out:
+			r.out[c] = true
+		default:
+			delete(r.out, c)
 		}
-		if ctx.Err() != nil || !s.trusted() {
-			return
-		}
-		if events[i].fault != nil {
-			failed[events[i].CampaignID] = true
-			o.refused = append(o.refused, refusal{i, events[i].fault, true})
-			continue
-		}
-		err := s.publish(ctx, events[i:i+1])
-		if err == nil {
-			o.sent[i] = true
-			if alive || len(suspects) > 0 {
-				o.refused = append(o.refused, suspects...)
-				suspects = nil
-			}
-			alive = true
-			continue
-		}
-		if isPause(err) {
-			o.broken = err
-			return
-		}
-		permanent := false
-		var single *BatchError
-		if errors.As(err, &single) && plausible(single, 1) {
-			err, permanent = single.Failures[0].Err, single.Failures[0].Permanent
-		}
-		failed[events[i].CampaignID] = true
-		suspects = append(suspects, refusal{i, err, permanent})
-		o.broken = err
-		if len(suspects) >= probesInARow {
-			return
-		}
-	}
-	if len(suspects) > 0 && s.healthy(ctx) == healthy && s.failsAgain(ctx, o, events, suspects[0]) {
-		o.refused = append(o.refused, suspects...)
-		suspects = nil
-	}
-	if len(suspects) == 0 {
-		o.broken = nil
 	}
 }
 
-// failsAgain tries a suspect once more at a sink that has just said it is well, and asks it again: the sink may have been down when the suspect failed and have come back
-// before it was asked. Who fails between two good answers is at fault.
-func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, suspect refusal) bool {
-	if suspect.permanent {
-		return true
-	}
-	if ctx.Err() != nil || !s.trusted() {
-		return false
-	}
-	if s.publish(ctx, events[suspect.index:suspect.index+1]) == nil {
-		o.sent[suspect.index] = true
-		return false
-	}
-	return s.healthy(ctx) == healthy
-}
-
-// judge drops refusals that say nothing of the event: where nothing got through and the sink cannot say that it is well, it may be down. What is refused for good is believed.
-func (s *sender) judge(ctx context.Context, o *outcome) {
-	if len(o.refused) == 0 || o.count() > 0 {
-		return
-	}
-	permanent := true
-	for _, r := range o.refused {
-		permanent = permanent && r.permanent
-	}
-	if permanent || s.healthy(ctx) == healthy {
-		return
-	}
-	var kept []refusal
-	for _, r := range o.refused {
-		if r.permanent {
-			kept = append(kept, r)
-		} else if o.broken == nil {
-			o.broken = r.err
+// done notes what became of a batch.
+func (r *round) done(b share, sent []bool, refused []refusal, broken error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range b.events {
+		if sent[i] {
+			r.o.sent[b.place(i)] = true
+		} else {
+			r.failed[b.events[i].CampaignID] = true
 		}
 	}
-	o.refused = kept
-}
-
-type health int
-
-const (
-	unknown health = iota
-	healthy
-	unhealthy
-)
-
-// healthy asks the sink, if it can tell.
-func (s *sender) healthy(ctx context.Context) health {
-	checker, ok := s.to.Sink.(HealthChecker)
-	if !ok {
-		return unknown
+	for _, f := range refused {
+		f.index = b.place(f.index)
+		r.o.refused = append(r.o.refused, f)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(s.to.Timeout, healthTimeout))
-	defer cancel()
-	if callHealthy(ctx, checker) != nil {
-		return unhealthy
+	if r.o.broken == nil {
+		r.o.broken = broken
 	}
-	return healthy
+	r.mark(b.events, false)
 }
-
-const healthTimeout = 5 * time.Second

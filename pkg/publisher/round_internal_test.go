@@ -4,114 +4,214 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// sinkFunc is a sink that cannot tell whether it is healthy.
-type sinkFunc func(events []Event) error
+// order is a sink that notes what it gets, and whether a campaign comes twice at once.
+type order struct {
+	mu       sync.Mutex
+	out      map[string]bool
+	seqs     map[string][]int64
+	batches  int
+	largest  int
+	together []string
+	refuse   func(e Event) bool
+}
 
-func (sinkFunc) Name() string { return "func" }
+func newOrder() *order { return &order{out: map[string]bool{}, seqs: map[string][]int64{}} }
 
-func (f sinkFunc) Publish(_ context.Context, events []Event) error { return f(events) }
+func (*order) Name() string { return "order" }
 
-// sent sends an event of each of so many campaigns, to find out which is at fault.
-func sent(t *testing.T, campaigns int, sink sinkFunc) *outcome {
+func (o *order) Publish(_ context.Context, events []Event) error {
+	o.mu.Lock()
+	o.batches, o.largest = o.batches+1, max(o.largest, len(events))
+	campaigns := map[string]bool{}
+	var failures []Failure
+	for i, e := range events {
+		campaigns[e.CampaignID] = true
+		if o.refuse != nil && o.refuse(e) {
+			failures = append(failures, Failure{Index: i, Err: errors.New("refused")})
+		}
+		o.seqs[e.CampaignID] = append(o.seqs[e.CampaignID], e.Seq)
+	}
+	for c := range campaigns {
+		if o.out[c] {
+			o.together = append(o.together, c)
+		}
+		o.out[c] = true
+	}
+	o.mu.Unlock()
+	for range rand.IntN(3) { // let others in
+		runtime.Gosched()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range campaigns {
+		delete(o.out, c)
+	}
+	if failures != nil {
+		return &BatchError{Failures: failures}
+	}
+	return nil
+}
+
+// shuffled are so many events of each campaign, in the order of their campaigns but else in none.
+func shuffled(campaigns, each int) (events []Event) {
+	next := make([]int64, campaigns)
+	for range campaigns * each {
+		c := rand.IntN(campaigns)
+		for next[c] == int64(each) {
+			c = (c + 1) % campaigns
+		}
+		next[c]++
+		events = append(events, Event{Event: journal.Event{CampaignID: fmt.Sprint(c), Seq: next[c], Position: int64(len(events) + 1)}})
+	}
+	return events
+}
+
+func rounds(t *testing.T, sink Sink, events []Event, until time.Time) *outcome {
 	t.Helper()
-	to, err := Publisher{Sink: sink}.withDefaults()
+	to, err := Publisher{Sink: sink, BatchSize: 10}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var events []Event
-	for i := range campaigns {
-		events = append(events, Event{Event: journal.Event{CampaignID: fmt.Sprint(i), Seq: 1, Position: int64(i + 1)}})
-	}
-	s := &sender{to: &to, probe: true, trusted: func() bool { return true }}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	return s.send(ctx, events)
+	s := &sender{to: &to, trusted: func() bool { return true }}
+	return (&round{sender: s, events: events, until: until}).run(t.Context())
 }
 
-func TestOnlyAnEventThatOthersGotThroughBeforeAndAfterIsAtFault(t *testing.T) {
+func TestLanesKeepCampaignsInOrder(t *testing.T) {
+	t.Parallel()
+	for _, shape := range []struct{ campaigns, each int }{{1, 500}, {3, 200}, {7, 90}, {400, 2}, {1000, 1}, {5, 1}} {
+		sink := newOrder()
+		events := shuffled(shape.campaigns, shape.each)
+		o := rounds(t, sink, events, time.Now().Add(time.Hour))
+		if o.count() != len(events) || o.broken != nil || len(o.refused) > 0 {
+			t.Errorf("%v: %d of %d were sent, broken: %v, %d refused", shape, o.count(), len(events), o.broken, len(o.refused))
+		}
+		if len(sink.together) > 0 || sink.largest > 10 {
+			t.Errorf("%v: campaigns %v were with two lanes at once, the largest batch has %d events", shape, sink.together, sink.largest)
+		}
+		for c, seqs := range sink.seqs {
+			if len(seqs) != shape.each || !slices.IsSorted(seqs) {
+				t.Errorf("%v: campaign %s came as %v", shape, c, seqs)
+			}
+		}
+	}
+}
+
+func TestARoundWhoseTimeIsUpLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	sink := newOrder()
+	o := rounds(t, sink, shuffled(100, 10), time.Now())
+	if sink.batches == 0 || sink.batches > 4 || o.count() != 10*sink.batches || o.broken != nil || len(o.refused) > 0 {
+		t.Errorf("four lanes have sent %d batches, %d events are noted, broken: %v, %d refused", sink.batches, o.count(), o.broken, len(o.refused))
+	}
+}
+
+func TestARoundGoesOnWithoutACampaignThatHasFailed(t *testing.T) {
+	t.Parallel()
+	sink := newOrder()
+	sink.refuse = func(e Event) bool { return e.CampaignID == "3" && e.Seq >= 30 } // and leaves out none of what comes behind
+	events := shuffled(20, 50)
+	o := rounds(t, sink, events, time.Now().Add(time.Hour))
+	if len(o.refused) != 1 || events[o.refused[0].index].CampaignID != "3" || events[o.refused[0].index].Seq != 30 || o.broken != nil {
+		t.Errorf("refused: %+v, broken: %v", o.refused, o.broken)
+	}
+	if o.count() != 19*50+29 {
+		t.Errorf("%d events were sent", o.count())
+	}
+	if seqs := sink.seqs["3"]; len(seqs) >= 50 {
+		t.Errorf("the campaign went on to event %d", seqs[len(seqs)-1])
+	}
+	for i, e := range events {
+		if want := e.CampaignID != "3" || e.Seq < 30; o.sent[i] != want {
+			t.Errorf("event %d of campaign %s: sent %v", e.Seq, e.CampaignID, o.sent[i])
+		}
+	}
+}
+
+func TestABatchLeavesOutWhatIsWithAnotherLane(t *testing.T) {
+	t.Parallel()
+	to, err := Publisher{Sink: newOrder(), BatchSize: 2}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &round{sender: &sender{to: &to}}
+	for i, c := range []string{"a", "b", "a", "c", "a", "c", "c"} {
+		r.events = append(r.events, Event{Event: journal.Event{CampaignID: c, Position: int64(i)}})
+	}
+	r.begin()
+	positions := func(b share) (at []int64) {
+		for i, e := range b.events {
+			if b.place(i) != int(e.Position) {
+				t.Errorf("event %d is said to have place %d", e.Position, b.place(i))
+			}
+			at = append(at, e.Position)
+		}
+		return at
+	}
+	first, second, none := r.next(), r.next(), r.next()
+	if got := fmt.Sprint(positions(first), positions(second), positions(none)); got != "[0 1] [3 5] []" {
+		t.Fatalf("the lanes got %s", got)
+	}
+	r.done(second, []bool{true, false}, []refusal{{index: 1, err: errors.New("refused")}}, nil)
+	r.done(first, []bool{true, true}, nil, nil)
+	if got := fmt.Sprint(positions(r.next()), positions(r.next())); got != "[2 4] []" {
+		t.Errorf("then the lanes got %s", got)
+	}
+	if got := fmt.Sprint(r.o.sent); got != "[true true false true false false false]" || len(r.o.refused) != 1 || r.o.refused[0].index != 5 {
+		t.Errorf("%s were sent, refused: %+v", got, r.o.refused)
+	}
+}
+
+func TestARoundEndsWhenTheSinkFails(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
-	refusing := func(bad ...string) sinkFunc {
-		return func(events []Event) error {
-			for _, e := range events {
-				for _, campaign := range bad {
-					if e.CampaignID == campaign {
-						return down
-					}
-				}
-			}
-			return nil
-		}
-	}
-	calls := 0
-	for name, test := range map[string]struct {
-		sink    sinkFunc
-		sent    int
-		refused string
-		broken  bool
-	}{
-		"one in the middle":              {refusing("2"), 4, "[2]", false},
-		"the first":                      {refusing("0"), 4, "[0]", false},
-		"the last may be the sink's end": {refusing("4"), 4, "[]", true},
-		"all":                            {refusing("0", "1", "2", "3", "4"), 0, "[]", true},
-		"one that goes down in the midst": {func([]Event) error {
-			if calls++; calls != 2 {
-				return down
-			}
-			return nil
-		}, 1, "[]", true},
-	} {
-		o := sent(t, 5, test.sink)
-		refused := []int{}
-		for _, r := range o.refused {
-			refused = append(refused, r.index)
-		}
-		if o.count() != test.sent || fmt.Sprint(refused) != test.refused || (o.broken != nil) != test.broken {
-			t.Errorf("%s: %d were sent, %d refused, broken: %v", name, o.count(), refused, o.broken)
-		}
+	var calls atomic.Int64
+	o := rounds(t, sinkFunc(func([]Event) error {
+		calls.Add(1)
+		return down
+	}), shuffled(1000, 1), time.Now().Add(time.Hour))
+	if calls.Load() > 4 || o.count() != 0 || !errors.Is(o.broken, down) {
+		t.Errorf("four lanes have called the sink %d times, %d were sent, broken: %v", calls.Load(), o.count(), o.broken)
 	}
 }
 
-func TestAnImplausibleAccountOfABatchIsNone(t *testing.T) {
+func TestManyPairsKeepSmallRounds(t *testing.T) {
 	t.Parallel()
-	for _, failures := range [][]Failure{nil, {{Index: 7, Err: ErrClosed}}, {{Index: -1, Err: ErrClosed}}, {{Index: 1}}, {{Index: 1, Err: ErrClosed}, {Index: 1, Err: ErrClosed}}} {
-		o := sent(t, 2, func([]Event) error { return &BatchError{Failures: failures} })
-		if o.count() != 0 || len(o.refused) != 0 || o.broken == nil {
-			t.Errorf("%v: %d were sent, %d refused, broken: %v", failures, o.count(), len(o.refused), o.broken)
-		}
-	}
-}
-
-// checked is a sink that can tell whether it is healthy.
-type checked struct {
-	sinkFunc
-	health error
-}
-
-func (c checked) Healthy(context.Context) error { return c.health }
-
-// To look for an event at fault must not become a load on a sink that is down: a few are tried, and none where it says itself that it is down.
-func TestASinkThatIsDownIsTriedAFewTimesOnly(t *testing.T) {
-	t.Parallel()
-	down, calls := errors.New("down"), 0
-	failing := sinkFunc(func([]Event) error { calls++; return down })
-	if o := sent(t, 100, failing); calls != 1+probesInARow || probesInARow > 10 || len(o.refused) > 0 || !errors.Is(o.broken, down) {
-		t.Errorf("it was called %d times, %d events were refused: %v", calls, len(o.refused), o.broken)
-	}
-	to, err := Publisher{Sink: checked{failing, down}}.withDefaults()
+	to, err := Publisher{Sink: newOrder()}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sender{to: &to, probe: true, trusted: func() bool { return true }}
-	calls = 0
-	o := s.send(t.Context(), []Event{{Event: journal.Event{CampaignID: "a", Seq: 1, Position: 1}}, {Event: journal.Event{CampaignID: "b", Seq: 1, Position: 2}}})
-	if calls != 1 || len(o.refused) > 0 || !errors.Is(o.broken, down) {
-		t.Errorf("one that says it is down was called %d times, %d events were refused: %v", calls, len(o.refused), o.broken)
+	for pairs, want := range map[int]int{1: 1600, 40: 1600, 80: 800, 500: 400} {
+		r := newRelay(Config{}, nil, nil, "", "")
+		for i := range pairs {
+			r.pairs[Key{Publisher: fmt.Sprint(i)}] = nil
+		}
+		if got := r.dispatcher.room(&pair{route: &route{to: to}}); got != want {
+			t.Errorf("with %d pairs a round has room for %d events, want %d", pairs, got, want)
+		}
+	}
+}
+
+func TestMoreThanAFewPairsAreWrittenAndWokenLessOften(t *testing.T) {
+	t.Parallel()
+	for pairs, want := range map[int]struct{ save, tail time.Duration }{
+		1: {22 * time.Millisecond, 0}, 100: {220 * time.Millisecond, 9900 * time.Microsecond}, 1000: {500 * time.Millisecond, 20 * time.Millisecond},
+	} {
+		if got := savePause(pairs); got != want.save {
+			t.Errorf("after %d pairs were written the next write waits %s, want %s", pairs, got, want.save)
+		}
+		if got := tailPause(pairs); got != want.tail {
+			t.Errorf("with %d pairs reads of the journal's end are %s apart, want %s", pairs, got, want.tail)
+		}
 	}
 }

@@ -3,14 +3,9 @@ package publisher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // park is an event that was refused, and is to be written so.
@@ -20,9 +15,6 @@ type park struct {
 	err      error
 	final    bool // no further attempt
 }
-
-// errLost ends a write for a pair that is another's.
-var errLost = errors.New("the pair was taken over")
 
 // parker writes down what was refused.
 type parker struct{ *agenda }
@@ -43,22 +35,6 @@ func (pk *parker) writeParks(p *pair) {
 			return nil
 		})
 		return func() { pk.parked(p, parks, err) }
-	})
-}
-
-// fenced runs write in a transaction in which the pair is certainly ours.
-func (b *base) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
-	return b.db.use(ctx, func(conn *pgxpool.Conn) error {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			tag, err := tx.Exec(ctx, queryFence, p.Topic, p.Publisher, b.owner, p.generation, p.instance)
-			if err != nil {
-				return err
-			}
-			if tag.RowsAffected() == 0 {
-				return errLost
-			}
-			return write(tx)
-		})
 	})
 }
 
@@ -124,32 +100,4 @@ func (pk *parker) parked(p *pair, parks []park, err error) {
 		return true
 	})
 	p.settle(now)
-}
-
-// tickAt has the next look be at t if it would be later.
-func (a *agenda) tickAt(t time.Time) {
-	if t = t.Add(time.Millisecond); t.Before(a.nextTick) {
-		a.nextTick = t
-	}
-}
-
-// maxError bounds an error that is written down.
-const maxError = 2000
-
-// shortened is the error's text as it is written down: valid, and no longer than maxError bytes. What a sink says has no values in it by then: see [callSink].
-func shortened(err error) string {
-	text := redact.Error(err)
-	if len(text) <= maxError {
-		return text
-	}
-	text = text[:maxError]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "…"
-}
-
-// describe says which event was refused, and how often.
-func describe(e *Event, attempts int, err error) string {
-	return fmt.Sprintf("event %d of campaign %s (%s, %s) was refused, attempt %d: %v", e.Seq, e.CampaignID, e.Type, e.ID, attempts, err)
 }

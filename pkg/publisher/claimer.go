@@ -328,18 +328,6 @@ func (c *claimer) hold(row claimedRow, t *tick, now time.Time) {
 	c.look(p)
 }
 
-// release gives pairs back that have been dropped.
-func (s *saver) release(back []written) {
-	if len(back) == 0 {
-		return
-	}
-	ctx, instance := s.ctx, s.instance
-	s.job(func() func() {
-		_, err := s.write(ctx, instance, back)
-		return func() { s.unwritten(err, "that pairs are given back") }
-	})
-}
-
 // giveBack releases what was claimed while the relay was told to stop.
 func (c *claimer) giveBack(t *tick) {
 	for _, row := range t.claimed {

@@ -70,3 +70,8 @@ func List(ctx context.Context, db journal.Querier, of Key) ([]Publication, error
 	}
 	return list, nil
 }
+
+// Key names a pair.
+type Key struct{ Topic, Publisher string }
+
+func (k Key) String() string { return k.Topic + "/" + k.Publisher }

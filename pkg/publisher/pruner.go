@@ -2,14 +2,10 @@ package publisher
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 const (
@@ -17,23 +13,6 @@ const (
 	pruneRows  = 1000      // in one statement
 	pruneMost  = 100       // statements at a time: what is left waits for the next
 )
-
-// PruneLog deletes up to limit records of operators' acts that are older than olderThan, and than the
-// day that the database keeps at least, the oldest first, in one statement. It answers how many: fewer
-// than limit once there are no more. Relays do so by themselves, see Config.LogRetention.
-func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
-	if olderThan <= 0 || limit < 1 {
-		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit, olderThan)
-	}
-	rows, err := db.Query(ctx, queryPruneLog, olderThan, limit)
-	if err == nil {
-		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-	}
-	if err != nil {
-		return 0, fmt.Errorf("prune the log of operators: %w", err)
-	}
-	return n, nil
-}
 
 // pruner deletes what is older than it is kept.
 type pruner struct{ *base }

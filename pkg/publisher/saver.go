@@ -2,6 +2,8 @@ package publisher
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -154,4 +156,116 @@ func (s *saver) saved(moves []written, kept map[Key]bool, err error, started tim
 			s.look(p)
 		}
 	}
+}
+
+// release gives pairs back that have been dropped.
+func (s *saver) release(back []written) {
+	if len(back) == 0 {
+		return
+	}
+	ctx, instance := s.ctx, s.instance
+	s.job(func() func() {
+		_, err := s.write(ctx, instance, back)
+		return func() { s.unwritten(err, "that pairs are given back") }
+	})
+}
+
+// fail lets a pair wait, and says so in its row. It costs no event an attempt.
+func (s *saver) fail(p *pair, err error, now time.Time) {
+	p.failures++
+	wait := backoff(p.failures, p.to.BackoffMax, rand.Float64())
+	var after *retryAfterError
+	if errors.As(err, &after) && after.after > wait {
+		wait = min(after.after, retryAfterMax)
+	}
+	p.notBefore = now.Add(wait)
+	s.metrics.failures.WithLabelValues(p.Topic, p.Publisher).Inc()
+	var blocked *blockedError
+	switch {
+	case isPause(err):
+		s.halt(p, "PAUSED", err)
+		return
+	case errors.As(err, &blocked) && blocked.final:
+		s.halt(p, "FAILED", err)
+		return
+	}
+	s.cfg.Logger.WarnContext(s.ctx, "publishing fails", "topic", p.Topic, "publisher", p.Publisher, "error", shortened(err), "failures", p.failures, "wait", wait)
+	p.failing = &failing{failures: p.failures, why: shortened(err), wait: wait}
+	s.writeFailing(p)
+}
+
+// failing is how a pair fails, for its row.
+type failing struct {
+	failures int
+	why      string
+	wait     time.Duration
+}
+
+// writeFailing writes how a pair fails, one after the other and never beside a position: what is written last must be what was last.
+func (s *saver) writeFailing(p *pair) {
+	f := p.failing
+	if f == nil || p.reporting || s.saving || p.halting != nil {
+		return
+	}
+	p.failing, p.reporting = nil, true
+	ctx := s.ctx
+	s.job(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/4)
+		defer cancel()
+		_, err := s.db.exec(ctx, queryFail, p.Topic, p.Publisher, s.owner, p.generation, f.failures, f.why, f.wait)
+		return func() {
+			p.reporting = false
+			s.unwritten(err, "how a pair fails")
+			s.writeHalt(p)
+			s.writeFailing(p)
+		}
+	})
+}
+
+// retryAfterMax bounds what a sink may ask for.
+const retryAfterMax = 5 * time.Minute
+
+// halting is how a pair stops.
+type halting struct {
+	status  string
+	why     error
+	writing bool
+}
+
+// halt stops a pair until an operator acts. What it has published is written first.
+func (s *saver) halt(p *pair, status string, why error) {
+	if p.busy {
+		return // a campaign was being brought back: the round will meet with the same
+	}
+	s.cfg.Logger.ErrorContext(s.ctx, "publishing stops", "topic", p.Topic, "publisher", p.Publisher, "status", status, "error", shortened(why))
+	p.busy, p.failing = true, nil
+	p.halting = &halting{status: status, why: why}
+	s.writeHalt(p)
+}
+
+// writeHalt writes that a pair stops, once neither a position of it is being written, which would prolong the lease that goes with it, nor a failure.
+func (s *saver) writeHalt(p *pair) {
+	h := p.halting
+	if h == nil || h.writing || s.saving || p.reporting {
+		return
+	}
+	h.writing = true
+	ctx, instance, move := s.ctx, s.instance, p.move(false)
+	s.job(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL)
+		defer cancel()
+		batch := &pgx.Batch{}
+		queueMoves(batch, s.owner, instance, s.cfg.LeaseTTL, []written{move})
+		batch.Queue(queryHalt, p.Topic, p.Publisher, s.owner, p.generation, h.status, shortened(h.why))
+		err := s.db.send(ctx, batch)
+		return func() {
+			p.busy, p.halting = false, nil
+			if err != nil {
+				s.unwritten(err, "that a pair stops")
+				s.look(p) // it will fail and be halted again
+				return
+			}
+			s.drop(p)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package publisher
 import (
 	"cmp"
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -264,4 +265,25 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// awake looks at the journal at once.
+func (r *reader) awake() {
+	r.wakes++
+	r.hungry = true
+	for _, p := range r.pairs {
+		if p.wanting {
+			p.nextPoll, p.empty = time.Time{}, 0
+		}
+	}
+}
+
+// pollDelay is how long a pair that has found nothing waits before it looks again.
+func (r *reader) pollDelay(p *pair) time.Duration {
+	interval := r.cfg.PollInterval
+	if r.inFlight > 0 { // what is being appended comes soon, and who commits it may not know that somebody waits
+		return min(5*time.Millisecond<<min(r.inFlight, 10), interval)
+	}
+	d := min(interval<<min(max(p.empty-r.cfg.IdleAfter, 0), 20), max(r.cfg.IdleMax, interval))
+	return d + time.Duration(rand.Int64N(int64(interval/2)+1))
 }

@@ -1,0 +1,97 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// base is what all parts of a relay share: its configuration, the database, and the way to do what takes time.
+type base struct {
+	cfg       Config
+	db        connections
+	routes    map[Key]*route
+	metrics   *metrics
+	owner     string
+	tickEvery time.Duration
+
+	ctx     context.Context // of jobs: lives on for a while when Run's ends
+	inbox   chan func()     // results of jobs
+	gone    chan struct{}   // closed when the loop has ended
+	working int             // jobs that have not posted yet
+}
+
+// drainInbox does what else has been posted, so that one look at what is due follows many results.
+func (b *base) drainInbox() {
+	for {
+		select {
+		case f := <-b.inbox:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+// job runs work in a goroutine. What it answers is done by the loop.
+func (b *base) job(work func() (then func())) {
+	b.working++
+	go func() {
+		then := work()
+		select {
+		case b.inbox <- func() {
+			b.working--
+			then()
+		}:
+		case <-b.gone:
+		}
+	}()
+}
+
+// fenced runs write in a transaction in which the pair is certainly ours.
+func (b *base) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
+	return b.db.use(ctx, func(conn *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			tag, err := tx.Exec(ctx, queryFence, p.Topic, p.Publisher, b.owner, p.generation, p.instance)
+			if err != nil {
+				return err
+			}
+			if tag.RowsAffected() == 0 {
+				return errLost
+			}
+			return write(tx)
+		})
+	})
+}
+
+// errLost ends a write for a pair that is another's.
+var errLost = errors.New("the pair was taken over")
+
+func (b *base) unwritten(err error, what string) {
+	if err != nil && b.ctx.Err() == nil {
+		b.cfg.Logger.WarnContext(b.ctx, "cannot write "+what, "error", err)
+	}
+}
+
+// signal leaves a token that somebody will find; one is enough.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits; it returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,320 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/tracing"
+)
+
+// outcome is what became of events that were to be sent.
+type outcome struct {
+	sent    []bool    // by event
+	refused []refusal // by themselves
+	broken  error     // why the others were not sent, nil if none are left
+}
+
+// refusal is an event that the sink refused by itself.
+type refusal struct {
+	index     int
+	err       error
+	permanent bool
+}
+
+func (o *outcome) count() (n int) {
+	for _, sent := range o.sent {
+		if sent {
+			n++
+		}
+	}
+	return n
+}
+
+// sender sends the events of one pair. It is used by one goroutine at a time, and by the lanes that it starts.
+type sender struct {
+	to      *Publisher
+	trusted func() bool // the lease is certainly held
+	probe   bool        // it has failed as a whole before: find out whether a single event is at fault
+	tracer  *tracing.Tracer
+}
+
+// errUntrusted ends a round whose lease may be another's by now.
+var errUntrusted = errors.New("the lease could not be renewed in time")
+
+// send sends events, in lanes if there is more than a batch, and says what became of them.
+func (s *sender) send(ctx context.Context, events []Event) *outcome {
+	o := (&round{sender: s, events: events, until: time.Now().Add(roundTime)}).run(ctx)
+	if o.broken != nil && s.probe && ctx.Err() == nil && !blamesNobody(o.broken) {
+		s.isolate(ctx, events, o)
+	}
+	s.judge(ctx, o)
+	return o
+}
+
+// batch sends events, of which there may be a batch at most, and notes in sent which of them got through.
+func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refused []refusal, broken error) {
+	kept, rest := []int(nil), events // places, if it is not all of them
+	failed := map[string]bool(nil)
+	if faulty(events) {
+		failed = map[string]bool{}
+		kept, rest = make([]int, 0, len(events)), make([]Event, 0, len(events))
+		for i := range events {
+			switch e := &events[i]; {
+			case failed[e.CampaignID]:
+			case e.fault != nil:
+				failed[e.CampaignID] = true
+				refused = append(refused, refusal{i, e.fault, true})
+			default:
+				kept, rest = append(kept, i), append(rest, *e)
+			}
+		}
+		if len(rest) == 0 {
+			return refused, nil
+		}
+	}
+	place := func(i int) int {
+		if kept == nil {
+			return i
+		}
+		return kept[i]
+	}
+	err := s.publish(ctx, rest)
+	if err == nil {
+		for i := range rest {
+			sent[place(i)] = true
+		}
+		return refused, nil
+	}
+	var partly *BatchError
+	if !errors.As(err, &partly) || !plausible(partly, len(rest)) {
+		return refused, err
+	}
+	bad, stuck := map[int]bool{}, false // some campaign waits, and no event of it is at fault
+	named := map[string]bool{}
+	for _, f := range partly.Failures {
+		bad[f.Index] = true
+		campaign := rest[f.Index].CampaignID
+		switch {
+		case named[campaign]:
+		case errors.Is(f.Err, ErrNotTried) || isPause(f.Err):
+			stuck = true
+		default:
+			refused = append(refused, refusal{place(f.Index), f.Err, f.Permanent})
+		}
+		named[campaign] = true
+	}
+	// What a sink has sent of a campaign after one that failed is sent again, in order.
+	behind := map[string]bool{}
+	for i := range rest {
+		switch {
+		case bad[i]:
+			behind[rest[i].CampaignID] = true
+		case !behind[rest[i].CampaignID]:
+			sent[place(i)] = true
+		}
+	}
+	if stuck || isPause(err) {
+		return refused, err
+	}
+	return refused, nil
+}
+
+// faulty tells whether there is an event that must not be sent.
+func faulty(batch []Event) bool {
+	for i := range batch {
+		if batch[i].fault != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// plausible tells whether a sink's account of a batch is one: else nothing is known.
+func plausible(e *BatchError, n int) bool {
+	last := -1
+	for _, f := range e.Failures {
+		if f.Index <= last || f.Index >= n || f.Err == nil {
+			return false
+		}
+		last = f.Index
+	}
+	return len(e.Failures) > 0
+}
+
+func isPause(err error) bool {
+	var pause *pauseError
+	return errors.As(err, &pause)
+}
+
+// blamesNobody tells whether the other side wants to be left alone, or cannot take any event: it is not to be probed.
+func blamesNobody(err error) bool {
+	var after *retryAfterError
+	var outage *outageError
+	return errors.As(err, &after) || errors.As(err, &outage)
+}
+
+// publish calls the sink, within the publisher's timeout. A sink that panics has failed.
+func (s *sender) publish(ctx context.Context, batch []Event) (err error) {
+	if !s.trusted() {
+		return errUntrusted
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.to.Timeout)
+	defer cancel()
+	ctx, span := s.tracer.Start(ctx)
+	tracing.Link(span, batch, func(e *Event) []byte { return e.Metadata })
+	defer func() { span.End(len(batch), err) }()
+	return callSink(ctx, s.to.Sink, batch)
+}
+
+const (
+	// probesInARow is how many events of different campaigns, sent alone, must fail one after the other for the sink to be taken as down.
+	probesInARow = 4
+)
+
+// isolate sends what is left one by one, to find out whether single events are at fault. Those that failed are, if another gets through after them: before and after
+// is the sink there.
+func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
+	if s.healthy(ctx) == unhealthy {
+		return
+	}
+	settled := map[int]bool{}
+	failed := map[string]bool{}
+	for _, r := range o.refused {
+		settled[r.index], failed[events[r.index].CampaignID] = true, true
+	}
+	alive := false // one got through before
+	var suspects []refusal
+	for i := range events {
+		if o.sent[i] || settled[i] || failed[events[i].CampaignID] {
+			continue
+		}
+		if ctx.Err() != nil || !s.trusted() {
+			return
+		}
+		if events[i].fault != nil {
+			failed[events[i].CampaignID] = true
+			o.refused = append(o.refused, refusal{i, events[i].fault, true})
+			continue
+		}
+		err := s.publish(ctx, events[i:i+1])
+		if err == nil {
+			o.sent[i] = true
+			if alive || len(suspects) > 0 {
+				o.refused = append(o.refused, suspects...)
+				suspects = nil
+			}
+			alive = true
+			continue
+		}
+		if isPause(err) {
+			o.broken = err
+			return
+		}
+		permanent := false
+		var single *BatchError
+		if errors.As(err, &single) && plausible(single, 1) {
+			err, permanent = single.Failures[0].Err, single.Failures[0].Permanent
+		}
+		failed[events[i].CampaignID] = true
+		suspects = append(suspects, refusal{i, err, permanent})
+		o.broken = err
+		if len(suspects) >= probesInARow {
+			return
+		}
+	}
+	if len(suspects) > 0 && s.healthy(ctx) == healthy && s.failsAgain(ctx, o, events, suspects[0]) {
+		o.refused = append(o.refused, suspects...)
+		suspects = nil
+	}
+	if len(suspects) == 0 {
+		o.broken = nil
+	}
+}
+
+// failsAgain tries a suspect once more at a sink that has just said it is well, and asks it again: the sink may have been down when the suspect failed and have come back
+// before it was asked. Who fails between two good answers is at fault.
+func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, suspect refusal) bool {
+	if suspect.permanent {
+		return true
+	}
+	if ctx.Err() != nil || !s.trusted() {
+		return false
+	}
+	if s.publish(ctx, events[suspect.index:suspect.index+1]) == nil {
+		o.sent[suspect.index] = true
+		return false
+	}
+	return s.healthy(ctx) == healthy
+}
+
+// judge drops refusals that say nothing of the event: where nothing got through and the sink cannot say that it is well, it may be down. What is refused for good is believed.
+func (s *sender) judge(ctx context.Context, o *outcome) {
+	if len(o.refused) == 0 || o.count() > 0 {
+		return
+	}
+	permanent := true
+	for _, r := range o.refused {
+		permanent = permanent && r.permanent
+	}
+	if permanent || s.healthy(ctx) == healthy {
+		return
+	}
+	var kept []refusal
+	for _, r := range o.refused {
+		if r.permanent {
+			kept = append(kept, r)
+		} else if o.broken == nil {
+			o.broken = r.err
+		}
+	}
+	o.refused = kept
+}
+
+type health int
+
+const (
+	unknown health = iota
+	healthy
+	unhealthy
+)
+
+// healthy asks the sink, if it can tell.
+func (s *sender) healthy(ctx context.Context) health {
+	checker, ok := s.to.Sink.(HealthChecker)
+	if !ok {
+		return unknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(s.to.Timeout, healthTimeout))
+	defer cancel()
+	if callHealthy(ctx, checker) != nil {
+		return unhealthy
+	}
+	return healthy
+}
+
+const healthTimeout = 5 * time.Second
+
+// shortened is the error's text as it is written down: valid, and no longer than maxError bytes. What a sink says has no values in it by then: see [callSink].
+func shortened(err error) string {
+	text := redact.Error(err)
+	if len(text) <= maxError {
+		return text
+	}
+	text = text[:maxError]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}
+
+// maxError bounds an error that is written down.
+const maxError = 2000
+
+// describe says which event was refused, and how often.
+func describe(e *Event, attempts int, err error) string {
+	return fmt.Sprintf("event %d of campaign %s (%s, %s) was refused, attempt %d: %v", e.Seq, e.CampaignID, e.Type, e.ID, attempts, err)
+}
