@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -23,6 +24,7 @@ type known struct {
 	// Of a command that acts: what is there before, how it is called, and what tidemark.operator_log has of it then. Where an act can be tried with --dry-run, that leaves no record.
 	fixtures string // files of testdata
 	prepare  func(t *testing.T) (url string)
+	worker   bool // one does what operators start
 	args     string
 	log      []string
 }
@@ -64,7 +66,7 @@ func commands() []known {
 		acted("projection rebuild", next, "scores --pause", "rebuild_paused"),
 		acted("projection rebuild", next+" rebuilding-paused.sql", "scores --resume", "rebuild_resumed"),
 		acted("projection rebuild", next, "scores --abort --yes", "rebuild_aborted"),
-		{command: "projection rollback", prepare: exchanged, args: "counted --yes", log: []string{"projection_rolled_back"}},
+		{command: "projection rollback", prepare: exchanged, worker: true, args: "counted --yes", log: []string{"projection_rolled_back"}},
 		acted("projection remove", next, "scores --yes", "projection_removed"),
 		shows("group list"),
 		acted("group pause", "deferred.sql", "default", "paused"),
@@ -149,6 +151,9 @@ func isInTheLog(t *testing.T, k known, c *cobra.Command) {
 		t.Run(session.Name, func(t *testing.T) {
 			t.Parallel()
 			url := share(t, session.Open(t, pgtest.CopyURL(t, filled)))
+			if k.worker {
+				operate(t, url)
+			}
 			line := strings.Replace(k.command+" "+k.args+" --by eve --reason because", "FILE", routesFile(t, t.TempDir()), 1)
 			if c.Flags().Lookup("dry-run") != nil && !strings.Contains(line, "--seq") {
 				if got := execute(t, url, false, line+" --dry-run"); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
@@ -207,6 +212,24 @@ func replayable(t *testing.T) string {
 	t.Helper()
 	url, _ := withCounts(t)
 	return url
+}
+
+// operate does what operators start, as a worker does, until the test ends.
+func operate(t *testing.T, url string) {
+	t.Helper()
+	runner, err := admin.NewRunner(admin.RunnerConfig{Pool: poolOf(t, url), Owner: "the test's worker", Interval: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ran := make(chan error, 1)
+	go func() { ran <- runner.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ran; err != nil {
+			t.Errorf("the runner ended with: %v", err)
+		}
+	})
 }
 
 // lost has lost the rows of a campaign.

@@ -35,7 +35,7 @@ type abortJSON struct {
 
 func newOperation(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("operation", "See and end what was started through the API or on the pages, and workers do bit by bit", newOperationList(env), newOperationShow(env), newOperationAbort(env))
-	noun.Long = `Operations are acts on much, started through the API or on the pages: workers do them bit by bit. Commands here do theirs themselves, and wait for it.`
+	noun.Long = `Operations are acts on much, started through the API or on the pages: workers do them bit by bit. Commands here do theirs themselves, and wait for it; a rollback is a worker's here too.`
 	return noun
 }
 

@@ -22,15 +22,16 @@ import (
 
 // Errors of all acts.
 var (
-	ErrForbidden = errors.New("the role is too low")                                                               // for the act
-	ErrKeyReused = errors.New("the idempotency key was used for another request: use a new one for each request")  // by the same person
-	ErrUnderWay  = errors.New("the same request is being done")                                                    // with the same idempotency key
-	ErrInvalid   = errors.New("the request makes no sense")                                                        // its message says why
-	ErrDeclined  = errors.New("the confirmation does not say what it should")                                      // its message says what
-	ErrChanged   = errors.New("what the act is about has changed meanwhile: look at it again")                     // of a count that was confirmed
-	ErrNotFound  = errors.New("there is no such thing")                                                            // its message says what
-	ErrNotHere   = errors.New("this worker does not have the configuration or the code for it: ask one that does") // publishers and projections that are code
-	ErrSink      = errors.New("the sink has not taken it")                                                         // its message says why
+	ErrForbidden   = errors.New("the role is too low")                                                               // for the act
+	ErrKeyReused   = errors.New("the idempotency key was used for another request: use a new one for each request")  // by the same person
+	ErrUnderWay    = errors.New("the same request is being done")                                                    // with the same idempotency key
+	ErrInvalid     = errors.New("the request makes no sense")                                                        // its message says why
+	ErrDeclined    = errors.New("the confirmation does not say what it should")                                      // its message says what
+	ErrChanged     = errors.New("what the act is about has changed meanwhile: look at it again")                     // of a count that was confirmed
+	ErrNotFound    = errors.New("there is no such thing")                                                            // its message says what
+	ErrNotHere     = errors.New("this worker does not have the configuration or the code for it: ask one that does") // publishers and projections that are code
+	ErrRollingBack = errors.New("a rollback of the projection is under way")                                         // its message names the operation
+	ErrSink        = errors.New("the sink has not taken it")                                                         // its message says why
 )
 
 const (

@@ -26,11 +26,12 @@ const (
 	OpBackfill      OperationKind = "backfill"       // campaigns that a projection has nothing of
 	OpVerify        OperationKind = "verify"         // a projection
 	OpRepublish     OperationKind = "republish"      // a slice of a campaign to a publisher
+	OpRollback      OperationKind = "rollback"       // a projection to the tables that a rebuild has replaced
 )
 
 // OperationKinds answers all kinds.
 func OperationKinds() []OperationKind {
-	return []OperationKind{OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps, OpBackfill, OpVerify, OpRepublish}
+	return []OperationKind{OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps, OpBackfill, OpVerify, OpRepublish, OpRollback}
 }
 
 // OperationStates answers all states that an operation may have.

@@ -26,10 +26,10 @@ const (
 	// queryTakeOperation locks the one that has waited longest.
 	queryTakeOperation = operationColumns + `WHERE state = 'running' AND kind = ANY ($1::text[]) ORDER BY updated_at, id LIMIT 1 FOR UPDATE SKIP LOCKED`
 
-	// queryLeaseOperation leases one whose work is not done in a transaction: its lease has expired, or it never had one. A proof needs nothing that only some workers have.
+	// queryLeaseOperation leases one whose work is not done in a transaction: its lease has expired, or it never had one. A proof and a rollback need nothing that only some workers have.
 	queryLeaseOperation = `UPDATE tidemark.operations SET owner = $2, expires_at = clock_timestamp() + $3::interval WHERE id = (
 			SELECT o.id FROM tidemark.operations o WHERE o.state = 'running' AND o.kind = ANY ($1::text[]) AND (o.expires_at < clock_timestamp() OR o.expires_at > clock_timestamp() + $3::interval + interval '1 s')
-				AND (coalesce(o.request ->> 'projection', o.request ->> 'publisher') = ANY ($4::text[]) OR o.request @> '{"proof": true}')
+				AND (coalesce(o.request ->> 'projection', o.request ->> 'publisher') = ANY ($4::text[]) OR o.request @> '{"proof": true}' OR o.kind = 'rollback')
 			ORDER BY o.updated_at, o.id LIMIT 1 FOR UPDATE SKIP LOCKED
 		) RETURNING id`
 
@@ -52,6 +52,13 @@ const (
 
 	queryFinish = `UPDATE tidemark.operations SET state = $2, error = nullif($3, ''), ended_at = clock_timestamp(), updated_at = clock_timestamp(), owner = '', expires_at = '-infinity'
 		WHERE id = $1 AND state = 'running'`
+
+	// queryEndOwn ends an operation in the transaction that does it; no row says that it is another worker's by now, or was aborted.
+	queryEndOwn = `UPDATE tidemark.operations SET state = 'done', done = total, ended_at = clock_timestamp(), updated_at = clock_timestamp(), owner = '', expires_at = '-infinity'
+		WHERE id = $1 AND owner = $2 AND state = 'running'`
+
+	// queryRollingBack reads the index of running operations.
+	queryRollingBack = `SELECT id FROM tidemark.operations WHERE state = 'running' AND kind = 'rollback' AND request ->> 'projection' = $1 LIMIT 1`
 
 	queryAddItem = `INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq, outcome, detail) VALUES ($1, $2, $3, $4, $5, 'failed', $6) ON CONFLICT DO NOTHING`
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,14 +76,51 @@ func (a *Acts) AbortRebuild(ctx context.Context, r Request, name string) (*Outco
 	})
 }
 
-// Rollback puts the tables that a rebuild has replaced in their place again. The request confirms with the projection's name.
-// Errors: [ErrDeclined], and those of [projector.Rollback].
+// ProjectionRollback puts the tables that a rebuild has replaced in their place again.
+type ProjectionRollback struct {
+	Projection   string        `json:"projection"`
+	FromVersion  int           `json:"from_version"`  // of the tables that are read
+	Version      int           `json:"version"`       // of those that come back
+	RegisteredAt time.Time     `json:"registered_at"` // tells them from others of the same version
+	AllowBehind  int64         `json:"allow_behind,omitempty"`
+	Keep         time.Duration `json:"keep,omitempty"`
+}
+
+// Rollback has a worker put the tables that a rebuild has replaced in their place again. The exchange runs what the workers' role has
+// made among the read models, so it is done as that role, never as the one who asks for it. The request confirms with the
+// projection's name. The outcome's detail is the [Operation], whose error says why an exchange was not possible.
+//
+// Errors: [ErrDeclined], [ErrRollingBack], and those of [projector.CheckRollback].
 func (a *Acts) Rollback(ctx context.Context, r Request, name string, o projector.RollbackOptions) (*Outcome, error) {
 	request := rebuildRequest{Projection: name, AllowBehind: o.AllowBehind}
 	if o.Keep != 0 {
 		request.Keep = o.Keep.String()
 	}
-	return a.doWith(ctx, act{Request: r, kind: ActRollback, request: request, confirm: name}, func(ctx context.Context, db *recorder) (any, error) {
-		return nil, projector.Rollback(ctx, db, name, o, r.deferred())
+	return a.do(ctx, act{Request: r, kind: ActRollback, request: request, confirm: name}, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		kept, err := projector.CheckRollback(ctx, tx, name, o)
+		if err != nil {
+			return nil, err
+		}
+		live, err := registered(ctx, tx, name)
+		if err != nil {
+			return nil, err
+		}
+		var other int64
+		switch err := tx.QueryRow(ctx, queryRollingBack, name).Scan(&other); {
+		case err == nil:
+			return nil, fmt.Errorf("roll projection %q back: %w: it is operation %d", name, ErrRollingBack, other)
+		case !errors.Is(err, pgx.ErrNoRows):
+			return nil, err
+		}
+		id, err := insertOperation(ctx, tx, OpRollback, ProjectionRollback{
+			Projection: name, FromVersion: live.Version, Version: kept.Version, RegisteredAt: kept.RegisteredAt, AllowBehind: o.AllowBehind, Keep: o.Keep,
+		}, r)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := tx.Exec(ctx, querySetTotal, id, 1); err != nil {
+			return nil, err
+		}
+		return readOperation(ctx, tx, id)
 	})
 }

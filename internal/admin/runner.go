@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +22,7 @@ import (
 
 // RunnerConfig is what a worker has for operations.
 type RunnerConfig struct {
-	Pool     *pgxpool.Pool // required: one connection at a time, two while it verifies or publishes
+	Pool     *pgxpool.Pool // required: two connections at a time, three while it verifies or publishes
 	Owner    string        // required: of leases, unlike any other process's
 	Logger   *slog.Logger  // default: discard
 	Interval time.Duration // between looks while there is nothing to do, and up to half of it more; default 2s
@@ -39,9 +40,8 @@ type RunnerConfig struct {
 
 // Runner does what operations are about. Any number of them may run.
 type Runner struct {
-	cfg     RunnerConfig
-	prunes  time.Time // when it looks for what is old
-	waiting time.Duration
+	cfg    RunnerConfig
+	prunes time.Time // when it looks for what is old
 }
 
 const (
@@ -69,18 +69,28 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	return &Runner{cfg: cfg}, nil
 }
 
-// Run works until ctx is cancelled. What fails is waited out.
+// Run works until ctx is cancelled. What fails is waited out. A rollback does not wait for the operations that take long.
 func (r *Runner) Run(ctx context.Context) error {
+	var rollbacks sync.WaitGroup
+	rollbacks.Go(func() { r.loop(ctx, r.rollback) })
+	r.loop(ctx, r.step)
+	rollbacks.Wait()
+	return nil
+}
+
+// loop takes steps until ctx is cancelled, and waits after one in which there was nothing to do, or that failed.
+func (r *Runner) loop(ctx context.Context, step func(context.Context) (bool, error)) {
+	waiting := time.Duration(0)
 	for ctx.Err() == nil {
-		worked, err := r.Step(ctx)
+		worked, err := step(ctx)
 		wait := time.Duration(0)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			r.waiting = min(max(r.cfg.Interval, 2*r.waiting), longestWait)
-			wait = r.waiting
+			waiting = min(max(r.cfg.Interval, 2*waiting), longestWait)
+			wait = waiting
 			r.cfg.Logger.WarnContext(ctx, "an operation waits", "error", err, "wait", wait)
 		case !worked:
-			r.waiting = 0
+			waiting = 0
 			wait = r.cfg.Interval + rand.N(r.cfg.Interval/2)
 		}
 		if wait > 0 {
@@ -90,11 +100,18 @@ func (r *Runner) Run(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
-// Step does one batch, or one operation that is no matter of batches, and says whether there was any.
+// Step does one rollback, or one batch, or one operation that is no matter of batches, and says whether there was any.
 func (r *Runner) Step(ctx context.Context) (bool, error) {
+	if worked, err := r.rollback(ctx); worked || err != nil {
+		return worked, err
+	}
+	return r.step(ctx)
+}
+
+// step is [Runner.Step] without rollbacks.
+func (r *Runner) step(ctx context.Context) (bool, error) {
 	if now := time.Now(); now.After(r.prunes) {
 		r.prunes = now.Add(pruneEach)
 		if err := r.prune(ctx); err != nil {

@@ -28,21 +28,28 @@ func (r *Runner) long(ctx context.Context) (bool, error) {
 		if len(here) == 0 && kind != OpVerify {
 			continue
 		}
-		var id int64
-		err := r.cfg.Pool.QueryRow(ctx, queryLeaseOperation, []string{string(kind)}, r.cfg.Owner, operationLease, here).Scan(&id)
-		if errors.Is(err, pgx.ErrNoRows) {
-			continue
+		if worked, err := r.take(ctx, kind, here); worked || err != nil {
+			return worked, err
 		}
-		if err != nil {
-			return false, fmt.Errorf("look for operations: %w", err)
-		}
-		o, err := readOperation(ctx, r.cfg.Pool, id)
-		if err != nil {
-			return false, err
-		}
-		return true, r.underLease(ctx, *o)
 	}
 	return false, nil
+}
+
+// take does an operation of a kind whose projection or publisher is here, under a lease, and says whether there was any.
+func (r *Runner) take(ctx context.Context, kind OperationKind, here []string) (bool, error) {
+	var id int64
+	err := r.cfg.Pool.QueryRow(ctx, queryLeaseOperation, []string{string(kind)}, r.cfg.Owner, operationLease, here).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for operations: %w", err)
+	}
+	o, err := readOperation(ctx, r.cfg.Pool, id)
+	if err != nil {
+		return false, err
+	}
+	return true, r.underLease(ctx, *o)
 }
 
 func (r *Runner) projections() []string {
@@ -80,9 +87,12 @@ func (r *Runner) underLease(ctx context.Context, o Operation) error {
 		}
 	}()
 	var err error
-	if o.Kind == OpVerify {
+	switch o.Kind {
+	case OpVerify:
 		err = r.verify(working, o, p)
-	} else {
+	case OpRollback:
+		err = r.rollBack(working, o)
+	default:
 		err = r.republish(working, o, p)
 	}
 	ended := errors.Is(context.Cause(working), errEnded)

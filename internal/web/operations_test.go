@@ -170,7 +170,13 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), was, -97); err != nil {
 		t.Fatal(err)
 	}
-	s.act(t, "/api/v1/projections/notes/rollback", `{"reason": "it is wrong", "with": {"allow_behind": -1, "confirm": "notes"}}`, http.StatusOK)
+	const back = `{"reason": "it is wrong", "with": {"allow_behind": -1, "confirm": "notes"}}`
+	s.act(t, "/api/v1/projections/notes/rollback", back, http.StatusOK)
+	s.act(t, "/api/v1/projections/notes/rollback", back, http.StatusConflict)
+	operations(t, pool, acting)
+	if got := scan[string](t, pool, newest); got != "rollback done done 1 failed 0" {
+		t.Errorf("the rollback is %q", got)
+	}
 	if got := scan[string](t, pool, `SELECT doc ->> 'count' FROM notes WHERE campaign_id = 'a'`); got != "2" {
 		t.Errorf("the tables say %s", got)
 	}

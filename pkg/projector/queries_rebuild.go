@@ -9,10 +9,11 @@ const (
 		FROM tidemark.projections p LEFT JOIN tidemark.rebuilds r ON p.name = r.projection || '~next'
 		WHERE p.consumer_group = $1 ORDER BY p.name`
 
-	queryLockSets = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
+	querySets = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
 			p.own_objects, p.declined
-		FROM tidemark.projections p WHERE p.name = ANY ($1) ORDER BY p.name FOR UPDATE OF p`
+		FROM tidemark.projections p WHERE p.name = ANY ($1) ORDER BY p.name`
+	queryLockSets = querySets + ` FOR UPDATE OF p`
 
 	// queryRequest asks workers that have the code to begin: their tables and their version come with them.
 	queryRequest = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ($1, $2, $3, '', '{}', 'requested')`

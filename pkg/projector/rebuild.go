@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 )
@@ -156,7 +157,11 @@ func (s *lockedSet) tables() exchange.Tables {
 
 // lockSets locks the rows of a projection and answers them by name.
 func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSet, error) {
-	rows, err := tx.Query(ctx, queryLockSets, []string{name, nextTables.of(name), previousTables.of(name)})
+	return readSets(ctx, tx, queryLockSets, name)
+}
+
+func readSets(ctx context.Context, db journal.Querier, sql, name string) (map[string]*lockedSet, error) {
+	rows, err := db.Query(ctx, sql, []string{name, nextTables.of(name), previousTables.of(name)})
 	if err != nil {
 		return nil, err
 	}

@@ -2,63 +2,134 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
+
+// ErrOtherTables is returned by [Rollback] when the tables that are kept are not those that [RollbackOptions] names.
+var ErrOtherTables = errors.New("other tables are kept by now than when the rollback was asked for: look at the projection again")
 
 // RollbackOptions says how tables that were replaced come back.
 type RollbackOptions struct {
 	AllowBehind int64         // campaigns in which they may be behind: they show what they showed then, until a worker that has their version has caught up; -1: any number
 	Keep        time.Duration // how long those that make way are kept in turn; default 24h
+	Kept        Kept          // the tables that come back, as [CheckRollback] answered them; default: whichever are kept
+}
+
+// Kept are tables that were replaced.
+type Kept struct {
+	Version      int
+	RegisteredAt time.Time // tells them from others of the same version
+}
+
+// CheckRollback answers the tables that [Rollback] would put back, or the error that it would return before it exchanges anything. It takes no locks.
+//
+// Errors are those of [Rollback], but for [ErrOtherTables].
+func CheckRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (Kept, error) {
+	kept, err := checkRollback(ctx, db, name, o)
+	if err != nil {
+		return Kept{}, fmt.Errorf("roll projection %q back: %w", name, err)
+	}
+	return Kept{kept.Version, kept.RegisteredAt}, nil
+}
+
+func checkRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (*lockedSet, error) {
+	rows, err := readSets(ctx, db, querySets, name)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := returning(rows, name)
+	if err != nil {
+		return nil, err
+	}
+	more, err := o.tooFarBehind(ctx, db, kept)
+	if err == nil && more {
+		err = o.behindError(ctx, db, kept)
+	}
+	return kept, err
+}
+
+// returning answers the tables that a rollback puts back.
+func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
+	kept := rows[previousTables.of(name)]
+	switch {
+	case rows[name] == nil:
+		return nil, ErrUnknownProjection
+	case rows[nextTables.of(name)] != nil:
+		return nil, ErrRebuilding
+	case kept == nil || kept.Version == withdrawn:
+		return nil, ErrNoPrevious
+	case kept.Paused:
+		return nil, fmt.Errorf("%w: %s is paused, resume it and wait", ErrBehind, kept.Name)
+	}
+	return kept, nil
+}
+
+// tooFarBehind counts no more campaigns than are allowed.
+func (o RollbackOptions) tooFarBehind(ctx context.Context, db journal.Querier, kept *lockedSet) (more bool, err error) {
+	if o.AllowBehind < 0 {
+		return false, nil
+	}
+	rows, err := db.Query(ctx, queryMoreBehind, kept.ConsumerGroup, kept.Name, o.AllowBehind)
+	if err != nil {
+		return false, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+}
+
+// behindError says in how many campaigns tables are behind. It counts all of them.
+func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, kept *lockedSet) error {
+	rows, _ := db.Query(ctx, queryCountBehind, kept.ConsumerGroup, kept.Name)
+	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	if err != nil {
+		return ErrBehind
+	}
+	return fmt.Errorf("%w in %d campaigns, allowed are %d: run a worker that has version %d until they have caught up, or allow them",
+		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
 }
 
 // Rollback puts the tables that a rebuild has replaced in their place again, with all that they have been given since: workers that have their version went on applying events to them. Those that make way
 // are kept in turn, so that a rollback can be rolled back; workers do not begin to build their version again by themselves.
 //
-// Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind] and those of the database.
+// It runs statements with the schema of the read models in the search_path, and so whatever their owner has made there: call it as the role of the workers, as they do for operators, and as none with more rights.
+//
+// Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind], [ErrOtherTables] and those of the database.
 func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, act deferred.Act) error {
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}
 	var behind *lockedSet
 	err := exclusively(ctx, db, name, func(tx pgx.Tx) error {
+		behind = nil
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		live, kept := rows[name], rows[previousTables.of(name)]
-		switch {
-		case live == nil:
-			return ErrUnknownProjection
-		case rows[nextTables.of(name)] != nil:
-			return ErrRebuilding
-		case kept == nil || kept.Version == withdrawn:
-			return ErrNoPrevious
-		case kept.Paused:
-			return fmt.Errorf("%w: %s is paused, resume it and wait", ErrBehind, kept.Name)
+		kept, err := returning(rows, name)
+		if err != nil {
+			return err
 		}
-		if o.AllowBehind >= 0 { // no more are counted under the lock than are allowed
-			var more bool
-			if err := tx.QueryRow(ctx, queryMoreBehind, kept.ConsumerGroup, kept.Name, o.AllowBehind).Scan(&more); err != nil {
-				return err
-			}
-			if more {
-				behind = kept
-				return ErrBehind
-			}
+		if o.Kept != (Kept{}) && (kept.Version != o.Kept.Version || !kept.RegisteredAt.Equal(o.Kept.RegisteredAt)) {
+			return ErrOtherTables
 		}
-		return swap(ctx, tx, name, previousTables, o.Keep, live.Version, act, "rolled_back")
+		more, err := o.tooFarBehind(ctx, tx, kept)
+		if err != nil {
+			return err
+		}
+		if more {
+			behind = kept
+			return ErrBehind
+		}
+		return swap(ctx, tx, name, previousTables, o.Keep, rows[name].Version, act, "rolled_back")
 	})
-	if behind != nil {
-		rows, _ := db.Query(ctx, queryCountBehind, behind.ConsumerGroup, behind.Name)
-		if n, counted := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64]); counted == nil {
-			err = fmt.Errorf("%w in %d campaigns, allowed are %d: run a worker that has version %d until they have caught up, or allow them",
-				err, max(n, o.AllowBehind+1), o.AllowBehind, behind.Version)
-		}
+	if behind != nil { // they are not counted under the lock
+		err = o.behindError(ctx, db, behind)
 	}
 	if err != nil {
 		return fmt.Errorf("roll projection %q back: %w", name, err)

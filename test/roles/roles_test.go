@@ -20,7 +20,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/migrations"
-	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -309,7 +308,7 @@ func TestWorkerAndReader(t *testing.T) {
 		t.Errorf("after the rebuild the version is %d", version)
 	}
 	see("2")
-	must(t, projector.Rollback(t.Context(), in.as(t, "operator"), "counted", projector.RollbackOptions{}, deferred.Act{By: "anna", Reason: "a test"}))
+	rollBack(t, in.as(t, "operator"), pool, "counted")
 	see("2")
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/migrations"
-	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -310,8 +309,7 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	ran("the relay")
 	apply(2)
 	ran("rebuild and swap")
-	// An operator's runs what the worker has made among the read models: docs/operations/security.md says so.
-	must(t, projector.Rollback(t.Context(), pools["worker"], "counted", projector.RollbackOptions{}, deferred.Act{By: "anna", Reason: "a test"}))
+	rollBack(t, pools["operator"], pools["worker"], "counted")
 	ran("rollback")
 	for who, pool := range map[string]*pgxpool.Pool{"the operator": pools["operator"], "a superuser": super} {
 		_, err := doctor.Run(t.Context(), pool, doctor.Options{Mode: "x"})

@@ -35,6 +35,7 @@ func answers() []answered {
 	return []answered{
 		{http.StatusBadGateway, "look at the sink and its settings; test-send may be tried again with the same idempotency key", []error{admin.ErrSink}},
 		{http.StatusConflict, "ask again in a moment, with the same Idempotency-Key: the answer is what came of it", []error{admin.ErrUnderWay}},
+		{http.StatusConflict, "/api/v1/operations?kind=rollback&state=running shows it; aborting it withdraws it", []error{admin.ErrRollingBack}},
 		{http.StatusForbidden, "ask somebody with that role", []error{admin.ErrForbidden}},
 		{http.StatusServiceUnavailable, "run migrate up", []error{status.ErrNoSchema}},
 		{http.StatusUnprocessableEntity, "take a new Idempotency-Key", []error{admin.ErrKeyReused}},

@@ -264,5 +264,5 @@ func rollBack(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Req
 		return nil, "", err
 	}
 	o, err := a.Rollback(ctx, req, name, projector.RollbackOptions{AllowBehind: behind})
-	return o, fmt.Sprintf("%s reads the tables that were replaced again.", name), err
+	return o, fmt.Sprintf("A worker puts the tables of %s that were replaced in their place again.", name), err
 }

@@ -1,12 +1,14 @@
 package pages_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -32,6 +34,14 @@ func tallies(version int) projector.Projection {
 			return nil
 		},
 	})
+}
+
+func (w *world) exists(t *testing.T, sql string) (so bool) {
+	t.Helper()
+	if err := w.pool.QueryRow(t.Context(), "SELECT EXISTS ("+sql+")").Scan(&so); err != nil {
+		t.Fatal(err)
+	}
+	return so
 }
 
 func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
@@ -78,5 +88,14 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 	act("/projections/rollback", url.Values{"confirm": {"something else"}})
 	says("after a rollback that was not confirmed", "Roll back to version 1")
 	act("/projections/rollback", url.Values{"confirm": {"tallies"}, "behind": {"0"}})
+	deadline, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for !w.exists(t, `SELECT FROM tidemark.operations WHERE kind = 'rollback' AND state <> 'running'`) {
+		select {
+		case <-deadline.Done():
+			t.Fatal("the worker has not rolled back")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 	says("after the rollback", "Roll back to version 2")
 }

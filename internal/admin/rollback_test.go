@@ -1,0 +1,153 @@
+package admin_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// replaced has tables of version 1 that were replaced by those of version 2: n says which are which.
+func replaced(t *testing.T) (*pgxpool.Pool, *admin.Acts) {
+	t.Helper()
+	pool, acts := database(t, 1)
+	execAll(t, pool, `UPDATE tidemark.projections SET version = 2 WHERE name = 'p';
+		INSERT INTO public.p VALUES ('c001', 2);
+		CREATE SCHEMA tidemark_previous_p;
+		CREATE TABLE tidemark_previous_p.p (campaign_id text PRIMARY KEY, n int);
+		INSERT INTO tidemark_previous_p.p VALUES ('c001', 1);
+		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p~previous', 'g', 1, 'tidemark_previous_p', '{p}', 'active')`)
+	return pool, acts
+}
+
+func rollBack(t *testing.T, acts *admin.Acts) admin.Operation {
+	t.Helper()
+	r := as(auth.Admin)
+	r.Confirm = "p"
+	o, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{})
+	return operation(t, o, err)
+}
+
+// shown is which version's tables are read.
+const shown = `SELECT n FROM public.p`
+
+func TestARollbackIsDoneByAWorkerOnce(t *testing.T) {
+	t.Parallel()
+	pool, acts := replaced(t)
+	o := rollBack(t, acts)
+	if o.Kind != admin.OpRollback || o.State != "running" || o.Total != 1 {
+		t.Errorf("asked for is %+v", o)
+	}
+	r := as(auth.Admin)
+	r.Confirm = "p"
+	if _, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{}); !errors.Is(err, admin.ErrRollingBack) {
+		t.Errorf("a second one that is asked for meanwhile: %v", err)
+	}
+	if n := scan[int](t, pool, shown); n != 2 {
+		t.Errorf("the one who asks has exchanged the tables")
+	}
+	for _, want := range []bool{true, false} {
+		worked, err := runner(t, pool, nil).Step(t.Context())
+		if err != nil || worked != want {
+			t.Errorf("a step: %t, %v", worked, err)
+		}
+		if n := scan[int](t, pool, shown); n != 1 {
+			t.Errorf("tables of version %d are read", n)
+		}
+	}
+	done, err := acts.Operation(t.Context(), o.ID)
+	if err != nil || done.State != "done" || done.Done != 1 {
+		t.Errorf("in the end it is %+v, %v", done, err)
+	}
+	if got := scan[string](t, pool, `SELECT actor || ': ' || reason FROM tidemark.failure_log WHERE act = 'rolled_back'`); got != "ada: a test (operation 1)" {
+		t.Errorf("the log says %q", got)
+	}
+}
+
+// An exchange commits with the end of its operation: one that has been taken over, or aborted, exchanges nothing.
+func TestARollbackThatIsAnotherWorkersByNowChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]string{"taken over": "owner = 'another'", "aborted": "state = 'aborted', ended_at = now()"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, acts := replaced(t)
+			rollBack(t, acts)
+			execAll(t, pool, `CREATE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE tidemark.operations SET `+meanwhile+`; RETURN NEW; END $$;
+				CREATE TRIGGER meanwhile BEFORE INSERT ON tidemark.failure_log FOR EACH ROW WHEN (NEW.act = 'rolled_back') EXECUTE FUNCTION meanwhile()`)
+			if _, err := runner(t, pool, nil).Step(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := scan[int](t, pool, shown); n != 2 {
+				t.Errorf("tables of version %d are read", n)
+			}
+		})
+	}
+}
+
+func TestARollbackThatIsNotPossibleAnyMoreSaysWhy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ meanwhile, want string }{
+		"a rebuild has begun": {
+			`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, projector.ErrRebuilding.Error(),
+		},
+		"another rebuild is done": {`UPDATE tidemark.projections SET registered_at = registered_at + interval '1 s' WHERE name = 'p~previous'`, projector.ErrOtherTables.Error()},
+		"they are gone":           {`DELETE FROM tidemark.projections WHERE name = 'p~previous'`, projector.ErrNoPrevious.Error()},
+		"they are paused": {
+			`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason) VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, "p~previous is paused",
+		},
+		"something stands on the tables": {`CREATE MATERIALIZED VIEW public.m AS SELECT n FROM public.p`, "materialized view"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, acts := replaced(t)
+			o := rollBack(t, acts)
+			exec(t, pool, c.meanwhile)
+			if worked, err := runner(t, pool, nil).Step(t.Context()); err != nil || !worked {
+				t.Errorf("a step: %t, %v", worked, err)
+			}
+			after, err := acts.Operation(t.Context(), o.ID)
+			if err != nil || after.State != "failed" || !strings.Contains(after.Error, c.want) {
+				t.Errorf("it is %+v, %v; want %q", after, err, c.want)
+			}
+			if n := scan[int](t, pool, shown); n != 2 {
+				t.Errorf("tables of version %d are read", n)
+			}
+		})
+	}
+}
+
+// What can be known at once is told to the one who asks.
+func TestARollbackIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sql  string
+		want error
+	}{
+		"unknown":        {`UPDATE tidemark.projections SET name = 'q' WHERE name = 'p'`, projector.ErrUnknownProjection},
+		"being rebuilt":  {`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, projector.ErrRebuilding},
+		"nothing kept":   {`DELETE FROM tidemark.projections WHERE name = 'p~previous'`, projector.ErrNoPrevious},
+		"being removed":  {`UPDATE tidemark.projections SET version = -1 WHERE name = 'p~previous'`, projector.ErrNoPrevious},
+		"paused":         {`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason) VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, projector.ErrBehind},
+		"behind in some": {`UPDATE tidemark.deferred SET projection = 'p~previous'`, projector.ErrBehind},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, acts := replaced(t)
+			exec(t, pool, c.sql)
+			before := scan[string](t, pool, everything)
+			r := as(auth.Admin)
+			r.Confirm = "p"
+			if _, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{}); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if scan[string](t, pool, everything) != before {
+				t.Error("it left something")
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// rollback does a rollback that is asked for. One that another worker has begun it leaves alone.
+func (r *Runner) rollback(ctx context.Context) (bool, error) {
+	return r.take(ctx, OpRollback, nil)
+}
+
+// rollBack exchanges the tables, and ends the operation in the same transaction.
+func (r *Runner) rollBack(ctx context.Context, o Operation) error {
+	asked, err := read[ProjectionRollback](o)
+	if err != nil {
+		return err
+	}
+	options := projector.RollbackOptions{
+		AllowBehind: asked.AllowBehind, Keep: asked.Keep, Kept: projector.Kept{Version: asked.Version, RegisteredAt: asked.RegisteredAt},
+	}
+	db := ending{Pool: r.cfg.Pool, id: o.ID, owner: r.cfg.Owner}
+	err = projector.Rollback(ctx, db, asked.Projection, options, deferred.Act{By: o.By, Reason: o.signed()})
+	if err != nil && projector.Classify(err) == projector.ClassLock { // it has waited for long enough
+		err = errPermanent{err}
+	}
+	return err
+}
+
+// ending begins transactions that end an operation as they commit. None commits once the operation has ended, or is another worker's:
+// tables that are exchanged twice are where they were.
+type ending struct {
+	*pgxpool.Pool
+	id    int64
+	owner string
+}
+
+// Begin begins such a transaction.
+func (e ending) Begin(ctx context.Context) (pgx.Tx, error) {
+	tx, err := e.Pool.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return endingTx{tx, e}, nil
+}
+
+type endingTx struct {
+	pgx.Tx
+	of ending
+}
+
+// Commit ends the operation, or answers errEnded.
+func (t endingTx) Commit(ctx context.Context) error {
+	tag, err := t.Exec(ctx, queryEndOwn, t.of.id, t.of.owner)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errEnded
+	}
+	if err != nil {
+		return errors.Join(err, t.Rollback(context.WithoutCancel(ctx)))
+	}
+	return t.Tx.Commit(ctx)
+}
