@@ -210,7 +210,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{"a campaign that is not there, to show", url, "campaign show yew", cli.ExitFailed, []string{`no campaign "yew"`}},
 		{"something that is not paused", url, "projection resume scores", cli.ExitConflict, []string{"not paused", "try: maintenance group list"}},
 		{"gaps of a group that is not there", url, "gaps detect --group searhc", cli.ExitFailed, []string{"there are default, search"}},
-		{"a group that has projections", url, "group remove default --yes", cli.ExitConflict, []string{"in use", "try: maintenance projection remove invites --dry-run"}},
+		{"a group that has projections", url, "group remove default --yes", cli.ExitConflict, []string{`has projection "invites"`, "in use", "try: maintenance projection list"}},
 		{"a group that is not there, to remove", url, "group remove searhc --yes", cli.ExitFailed, []string{"not registered", "try: maintenance group list"}},
 		{"a projection that is not there, to remove", url, "projection remove score --yes", cli.ExitFailed, []string{"there are invites, scores, sessions"}},
 		{"nothing to remove", nowhere, "projection remove", cli.ExitUsage, []string{"remove which projection? Name one"}},

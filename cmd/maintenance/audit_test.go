@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -29,13 +28,9 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 		"--limit 1 --act paused --by bob":       "paused",
 		"--before " + firstOf(t, url, "paused"): "deferred_requeued",
 	} {
-		var document operatorLogJSON
 		got := requireRun(t, url, strings.TrimSpace("audit --json "+filter), cli.ExitOK, "")
-		if err := json.Unmarshal([]byte(got.out), &document); err != nil {
-			t.Fatal(err)
-		}
 		var did []string
-		for _, r := range document.Records {
+		for _, r := range decoded[[]struct{ Act string }](t, got.out) {
 			did = append(did, r.Act)
 		}
 		if strings.Join(did, " ") != want {
@@ -47,7 +42,7 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 	}
 	user := lines(t, url, `SELECT session_user::text`)[0]
 	if got := requireRun(t, url, "audit --json --limit 1", cli.ExitOK, "").out; !strings.Contains(got, `"way": "cli"`) ||
-		!strings.Contains(got, `"token_id": null`) || !strings.Contains(got, `"address": null`) ||
+		!strings.Contains(got, `"token_id": 0`) || !strings.Contains(got, `"address": ""`) ||
 		!strings.Contains(got, `"database_user": "`+user+`"`) {
 		t.Errorf("audit does not say which way an act came: %s", got)
 	}

@@ -8,13 +8,11 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
 const (
-	// actVersion changes when a field of an act's document goes or changes its meaning.
-	actVersion = 1
-
 	// requeueAsks and resolveAsks are how many pairs are changed without asking. An event that is skipped stays skipped; what is requeued only fails again.
 	requeueAsks = 100
 	resolveAsks = 0
@@ -23,22 +21,27 @@ const (
 	previewRows = 1000
 )
 
-// actJSON says what an act on pairs did or, with dry_run, would do. Of a dry run pairs are the first ones only.
-type actJSON struct {
-	Version int       `json:"version"`
-	Act     string    `json:"act"`
-	DryRun  bool      `json:"dry_run"`
-	Count   int64     `json:"count"`
-	Pairs   []keyJSON `json:"pairs"`
+// chosen is how many pairs an act changed or, in a dry run, would change; of a dry run pairs are the first ones only.
+type chosen struct {
+	Count int64
+	Pairs []deferred.Key
 }
 
-type keyJSON struct {
-	Projection string `json:"projection"`
-	CampaignID string `json:"campaign_id"`
+// printAct writes what an act did or, in a dry run, would do, as the API answers it.
+func printAct(env *cli.Env, kind admin.Kind, dryRun bool, detail any) error {
+	if dryRun {
+		kind = "dry_run"
+	}
+	outcome, err := operator.Did(kind, operator.Document(detail))
+	if err != nil {
+		return err
+	}
+	return env.PrintJSON(outcome)
 }
 
 // actOnPairs is an act on the pairs that a filter chooses.
 type actOnPairs struct {
+	kind       admin.Kind
 	verb, done string // as in "requeue", "requeued"
 	asks       int64  // how many pairs need no confirmation
 	filter     deferred.Filter
@@ -113,7 +116,7 @@ func (a actOnPairs) tell(env *cli.Env, n int64, keys []deferred.Key) error {
 		n = int64(len(keys))
 	}
 	if a.asJSON {
-		return env.PrintJSON(actDocument(a.done, a.act.DryRun, n, keys))
+		return printAct(env, a.kind, a.act.DryRun, chosen{n, keys})
 	}
 	switch {
 	case a.act.DryRun && n > int64(len(keys)):
@@ -127,14 +130,6 @@ func (a actOnPairs) tell(env *cli.Env, n int64, keys []deferred.Key) error {
 		env.Note("%s %s; they are due now: maintenance lag --watch shows them catch up.", pairs(n), a.done)
 	}
 	return printKeys(env, keys)
-}
-
-func actDocument(act string, dryRun bool, n int64, keys []deferred.Key) actJSON {
-	document := actJSON{Version: actVersion, Act: act, DryRun: dryRun, Count: n, Pairs: []keyJSON{}}
-	for _, k := range keys {
-		document.Pairs = append(document.Pairs, keyJSON(k))
-	}
-	return document
 }
 
 func printKeys(env *cli.Env, keys []deferred.Key) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
@@ -35,7 +36,7 @@ func newDeferredList(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(pairsJSON{Version: pairsVersion, Pairs: pairDocuments(list)})
+					return env.PrintJSON(operator.All(list))
 				}
 				if len(list) == 0 {
 					env.Note("No pair is behind, or none that this chooses.")

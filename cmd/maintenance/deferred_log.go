@@ -20,9 +20,6 @@ func newDeferredLog(env *cli.Env) *cobra.Command {
 		read: func(ctx context.Context, pool *pgxpool.Pool) ([]deferred.Record, error) {
 			return deferred.History(ctx, pool, f)
 		},
-		document: func(records []deferred.Record) any {
-			return recordsJSON{Version: recordsVersion, Records: recordDocuments(records)}
-		},
 		columns: recordColumns(), rows: recordRows,
 		id: func(r deferred.Record) int64 { return r.ID },
 	}.command(env, &cobra.Command{

@@ -35,7 +35,7 @@ due first come first. --projection and --campaign alone name one pair; everythin
 					one := actOnPair{key: filter.key(), done: "requeued", act: act, asJSON: asJSON, do: (*admin.Acts).Requeue}
 					return one.run(ctx, env, pool)
 				}
-				many := actOnPairs{verb: "requeue", done: "requeued", asks: requeueAsks, filter: filter.Filter, act: act, asJSON: asJSON, do: (*admin.Acts).RequeueAll}
+				many := actOnPairs{kind: admin.ActRequeue, verb: "requeue", done: "requeued", asks: requeueAsks, filter: filter.Filter, act: act, asJSON: asJSON, do: (*admin.Acts).RequeueAll}
 				return many.run(ctx, env, pool)
 			})
 		},
@@ -85,11 +85,12 @@ type actOnPair struct {
 }
 
 func (a actOnPair) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
-	if _, err := a.do(admin.On(pool), ctx, by(a.act), a.key); err != nil {
+	outcome, err := a.do(admin.On(pool), ctx, by(a.act), a.key)
+	if err != nil {
 		return onePair(err, a.key)
 	}
 	if a.asJSON {
-		return env.PrintJSON(actDocument(a.done, false, 1, []deferred.Key{a.key}))
+		return env.PrintJSON(outcome)
 	}
 	env.Note("1 pair %s; what becomes of it: maintenance campaign show %s", a.done, cli.Quote(a.key.CampaignID))
 	return printKeys(env, []deferred.Key{a.key})

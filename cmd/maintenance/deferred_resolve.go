@@ -55,7 +55,7 @@ choose, and asks. A reason is needed.`,
 				if !act.DryRun && !act.Yes && len(list) > 1 {
 					env.Note("%s", skipped(list))
 				}
-				many := actOnPairs{verb: "skip the event of", done: "resolved", asks: resolveAsks, filter: filter.Filter, act: act, asJSON: asJSON, do: (*admin.Acts).ResolveAll}
+				many := actOnPairs{kind: admin.ActResolve, verb: "skip the event of", done: "resolved", asks: resolveAsks, filter: filter.Filter, act: act, asJSON: asJSON, do: (*admin.Acts).ResolveAll}
 				return many.run(ctx, env, pool)
 			})
 		},

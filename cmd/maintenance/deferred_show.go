@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
@@ -34,7 +35,7 @@ func newDeferredShow(env *cli.Env) *cobra.Command {
 					return onePair(err, key)
 				}
 				if asJSON {
-					return env.PrintJSON(detailDocument(detail))
+					return env.PrintJSON(operator.One(detail))
 				}
 				return printDetail(env, detail)
 			})

@@ -3,48 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
-
-// statsVersion changes when a field goes or changes its meaning.
-const statsVersion = 1
-
-type statsJSON struct {
-	Version      int         `json:"version"`
-	At           time.Time   `json:"at"`
-	Failed       int64       `json:"failed"`
-	Dead         int64       `json:"dead"`
-	Rebuilding   int64       `json:"rebuilding"`
-	More         bool        `json:"more"` // true: there are more than were looked at
-	Projections  []tallyJSON `json:"projections"`
-	EventTypes   []tallyJSON `json:"event_types"`
-	Classes      []tallyJSON `json:"classes"`
-	Fingerprints []tallyJSON `json:"fingerprints"`
-	Oldest       *pairJSON   `json:"oldest"` // null: none has failed
-	Growth       growthJSON  `json:"growth"`
-}
-
-type tallyJSON struct {
-	Value         *string    `json:"value"` // null: unknown
-	Pairs         int64      `json:"pairs"`
-	FirstFailedAt *time.Time `json:"first_failed_at"`
-	LastFailedAt  *time.Time `json:"last_failed_at"`
-	Sample        *string    `json:"sample,omitempty"` // of fingerprints: the message of one of them
-}
-
-// growthJSON counts failed attempts.
-type growthJSON struct {
-	LastHour   int64 `json:"last_hour"`
-	HourBefore int64 `json:"hour_before"`
-	LastDay    int64 `json:"last_day"`
-	DayBefore  int64 `json:"day_before"`
-}
 
 func newDeferredStats(env *cli.Env) *cobra.Command {
 	var (
@@ -69,7 +35,7 @@ that differ in numbers and names alone. The growth counts failed attempts, of pa
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(statsDocument(stats))
+					return env.PrintJSON(operator.One(stats))
 				}
 				return printStats(env, stats)
 			})
@@ -83,29 +49,6 @@ that differ in numbers and names alone. The growth counts failed attempts, of pa
 	flags.Lookup("status").Usage = "only pairs with this status: failed, dead, rebuilding; may be given several times (default failed and dead)"
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return command
-}
-
-func statsDocument(s *deferred.Statistics) statsJSON {
-	document := statsJSON{
-		Version: statsVersion, At: s.At.UTC(), Failed: s.Failed, Dead: s.Dead, Rebuilding: s.Rebuilding, More: s.More,
-		Projections: tallyDocuments(s.Projections), EventTypes: tallyDocuments(s.EventTypes), Classes: tallyDocuments(s.Classes), Fingerprints: tallyDocuments(s.Fingerprints),
-		Growth: growthJSON(s.Growth),
-	}
-	if s.Oldest != nil {
-		oldest := pairDocument(*s.Oldest)
-		document.Oldest = &oldest
-	}
-	return document
-}
-
-func tallyDocuments(tallies []deferred.Tally) []tallyJSON {
-	documents := []tallyJSON{}
-	for _, t := range tallies {
-		documents = append(documents, tallyJSON{
-			Value: present(t.Value), Pairs: t.Pairs, FirstFailedAt: utc(t.FirstFailedAt), LastFailedAt: utc(t.LastFailedAt), Sample: present(t.Sample),
-		})
-	}
-	return documents
 }
 
 func printStats(env *cli.Env, s *deferred.Statistics) error {

@@ -4,33 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
-
-// resolutionsVersion changes when a field of its document goes or changes its meaning.
-const resolutionsVersion = 1
-
-type resolutionsJSON struct {
-	Version     int              `json:"version"`
-	Resolutions []resolutionJSON `json:"resolutions"`
-}
-
-// resolutionJSON is an event that is left out of a projection.
-type resolutionJSON struct {
-	CampaignID string    `json:"campaign_id"`
-	Projection string    `json:"projection"`
-	Seq        int64     `json:"seq"`
-	By         string    `json:"by"`
-	Reason     string    `json:"reason"`
-	At         time.Time `json:"at"`
-}
 
 func newDeferredUnresolve(env *cli.Env) *cobra.Command {
 	var (
@@ -57,7 +39,7 @@ place, in each set of tables that has gone past it. If the event still fails, th
 				return err
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				_, err := admin.On(pool).Unresolve(ctx, by(act), key, seq)
+				outcome, err := admin.On(pool).Unresolve(ctx, by(act), key, seq)
 				switch {
 				case errors.Is(err, deferred.ErrNotResolved):
 					return cli.Hint(err, "maintenance deferred resolutions --campaign %s", cli.Quote(key.CampaignID))
@@ -66,7 +48,7 @@ place, in each set of tables that has gone past it. If the event still fails, th
 				case err != nil:
 					return err
 				case asJSON:
-					return env.PrintJSON(actDocument("unresolved", false, 1, []deferred.Key{key}))
+					return env.PrintJSON(outcome)
 				}
 				env.Note("Event %d is not left out any more; workers apply the campaign anew: maintenance campaign show %s", seq, cli.Quote(key.CampaignID))
 				return printKeys(env, []deferred.Key{key})
@@ -102,7 +84,7 @@ func newDeferredResolutions(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(resolutionsJSON{Version: resolutionsVersion, Resolutions: resolutionDocuments(resolutions)})
+					return env.PrintJSON(operator.All(resolutions))
 				}
 				if len(resolutions) == 0 {
 					env.Note("No event is resolved, or none that this chooses.")
@@ -123,14 +105,6 @@ func newDeferredResolutions(env *cli.Env) *cobra.Command {
 	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
 	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
 	return command
-}
-
-func resolutionDocuments(resolutions []deferred.Resolution) []resolutionJSON {
-	documents := []resolutionJSON{}
-	for _, r := range resolutions {
-		documents = append(documents, resolutionJSON{CampaignID: r.CampaignID, Projection: r.Projection, Seq: r.Seq, By: r.Actor, Reason: r.Reason, At: r.At.UTC()})
-	}
-	return documents
 }
 
 func resolutionColumns() []string {

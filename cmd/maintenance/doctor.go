@@ -10,16 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/operator"
 )
-
-// doctorVersion changes when a field goes or changes its meaning.
-const doctorVersion = 1
-
-type doctorJSON struct {
-	Version  int              `json:"version"`
-	Worst    doctor.Status    `json:"worst"`
-	Findings []doctor.Finding `json:"findings"`
-}
 
 func newDoctor(env *cli.Env) *cobra.Command {
 	var (
@@ -35,7 +27,7 @@ forgotten transactions, vacuum and storage of the hot tables, wraparound, privil
 with the same switches would run in. It ends with 1 if anything does not work, with 0 otherwise.`,
 		Example: `  maintenance doctor
   maintenance doctor --all
-  maintenance doctor --json | jq '.findings[] | select(.status != "ok")'`,
+  maintenance doctor --json | jq '.item.findings[] | select(.status != "ok")'`,
 		Args: cli.NoArgs,
 	}
 	flags := command.Flags()
@@ -74,7 +66,7 @@ with the same switches would run in. It ends with 1 if anything does not work, w
 
 func printFindings(env *cli.Env, findings []doctor.Finding, all, asJSON bool) error {
 	if asJSON {
-		return env.PrintJSON(doctorJSON{Version: doctorVersion, Worst: doctor.Worst(findings), Findings: findings})
+		return env.PrintJSON(operator.Examination(findings))
 	}
 	tones := map[doctor.Status]cli.Tone{doctor.OK: cli.Faint, doctor.Warn: cli.Warning, doctor.Fail: cli.Alarm}
 	var rows [][]cli.Cell

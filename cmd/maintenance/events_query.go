@@ -2,39 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-const (
-	queriedVersion = 1
-	queriedMost    = 100 // events, unless --limit says otherwise
-)
-
-// queriedJSON is what events query writes as JSON. Its fields and their meaning stay as they are within a version.
-type queriedJSON struct {
-	Version int                `json:"version"`
-	Events  []queriedEventJSON `json:"events"`
-}
-
-type queriedEventJSON struct {
-	Position   int64           `json:"position"`
-	CampaignID string          `json:"campaign_id"`
-	Seq        int64           `json:"seq"`
-	ID         string          `json:"id"`
-	Type       string          `json:"type"`
-	Tags       []string        `json:"tags"`
-	Payload    json.RawMessage `json:"payload"`
-	RecordedAt time.Time       `json:"recorded_at"`
-}
+// queriedMost is how many events are shown, unless --limit says otherwise.
+const queriedMost = 100
 
 func newEventsQuery(env *cli.Env) *cobra.Command {
 	var (
@@ -62,7 +42,7 @@ func newEventsQuery(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(queriedDocument(events))
+					return env.PrintJSON(operator.All(events))
 				}
 				if err := printQueried(env, events); err != nil {
 					return err
@@ -81,16 +61,6 @@ func newEventsQuery(env *cli.Env) *cobra.Command {
 	flags.IntVar(&limit, "limit", queriedMost, "at most so many events")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return command
-}
-
-func queriedDocument(events []journal.Event) queriedJSON {
-	document := queriedJSON{Version: queriedVersion, Events: []queriedEventJSON{}}
-	for _, e := range events {
-		document.Events = append(document.Events, queriedEventJSON{
-			Position: e.Position, CampaignID: e.CampaignID, Seq: e.Seq, ID: e.ID.String(), Type: e.Type, Tags: append([]string{}, e.Tags...), Payload: e.Payload, RecordedAt: e.RecordedAt.UTC(),
-		})
-	}
-	return document
 }
 
 func printQueried(env *cli.Env, events []journal.Event) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,10 +37,9 @@ func TestEventsAreQueriedByTypeAndTag(t *testing.T) {
 		if strings.Join(positions, " ") != want {
 			t.Errorf("%q shows\n%s", args, got.out)
 		}
-		var document queriedJSON
 		asJSON := requireRun(t, url, strings.TrimSpace("events query --json "+args), cli.ExitOK, "")
-		if err := json.Unmarshal([]byte(asJSON.out), &document); err != nil || document.Version != 1 || document.Events == nil || len(document.Events) != len(positions) {
-			t.Errorf("%q writes %s, %v", args, asJSON.out, err)
+		if written := decoded[[]any](t, asJSON.out); written == nil || len(written) != len(positions) {
+			t.Errorf("%q writes %s", args, asJSON.out)
 		}
 	}
 	if got := requireRun(t, url, "events query --json --tag wallet=1 --limit 1", cli.ExitOK, ""); !strings.Contains(got.out, `"campaign_id": "a"`) || !strings.Contains(got.out, `"n": 1`) {

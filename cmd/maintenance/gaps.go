@@ -10,34 +10,20 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
-const (
-	// gapsVersion changes when a field goes or changes its meaning.
-	gapsVersion = 1
-)
-
-type gapsJSON struct {
-	Version int       `json:"version"`
-	Gaps    []gapJSON `json:"gaps"`
+// repair is what became of each gap or, in a dry run, which there are.
+type repair struct {
+	Repaired int
+	Failed   int
+	Gaps     []repairedGap
 }
 
-type gapJSON struct {
-	Group      string  `json:"group"`
-	CampaignID string  `json:"campaign_id"`
-	Checkpoint int64   `json:"checkpoint"`
-	Head       int64   `json:"head"`
-	Error      *string `json:"error,omitempty"` // why it was not repaired
-}
-
-type repairedJSON struct {
-	Version  int       `json:"version"`
-	DryRun   bool      `json:"dry_run"`
-	Repaired int       `json:"repaired"`
-	Failed   int       `json:"failed"`
-	Gaps     []gapJSON `json:"gaps"`
+type repairedGap struct {
+	outbox.Gap
+	Error error // why it was not repaired
 }
 
 func newGaps(env *cli.Env) *cobra.Command {
@@ -64,7 +50,7 @@ func newGapsDetect(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(gapsJSON{Version: gapsVersion, Gaps: gapDocuments(gaps)})
+					return env.PrintJSON(operator.All(gaps))
 				}
 				if len(gaps) == 0 {
 					env.Note("No gap.")
@@ -158,11 +144,9 @@ func repairGaps(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, group str
 	if err != nil {
 		return err
 	}
-	done := repairedJSON{Version: gapsVersion, DryRun: act.DryRun, Gaps: []gapJSON{}}
 	if act.DryRun {
-		done.Gaps = gapDocuments(gaps)
 		if asJSON {
-			return env.PrintJSON(done)
+			return printAct(env, admin.ActRepairGaps, true, struct{ Gaps []outbox.Gap }{gaps})
 		}
 		env.Note("%s would be repaired; nothing was changed.", counted(int64(len(gaps)), "gap"))
 		return printGaps(env, gaps)
@@ -176,20 +160,18 @@ func repairGaps(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, group str
 	if err != nil {
 		return err
 	}
+	var done repair
 	gaps = nil
 	for _, name := range groups {
 		err := admin.On(pool).RepairGaps(ctx, by(act), name, func(gap outbox.Gap, err error) {
-			documented := gapDocuments([]outbox.Gap{gap})[0]
 			if err != nil {
 				env.Note("%v", err)
-				text := redact.Error(err)
-				documented.Error = &text
 				done.Failed++
 			} else {
 				gaps = append(gaps, gap)
 				done.Repaired++
 			}
-			done.Gaps = append(done.Gaps, documented)
+			done.Gaps = append(done.Gaps, repairedGap{gap, err})
 		})
 		if err != nil {
 			if ctx.Err() != nil {
@@ -201,10 +183,10 @@ func repairGaps(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, group str
 	return tellRepaired(env, done, gaps, asJSON)
 }
 
-func tellRepaired(env *cli.Env, done repairedJSON, gaps []outbox.Gap, asJSON bool) error {
+func tellRepaired(env *cli.Env, done repair, gaps []outbox.Gap, asJSON bool) error {
 	var err error
 	if asJSON {
-		err = env.PrintJSON(done)
+		err = printAct(env, admin.ActRepairGaps, false, done)
 	} else {
 		env.Note("%s repaired; maintenance lag --watch shows workers come to them.", counted(int64(done.Repaired), "gap"))
 		err = printGaps(env, gaps)
@@ -218,14 +200,6 @@ func tellRepaired(env *cli.Env, done repairedJSON, gaps []outbox.Gap, asJSON boo
 		return cli.Exitf(cli.ExitPartial, "not repaired: %s; the same command tries them again", counted(int64(done.Failed), "gap"))
 	}
 	return nil
-}
-
-func gapDocuments(gaps []outbox.Gap) []gapJSON {
-	documents := []gapJSON{}
-	for _, g := range gaps {
-		documents = append(documents, gapJSON{Group: g.Group, CampaignID: g.CampaignID, Checkpoint: g.Checkpoint, Head: g.Head})
-	}
-	return documents
 }
 
 func printGaps(env *cli.Env, gaps []outbox.Gap) error {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/pause"
@@ -16,21 +16,11 @@ import (
 // defaultGroup is the consumer group of a worker that is told nothing else.
 const defaultGroup = "default"
 
-// groupsVersion changes when a field goes or changes its meaning.
-const groupsVersion = 1
-
-type groupsJSON struct {
-	Version int               `json:"version"`
-	Groups  []groupStatusJSON `json:"groups"`
-	Pauses  []pauseJSON       `json:"pauses"` // of all groups, their projections and campaigns
-}
-
-type groupStatusJSON struct {
-	Group        string    `json:"group"`
-	State        string    `json:"state"`
-	RegisteredAt time.Time `json:"registered_at"`
-	Workers      int       `json:"workers"`
-	Paused       bool      `json:"paused"`
+// groupState is a consumer group with its workers and pauses: its own, those of its projections and campaigns.
+type groupState struct {
+	outbox.Group
+	Workers int
+	Pauses  []pause.Pause
 }
 
 func newGroup(env *cli.Env) *cobra.Command {
@@ -65,11 +55,11 @@ func newGroupList(env *cli.Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				document := groupsDocument(groups, workers, pauses)
+				states := groupStates(groups, workers, pauses)
 				if asJSON {
-					return env.PrintJSON(document)
+					return env.PrintJSON(operator.All(states))
 				}
-				return printGroups(env, document, pauses)
+				return printGroups(env, states, pauses)
 			})
 		},
 	}
@@ -77,32 +67,33 @@ func newGroupList(env *cli.Env) *cobra.Command {
 	return command
 }
 
-func groupsDocument(groups []outbox.Group, workers []lease.Worker, pauses []pause.Pause) groupsJSON {
-	document := groupsJSON{Version: groupsVersion, Groups: []groupStatusJSON{}, Pauses: pauseDocuments(pauses)}
+func groupStates(groups []outbox.Group, workers []lease.Worker, pauses []pause.Pause) (states []groupState) {
 	for _, g := range groups {
-		status := groupStatusJSON{Group: g.Name, State: g.State, RegisteredAt: g.RegisteredAt.UTC()}
+		state := groupState{Group: g}
 		for _, w := range workers {
 			if w.ConsumerGroup == g.Name {
-				status.Workers++
+				state.Workers++
 			}
 		}
 		for _, p := range pauses {
-			status.Paused = status.Paused || p.Target == (pause.Target{Group: g.Name})
+			if p.Group == g.Name {
+				state.Pauses = append(state.Pauses, p)
+			}
 		}
-		document.Groups = append(document.Groups, status)
+		states = append(states, state)
 	}
-	return document
+	return states
 }
 
-func printGroups(env *cli.Env, document groupsJSON, pauses []pause.Pause) error {
-	if len(document.Groups) == 0 {
+func printGroups(env *cli.Env, groups []groupState, pauses []pause.Pause) error {
+	if len(groups) == 0 {
 		env.Note("No consumer group yet: the first worker registers one.")
 		return nil
 	}
 	var rows [][]cli.Cell
-	for _, g := range document.Groups {
-		paused := pauseCell(pauses, func(t pause.Target) bool { return t == pause.Target{Group: g.Group} })
-		rows = append(rows, []cli.Cell{cli.Text(g.Group), cli.Text(g.State), cli.Number(int64(g.Workers), cli.Plain), when(g.RegisteredAt), paused})
+	for _, g := range groups {
+		paused := pauseCell(pauses, func(t pause.Target) bool { return t == pause.Target{Group: g.Name} })
+		rows = append(rows, []cli.Cell{cli.Text(g.Name), cli.Text(g.State), cli.Number(int64(g.Workers), cli.Plain), when(g.RegisteredAt), paused})
 	}
 	page := &cli.Page{Env: env}
 	page.Table([]string{"GROUP", "STATE", "WORKERS", "REGISTERED", "PAUSED"}, rows)

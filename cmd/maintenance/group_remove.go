@@ -10,7 +10,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func newGroupRemove(env *cli.Env) *cobra.Command {
@@ -41,39 +40,29 @@ and asks for the group's name. Interrupted, the same command goes on.`,
 }
 
 func removeGroup(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string, act cli.Act, asJSON bool) error {
-	if err := requireUnused(ctx, pool, name); err != nil {
-		return err
+	removal, err := admin.On(pool).PreviewGroupRemoval(ctx, name)
+	if err != nil {
+		return groupError(err)
 	}
-	document := removalJSON{Version: removalVersion, Act: "removed", DryRun: act.DryRun, Group: name, Tables: []string{}}
 	what := "consumer group " + name + " with its work items, checkpoints and pauses"
 	if !act.DryRun {
 		if err := env.Confirm(ctx, cli.Confirmation{What: "remove " + what, Type: name, Yes: act.Yes}); err != nil {
 			return err
 		}
-		_, err := admin.On(pool).RemoveGroup(ctx, by(act), name, name)
-		switch {
-		case errors.Is(err, outbox.ErrInUse):
-			return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance projection list")
-		case errors.Is(err, outbox.ErrNotRegistered):
-			return cli.Hint(err, "maintenance group list")
-		case err != nil:
-			return err
+		if _, err := admin.On(pool).RemoveGroup(ctx, by(act), name, name); err != nil {
+			return groupError(err)
 		}
 	}
-	return tellRemoval(env, document, what, asJSON)
+	return tellRemoval(env, admin.ActRemoveGroup, act.DryRun, removal, what, asJSON)
 }
 
-// requireUnused refuses a group that has projections before anything is asked.
-func requireUnused(ctx context.Context, pool *pgxpool.Pool, name string) error {
-	all, err := projector.Projections(ctx, pool)
-	if err != nil {
-		return err
+// groupError says what to do about a group that has projections, or that is not there.
+func groupError(err error) error {
+	switch {
+	case errors.Is(err, outbox.ErrInUse):
+		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w: remove that first", err), "maintenance projection list")
+	case errors.Is(err, outbox.ErrNotRegistered):
+		return cli.Hint(err, "maintenance group list")
 	}
-	for _, p := range all {
-		if p.Group == name {
-			err := cli.Exitf(cli.ExitConflict, "%w: group %q has projection %q: remove that first", outbox.ErrInUse, name, p.Name)
-			return cli.Hint(err, "maintenance projection remove %s --dry-run", cli.Quote(p.Name))
-		}
-	}
-	return nil
+	return err
 }

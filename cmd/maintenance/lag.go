@@ -9,25 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
-
-// lagVersion changes when a field goes or changes its meaning.
-const lagVersion = 1
-
-type lagJSON struct {
-	Version int          `json:"version"`
-	Lags    []behindJSON `json:"lags"`
-}
-
-type behindJSON struct {
-	Group      string  `json:"group"`
-	Projection *string `json:"projection"` // null: the group as a whole
-	Events     int64   `json:"events"`
-	Campaigns  int64   `json:"campaigns"`
-	Seconds    float64 `json:"seconds"`
-	Estimated  bool    `json:"estimated"` // there is too much to count
-}
 
 // minInterval keeps a watch from being a load of its own.
 const minInterval = 100 * time.Millisecond
@@ -44,7 +28,7 @@ func newLag(env *cli.Env) *cobra.Command {
 belong to, and how old the oldest is. Where there are more than some thousand, figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C: in place on a terminal; elsewhere as lines that begin with the time, or as one JSON document a line.`,
 		Example: `  maintenance lag
   maintenance lag --watch --interval 1s
-  maintenance lag --json | jq '.lags[] | select(.seconds > 60)'`,
+  maintenance lag --json | jq '.items[] | select(.age_seconds > 60)'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if interval < minInterval {
@@ -78,7 +62,7 @@ func showLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, asJSON bool)
 		return err
 	}
 	if asJSON {
-		return env.PrintJSON(lagDocument(lags))
+		return env.PrintJSON(operator.All(lags))
 	}
 	if len(lags) == 0 {
 		env.Note("No consumer group yet: the first worker registers one.")
@@ -94,7 +78,7 @@ func watchLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, interval ti
 		case err != nil:
 			return err
 		case asJSON:
-			return frame.PrintJSONLine(lagDocument(lags))
+			return frame.PrintJSONLine(operator.All(lags))
 		case frame.Terminal:
 			return frame.PrintTable(lagColumns(), lagRows(lags))
 		}
@@ -105,18 +89,6 @@ func watchLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, interval ti
 		}
 		return frame.PrintLines(rows)
 	})
-}
-
-func lagDocument(lags []outbox.Behind) lagJSON {
-	document := lagJSON{Version: lagVersion, Lags: []behindJSON{}}
-	for _, b := range lags {
-		behind := behindJSON{Group: b.Group, Events: b.Events, Campaigns: b.Campaigns, Seconds: b.Age.Seconds(), Estimated: b.Estimated}
-		if b.Projection != "" {
-			behind.Projection = &b.Projection
-		}
-		document.Lags = append(document.Lags, behind)
-	}
-	return document
 }
 
 func lagColumns() []string { return []string{"GROUP", "PROJECTION", "EVENTS", "CAMPAIGNS", "AGE"} }

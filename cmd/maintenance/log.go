@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 )
 
 // logFilter is what all logs can be filtered by.
@@ -19,16 +20,15 @@ type logFilter struct {
 
 // logOf is a command that shows records R of a log, the newest first.
 type logOf[R any] struct {
-	filter   logFilter
-	known    []string // acts that there are
-	records  string   // what it has, as in "records of"
-	kinds    string   // what --act says of them
-	nothing  string   // what to say if there are none
-	read     func(context.Context, *pgxpool.Pool) ([]R, error)
-	document func([]R) any
-	columns  []string
-	rows     func([]R) [][]cli.Cell
-	id       func(R) int64
+	filter  logFilter
+	known   []string // acts that there are
+	records string   // what it has, as in "records of"
+	kinds   string   // what --act says of them
+	nothing string   // what to say if there are none
+	read    func(context.Context, *pgxpool.Pool) ([]R, error)
+	columns []string
+	rows    func([]R) [][]cli.Cell
+	id      func(R) int64
 }
 
 func (l logOf[R]) command(env *cli.Env, command *cobra.Command) *cobra.Command {
@@ -68,7 +68,7 @@ func (l logOf[R]) command(env *cli.Env, command *cobra.Command) *cobra.Command {
 
 func (l logOf[R]) print(env *cli.Env, records []R, asJSON bool) error {
 	if asJSON {
-		return env.PrintJSON(l.document(records))
+		return env.PrintJSON(operator.All(records))
 	}
 	if len(records) == 0 {
 		env.Note("%s", l.nothing)

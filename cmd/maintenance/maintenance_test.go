@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -307,4 +308,21 @@ func assertGolden(t *testing.T, name, got string) {
 	if got != string(want) {
 		t.Errorf("got\n%s\nwant\n%s\n(UPDATE_GOLDEN=1 writes it)", got, want)
 	}
+}
+
+// decoded reads the thing, the things or what an act did from a document.
+func decoded[T any](t *testing.T, text string) (what T) {
+	t.Helper()
+	var document struct {
+		Version             int
+		Item, Items, Detail json.RawMessage
+	}
+	err := json.Unmarshal([]byte(text), &document)
+	if err == nil {
+		err = json.Unmarshal(slices.Concat(document.Item, document.Items, document.Detail), &what)
+	}
+	if err != nil || document.Version != 1 {
+		t.Fatalf("%v in %q, version %d", err, text, document.Version)
+	}
+	return what
 }

@@ -11,27 +11,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 )
-
-// operationsVersion changes when a field of the documents of operations goes or changes its meaning.
-const operationsVersion = 1
-
-type operationsJSON struct {
-	Version    int               `json:"version"`
-	Operations []admin.Operation `json:"operations"`
-}
-
-type operationJSON struct {
-	Version   int             `json:"version"`
-	Operation admin.Operation `json:"operation"`
-	Items     []admin.Item    `json:"items"`
-}
-
-type abortJSON struct {
-	Version   int             `json:"version"`
-	Act       string          `json:"act"`
-	Operation admin.Operation `json:"operation"`
-}
 
 func newOperation(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("operation", "See and end what was started through the API or on the pages, and workers do bit by bit", newOperationList(env), newOperationShow(env), newOperationAbort(env))
@@ -73,7 +54,7 @@ func newOperationList(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(operationsJSON{operationsVersion, append([]admin.Operation{}, operations...)})
+					return env.PrintJSON(operator.All(operations))
 				}
 				return printOperations(env, operations, filter.Limit)
 			})
@@ -148,7 +129,10 @@ func newOperationShow(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(operationJSON{operationsVersion, *o, append([]admin.Item{}, items...)})
+					return env.PrintJSON(operator.One(struct {
+						admin.Operation
+						Items []admin.Item
+					}{*o, items}))
 				}
 				return printOperation(env, *o, items, limit)
 			})
@@ -222,15 +206,16 @@ func newOperationAbort(env *cli.Env) *cobra.Command {
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				acts := admin.On(pool)
-				if _, err := acts.Abort(ctx, by(act), id); err != nil {
+				outcome, err := acts.Abort(ctx, by(act), id)
+				if err != nil {
 					return explainOperation(err)
+				}
+				if asJSON {
+					return env.PrintJSON(outcome)
 				}
 				o, err := acts.Operation(ctx, id)
 				if err != nil {
 					return err
-				}
-				if asJSON {
-					return env.PrintJSON(abortJSON{operationsVersion, "aborted", *o})
 				}
 				env.Note("Operation %d, %s, is aborted: %d of %d were done, and stay so.", id, o.Kind, o.Done, o.Total)
 				return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/pause"
 )
@@ -45,7 +46,7 @@ are what operators have stopped: the group, projections, campaigns; group list n
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(reportDocument(r))
+					return env.PrintJSON(r.document())
 				}
 				return printReport(env, r)
 			})
@@ -61,6 +62,28 @@ type report struct {
 	pauses      map[string]int64 // how many a group has: its own, of projections, of campaigns
 	entries     []outbox.Entry
 	withEntries bool
+}
+
+// reportDocument is the counts and, if they were asked for, the entries, as JSON.
+type reportDocument struct {
+	operator.List
+	Entries any `json:"entries,omitzero"`
+}
+
+func (r report) document() any {
+	type group struct {
+		outbox.GroupReport
+		Pauses int64
+	}
+	var groups []group
+	for _, g := range r.groups {
+		groups = append(groups, group{g, r.pauses[g.Group]})
+	}
+	d := reportDocument{List: operator.All(groups)}
+	if r.withEntries {
+		d.Entries = operator.Document(r.entries)
+	}
+	return d
 }
 
 func readReport(ctx context.Context, pool *pgxpool.Pool, filter outbox.Filter, withEntries bool) (r report, err error) {
@@ -170,7 +193,7 @@ func newOutboxList(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(listJSON{Version: listVersion, Entries: entryDocuments(entries)})
+					return env.PrintJSON(operator.All(entries))
 				}
 				return printEntries(env, entries)
 			})

@@ -47,11 +47,14 @@ projection, or for many events, there is deferred requeue.`,
 				if err != nil {
 					return err
 				}
+				if asJSON {
+					return env.PrintJSON(outcome)
+				}
 				keys := make([]deferred.Key, len(done.Projections))
 				for i, projection := range done.Projections {
 					keys[i] = deferred.Key{Projection: projection, CampaignID: campaign}
 				}
-				told := actOnPairs{done: "requeued", asJSON: asJSON}
+				told := actOnPairs{done: "requeued"}
 				return told.tell(env, int64(len(keys)), keys)
 			})
 		},
@@ -87,7 +90,7 @@ choose among them, there is deferred requeue.`,
 				return err
 			}
 			many := actOnPairs{
-				verb: "requeue", done: "requeued", asks: requeueAsks, act: act, asJSON: asJSON, do: (*admin.Acts).RequeueAll,
+				kind: admin.ActRequeue, verb: "requeue", done: "requeued", asks: requeueAsks, act: act, asJSON: asJSON, do: (*admin.Acts).RequeueAll,
 				filter: deferred.Filter{Group: group, Status: []deferred.Status{deferred.Dead}, Limit: limit},
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error { return many.run(ctx, env, pool) })

@@ -14,30 +14,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/pause"
 )
 
-// pauseVersion changes when a field of the documents of pause and resume goes or changes its meaning.
-const pauseVersion = 1
-
-// pauseActJSON says what was paused or resumed.
-type pauseActJSON struct {
-	Version    int     `json:"version"`
-	Act        string  `json:"act"`
-	Group      string  `json:"group"`
-	Projection *string `json:"projection"`
-	CampaignID *string `json:"campaign_id"`
-	Seconds    float64 `json:"seconds"` // that the pause lasts; 0: until it is resumed
-}
-
-// pauseJSON is a pause that lasts.
-type pauseJSON struct {
-	Group      string     `json:"group"`
-	Projection *string    `json:"projection"`
-	CampaignID *string    `json:"campaign_id"`
-	By         string     `json:"by"`
-	Reason     string     `json:"reason"`
-	PausedAt   time.Time  `json:"paused_at"`
-	ExpiresAt  *time.Time `json:"expires_at"` // null: until it is resumed
-}
-
 // pausable is a noun whose things can be paused.
 type pausable struct {
 	noun    string
@@ -67,7 +43,7 @@ func newPause(env *cli.Env, p pausable) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = admin.On(pool).Pause(ctx, by(act), target, lasts)
+				outcome, err := admin.On(pool).Pause(ctx, by(act), target, lasts)
 				if errors.Is(err, pause.ErrUnknown) {
 					return cli.Hint(err, "maintenance group list")
 				}
@@ -75,7 +51,7 @@ func newPause(env *cli.Env, p pausable) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(pauseActDocument("paused", target, lasts))
+					return env.PrintJSON(outcome)
 				}
 				until := "until it is resumed"
 				if lasts > 0 {
@@ -107,7 +83,7 @@ func newResume(env *cli.Env, p pausable) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = admin.On(pool).Resume(ctx, by(act), target)
+				outcome, err := admin.On(pool).Resume(ctx, by(act), target)
 				if errors.Is(err, pause.ErrNotPaused) {
 					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance group list")
 				}
@@ -115,7 +91,7 @@ func newResume(env *cli.Env, p pausable) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(pauseActDocument("resumed", target, 0))
+					return env.PrintJSON(outcome)
 				}
 				env.Note("%s goes on: maintenance lag --watch shows it catch up.", target)
 				return nil
@@ -155,39 +131,25 @@ func oneName(noun string) cobra.PositionalArgs {
 	}
 }
 
-func pauseActDocument(act string, t pause.Target, lasts time.Duration) pauseActJSON {
-	return pauseActJSON{Version: pauseVersion, Act: act, Group: t.Group, Projection: present(t.Projection), CampaignID: present(t.CampaignID), Seconds: lasts.Seconds()}
-}
-
-func pauseDocuments(pauses []pause.Pause) []pauseJSON {
-	documents := []pauseJSON{}
-	for _, p := range pauses {
-		documents = append(documents, pauseJSON{
-			Group: p.Group, Projection: present(p.Projection), CampaignID: present(p.CampaignID), By: p.By, Reason: p.Reason, PausedAt: p.PausedAt.UTC(), ExpiresAt: utc(&p.ExpiresAt),
-		})
-	}
-	return documents
-}
-
 // pauseCell says how long something is paused and why; empty: it is not.
 func pauseCell(pauses []pause.Pause, is func(pause.Target) bool) cli.Cell {
 	for _, p := range pauses {
 		if !is(p.Target) {
 			continue
 		}
-		return cli.Cell{Text: pauseText(p.By, utc(&p.ExpiresAt), p.Reason), Tone: cli.Warning}
+		return cli.Cell{Text: pauseText(p), Tone: cli.Warning}
 	}
 	return cli.Text("")
 }
 
 // pauseText says who has paused something, until when and why.
-func pauseText(by string, expires *time.Time, reason string) string {
-	text := "by " + by
-	if expires != nil {
-		text += " until " + stamp(expires)
+func pauseText(p pause.Pause) string {
+	text := "by " + p.By
+	if !p.ExpiresAt.IsZero() {
+		text += " until " + stamp(&p.ExpiresAt)
 	}
-	if reason != "" {
-		text += ": " + reason
+	if p.Reason != "" {
+		text += ": " + p.Reason
 	}
 	return text
 }

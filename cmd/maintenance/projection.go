@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
@@ -17,27 +17,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// projectionsVersion changes when a field goes or changes its meaning.
-const projectionsVersion = 1
-
-type projectionsJSON struct {
-	Version     int              `json:"version"`
-	Projections []projectionJSON `json:"projections"`
-}
-
-type projectionJSON struct {
-	Name         string     `json:"name"`
-	Group        string     `json:"group"`
-	Version      int        `json:"version"`
-	State        string     `json:"state"`
-	Schema       string     `json:"schema"`
-	Tables       []string   `json:"tables"`
-	RegisteredAt time.Time  `json:"registered_at"`
-	Failed       int64      `json:"failed"` // campaigns, as the next two
-	Dead         int64      `json:"dead"`
-	Rebuilding   int64      `json:"rebuilding"`
-	LagEvents    int64      `json:"lag_events"` // appended and not applied by the projection
-	Pause        *pauseJSON `json:"pause"`      // null: it is not paused
+// projectionState is a projection with what it is behind by.
+type projectionState struct {
+	projector.Registered
+	Failed     int64 // campaigns, as the next two
+	Dead       int64
+	Rebuilding int64
+	Behind     int64        // events that are appended and not applied
+	Pause      *pause.Pause // nil: it is not paused
 }
 
 func newProjection(env *cli.Env) *cobra.Command {
@@ -83,14 +70,14 @@ func newProjectionList(env *cli.Env) *cobra.Command {
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				document, err := readProjections(ctx, pool)
+				states, err := readProjections(ctx, pool)
 				if err != nil {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(document)
+					return env.PrintJSON(operator.All(states))
 				}
-				return printProjections(env, document)
+				return printProjections(env, states)
 			})
 		},
 	}
@@ -98,54 +85,51 @@ func newProjectionList(env *cli.Env) *cobra.Command {
 	return command
 }
 
-func readProjections(ctx context.Context, pool *pgxpool.Pool) (projectionsJSON, error) {
-	document := projectionsJSON{Version: projectionsVersion, Projections: []projectionJSON{}}
+func readProjections(ctx context.Context, pool *pgxpool.Pool) (states []projectionState, err error) {
 	all, err := projector.Projections(ctx, pool)
 	if err != nil {
-		return document, err
+		return nil, err
 	}
 	pauses, err := pause.List(ctx, pool, "")
 	if err != nil {
-		return document, err
+		return nil, err
 	}
 	lags, err := outbox.Lag(ctx, pool)
 	if err != nil {
-		return document, err
+		return nil, err
 	}
 	for _, p := range all {
-		projection := projectionJSON{
-			Name: p.Name, Group: p.Group, Version: p.Version, State: p.State, Schema: p.Schema, Tables: p.Tables, RegisteredAt: p.RegisteredAt.UTC(),
-		}
-		for status, n := range map[deferred.Status]*int64{deferred.Failed: &projection.Failed, deferred.Dead: &projection.Dead, deferred.Rebuilding: &projection.Rebuilding} {
+		state := projectionState{Registered: p}
+		for status, n := range map[deferred.Status]*int64{deferred.Failed: &state.Failed, deferred.Dead: &state.Dead, deferred.Rebuilding: &state.Rebuilding} {
 			if *n, err = deferred.Count(ctx, pool, deferred.Filter{Projection: p.Name, Status: []deferred.Status{status}}); err != nil {
-				return document, err
+				return nil, err
 			}
 		}
 		for _, lag := range lags {
 			if lag.Group == p.Group && lag.Projection == p.Name {
-				projection.LagEvents = lag.Events
+				state.Behind = lag.Events
 			}
 		}
-		for i, documented := range pauseDocuments(pauses) {
-			if pauses[i].Target == (pause.Target{Group: p.Group, Projection: p.Name}) {
-				projection.Pause = &documented
+		for _, paused := range pauses {
+			if paused.Target == (pause.Target{Group: p.Group, Projection: p.Name}) {
+				state.Pause = &paused
 			}
 		}
-		document.Projections = append(document.Projections, projection)
+		states = append(states, state)
 	}
-	return document, nil
+	return states, nil
 }
 
-func printProjections(env *cli.Env, document projectionsJSON) error {
-	if len(document.Projections) == 0 {
+func printProjections(env *cli.Env, projections []projectionState) error {
+	if len(projections) == 0 {
 		env.Note("No projection yet: the first worker registers its own.")
 		return nil
 	}
 	var rows [][]cli.Cell
-	for _, p := range document.Projections {
+	for _, p := range projections {
 		paused := cli.Text("")
 		if p.Pause != nil {
-			paused = cli.Cell{Text: pauseText(p.Pause.By, p.Pause.ExpiresAt, p.Pause.Reason), Tone: cli.Warning}
+			paused = cli.Cell{Text: pauseText(*p.Pause), Tone: cli.Warning}
 		}
 		var tables []string
 		for _, name := range p.Tables {
@@ -153,7 +137,7 @@ func printProjections(env *cli.Env, document projectionsJSON) error {
 		}
 		rows = append(rows, []cli.Cell{
 			cli.Text(p.Name), cli.Text(p.Group), cli.Number(int64(p.Version), cli.Plain), cli.Text(p.State), cli.Number(p.Failed, cli.Warning), cli.Number(p.Dead, cli.Alarm),
-			cli.Number(p.Rebuilding, cli.Plain), cli.Number(p.LagEvents, cli.Plain), cli.Text(strings.Join(tables, " ")), paused,
+			cli.Number(p.Rebuilding, cli.Plain), cli.Number(p.Behind, cli.Plain), cli.Text(strings.Join(tables, " ")), paused,
 		})
 	}
 	return env.PrintTable([]string{"PROJECTION", "GROUP", "VERSION", "STATE", "FAILED", "DEAD", "REBUILDING", "LAG", "TABLES", "PAUSED"}, rows)

@@ -84,24 +84,26 @@ func (r rebuild) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, flag
 		if err != nil {
 			return err
 		}
-		if _, err := acts.AbortRebuild(ctx, request, r.name); err != nil {
+		outcome, err := acts.AbortRebuild(ctx, request, r.name)
+		if err != nil {
 			return rebuildError(err)
 		}
-		return r.tell(ctx, env, pool, "aborted", "The rebuild of projection %s is aborted, nothing of it is left.")
+		return r.tell(env, outcome, "The rebuild of projection %s is aborted, nothing of it is left.")
 	case r.pause:
-		_, err := acts.PauseRebuild(ctx, by(r.act), found.Group, r.name, 0)
+		outcome, err := acts.PauseRebuild(ctx, by(r.act), found.Group, r.name, 0)
 		if errors.Is(err, pause.ErrUnknown) {
 			err = projector.ErrNoRebuild
 		}
 		if err != nil {
 			return rebuildError(err)
 		}
-		return r.tell(ctx, env, pool, "paused", "The rebuild of projection %[1]s is paused; to go on: maintenance projection rebuild %[1]s --resume")
+		return r.tell(env, outcome, "The rebuild of projection %[1]s is paused; to go on: maintenance projection rebuild %[1]s --resume")
 	case r.resume:
-		if _, err := acts.ResumeRebuild(ctx, by(r.act), found.Group, r.name); err != nil {
+		outcome, err := acts.ResumeRebuild(ctx, by(r.act), found.Group, r.name)
+		if err != nil {
 			return rebuildError(err)
 		}
-		return r.tell(ctx, env, pool, "resumed", "The rebuild of projection %[1]s goes on; to see how far it is: maintenance projection rebuild %[1]s --wait")
+		return r.tell(env, outcome, "The rebuild of projection %[1]s goes on; to see how far it is: maintenance projection rebuild %[1]s --wait")
 	}
 	started, err := acts.StartRebuild(ctx, by(r.act), r.name, r.options(flags))
 	if err != nil {
@@ -116,9 +118,9 @@ func (r rebuild) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, flag
 		return r.await(ctx, env, pool)
 	}
 	if what.Begun {
-		return r.tell(ctx, env, pool, "begun", "Workers rebuild projection %[1]s from now on; to see how far they are: maintenance projection rebuild %[1]s --wait")
+		return r.tell(env, started, "Workers rebuild projection %[1]s from now on; to see how far they are: maintenance projection rebuild %[1]s --wait")
 	}
-	return r.tell(ctx, env, pool, "changed", "Projection %[1]s is being rebuilt; to see how far it is: maintenance projection rebuild %[1]s --wait")
+	return r.tell(env, started, "Projection %[1]s is being rebuilt; to see how far it is: maintenance projection rebuild %[1]s --wait")
 }
 
 // oneOf refuses more than one of the flags.

@@ -7,7 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -18,65 +20,31 @@ const rebuildVersion = 1
 // rebuildInterval is how long a wait sleeps between looks, at least: a look reads all pairs that are behind, and must not be what keeps the database busy.
 const rebuildInterval = time.Second
 
-// rebuildJSON says what was done, or how far a rebuild is.
-type rebuildJSON struct {
-	Version    int            `json:"version"`
-	Act        string         `json:"act"` // begun, changed, paused, resumed, aborted; progress; exchanged, gone
-	Projection string         `json:"projection"`
-	Rebuild    *rebuildOfJSON `json:"rebuild"` // null: there is none
+// rebuildState is how far a rebuild is, or how it has ended.
+type rebuildState struct {
+	Act           string // progress, exchanged, gone
+	Projection    string
+	Rebuild       *projector.Rebuild // nil: it has ended
+	EventsASecond float64            // since campaigns catch up
+	SecondsLeft   *float64           // at that rate; nil: not known
 }
 
-type rebuildOfJSON struct {
-	FromVersion   int        `json:"from_version"`
-	ToVersion     int        `json:"to_version"` // 0: not known yet
-	State         string     `json:"state"`
-	Paused        bool       `json:"paused"`
-	MaxShare      float64    `json:"max_share"`
-	AllowFailed   int64      `json:"allow_failed"`
-	KeepSeconds   float64    `json:"keep_seconds"`
-	VerifySample  int        `json:"verify_sample"`
-	StartedAt     time.Time  `json:"started_at"`
-	ActiveAt      *time.Time `json:"active_at"` // null: campaigns are still being filed
-	Campaigns     int64      `json:"campaigns"`
-	Events        int64      `json:"events"`
-	CampaignsLeft int64      `json:"campaigns_left"`
-	EventsLeft    int64      `json:"events_left"`
-	EventsASecond float64    `json:"events_a_second"` // since they catch up
-	SecondsLeft   *float64   `json:"seconds_left"`    // at that rate; null: nobody knows
-	Failed        int64      `json:"failed"`          // campaigns, as the next
-	Dead          int64      `json:"dead"`
-	Refusal       string     `json:"refusal"` // why the tables were not exchanged; empty: they were not ready
-}
-
-func rebuildDocument(act, name string, all []projector.Rebuild) rebuildJSON {
-	document := rebuildJSON{Version: rebuildVersion, Act: act, Projection: name}
-	for _, r := range all {
-		of := &rebuildOfJSON{
-			FromVersion: r.FromVersion, ToVersion: r.Version, State: r.State, Paused: r.Paused, MaxShare: r.MaxShare, AllowFailed: r.AllowFailed, KeepSeconds: r.Keep.Seconds(), VerifySample: r.Verify,
-			StartedAt: r.StartedAt.UTC(), ActiveAt: utc(r.ActiveAt), Campaigns: r.Campaigns, Events: r.Events, CampaignsLeft: r.Left, EventsLeft: r.LeftEvents, Failed: r.Failed, Dead: r.Dead,
-			Refusal: r.Refusal,
-		}
-		if done := r.Events - r.LeftEvents; r.ActiveAt != nil && done > 0 {
-			of.EventsASecond = float64(done) / max(r.At.Sub(*r.ActiveAt).Seconds(), 1e-3)
-			left := float64(r.LeftEvents) / of.EventsASecond
-			of.SecondsLeft = &left
-		}
-		document.Rebuild = of
+func (s rebuildState) print(env *cli.Env) error {
+	if r := s.Rebuild; r != nil && r.ActiveAt != nil && r.Events > r.LeftEvents {
+		s.EventsASecond = float64(r.Events-r.LeftEvents) / max(r.At.Sub(*r.ActiveAt).Seconds(), 1e-3)
+		left := float64(r.LeftEvents) / s.EventsASecond
+		s.SecondsLeft = &left
 	}
-	return document
+	return env.PrintJSONLine(operator.One(s))
 }
 
 // tell says what was done.
-func (r rebuild) tell(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, act, format string) error {
-	if !r.asJSON {
-		env.Note(format, cli.Quote(r.name))
-		return nil
+func (r rebuild) tell(env *cli.Env, outcome *admin.Outcome, format string) error {
+	if r.asJSON {
+		return env.PrintJSON(outcome)
 	}
-	all, err := projector.Rebuilds(ctx, pool, r.name)
-	if err != nil {
-		return err
-	}
-	return env.PrintJSON(rebuildDocument(act, r.name, all))
+	env.Note(format, cli.Quote(r.name))
+	return nil
 }
 
 // await shows progress until the rebuild has ended.
@@ -102,7 +70,7 @@ func (r rebuild) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 		now := all[0]
 		switch {
 		case r.asJSON:
-			if err := env.PrintJSONLine(rebuildDocument("progress", r.name, all)); err != nil {
+			if err := (rebuildState{Act: "progress", Projection: r.name, Rebuild: &now}).print(env); err != nil {
 				return err
 			}
 		case now.ActiveAt != nil:
@@ -156,7 +124,7 @@ func (r rebuild) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, la
 		act = "gone" // the tables that are read are older than the rebuild
 	}
 	if r.asJSON {
-		if err := env.PrintJSONLine(rebuildDocument(act, r.name, nil)); err != nil {
+		if err := (rebuildState{Act: act, Projection: r.name}).print(env); err != nil {
 			return err
 		}
 	}

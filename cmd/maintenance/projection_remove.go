@@ -12,23 +12,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
-
-// removalVersion changes when a field of the documents of remove goes or changes its meaning.
-const removalVersion = 1
-
-// removalJSON says what was removed or, with dry_run, would be.
-type removalJSON struct {
-	Version    int      `json:"version"`
-	Act        string   `json:"act"`
-	DryRun     bool     `json:"dry_run"`
-	Group      string   `json:"group"`
-	Projection *string  `json:"projection"` // null: the whole group
-	Pairs      int64    `json:"pairs"`      // in which the projection was behind
-	Tables     []string `json:"tables"`     // that are dropped
-}
 
 func newProjectionRemove(env *cli.Env) *cobra.Command {
 	var (
@@ -58,22 +43,18 @@ Workers that have it leave it alone from then on, but one that starts with it re
 }
 
 func removeProjection(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string, tables bool, act cli.Act, asJSON bool) error {
-	found, err := registered(ctx, pool, name)
+	if _, err := registered(ctx, pool, name); err != nil {
+		return err
+	}
+	removal, err := admin.On(pool).PreviewRemoval(ctx, name, tables)
 	if err != nil {
 		return err
 	}
-	document := removalJSON{Version: removalVersion, Act: "removed", DryRun: act.DryRun, Group: found.Group, Projection: &name, Tables: []string{}}
-	if document.Pairs, err = deferred.Count(ctx, pool, deferred.Filter{Group: found.Group, Projection: name}); err != nil {
-		return err
-	}
-	what := fmt.Sprintf("projection %s with %s and without its tables", name, pairs(document.Pairs))
+	what := fmt.Sprintf("projection %s with %s and without its tables", name, pairs(removal.Pairs))
 	if tables {
-		for _, table := range found.Tables {
-			document.Tables = append(document.Tables, found.Schema+"."+table)
-		}
-		what = fmt.Sprintf("projection %s with %s and what is in %s", name, pairs(document.Pairs), strings.Join(document.Tables, ", "))
-		if len(document.Tables) == 0 {
-			what = fmt.Sprintf("projection %s, which has no tables, with %s", name, pairs(document.Pairs))
+		what = fmt.Sprintf("projection %s with %s and what is in %s", name, pairs(removal.Pairs), strings.Join(removal.Tables, ", "))
+		if len(removal.Tables) == 0 {
+			what = fmt.Sprintf("projection %s, which has no tables, with %s", name, pairs(removal.Pairs))
 		}
 	}
 	if !act.DryRun {
@@ -84,14 +65,14 @@ func removeProjection(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, nam
 			return removalError(err, name)
 		}
 	}
-	return tellRemoval(env, document, what, asJSON)
+	return tellRemoval(env, admin.ActRemove, act.DryRun, removal, what, asJSON)
 }
 
-func tellRemoval(env *cli.Env, document removalJSON, what string, asJSON bool) error {
+func tellRemoval(env *cli.Env, kind admin.Kind, dryRun bool, removal admin.Removal, what string, asJSON bool) error {
 	switch {
 	case asJSON:
-		return env.PrintJSON(document)
-	case document.DryRun:
+		return printAct(env, kind, dryRun, removal)
+	case dryRun:
 		env.Note("Would remove %s; nothing was changed.", what)
 	default:
 		env.Note("Removed %s.", what)

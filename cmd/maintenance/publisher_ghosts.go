@@ -2,34 +2,14 @@ package main
 
 import (
 	"context"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
-
-// ghostsVersion changes when a field of the document goes or changes its meaning.
-const ghostsVersion = 1
-
-type ghostsJSON struct {
-	Version int         `json:"version"`
-	Ghosts  []ghostJSON `json:"ghosts"`
-}
-
-type ghostJSON struct {
-	Topic      string    `json:"topic"`
-	Publisher  string    `json:"publisher"`
-	CampaignID string    `json:"campaign_id"`
-	EventID    uuid.UUID `json:"event_id"`
-	Seq        int64     `json:"seq"`
-	Position   int64     `json:"position"`
-	SeenAt     time.Time `json:"seen_at"`
-	Now        string    `json:"now"` // what stands at its seq
-}
 
 func newPublisherGhosts(env *cli.Env) *cobra.Command {
 	var (
@@ -46,7 +26,7 @@ again. Workers find them among the events that they sent last, when they see ano
 started anew. What a worker sent that has ended meanwhile is not found. They are listed for 30 days, 10,000 of each
 pair at most.`,
 		Example: `  maintenance publisher ghosts archive
-  maintenance publisher ghosts archive --limit 10000 --json | jq '.ghosts[] | select(.now != "appended again")'`,
+  maintenance publisher ghosts archive --limit 10000 --json | jq '.items[] | select(.now != "appended again")'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.AtLeastOne("limit", limit); err != nil {
 				return err
@@ -61,7 +41,7 @@ pair at most.`,
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(ghostsJSON{Version: ghostsVersion, Ghosts: ghostDocuments(list)})
+					return env.PrintJSON(operator.All(list))
 				}
 				if len(list) == 0 {
 					env.Note("No event that was sent is known to be lost.")
@@ -89,15 +69,4 @@ func ghostRows(list []publisher.Ghost) (rows [][]cli.Cell) {
 		})
 	}
 	return rows
-}
-
-func ghostDocuments(list []publisher.Ghost) []ghostJSON {
-	documents := []ghostJSON{}
-	for _, g := range list {
-		documents = append(documents, ghostJSON{
-			Topic: g.Topic, Publisher: g.Publisher, CampaignID: g.CampaignID, EventID: g.EventID, Seq: g.Seq, Position: g.Position,
-			SeenAt: g.SeenAt.UTC(), Now: g.Now,
-		})
-	}
-	return documents
 }

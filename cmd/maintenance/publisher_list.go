@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -24,7 +25,7 @@ filter; from 10,000 on it is the distance in positions, and marked with ~. STATU
 a row: ERRORS says how many, WHY since when. AGE is that of the first of them. A pair for which there is nothing to publish writes its
 position every few seconds only.`,
 		Example: `  maintenance publisher list
-  maintenance publisher list --json | jq '.publications[] | select(.seconds > 60 or .status != "ACTIVE")'`,
+  maintenance publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -33,7 +34,7 @@ position every few seconds only.`,
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(publicationsJSON{Version: publicationsVersion, Publications: publicationDocuments(list)})
+					return env.PrintJSON(operator.All(list))
 				}
 				if len(list) == 0 {
 					env.Note("Nothing is published, or nothing that this chooses: a worker that is told what to publish where registers its pairs.")

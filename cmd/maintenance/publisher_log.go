@@ -34,9 +34,6 @@ func operatorLog(env *cli.Env, known []string, some string, command *cobra.Comma
 			}
 			return publisher.Log(ctx, pool, chosen)
 		},
-		document: func(records []publisher.Record) any {
-			return operatorLogJSON{Version: operatorLogVersion, Records: operatorDocuments(records)}
-		},
 		columns: operatorColumns(), rows: operatorRows,
 		id: func(r publisher.Record) int64 { return r.ID },
 	}.command(env, command)

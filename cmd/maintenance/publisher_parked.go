@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -97,7 +98,7 @@ func newParkedList(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(parkedListJSON{Version: parkedVersion, Parked: parkedDocuments(list)})
+					return env.PrintJSON(operator.All(list))
 				}
 				if len(list) == 0 {
 					env.Note("Nothing is parked, or nothing that this chooses.")
@@ -144,7 +145,11 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(oneParkedJSON{Version: oneParkedVersion, Parked: parkedDocuments(list), Event: eventDocument(event), Log: operatorDocuments(records)})
+					return env.PrintJSON(operator.One(struct {
+						Parked []publisher.Parked
+						Event  journal.Event
+						Log    []publisher.Record
+					}{list, event, records}))
 				}
 				return printParked(env, list, event, records)
 			})

@@ -15,25 +15,19 @@ import (
 )
 
 const (
-	// parkedActVersion changes when a field goes or changes its meaning.
-	parkedActVersion = 1
-
 	// retryAsks is how many events are tried again without asking. What is resolved is never published: it asks, unless --campaign and
 	// --seq name the event.
 	retryAsks = 100
 )
 
-// parkedActJSON says how many events an act was done to or, with dry_run, would be, and which those are: the first ones only.
-type parkedActJSON struct {
-	Version int          `json:"version"`
-	Act     string       `json:"act"`
-	DryRun  bool         `json:"dry_run"`
-	Count   int64        `json:"count"`
-	Parked  []parkedJSON `json:"parked"` // of a dry run
+// chosenParked is how many events an act was done to or, in a dry run, would be; Parked are the first ones of a dry run.
+type chosenParked struct {
+	Count  int64
+	Parked []publisher.Parked
 }
 
 func newParkedRetry(env *cli.Env) *cobra.Command {
-	a := &parkedAct{verb: "retry", done: "retried", asks: retryAsks, do: (*admin.Acts).RetryAllParked}
+	a := &parkedAct{kind: admin.ActRetryParked, verb: "retry", done: "retried", asks: retryAsks, do: (*admin.Acts).RetryAllParked}
 	return a.command(env, &cobra.Command{
 		Use:   "retry",
 		Short: "Have refused events tried again at once, with all their attempts before them",
@@ -46,7 +40,7 @@ func newParkedRetry(env *cli.Env) *cobra.Command {
 }
 
 func newParkedResolve(env *cli.Env) *cobra.Command {
-	a := &parkedAct{verb: "leave out", done: "resolved", asks: resolveAsks, reason: true, do: (*admin.Acts).ResolveAllParked}
+	a := &parkedAct{kind: admin.ActResolveParked, verb: "leave out", done: "resolved", asks: resolveAsks, reason: true, do: (*admin.Acts).ResolveAllParked}
 	return a.command(env, &cobra.Command{
 		Use:   "resolve",
 		Short: "Leave refused events out, for good",
@@ -59,6 +53,7 @@ number of events, unless --campaign and --seq name the one. A reason is needed.`
 
 // parkedAct is an act on the events that a filter chooses.
 type parkedAct struct {
+	kind       admin.Kind
 	verb, done string
 	asks       int64 // how many events need no confirmation
 	reason     bool  // it needs one
@@ -112,7 +107,7 @@ func (a *parkedAct) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 		}
 	}
 	if a.asJSON {
-		err = env.PrintJSON(parkedActJSON{Version: parkedActVersion, Act: a.done, Count: got, Parked: []parkedJSON{}})
+		err = printAct(env, a.kind, false, chosenParked{Count: got})
 	} else if err = nil; n == 0 {
 		env.Note("No event was %s: none that was refused is chosen by this.", a.done)
 	} else {
@@ -138,7 +133,7 @@ func (a *parkedAct) preview(ctx context.Context, env *cli.Env, pool *pgxpool.Poo
 	list = slices.DeleteFunc(list, func(p publisher.Parked) bool { return p.Status == "draining" })
 	list = list[:min(int64(len(list)), n)]
 	if a.asJSON {
-		return env.PrintJSON(parkedActJSON{Version: parkedActVersion, Act: a.done, DryRun: true, Count: n, Parked: parkedDocuments(list)})
+		return printAct(env, a.kind, true, chosenParked{n, list})
 	}
 	env.Note("%s would be %s; nothing was changed.", events(n), a.done)
 	if len(list) == 0 {

@@ -12,26 +12,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// publisherActVersion changes when a field goes or changes its meaning.
-const publisherActVersion = 1
-
-// publisherActJSON says which pairs an act changed.
-type publisherActJSON struct {
-	Version int             `json:"version"`
-	Act     string          `json:"act"`
-	Seconds float64         `json:"seconds,omitempty"` // that a pause lasts; not there: until it is resumed
-	Pairs   []topicPairJSON `json:"pairs"`
-}
-
-type topicPairJSON struct {
-	Topic     string `json:"topic"`
-	Publisher string `json:"publisher"`
+// publications is the pairs that an act changed.
+type publications struct {
+	For   string // how long a pause lasts, a Go duration; "": until it is resumed
+	Pairs []publisher.Key
 }
 
 func newPublisherPause(env *cli.Env) *cobra.Command {
 	var lasts time.Duration
 	command := onPublisher{
-		done: "paused",
+		kind: admin.ActPausePublisher, done: "paused",
 		able: func(p publisher.Publication) bool { return p.Status != "FAILED" },
 		do: func(acts *admin.Acts, ctx context.Context, by admin.Request, keys []publisher.Key) error {
 			return acts.PausePublishers(ctx, by, keys, lasts)
@@ -58,7 +48,7 @@ Paused again, it gets the new reason and the new end. Pairs that have failed sta
 
 func newPublisherResume(env *cli.Env) *cobra.Command {
 	return onPublisher{
-		done: "resumed",
+		kind: admin.ActResumePublisher, done: "resumed",
 		able: func(p publisher.Publication) bool { return p.Status == "PAUSED" },
 		do:   (*admin.Acts).ResumePublishers,
 		next: func(string) string { return "maintenance publisher list shows it catch up" },
@@ -71,6 +61,7 @@ func newPublisherResume(env *cli.Env) *cobra.Command {
 
 // onPublisher is an act on those pairs of a publisher that are able to be acted on. If none is, the act says why not.
 type onPublisher struct {
+	kind  admin.Kind
 	done  string
 	able  func(publisher.Publication) bool
 	do    func(*admin.Acts, context.Context, admin.Request, []publisher.Key) error
@@ -95,7 +86,7 @@ func (o onPublisher) command(env *cli.Env, command *cobra.Command) *cobra.Comman
 				return pairError(err, args[0])
 			}
 			if asJSON {
-				return env.PrintJSON(o.document(keys))
+				return printAct(env, o.kind, false, o.detail(keys))
 			}
 			env.Note("%s %s: %s", counted(int64(len(keys)), "pair"), o.done, o.next(cli.Quote(args[0])))
 			return printTopicPairs(env, keys)
@@ -121,15 +112,12 @@ func (o onPublisher) keys(list []publisher.Publication) []publisher.Key {
 	return all
 }
 
-func (o onPublisher) document(keys []publisher.Key) publisherActJSON {
-	document := publisherActJSON{Version: publisherActVersion, Act: o.done, Pairs: []topicPairJSON{}}
-	if o.lasts != nil {
-		document.Seconds = o.lasts.Seconds()
+func (o onPublisher) detail(keys []publisher.Key) publications {
+	p := publications{Pairs: keys}
+	if o.lasts != nil && *o.lasts > 0 {
+		p.For = o.lasts.String()
 	}
-	for _, k := range keys {
-		document.Pairs = append(document.Pairs, topicPairJSON(k))
-	}
-	return document
+	return p
 }
 
 func printTopicPairs(env *cli.Env, keys []publisher.Key) error {

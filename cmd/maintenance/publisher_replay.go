@@ -15,23 +15,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-const (
-	// publisherReplayVersion changes when a field goes or changes its meaning.
-	publisherReplayVersion = 1
-)
-
-// publisherReplayJSON says what was sent again or, with dry_run, would be.
-type publisherReplayJSON struct {
-	Version    int    `json:"version"`
-	Act        string `json:"act"`
-	DryRun     bool   `json:"dry_run"`
-	Topic      string `json:"topic"`
-	Publisher  string `json:"publisher"`
-	CampaignID string `json:"campaign_id"`
-	From       int64  `json:"from"`
-	Through    int64  `json:"through"` // the last seq that is done; from - 1: none
-	Events     int64  `json:"events"`
-	Complete   bool   `json:"complete"`
+// republished is what was sent again or, in a dry run, would be.
+type republished struct {
+	publisher.Key
+	CampaignID string
+	From       int64
+	Through    int64 // the last seq that is done; From - 1: none
+	Events     int64
+	Complete   bool
 }
 
 // sliceReplay is a slice of a campaign to be sent again.
@@ -126,9 +117,8 @@ func (r *sliceReplay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool)
 
 func (r *sliceReplay) tell(env *cli.Env, done publisher.Replayed, failure error) error {
 	if r.asJSON {
-		err := env.PrintJSON(publisherReplayJSON{
-			Version: publisherReplayVersion, Act: "replayed", DryRun: r.act.DryRun, Topic: r.topic, Publisher: r.to, CampaignID: r.request.CampaignID, From: r.request.From,
-			Through: done.Through, Events: done.Sent, Complete: failure == nil && !r.act.DryRun,
+		err := printAct(env, admin.ActRepublish, r.act.DryRun, republished{
+			publisher.Key{Topic: r.topic, Publisher: r.to}, r.request.CampaignID, r.request.From, done.Through, done.Sent, failure == nil && !r.act.DryRun,
 		})
 		if err != nil {
 			return err

@@ -16,29 +16,14 @@ import (
 )
 
 const (
-	// resetVersion changes when a field goes or changes its meaning.
-	resetVersion = 1
-
 	// resetSlack is how many more events than counted may be published again: some arrive during the confirmation.
 	resetSlack = 100
 )
 
-// resetJSON says what a reset did or, with dry_run, would do. Events are counted before the topic's filter.
-type resetJSON struct {
-	Version int             `json:"version"`
-	Act     string          `json:"act"`
-	DryRun  bool            `json:"dry_run"`
-	Pairs   []resetPairJSON `json:"pairs"`
-}
-
-type resetPairJSON struct {
-	Topic     string `json:"topic"`
-	Publisher string `json:"publisher"`
-	From      int64  `json:"from"`
-	To        int64  `json:"to"`
-	Sent      int64  `json:"sent"`      // published again
-	Skipped   int64  `json:"skipped"`   // never published
-	Forgotten int64  `json:"forgotten"` // parked events that are met again
+// resetPair is a pair that is reset, or would be.
+type resetPair struct {
+	publisher.Key
+	admin.Reset
 }
 
 // resetting is a reset of pairs.
@@ -197,12 +182,12 @@ func sums(pairs []admin.Reset) (sent, skipped int64) {
 }
 
 func (r *resetting) tell(env *cli.Env, keys []publisher.Key, results []admin.Reset, name string) error {
-	done := make([]resetPairJSON, len(keys))
+	done := make([]resetPair, len(keys))
 	for i, p := range results {
-		done[i] = resetPairJSON{Topic: keys[i].Topic, Publisher: keys[i].Publisher, From: p.From, To: p.To, Sent: p.Sent, Skipped: p.Skipped, Forgotten: p.Forgotten}
+		done[i] = resetPair{keys[i], p}
 	}
 	if r.asJSON {
-		return env.PrintJSON(resetJSON{Version: resetVersion, Act: "reset", DryRun: r.act.DryRun, Pairs: done})
+		return printAct(env, admin.ActResetPublisher, r.act.DryRun, struct{ Pairs []resetPair }{done})
 	}
 	if r.act.DryRun {
 		env.Note("%s would be reset; nothing was changed.", counted(int64(len(done)), "pair"))

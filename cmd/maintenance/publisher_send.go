@@ -23,18 +23,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// testSendVersion changes when a field goes or changes its meaning.
-const testSendVersion = 1
-
-// testSendJSON says what was sent or, with dry_run, would be.
-type testSendJSON struct {
-	Version   int       `json:"version"`
-	Act       string    `json:"act"`
-	DryRun    bool      `json:"dry_run"`
-	Topic     string    `json:"topic"`
-	Publisher string    `json:"publisher"`
-	MadeUp    bool      `json:"made_up"`
-	Event     eventJSON `json:"event"`
+// testSent is an event that a sink has taken or, in a dry run, would get.
+type testSent struct {
+	publisher.Key
+	MadeUp bool
+	Event  journal.Event
 }
 
 // destinations is what is published where, by the settings of a worker.
@@ -147,9 +140,7 @@ func (s *testSend) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, to
 		}
 	}
 	if s.asJSON {
-		return env.PrintJSON(testSendJSON{
-			Version: testSendVersion, Act: "sent", DryRun: s.act.DryRun, Topic: topic, Publisher: to.Name, MadeUp: s.campaign == "", Event: eventDocument(event.Event),
-		})
+		return printAct(env, admin.ActTestSend, s.act.DryRun, testSent{publisher.Key{Topic: topic, Publisher: to.Name}, s.campaign == "", event.Event})
 	}
 	if s.act.DryRun {
 		env.Note("Event %s, %s, would be sent to %s; nothing was sent.", event.ID, event.Type, to.Name)

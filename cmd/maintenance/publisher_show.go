@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -39,9 +40,11 @@ func newPublisherShow(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(publisherDetailJSON{
-						Version: publicationVersion, Publications: publicationDocuments(list), Parked: parkedDocuments(parked), Log: operatorDocuments(records),
-					})
+					return env.PrintJSON(operator.One(struct {
+						Publications []publisher.Publication
+						Parked       []publisher.Parked
+						Log          []publisher.Record
+					}{list, parked, records}))
 				}
 				return printPublisher(env, list, parked, records)
 			})

@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// replayVersion changes when a field goes or changes its meaning.
-	replayVersion = 1
-
 	// replayAsks is how many pairs are replayed without asking.
 	replayAsks = 100
 
@@ -26,14 +23,11 @@ const (
 	replayChunk = 1000
 )
 
-// replayJSON says what a replay filed or, with dry_run, would file.
-type replayJSON struct {
-	Version int    `json:"version"`
-	Act     string `json:"act"`
-	DryRun  bool   `json:"dry_run"`
-	Pairs   int64  `json:"pairs"`
-	Waited  bool   `json:"waited"` // true: nothing is on its way any more
-	Dead    int64  `json:"dead"`   // pairs that died on the way, if it was waited for
+// filed is what a replay filed or, in a dry run, would file.
+type filed struct {
+	Pairs  int64
+	Waited bool  // nothing is on its way any more
+	Dead   int64 // pairs that died on the way, if it was waited for
 }
 
 // replay has projections apply events of campaigns again. No campaigns are all.
@@ -55,10 +49,10 @@ func (r replay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error
 	if r.missing {
 		verb, did = "backfill", "backfilled"
 	}
-	document := replayJSON{Version: replayVersion, Act: did, DryRun: r.act.DryRun, Pairs: n}
+	document := filed{Pairs: n}
 	if r.act.DryRun {
 		if r.asJSON {
-			return env.PrintJSON(document)
+			return r.print(env, document)
 		}
 		env.Note("%s would be %s; nothing was changed.", pairs(n), did)
 		return nil
@@ -83,19 +77,27 @@ func (r replay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error
 		}
 		document.Waited = true
 	}
-	return r.tell(env, document)
+	return r.tell(env, document, did)
 }
 
-func (r replay) tell(env *cli.Env, document replayJSON) error {
+func (r replay) print(env *cli.Env, document filed) error {
+	kind := admin.ActReplay
+	if r.missing {
+		kind = admin.ActBackfill
+	}
+	return printAct(env, kind, r.act.DryRun, document)
+}
+
+func (r replay) tell(env *cli.Env, document filed, did string) error {
 	switch {
 	case r.asJSON:
-		if err := env.PrintJSON(document); err != nil {
+		if err := r.print(env, document); err != nil {
 			return err
 		}
 	case document.Pairs == 0:
-		env.Note("There is nothing to be %s.", document.Act)
+		env.Note("There is nothing to be %s.", did)
 	case r.wait:
-		env.Note("%s %s.", pairs(document.Pairs-document.Dead), document.Act)
+		env.Note("%s %s.", pairs(document.Pairs-document.Dead), did)
 	default:
 		env.Note("%s filed; workers apply them from now on: maintenance lag --watch shows how far they are.", pairs(document.Pairs))
 	}

@@ -17,6 +17,9 @@ const (
 
 	// campaignsLookedAt is up to how many campaigns are looked at one by one; beyond that all pairs of the projection are counted.
 	campaignsLookedAt = 20
+
+	// campaignPairs is how many projections of one campaign are looked at.
+	campaignPairs = 1000
 )
 
 // await shows progress until nothing of the replay is on its way, and answers how many pairs are dead then.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
 )
 
@@ -26,7 +27,7 @@ rows figures are estimates, with a ~ before them. With --watch it goes on until 
 It ends with 0 when nothing is wrong, 9 with warnings, 10 when something is critical, 1 without a schema.`,
 		Example: `  maintenance status
   maintenance status --watch --interval 5s
-  maintenance status --json | jq '.problems[] | select(.severity == "critical")'`,
+  maintenance status --json | jq '.item.problems[] | select(.severity == "critical")'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if interval < minInterval {
@@ -45,7 +46,7 @@ It ends with 0 when nothing is wrong, 9 with warnings, 10 when something is crit
 					return explainStatus(err)
 				}
 				if asJSON {
-					err = env.PrintJSON(s.Document())
+					err = env.PrintJSON(operator.Status(s))
 				} else {
 					err = printStatus(env, s)
 				}
@@ -102,7 +103,7 @@ func watchStatus(ctx context.Context, env *cli.Env, reader *status.Reader, inter
 		s.Compare(before)
 		before = s
 		if asJSON {
-			return frame.PrintJSONLine(s.Document())
+			return frame.PrintJSONLine(operator.Status(s))
 		}
 		return printStatus(frame, s)
 	})

@@ -12,36 +12,9 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 )
-
-// tokensVersion changes when a field goes or changes its meaning.
-const tokensVersion = 1
-
-type tokensJSON struct {
-	Version int         `json:"version"`
-	Tokens  []tokenJSON `json:"tokens"`
-}
-
-type tokenJSON struct {
-	Name       string     `json:"name"`
-	Role       string     `json:"role"`
-	CreatedAt  time.Time  `json:"created_at"`
-	CreatedBy  string     `json:"created_by"`
-	ExpiresAt  *time.Time `json:"expires_at"`   // null: never
-	LastUsedAt *time.Time `json:"last_used_at"` // to within a minute
-	RevokedAt  *time.Time `json:"revoked_at"`
-	RevokedBy  *string    `json:"revoked_by"`
-}
-
-// tokenActJSON says what was done to a token.
-type tokenActJSON struct {
-	Version int     `json:"version"`
-	Act     string  `json:"act"`
-	Name    string  `json:"name"`
-	Role    *string `json:"role"`  // null: of one that was revoked
-	Token   *string `json:"token"` // this once; null: of one that was revoked
-}
 
 func newToken(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("token", "Say who may use the pages and the API of workers", newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
@@ -89,7 +62,7 @@ nothing, an admin also what leaves events out, moves positions and exchanges tab
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(tokenActJSON{tokensVersion, "created", made.Name, &made.Role, &made.Token})
+					return env.PrintJSON(created)
 				}
 				env.Note("This is the token of %s, %s. It cannot be shown again.", args[0], parsed)
 				_, err = fmt.Fprintln(env.Out, made.Token)
@@ -121,13 +94,7 @@ func newTokenList(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					document := tokensJSON{Version: tokensVersion, Tokens: []tokenJSON{}}
-					for _, t := range tokens {
-						document.Tokens = append(document.Tokens, tokenJSON{
-							Name: t.Name, Role: t.Role, CreatedAt: t.CreatedAt.UTC(), CreatedBy: t.CreatedBy, ExpiresAt: utc(t.ExpiresAt), LastUsedAt: utc(t.LastUsedAt), RevokedAt: utc(t.RevokedAt), RevokedBy: present(t.RevokedBy),
-						})
-					}
-					return env.PrintJSON(document)
+					return env.PrintJSON(operator.All(tokens))
 				}
 				var rows [][]cli.Cell
 				for _, t := range tokens {
@@ -158,7 +125,7 @@ func newTokenRevoke(env *cli.Env) *cobra.Command {
 		Args:    oneName("token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				_, err := admin.On(pool).RevokeToken(ctx, by(act), args[0])
+				outcome, err := admin.On(pool).RevokeToken(ctx, by(act), args[0])
 				if errors.Is(err, auth.ErrNoToken) {
 					return cli.Hint(err, "maintenance token list")
 				}
@@ -166,7 +133,7 @@ func newTokenRevoke(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(tokenActJSON{Version: tokensVersion, Act: "revoked", Name: args[0]})
+					return env.PrintJSON(outcome)
 				}
 				env.Note("Token %s holds no more.", args[0])
 				return nil

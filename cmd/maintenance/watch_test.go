@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,9 +61,8 @@ func TestAWatchGoesOnUntilItIsInterruptedAndEndsWell(t *testing.T) {
 		t.Parallel()
 		out, _ := watched(t, url, 3, "lag", "--watch", "--json", "--interval", "100ms")
 		for _, line := range out {
-			var document lagJSON
-			if err := json.Unmarshal([]byte(line), &document); err != nil || len(document.Lags) == 0 || document.Version != lagVersion {
-				t.Errorf("got %q: %v", line, err)
+			if len(decoded[[]any](t, line)) == 0 {
+				t.Errorf("got %q", line)
 			}
 		}
 	})

@@ -5,44 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
-
-// workersVersion changes when a field of the documents of workers goes or changes its meaning.
-const workersVersion = 1
-
-type workersJSON struct {
-	Version int          `json:"version"`
-	Workers []workerJSON `json:"workers"`
-}
-
-type workerJSON struct {
-	Owner         string    `json:"owner"`
-	Group         string    `json:"group"`
-	Host          string    `json:"host"`
-	PID           int       `json:"pid"`
-	StartedAt     time.Time `json:"started_at"`
-	SeenAt        time.Time `json:"seen_at"`
-	Live          bool      `json:"live"` // it has been seen within the last seconds
-	CampaignsHeld int       `json:"campaigns_held"`
-	EventsApplied int64     `json:"events_applied"` // since it started
-	DrainedBy     *string   `json:"drained_by"`     // null: it claims
-}
-
-// drainJSON says which worker was drained or undrained.
-type drainJSON struct {
-	Version int    `json:"version"`
-	Act     string `json:"act"`
-	Owner   string `json:"owner"`
-}
 
 func newWorker(env *cli.Env) *cobra.Command {
 	return cli.Noun("worker", "See workers, have one take no more campaigns, and take some again",
@@ -50,10 +22,10 @@ func newWorker(env *cli.Env) *cobra.Command {
 			verb: "drain", short: "Have a worker finish what it has and claim no more campaigns",
 			long: `Have a worker finish what it has and claim no more campaigns, until it is undrained or ends; it notices within about a second. What it publishes goes on, and so do other workers.
 worker list shows when it holds none any more. OWNER is the name that worker list has of it. It asks for the worker's host.`,
-			asks: true, did: "drained", note: "Worker %s claims no more campaigns; maintenance worker list shows when it holds none. To go on: maintenance worker undrain %s", do: (*admin.Acts).DrainWorker,
+			asks: true, note: "Worker %s claims no more campaigns; maintenance worker list shows when it holds none. To go on: maintenance worker undrain %s", do: (*admin.Acts).DrainWorker,
 		}), newDrain(env, drain{
 			verb: "undrain", short: "Have a worker that was drained claim campaigns again",
-			did: "undrained", note: "Worker %s claims campaigns again; maintenance worker list shows how many. To stop it: maintenance worker drain %s", do: (*admin.Acts).UndrainWorker,
+			note: "Worker %s claims campaigns again; maintenance worker list shows how many. To stop it: maintenance worker drain %s", do: (*admin.Acts).UndrainWorker,
 		}))
 }
 
@@ -77,19 +49,11 @@ func newWorkerList(env *cli.Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				document := workersJSON{Version: workersVersion, Workers: []workerJSON{}}
-				for _, w := range s.Workers {
-					if group == "" || group == w.ConsumerGroup {
-						document.Workers = append(document.Workers, workerJSON{
-							Owner: w.Owner, Group: w.ConsumerGroup, Host: w.Host, PID: w.PID, StartedAt: w.StartedAt.UTC(), SeenAt: w.SeenAt.UTC(), Live: w.Live(), CampaignsHeld: w.CampaignsHeld,
-							EventsApplied: w.EventsApplied, DrainedBy: present(w.DrainedBy),
-						})
-					}
-				}
+				workers := slices.DeleteFunc(s.Workers, func(w status.Worker) bool { return group != "" && group != w.ConsumerGroup })
 				if asJSON {
-					return env.PrintJSON(document)
+					return env.PrintJSON(operator.All(workers))
 				}
-				return document.print(env)
+				return printWorkers(env, workers)
 			})
 		},
 	}
@@ -99,22 +63,22 @@ func newWorkerList(env *cli.Env) *cobra.Command {
 	return command
 }
 
-func (d workersJSON) print(env *cli.Env) error {
-	if len(d.Workers) == 0 {
+func printWorkers(env *cli.Env, workers []status.Worker) error {
+	if len(workers) == 0 {
 		env.Note("No worker has a record: one that starts makes one, and one that stops takes it away.")
 		return nil
 	}
 	var rows [][]cli.Cell
-	for _, w := range d.Workers {
+	for _, w := range workers {
 		seen, drained := when(w.SeenAt), cli.Text("")
-		if !w.Live {
+		if !w.Live() {
 			seen.Tone = cli.Alarm
 		}
-		if w.DrainedBy != nil {
-			drained = cli.Cell{Text: "by " + *w.DrainedBy, Tone: cli.Warning}
+		if w.DrainedBy != "" {
+			drained = cli.Cell{Text: "by " + w.DrainedBy, Tone: cli.Warning}
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(w.Owner), cli.Text(w.Group), cli.Text(w.Host), cli.Number(int64(w.PID), cli.Plain), when(w.StartedAt), seen, cli.Number(int64(w.CampaignsHeld), cli.Plain),
+			cli.Text(w.Owner), cli.Text(w.ConsumerGroup), cli.Text(w.Host), cli.Number(int64(w.PID), cli.Plain), when(w.StartedAt), seen, cli.Number(int64(w.CampaignsHeld), cli.Plain),
 			cli.Number(w.EventsApplied, cli.Plain), drained,
 		})
 	}
@@ -123,9 +87,9 @@ func (d workersJSON) print(env *cli.Env) error {
 
 // drain is one of the two acts on a worker.
 type drain struct {
-	verb, short, long, did, note string
-	asks                         bool // for the worker's host
-	do                           func(*admin.Acts, context.Context, admin.Request, string) (*admin.Outcome, error)
+	verb, short, long, note string
+	asks                    bool // for the worker's host
+	do                      func(*admin.Acts, context.Context, admin.Request, string) (*admin.Outcome, error)
 }
 
 func newDrain(env *cli.Env, d drain) *cobra.Command {
@@ -152,14 +116,14 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 						return err
 					}
 				}
-				_, err := d.do(admin.On(pool), ctx, request, args[0])
+				outcome, err := d.do(admin.On(pool), ctx, request, args[0])
 				switch {
 				case errors.Is(err, admin.ErrNotFound):
 					return cli.Hint(err, "maintenance worker list")
 				case err != nil:
 					return err
 				case asJSON:
-					return env.PrintJSON(drainJSON{workersVersion, d.did, args[0]})
+					return env.PrintJSON(outcome)
 				}
 				env.Note(d.note, args[0], cli.Quote(args[0]))
 				return nil

@@ -65,6 +65,7 @@ func (r Request) confirms(want string) error {
 
 // Outcome is what became of an act.
 type Outcome struct {
+	Version  int             `json:"version"`
 	Act      string          `json:"act"`
 	Repeated bool            `json:"repeated"` // the key had been used for the same request: this is what came of it then
 	Detail   json.RawMessage `json:"detail"`   // an object that depends on the act

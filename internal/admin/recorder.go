@@ -61,7 +61,7 @@ func (r *recorder) answer(detail any, err error) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{Act: string(r.act.kind), Detail: r.detail}, nil
+	return &Outcome{Version: 1, Act: string(r.act.kind), Detail: r.detail}, nil
 }
 
 // Query and its like read outside the act's transactions.
@@ -168,7 +168,7 @@ type rower interface {
 func (r *recorder) find(ctx context.Context, db rower) error {
 	var sum []byte
 	var held bool
-	o := &Outcome{Act: string(r.act.kind), Repeated: true}
+	o := &Outcome{Version: 1, Act: string(r.act.kind), Repeated: true}
 	if err := db.QueryRow(ctx, queryKey, r.act.Who.Owner(), r.act.Key).Scan(&sum, &o.Detail, &held); err != nil {
 		return err
 	}

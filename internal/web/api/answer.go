@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 )
 
@@ -52,14 +53,13 @@ func matches(list, tag string) bool {
 
 // page is a list, and where it goes on.
 type page struct {
-	Version int     `json:"version"`
-	Items   any     `json:"items"`
-	Next    *string `json:"next"` // what to ask for as after; null: there is no more
+	operator.List
+	Next *string `json:"next"` // what to ask for as after; null: there is no more
 }
 
 // list answers a page of up to limit things, whose last one stands at place.
 func list[T any](things []T, limit int, place func(last T) any) page {
-	p := page{Version: 1, Items: document(things)}
+	p := all(things)
 	if len(things) == limit {
 		p.Next = cursor(place(things[len(things)-1]))
 	}
@@ -67,15 +67,7 @@ func list[T any](things []T, limit int, place func(last T) any) page {
 }
 
 // all answers a list that has no pages.
-func all[T any](things []T) page { return page{Version: 1, Items: document(things)} }
-
-// single is a document of one thing.
-type single struct {
-	Version int `json:"version"`
-	Item    any `json:"item"`
-}
-
-func one(v any) any { return single{1, document(v)} }
+func all[T any](things []T) page { return page{List: operator.All(things)} }
 
 // act does what a body of type T asks for: an object with the reason, and what the act is told under "with".
 func act[T any](a *API, do func(r *http.Request, by admin.Request, body T) (*admin.Outcome, error)) http.Handler {
@@ -108,15 +100,6 @@ func (h actHandler[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // with is the type of what the act is told.
 func (h actHandler[T]) with() reflect.Type { return reflect.TypeFor[T]() }
-
-// would answers what an act would do, in place of doing it.
-func would(detail any, err error) (*admin.Outcome, error) {
-	if err != nil {
-		return nil, err
-	}
-	raw, err := json.Marshal(detail)
-	return &admin.Outcome{Act: "dry_run", Detail: raw}, err
-}
 
 // tryBody is the body of acts that take nothing else.
 type tryBody struct {

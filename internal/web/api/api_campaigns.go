@@ -1,14 +1,12 @@
 package api
 
 import (
-	"errors"
 	"net/http"
-	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/pause"
 )
@@ -28,7 +26,7 @@ func (a *API) campaignRoutes() []Route {
 			if err != nil {
 				return nil, err
 			}
-			return single{1, a.event(r, e)}, nil
+			return operator.One(a.event(r, e)), nil
 		}),
 		a.reads("/campaigns/{campaign}/as-of", "getAsOf", a.asOf),
 		a.reads("/campaigns/{campaign}/diff", "getDiff", a.diff),
@@ -45,7 +43,7 @@ func (a *API) campaignRoutes() []Route {
 		does("/campaigns/{campaign}/replay", "replayCampaign", admin.ActReplay, act(a, func(r *http.Request, by admin.Request, b campaignReplayBody) (*admin.Outcome, error) {
 			replay := deferred.ReplayRequest{Group: b.Group, Projection: b.Projection, From: b.From, Campaigns: []string{r.PathValue("campaign")}}
 			if b.DryRun {
-				return would(acts.PreviewReplay(r.Context(), replay))
+				return operator.Would(acts.PreviewReplay(r.Context(), replay))
 			}
 			return acts.ReplayCampaigns(r.Context(), by, replay)
 		})),
@@ -66,7 +64,7 @@ func (a *API) campaignRoutes() []Route {
 		})),
 		does("/groups/{group}/remove", "removeGroup", admin.ActRemoveGroup, act(a, func(r *http.Request, by admin.Request, b confirmBody) (*admin.Outcome, error) {
 			if b.DryRun {
-				return would(acts.PreviewGroupRemoval(r.Context(), r.PathValue("group")))
+				return operator.Would(acts.PreviewGroupRemoval(r.Context(), r.PathValue("group")))
 			}
 			return acts.RemoveGroup(r.Context(), by, r.PathValue("group"), b.Confirm)
 		})),
@@ -139,44 +137,13 @@ func (a *API) campaigns(r *http.Request) (any, error) {
 	return p, nil
 }
 
-// standing is how it stands with a campaign.
-type standing struct {
-	CampaignID string
-	Head       head
-	Groups     []lease.Place
-	Deferred   []deferred.Pair
-	Pauses     []pause.Pause
-	History    []deferred.Record
-
-	Resolutions []deferred.Resolution
-}
-
-type head struct {
-	Seq, Position int64
-	Type          string
-	RecordedAt    time.Time
-}
-
 func (a *API) campaign(r *http.Request) (any, error) {
-	id := r.PathValue("campaign")
-	last, err := journal.Last(r.Context(), a.cfg.Pool, id)
+	head, err := journal.Last(r.Context(), a.cfg.Pool, r.PathValue("campaign"))
 	if err != nil {
 		return nil, err
 	}
-	s := standing{CampaignID: id, Head: head{last.Seq, last.Position, last.Type, last.RecordedAt}}
-	var pauses []pause.Pause
-	var errs [5]error
-	s.Groups, errs[0] = lease.Places(r.Context(), a.cfg.Pool, id)
-	s.Deferred, errs[1] = deferred.List(r.Context(), a.cfg.Pool, deferred.Filter{CampaignID: id})
-	pauses, errs[2] = pause.List(r.Context(), a.cfg.Pool, "")
-	s.History, errs[3] = deferred.History(r.Context(), a.cfg.Pool, deferred.LogFilter{CampaignID: id, Limit: 20})
-	s.Resolutions, errs[4] = deferred.Resolutions(r.Context(), a.cfg.Pool, deferred.ResolutionFilter{CampaignID: id})
-	for _, p := range pauses {
-		if p.CampaignID == "" || p.CampaignID == id {
-			s.Pauses = append(s.Pauses, p)
-		}
-	}
-	return one(s), errors.Join(errs[:]...)
+	campaign, err := operator.ReadCampaign(r.Context(), a.cfg.Pool, head)
+	return operator.One(campaign), err
 }
 
 func (a *API) events(r *http.Request) (any, error) {

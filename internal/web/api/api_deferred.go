@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -18,15 +19,10 @@ func (a *API) deferredRoutes() []Route {
 		a.reads("/deferred-log", "listDeferredLog", a.deferredLog),
 		a.reads("/deferred/{projection}/{campaign}", "getDeferred", func(r *http.Request) (any, error) {
 			d, err := deferred.Show(r.Context(), a.cfg.Pool, pairOf(r))
-			if err != nil {
-				return nil, err
+			if err == nil && d.Event != nil {
+				*d.Event = a.event(r, *d.Event)
 			}
-			object, _ := document(d).(map[string]any)
-			object["event"] = nil
-			if d.Event != nil {
-				object["event"] = a.event(r, *d.Event)
-			}
-			return single{1, object}, nil
+			return operator.One(d), err
 		}),
 		does("/deferred/{projection}/{campaign}/requeue", "requeueDeferred", admin.ActRequeue, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
 			return acts.Requeue(r.Context(), by, pairOf(r))
@@ -107,7 +103,7 @@ func (a *API) deferredStats(r *http.Request) (any, error) {
 		return nil, err
 	}
 	s, err := deferred.Stats(r.Context(), a.cfg.Pool, f)
-	return one(s), err
+	return operator.One(s), err
 }
 
 func (a *API) deferredLog(r *http.Request) (any, error) {
@@ -126,16 +122,12 @@ func (a *API) deferredLog(r *http.Request) (any, error) {
 	return list(records, f.Limit, func(last deferred.Record) any { return last.ID }), nil
 }
 
-// event is an event as its reader may see it: payload and metadata are null for whoever sees none.
-func (a *API) event(r *http.Request, e journal.Event) any {
+// event is an event as its reader may see it: without payload, metadata and tags for roles that see no payloads.
+func (a *API) event(r *http.Request, e journal.Event) journal.Event {
 	id := auth.From(r.Context())
 	e.Payload, e.Metadata = a.cfg.Payloads.Show(id, e.Payload), a.cfg.Payloads.Show(id, e.Metadata)
 	if !a.cfg.Payloads.Sees(id) {
 		e.Tags = nil // they have values as payloads do
 	}
-	shown, _ := document(e).(map[string]any)
-	if shown["unreadable"] = nil; e.Unreadable() != nil {
-		shown["unreadable"] = e.Unreadable().Error()
-	}
-	return shown
+	return e
 }

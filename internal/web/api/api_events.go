@@ -48,11 +48,10 @@ func (a *API) listed(r *http.Request, limit int) journal.List {
 
 // eventPage is a page of events as their reader may see them.
 func (a *API) eventPage(r *http.Request, events []journal.Event, more bool, place func(journal.Event) any) page {
-	shown := make([]any, len(events))
 	for i, e := range events {
-		shown[i] = a.event(r, e)
+		events[i] = a.event(r, e)
 	}
-	p := page{Version: 1, Items: shown}
+	p := all(events)
 	if more && len(events) > 0 {
 		p.Next = cursor(place(events[len(events)-1]))
 	}

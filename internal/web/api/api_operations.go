@@ -1,10 +1,10 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
@@ -30,7 +30,7 @@ func (a *API) operationRoutes() []Route {
 				return nil, err
 			}
 			o, err := acts.Operation(r.Context(), id)
-			return one(o), err
+			return operator.One(o), err
 		}),
 		a.reads("/operations/{id}/items", "listOperationItems", func(r *http.Request) (any, error) {
 			q := parameters(r)
@@ -59,8 +59,7 @@ func (a *API) operationRoutes() []Route {
 			if err != nil {
 				return nil, err
 			}
-			detail, err := json.Marshal(p)
-			return &admin.Outcome{Act: "preview", Detail: detail}, err
+			return operator.Did("preview", p)
 		})),
 		does("/operations", "startBulk", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b bulkBody) (*admin.Outcome, error) {
 			return acts.StartBulk(r.Context(), by, b.Bulk, b.Confirm)
@@ -74,7 +73,7 @@ func (a *API) operationRoutes() []Route {
 		})),
 		does("/groups/{group}/replay", "replayGroup", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b groupReplayBody) (*admin.Outcome, error) {
 			if b.DryRun {
-				return would(acts.PreviewReplay(r.Context(), deferred.ReplayRequest{Group: r.PathValue("group"), Projection: b.Projection, From: b.From}))
+				return operator.Would(acts.PreviewReplay(r.Context(), deferred.ReplayRequest{Group: r.PathValue("group"), Projection: b.Projection, From: b.From}))
 			}
 			return acts.StartReplay(r.Context(), by, admin.GroupReplay{Group: r.PathValue("group"), Projection: b.Projection, From: b.From})
 		})),

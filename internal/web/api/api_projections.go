@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -62,13 +63,13 @@ func (a *API) projectionRoutes() []Route {
 		})),
 		does("/projections/{projection}/backfill", "backfillProjection", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b tryBody) (*admin.Outcome, error) {
 			if b.DryRun {
-				return would(acts.PreviewBackfill(r.Context(), name(r)))
+				return operator.Would(acts.PreviewBackfill(r.Context(), name(r)))
 			}
 			return acts.StartBackfill(r.Context(), by, name(r))
 		})),
 		does("/projections/{projection}/remove", "removeProjection", admin.ActRemove, act(a, func(r *http.Request, by admin.Request, b removeBody) (*admin.Outcome, error) {
 			if b.DryRun {
-				return would(acts.PreviewRemoval(r.Context(), name(r), b.Tables))
+				return operator.Would(acts.PreviewRemoval(r.Context(), name(r), b.Tables))
 			}
 			return acts.RemoveProjection(r.Context(), by, name(r), b.Tables, b.Confirm)
 		})),

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -31,8 +32,8 @@ func (a *API) publisherRoutes() []Route {
 			if err != nil {
 				return nil, err
 			}
-			object, _ := p.(single).Item.(map[string]any)
-			return single{1, map[string]any{"position": object["position"], "behind": object["behind"], "lag_seconds": object["lag_seconds"]}}, nil
+			object, _ := p.(operator.Single).Item.(map[string]any)
+			return operator.One(map[string]any{"position": object["position"], "behind": object["behind"], "lag_seconds": object["lag_seconds"]}), nil
 		}),
 		a.reads("/publishers/{topic}/{publisher}/ghosts", "listGhosts", a.ghosts),
 		a.reads("/parked", "listParked", a.parked),
@@ -60,7 +61,7 @@ func (a *API) publisherRoutes() []Route {
 			key := publicationOf(r)
 			p := admin.Republication{Topic: key.Topic, Publisher: key.Publisher, CampaignID: b.CampaignID, From: b.From, Until: b.Until}
 			if b.DryRun {
-				return would(acts.PreviewRepublication(r.Context(), by, p))
+				return operator.Would(acts.PreviewRepublication(r.Context(), by, p))
 			}
 			by.Confirm = b.Confirm
 			return acts.StartRepublication(r.Context(), by, p)
@@ -95,7 +96,7 @@ func (a *API) publication(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return one(pairs[0]), nil
+	return operator.One(pairs[0]), nil
 }
 
 // ghostPlace is a place in the list of a pair's ghosts.
@@ -145,7 +146,7 @@ func (a *API) reset(r *http.Request, by admin.Request, b resetBody) (*admin.Outc
 		by.Confirm = b.Confirm
 		return a.cfg.Acts.ResetPublisher(r.Context(), by, publicationOf(r), to)
 	}
-	return would(a.cfg.Acts.PreviewReset(r.Context(), by, publicationOf(r), to))
+	return operator.Would(a.cfg.Acts.PreviewReset(r.Context(), by, publicationOf(r), to))
 }
 
 // sendBody names an event of the journal; empty: one is made up.

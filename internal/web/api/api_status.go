@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/pkg/lease"
@@ -23,7 +24,7 @@ func (a *API) statusRoutes() []Route {
 		})},
 		a.reads("/me", "getMe", func(r *http.Request) (any, error) {
 			id := auth.From(r.Context())
-			return one(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
+			return operator.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
 		}),
 		a.reads("/status", "getStatus", a.readStatus),
 		a.reads("/queue", "listQueue", a.section(status.SectionQueue, func(s *status.Status) any { return all(s.Queue) })),
@@ -89,10 +90,7 @@ func (a *API) examine(r *http.Request) (any, error) {
 		return nil, err
 	}
 	findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool { return f.Check == "mode" || f.Check == "pool" })
-	return one(struct {
-		Worst    doctor.Status
-		Findings []doctor.Finding
-	}{doctor.Worst(findings), findings}), nil
+	return operator.Examination(findings), nil
 }
 
 func (a *API) readStatus(r *http.Request) (any, error) {
@@ -105,9 +103,7 @@ func (a *API) readStatus(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, _ := document(s).(map[string]any)
-	object["problems"] = document(s.Problems())
-	return single{1, object}, nil
+	return operator.Status(s), nil
 }
 
 // section answers one section of the status.

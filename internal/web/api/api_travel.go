@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -35,7 +36,7 @@ func (a *API) asOf(r *http.Request) (any, error) {
 			t.Rows[i] = a.row(r, row)
 		}
 	}
-	return one(state), nil
+	return operator.One(state), nil
 }
 
 func (a *API) diff(r *http.Request) (any, error) {
@@ -71,34 +72,20 @@ func (a *API) why(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := whyShown{Projection: why.Projection, Table: why.Table, CampaignID: why.CampaignID, Seq: why.Seq, Key: why.Key, Row: a.row(r, why.Row)}
+	why.Row = a.row(r, why.Row)
 	var row map[string]json.RawMessage
 	if why.Row != nil {
-		if err := json.Unmarshal(shown.Row, &row); err != nil {
+		if err := json.Unmarshal(why.Row, &row); err != nil {
 			return nil, err
 		}
 	}
-	for _, c := range why.Causes {
-		shown.Causes = append(shown.Causes, causeShown{c.Column, row[c.Column], a.event(r, c.Event)})
+	for i, c := range why.Causes { // what is hidden in the row is hidden here
+		why.Causes[i] = projector.Cause{Column: c.Column, Value: row[c.Column], Event: a.event(r, c.Event)}
 	}
 	if why.Gone != nil {
-		shown.Gone = a.event(r, *why.Gone)
+		*why.Gone = a.event(r, *why.Gone)
 	}
-	return one(shown), nil
-}
-
-type whyShown struct {
-	Projection, Table, CampaignID string
-	Seq                           int64
-	Key, Row                      json.RawMessage
-	Causes                        []causeShown
-	Gone                          any
-}
-
-type causeShown struct {
-	Column string
-	Value  json.RawMessage // as the row has it: what is hidden there is hidden here
-	Event  any
+	return operator.One(why), nil
 }
 
 func (a *API) row(r *http.Request, row json.RawMessage) json.RawMessage {
@@ -130,7 +117,7 @@ func (a *API) verify(r *http.Request) (any, error) {
 	for i := range found {
 		found[i].Want, found[i].Got = a.row(r, found[i].Want), a.row(r, found[i].Got)
 	}
-	return one(differences{
+	return operator.One(differences{
 		Projection: projection, CampaignID: r.PathValue("campaign"), Skipped: report.Skipped > 0, Events: report.Events, Tables: report.Tables, Unchecked: report.Unchecked,
 		Differences: found, NotShown: report.Differences() - int64(len(found)),
 	}), nil

@@ -9,29 +9,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
-	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
-	"github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// campaignRecords is how much of a campaign's log is on its page.
-const campaignRecords = 20
-
 type campaignPage struct {
-	ID      string
-	Head    journal.Event
-	Groups  []standing
-	Pairs   []deferred.Pair
-	Parked  []publisher.Parked
-	Pauses  []pause.Pause
-	History []deferred.Record
-
-	Resolutions []deferred.Resolution
+	*operator.Campaign
+	ID     string
+	Head   journal.Event
+	Parked []publisher.Parked
 
 	Projections []string
 	PausedHere  bool // the campaign itself is paused
@@ -50,13 +39,6 @@ type campaignPage struct {
 	Prev   string
 	Next   string
 	Latest string
-}
-
-// standing is where a consumer group stands in a campaign.
-type standing struct {
-	Group  string
-	Behind int64
-	lease.Place
 }
 
 type timelineEvent struct {
@@ -114,20 +96,12 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 }
 
 func (p *Pages) readStandings(ctx context.Context, page *campaignPage) error {
-	groups, err := outbox.Groups(ctx, p.cfg.Pool)
-	if err != nil {
+	var err error
+	if page.Campaign, err = operator.ReadCampaign(ctx, p.cfg.Pool, page.Head); err != nil {
 		return err
 	}
-	places, err := lease.Places(ctx, p.cfg.Pool, page.ID)
-	if err != nil {
-		return err
-	}
-	for _, g := range groups {
-		s := standing{Group: g.Name, Behind: page.Head.Seq}
-		if i := slices.IndexFunc(places, func(pl lease.Place) bool { return pl.Group == g.Name }); i >= 0 {
-			s.Place, s.Behind = places[i], page.Head.Seq-places[i].Checkpoint
-		}
-		page.Groups = append(page.Groups, s)
+	for _, pa := range page.Pauses {
+		page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
 	}
 	registered, err := projector.Projections(ctx, p.cfg.Pool)
 	if err != nil {
@@ -136,26 +110,7 @@ func (p *Pages) readStandings(ctx context.Context, page *campaignPage) error {
 	for _, reg := range registered {
 		page.Projections = append(page.Projections, reg.Name)
 	}
-	if page.Pairs, err = deferred.List(ctx, p.cfg.Pool, deferred.Filter{CampaignID: page.ID, Limit: perPage}); err != nil {
-		return err
-	}
-	if page.Parked, err = publisher.ListParked(ctx, p.cfg.Pool, publisher.ParkedFilter{CampaignID: page.ID, Limit: perPage}); err != nil {
-		return err
-	}
-	pauses, err := pause.List(ctx, p.cfg.Pool, "")
-	if err != nil {
-		return err
-	}
-	for _, pa := range pauses {
-		if pa.CampaignID == page.ID || pa.CampaignID == "" {
-			page.Pauses = append(page.Pauses, pa)
-			page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
-		}
-	}
-	if page.Resolutions, err = deferred.Resolutions(ctx, p.cfg.Pool, deferred.ResolutionFilter{CampaignID: page.ID, Limit: perPage}); err != nil {
-		return err
-	}
-	page.History, err = deferred.History(ctx, p.cfg.Pool, deferred.LogFilter{CampaignID: page.ID, Limit: campaignRecords})
+	page.Parked, err = publisher.ListParked(ctx, p.cfg.Pool, publisher.ParkedFilter{CampaignID: page.ID, Limit: perPage})
 	return err
 }
 

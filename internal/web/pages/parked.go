@@ -13,6 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
+// parkedRecords is the length of the log beside a parked event.
+const parkedRecords = 20
+
 // parkedLook is how many parked events a page that groups them, or looks for a cause, reads: it reads their messages too.
 const parkedLook = 1000
 
@@ -107,7 +110,7 @@ func (p *Pages) readParkedOne(ctx context.Context, row publisher.Parked) (*parke
 		one.Event, one.Payload = &e, p.payloadOf(ctx, e)
 	}
 	var err error
-	one.History, err = publisher.Log(ctx, p.cfg.Pool, publisher.LogFilter{Topic: row.Topic, Publisher: row.Publisher, CampaignID: row.CampaignID, Limit: campaignRecords})
+	one.History, err = publisher.Log(ctx, p.cfg.Pool, publisher.LogFilter{Topic: row.Topic, Publisher: row.Publisher, CampaignID: row.CampaignID, Limit: parkedRecords})
 	return one, err
 }
 

@@ -1,0 +1,83 @@
+package operator
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+)
+
+const (
+	campaignRecords = 20   // of a campaign's log
+	campaignPairs   = 1000 // projections that are behind
+)
+
+// Campaign is the state of one campaign.
+type Campaign struct {
+	CampaignID  string
+	Head        Head
+	Groups      []Standing // all consumer groups
+	Deferred    []deferred.Pair
+	Pauses      []pause.Pause // that concern the campaign
+	History     []deferred.Record
+	Resolutions []deferred.Resolution
+}
+
+// Head is the last event of a campaign.
+type Head struct {
+	Seq, Position int64
+	Type          string
+	RecordedAt    time.Time
+}
+
+// Standing is the place of a consumer group in a campaign. Generation 0: the group has never claimed it.
+type Standing struct {
+	lease.Place
+	Behind int64 // events
+}
+
+// ReadCampaign answers the state of the campaign that ends with head.
+func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head journal.Event) (*Campaign, error) {
+	id := head.CampaignID
+	c := &Campaign{CampaignID: id, Head: Head{head.Seq, head.Position, head.Type, head.RecordedAt}}
+	groups, err := outbox.Groups(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	places, err := lease.Places(ctx, pool, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		s := Standing{lease.Place{Group: g.Name}, head.Seq}
+		for _, p := range places {
+			if p.Group == g.Name {
+				s = Standing{p, max(0, head.Seq-p.Checkpoint)}
+			}
+		}
+		c.Groups = append(c.Groups, s)
+	}
+	if c.Deferred, err = deferred.List(ctx, pool, deferred.Filter{CampaignID: id, Limit: campaignPairs}); err != nil {
+		return nil, err
+	}
+	pauses, err := pause.List(ctx, pool, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pauses {
+		if p.CampaignID == "" || p.CampaignID == id {
+			c.Pauses = append(c.Pauses, p)
+		}
+	}
+	if c.Resolutions, err = deferred.Resolutions(ctx, pool, deferred.ResolutionFilter{CampaignID: id}); err != nil {
+		return nil, err
+	}
+	c.History, err = deferred.History(ctx, pool, deferred.LogFilter{CampaignID: id, Limit: campaignRecords})
+	return c, err
+}

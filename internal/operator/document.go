@@ -1,0 +1,157 @@
+package operator
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Document answers v as CLI and API write it. Names are in snake_case, times in UTC, durations seconds under their
+// name with _seconds; an empty list is [], a nil pointer or zero time null, an error its text.
+func Document(v any) any { return convert(reflect.ValueOf(v)) }
+
+// List is a document of several things.
+type List struct {
+	Version int `json:"version"` // changes when a field goes or changes its meaning
+	Items   any `json:"items"`
+}
+
+// All answers the document of several things.
+func All[T any](things []T) List { return List{1, Document(things)} }
+
+// Single is a document of one thing.
+type Single struct {
+	Version int `json:"version"` // changes when a field goes or changes its meaning
+	Item    any `json:"item"`
+}
+
+// One answers the document of one thing.
+func One(v any) Single { return Single{1, Document(v)} }
+
+// Status answers the document of a status, with its problems.
+func Status(s *status.Status) Single {
+	return One(struct {
+		status.Status
+		Problems []status.Problem
+	}{*s, s.Problems()})
+}
+
+// Examination answers the document of what the doctor found.
+func Examination(findings []doctor.Finding) Single {
+	return One(struct {
+		Worst    doctor.Status
+		Findings []doctor.Finding
+	}{doctor.Worst(findings), findings})
+}
+
+// Did answers the document of what became of an act.
+func Did(kind admin.Kind, detail any) (*admin.Outcome, error) {
+	raw, err := json.Marshal(detail)
+	return &admin.Outcome{Version: 1, Act: string(kind), Detail: raw}, err
+}
+
+// Would answers the document of what an act would do, unless finding that out failed.
+func Would(detail any, err error) (*admin.Outcome, error) {
+	if err != nil {
+		return nil, err
+	}
+	return Did("dry_run", detail)
+}
+
+func convert(v reflect.Value) any {
+	if !v.IsValid() {
+		return nil
+	}
+	switch x := v.Interface().(type) {
+	case time.Time:
+		if x.IsZero() {
+			return nil
+		}
+		return x.UTC()
+	case json.RawMessage:
+		if len(x) == 0 {
+			return nil
+		}
+		return x
+	case error:
+		return redact.Error(x)
+	case *pgxpool.Pool:
+		return nil
+	case journal.Event:
+		object := map[string]any{"unreadable": nil}
+		fields(v, object)
+		if unreadable := x.Unreadable(); unreadable != nil {
+			object["unreadable"] = unreadable.Error()
+		}
+		return object
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return convert(v.Elem())
+	case reflect.Slice, reflect.Array:
+		if text, ok := v.Interface().(encoding.TextMarshaler); ok {
+			return text
+		}
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = convert(v.Index(i))
+		}
+		return list
+	case reflect.Map:
+		object := map[string]any{}
+		for _, key := range v.MapKeys() {
+			object[key.String()] = convert(v.MapIndex(key))
+		}
+		return object
+	case reflect.Struct:
+		object := map[string]any{}
+		fields(v, object)
+		return object
+	}
+	return v.Interface()
+}
+
+// fields adds the fields of a struct to an object, those of embedded structs among them.
+func fields(v reflect.Value, object map[string]any) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		switch tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); {
+		case !f.IsExported() || tag == "-":
+		case f.Anonymous && f.Type.Kind() == reflect.Struct && tag == "":
+			fields(v.Field(i), object)
+		case f.Type == reflect.TypeFor[time.Duration]():
+			object[snake(f.Name)+"_seconds"] = time.Duration(v.Field(i).Int()).Seconds()
+		case tag != "":
+			object[tag] = convert(v.Field(i))
+		default:
+			object[snake(f.Name)] = convert(v.Field(i))
+		}
+	}
+}
+
+// snake writes CampaignID as campaign_id.
+func snake(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		if unicode.IsUpper(r) && i > 0 && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
