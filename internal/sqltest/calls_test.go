@@ -42,7 +42,7 @@ func calls(t *testing.T) map[string]call {
 	}
 	one := slices.Repeat([]int64{perCampaign}, group)
 	statements, projecting := constants(t, "../../pkg/deferred"), constants(t, "../../pkg/projector")
-	publishing := constants(t, "../../pkg/publisher")
+	publishing := constants(t, "../../pkg/publisher/internal/ledger")
 	topics := slices.Repeat([]string{"t"}, group)
 	return map[string]call{
 		"claim": func(t *testing.T, tx pgx.Tx, _ int) error {

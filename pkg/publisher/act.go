@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // Act is who does something, and why. It is written to tidemark.operator_log in the transaction that does it.
@@ -152,7 +153,7 @@ func change(ctx context.Context, db DB, key Key, act Act, name string, detail ma
 			err = record(ctx, tx, act, name, key, "", 0, detail)
 		}
 		if err == nil {
-			_, err = tx.Exec(ctx, queryNotify)
+			err = ledger.Nudge(ctx, tx)
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // alone is a relay of one pair, to the sink, that has no database.
@@ -33,7 +34,7 @@ func alone(t *testing.T, sink Sink) (*Relay, Key) {
 // claimed is the pair as it was just claimed.
 func claimed(r *Relay, key Key, wait time.Duration) *pair {
 	now := time.Now()
-	r.claimer.hold(claimedRow{Key: key, generation: 1, errors: 3, wait: wait}, &tick{started: now}, now)
+	r.claimer.hold(ledger.Claimed{Pair: ledger.Pair(key), Generation: 1, Errors: 3, Wait: wait}, &tick{Seen: &ledger.Seen{}, started: now}, now)
 	p := r.pairs[key]
 	p.reporting = true // there is no database to write to
 	return p

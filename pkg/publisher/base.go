@@ -2,17 +2,17 @@ package publisher
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // base is what all parts of a relay share: its configuration, the database, and the way to do what takes time.
 type base struct {
 	cfg       Config
-	db        connections
+	db        *ledger.Ledger
 	routes    map[Key]*route
 	metrics   *metrics
 	owner     string
@@ -53,22 +53,8 @@ func (b *base) job(work func() (then func())) {
 
 // fenced runs write in a transaction in which the pair is certainly ours.
 func (b *base) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
-	return b.db.use(ctx, func(conn *pgxpool.Conn) error {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			tag, err := tx.Exec(ctx, queryFence, p.Topic, p.Publisher, b.owner, p.generation, p.instance)
-			if err != nil {
-				return err
-			}
-			if tag.RowsAffected() == 0 {
-				return errLost
-			}
-			return write(tx)
-		})
-	})
+	return b.db.Fenced(ctx, ledger.Pair(p.Key), p.generation, p.instance, write)
 }
-
-// errLost ends a write for a pair that is another's.
-var errLost = errors.New("the pair was taken over")
 
 func (b *base) unwritten(err error, what string) {
 	if err != nil && b.ctx.Err() == nil {

@@ -3,10 +3,13 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // claimer looks at the tables now and then, takes the pairs that are this process's, and gives back those that are another's.
@@ -26,36 +29,15 @@ type claimer struct {
 
 // tick is a look at everything that is not the journal: who else publishes, what operators have done to pairs, which pairs are free, what is to be tried again.
 type tick struct {
-	started  time.Time
-	holding  map[Key]bool
-	instance string          // of the database
-	head     int64           // where the journal ended before
-	saved    map[Key]int64   // up to where pairs were known to be written before
-	mine     []Key           // active pairs that are held
-	known    map[string]bool // relays whose knowledge is known
-	members  map[string]map[Key]bool
-	rows     []pairRow
-	due      []parkedRow
-	claimed  []claimedRow
-	holds    map[Key][]string // campaigns held back, of those claimed
-}
-
-// pairRow is a row of publications, as far as all relays look at it.
-type pairRow struct {
-	Key
-	position   int64
-	active     bool
-	owner      string
-	generation int64
-	leased     bool
-	last       int64
-}
-
-type claimedRow struct {
-	Key
-	generation, position int64
-	errors               int
-	wait                 time.Duration
+	*ledger.Seen
+	started time.Time
+	holding map[Key]bool
+	head    int64           // where the journal ended before
+	saved   map[Key]int64   // up to where pairs were known to be written before
+	mine    []ledger.Pair   // active pairs that are held
+	known   map[string]bool // relays whose knowledge is known
+	members map[string]map[Key]bool
+	claimed []ledger.Claimed
 }
 
 // dueEach is how many campaigns of a pair are brought back in one tick, at most.
@@ -71,14 +53,14 @@ func (c *claimer) tick(now time.Time) {
 	for key, p := range c.pairs {
 		t.holding[key], t.saved[key] = true, p.saved
 		if !p.leaving && !now.Before(p.notBefore) {
-			t.mine = append(t.mine, key)
+			t.mine = append(t.mine, ledger.Pair(key))
 		}
 	}
 	ctx := c.ctx
 	c.job(func() func() {
 		ctx, cancel := context.WithTimeout(ctx, c.cfg.LeaseTTL/2)
 		defer cancel()
-		err := c.db.use(ctx, func(conn *pgxpool.Conn) error { return c.observe(ctx, conn, t) })
+		err := c.db.Use(ctx, func(conn *pgxpool.Conn) error { return c.observe(ctx, conn, t) })
 		return func() { c.ticked(t, err) }
 	})
 }
@@ -90,107 +72,62 @@ func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) erro
 			return err
 		}
 	}
-	batch := &pgx.Batch{}
-	c.registrar.beat(batch, len(t.holding))
-	known := make([]string, 0, len(t.known))
-	for owner := range t.known {
-		known = append(known, owner)
+	look := ledger.Look{
+		Host: c.registrar.host, Knows: c.registrar.knows, Lives: 4 * c.tickEvery, Holding: len(t.holding),
+		Known: slices.AppendSeq(make([]string, 0, len(t.known)), maps.Keys(t.known)), Mine: t.mine, Due: dueEach,
 	}
-	batch.Queue(queryRelays, known).Query(func(rows pgx.Rows) error {
-		var owner string
-		var knows []string
-		_, err := pgx.ForEachRow(rows, []any{&owner, &knows}, func() error {
-			set := map[Key]bool{}
-			for i := 0; i+1 < len(knows); i += 2 {
-				set[Key{knows[i], knows[i+1]}] = true
-			}
-			t.members[owner] = set
-			return nil
-		})
+	seen, err := c.db.Look(ctx, conn, look)
+	if err != nil {
 		return err
-	})
-	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&t.instance) })
-	batch.Queue(queryPairs, c.cfg.LeaseTTL).Query(func(rows pgx.Rows) error {
-		var row pairRow
-		_, err := pgx.ForEachRow(rows, []any{&row.Topic, &row.Publisher, &row.position, &row.active, &row.owner, &row.generation, &row.leased, &row.last}, func() error {
-			t.rows = append(t.rows, row)
-			return nil
-		})
-		return err
-	})
-	topics, publishers := columns(t.mine)
-	batch.Queue(queryDue, topics, publishers, dueEach).Query(func(rows pgx.Rows) error {
-		var row parkedRow
-		_, err := pgx.ForEachRow(rows, []any{&row.Topic, &row.Publisher, &row.campaign, &row.seq, &row.holds, &row.position, &row.status, &row.attempts}, func() error {
-			t.due = append(t.due, row)
-			return nil
-		})
-		return err
-	})
-	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
-		return err
+	}
+	t.Seen = seen
+	for owner, knows := range seen.Relays {
+		t.members[owner] = map[Key]bool{}
+		for _, pair := range knows {
+			t.members[owner][Key(pair)] = true
+		}
 	}
 	return c.claim(ctx, conn, t)
 }
 
 // claim leases the pairs that are ours and free.
 func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error {
-	var free []Key
+	var free []ledger.Pair
 	assigned := c.assigned(t)
-	for _, row := range t.rows {
+	for _, row := range t.Pairs {
+		key := Key(row.Pair)
 		switch {
-		case c.routes[row.Key] == nil || !row.active || row.leased || t.holding[row.Key]: // in a restored database, our own late writes would fit a new lease of what we hold
-		case row.position > row.last:
+		case c.routes[key] == nil || !row.Active || row.Leased || t.holding[key]: // in a restored database, our own late writes would fit a new lease of what we hold
+		case row.Position > row.Last:
 			if err := c.refuseAhead(ctx, conn, row); err != nil {
 				return err
 			}
-		case assigned[row.Key] == c.owner:
-			free = append(free, row.Key)
+		case assigned[key] == c.owner:
+			free = append(free, row.Pair)
 		}
 	}
 	if len(free) == 0 {
 		return nil
 	}
-	topics, publishers := columns(free)
-	rows, err := conn.Query(ctx, queryClaim, c.owner, topics, publishers, c.cfg.LeaseTTL)
-	if err != nil {
-		return fmt.Errorf("claim pairs: %w", err)
-	}
-	var row claimedRow
-	if _, err = pgx.ForEachRow(rows, []any{&row.Topic, &row.Publisher, &row.generation, &row.position, &row.errors, &row.wait}, func() error {
-		t.claimed = append(t.claimed, row)
-		return nil
-	}); err != nil {
-		return fmt.Errorf("claim pairs: %w", err)
-	}
-	t.holds = map[Key][]string{}
-	rows, err = conn.Query(ctx, queryHeld, topics, publishers)
-	if err != nil {
-		return fmt.Errorf("read parked campaigns: %w", err)
-	}
-	var key Key
-	var campaign string
-	_, err = pgx.ForEachRow(rows, []any{&key.Topic, &key.Publisher, &campaign}, func() error {
-		t.holds[key] = append(t.holds[key], campaign)
-		return nil
-	})
+	claimed, err := c.db.Claim(ctx, conn, free)
+	t.claimed = claimed
 	return err
 }
 
 // assigned answers which relay is to have which pair.
 func (c *claimer) assigned(t *tick) map[Key]string {
-	relays, seats := map[string]map[Key]bool{}, make([]seat, 0, len(t.rows))
+	relays, seats := map[string]map[Key]bool{}, make([]seat, 0, len(t.Pairs))
 	for owner, knows := range t.members {
 		if t.known[owner] {
 			knows = c.members[owner] // not written while a tick is under way
 		}
 		relays[owner] = knows
 	}
-	for _, row := range t.rows {
-		if row.active {
-			s := seat{Key: row.Key}
-			if row.leased {
-				s.holder = row.owner
+	for _, row := range t.Pairs {
+		if row.Active {
+			s := seat{Key: Key(row.Pair)}
+			if row.Leased {
+				s.holder = row.Owner
 			}
 			seats = append(seats, s)
 		}
@@ -200,14 +137,14 @@ func (c *claimer) assigned(t *tick) map[Key]string {
 
 // refuseAhead stops a pair whose position is one that the journal has never handed out: the journal was restored from a backup older than the position. To
 // go on would be to leave out, silently, all that is appended until the journal gets there again.
-func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row pairRow) error {
+func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledger.Row) error {
 	reason := fmt.Sprintf("position %d is ahead of the journal, which ends at %d: the database was restored from an older backup, or the position was set by hand. Reset the pair to a position up to %d",
-		row.position, row.last, row.last)
-	tag, err := conn.Exec(ctx, queryAhead, row.Topic, row.Publisher, reason)
+		row.Position, row.Last, row.Last)
+	ahead, err := ledger.RefuseAhead(ctx, conn, row.Pair, reason)
 	if err != nil {
 		return err
 	}
-	if tag.RowsAffected() > 0 {
+	if ahead {
 		c.cfg.Logger.ErrorContext(ctx, "publishing stops", "topic", row.Topic, "publisher", row.Publisher, "status", "FAILED", "error", reason)
 	}
 	return nil
@@ -217,20 +154,21 @@ func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row pairR
 // than it was, be it that somebody has put back its position alone. What was read of it then is not what stands at the same positions now.
 func (c *claimer) restored(t *tick) bool {
 	why := ""
-	if c.instance != "" && c.instance != t.instance {
+	if c.instance != "" && c.instance != t.Instance {
 		why = "it is another database, or its server was started anew"
 	}
-	c.instance = t.instance
-	for _, row := range t.rows {
-		switch known := c.generations[row.Key]; {
-		case row.last < t.head:
-			why = fmt.Sprintf("the journal ends at %d, and was read up to %d", row.last, t.head)
-		case row.generation < known:
-			why = fmt.Sprintf("%s has generation %d, and had %d", row.Key, row.generation, known)
-		case row.generation == known && row.position < t.saved[row.Key]: // no write of a relay takes a position back
-			why = fmt.Sprintf("%s is at position %d, and was at %d", row.Key, row.position, t.saved[row.Key])
+	c.instance = t.Instance
+	for _, row := range t.Pairs {
+		key := Key(row.Pair)
+		switch known := c.generations[key]; {
+		case row.Last < t.head:
+			why = fmt.Sprintf("the journal ends at %d, and was read up to %d", row.Last, t.head)
+		case row.Generation < known:
+			why = fmt.Sprintf("%s has generation %d, and had %d", key, row.Generation, known)
+		case row.Generation == known && row.Position < t.saved[key]: // no write of a relay takes a position back
+			why = fmt.Sprintf("%s is at position %d, and was at %d", key, row.Position, t.saved[key])
 		}
-		c.generations[row.Key] = row.generation
+		c.generations[key] = row.Generation
 	}
 	if why == "" {
 		return false
@@ -273,23 +211,24 @@ func (c *claimer) ticked(t *tick, err error) {
 	}
 	restored := c.restored(t)
 	var back []written // to be claimed again
-	for _, row := range t.rows {
-		p := c.pairs[row.Key]
-		if p == nil && restored && row.leased && row.owner == c.owner && c.routes[row.Key] != nil { // dropped when a write of it changed nothing
-			back = append(back, written{pair: &pair{route: c.routes[row.Key], tenure: tenure{generation: row.generation}}, to: row.position, release: true})
+	for _, row := range t.Pairs {
+		key := Key(row.Pair)
+		p := c.pairs[key]
+		if p == nil && restored && row.Leased && row.Owner == c.owner && c.routes[key] != nil { // dropped when a write of it changed nothing
+			back = append(back, (&pair{route: c.routes[key], tenure: tenure{generation: row.Generation}}).giveBack(row.Position))
 		}
 		if p == nil || !p.claimed.Before(t.started) {
 			continue
 		}
-		switch to := assigned[row.Key]; {
-		case row.owner != c.owner || row.generation != p.generation:
+		switch to := assigned[key]; {
+		case row.Owner != c.owner || row.Generation != p.generation:
 			c.metrics.lost.Inc()
 			c.drop(p)
-		case !row.active || row.position > row.last || restored && p.read > row.last: // which it writes down as it leaves
+		case !row.Active || row.Position > row.Last || restored && p.read > row.Last: // which it writes down as it leaves
 			c.leave(p)
 		case restored: // how far it got was of the journal before: the row says where it stands
 			c.drop(p)
-			back = append(back, written{pair: p, to: row.position, release: true})
+			back = append(back, p.giveBack(row.Position))
 		case to != "" && to != c.owner:
 			c.leave(p)
 		}
@@ -299,32 +238,33 @@ func (c *claimer) ticked(t *tick, err error) {
 	for _, row := range t.claimed {
 		c.hold(row, t, now)
 	}
-	c.drainer.take(t.due, t.started)
+	c.drainer.take(t.Due, t.started)
 	c.metrics.held.Set(float64(len(c.pairs)))
 }
 
 // hold begins to publish a pair that was claimed.
-func (c *claimer) hold(row claimedRow, t *tick, now time.Time) {
-	if old := c.pairs[row.Key]; old != nil {
+func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
+	key := Key(row.Pair)
+	if old := c.pairs[key]; old != nil {
 		c.drop(old)
 	}
 	p := &pair{
-		route:     c.routes[row.Key],
-		tenure:    tenure{generation: row.generation, instance: t.instance, claimed: now, trusted: t.started.Add(c.cfg.LeaseTTL)},
-		place:     place{read: row.position, acked: row.position, saved: row.position},
+		route:     c.routes[key],
+		tenure:    tenure{generation: row.Generation, instance: t.Instance, claimed: now, trusted: t.started.Add(c.cfg.LeaseTTL)},
+		place:     place{read: row.Position, acked: row.Position, saved: row.Position},
 		holds:     holds{held: map[string]int64{}, draining: map[string]bool{}, drained: map[string]time.Time{}},
-		condition: condition{failures: row.errors},
+		condition: condition{failures: row.Errors},
 	}
-	if row.wait > 0 {
-		p.notBefore = now.Add(min(row.wait, retryAfterMax))
+	if row.Wait > 0 {
+		p.notBefore = now.Add(min(row.Wait, retryAfterMax))
 	}
-	for _, campaign := range t.holds[row.Key] {
-		p.held[campaign] = row.position
+	for _, campaign := range row.Held {
+		p.held[campaign] = row.Position
 	}
 	p.ctx, p.cancel = context.WithCancel(c.ctx)
 	p.drains, p.stopDrains = context.WithCancel(p.ctx)
-	c.pairs[row.Key] = p
-	c.generations[row.Key] = row.generation
+	c.pairs[key] = p
+	c.generations[key] = row.Generation
 	c.look(p)
 }
 
@@ -332,6 +272,6 @@ func (c *claimer) hold(row claimedRow, t *tick, now time.Time) {
 func (c *claimer) giveBack(t *tick) {
 	for _, row := range t.claimed {
 		c.hold(row, t, time.Now())
-		c.leave(c.pairs[row.Key])
+		c.leave(c.pairs[Key(row.Pair)])
 	}
 }

@@ -12,7 +12,11 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
+
+// Connections is how many connections of the pool a relay uses at once at most, whatever the number of its pairs: what needs one more waits. Listening takes one of its own.
+const Connections = ledger.Connections
 
 // Config configures a [Relay]. Pool, Topics and Publishers are required.
 type Config struct {

@@ -11,22 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
-
-// parkedRow is a row of parked, as it was last seen. Every write names all of it, so that an operator's act in between wins.
-type parkedRow struct {
-	Key
-	campaign string
-	seq      int64
-	holds    bool
-	position int64
-	status   string
-	attempts int
-}
-
-func (row *parkedRow) where(more ...any) []any {
-	return append([]any{row.Topic, row.Publisher, row.campaign, row.seq, row.holds, row.status, row.attempts}, more...)
-}
 
 // drainer brings campaigns back that were held.
 type drainer struct {
@@ -39,7 +25,7 @@ type drainer struct {
 
 // returning is a campaign that is being brought back: published from a seq up to where the pair's rounds have left it out.
 type returning struct {
-	row   parkedRow
+	row   ledger.Parked
 	from  int64 // the next seq
 	last  int64 // position of the event before it
 	until int64
@@ -60,12 +46,12 @@ type returning struct {
 const maxDrains = 8
 
 // take begins with the campaigns that were due when a look started.
-func (d *drainer) take(due []parkedRow, started time.Time) {
+func (d *drainer) take(due []ledger.Parked, started time.Time) {
 	d.moreDue = false
 	each := map[Key]int{}
 	for _, row := range due {
-		each[row.Key]++
-		d.moreDue = d.moreDue || each[row.Key] >= dueEach || d.drains >= maxDrains
+		each[Key(row.Pair)]++
+		d.moreDue = d.moreDue || each[Key(row.Pair)] >= dueEach || d.drains >= maxDrains
 		d.bringBack(row, started)
 	}
 	for _, p := range d.pairs {
@@ -74,23 +60,23 @@ func (d *drainer) take(due []parkedRow, started time.Time) {
 }
 
 // bringBack starts to bring a campaign back. seen is when the row was read.
-func (d *drainer) bringBack(row parkedRow, seen time.Time) {
-	p := d.pairs[row.Key]
-	if p == nil || p.leaving || d.drains >= maxDrains || p.draining[row.campaign] || !p.drained[row.campaign].Before(seen) || time.Now().Before(p.notBefore) {
+func (d *drainer) bringBack(row ledger.Parked, seen time.Time) {
+	p := d.pairs[Key(row.Pair)]
+	if p == nil || p.leaving || d.drains >= maxDrains || p.draining[row.Campaign] || !p.drained[row.Campaign].Before(seen) || time.Now().Before(p.notBefore) {
 		return
 	}
-	delete(p.drained, row.campaign)
-	if row.holds {
-		if _, held := p.held[row.campaign]; !held {
-			if slices.ContainsFunc(p.pending, func(e Event) bool { return e.CampaignID == row.campaign }) {
+	delete(p.drained, row.Campaign)
+	if row.Holds {
+		if _, held := p.held[row.Campaign]; !held {
+			if slices.ContainsFunc(p.pending, func(e Event) bool { return e.CampaignID == row.Campaign }) {
 				return // is being sent: at the next look
 			}
-			p.held[row.campaign] = p.read // an operator has put it there
+			p.held[row.Campaign] = p.read // an operator has put it there
 		}
 	}
-	p.draining[row.campaign] = true
+	p.draining[row.Campaign] = true
 	d.drains++
-	d.drain(p, &returning{row: row, from: row.seq, last: row.position})
+	d.drain(p, &returning{row: row, from: row.Seq, last: row.Position})
 }
 
 // drain publishes what is left of the campaign as of now.
@@ -108,12 +94,12 @@ func (d *drainer) drain(p *pair, c *returning) {
 func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *returning) {
 	for {
 		limit := p.to.BatchSize
-		if !c.row.holds {
+		if !c.row.Holds {
 			limit = 1
 		}
 		var events []journal.Event
-		err := d.db.use(ctx, func(conn *pgxpool.Conn) (err error) {
-			events, err = journal.ReadRange(ctx, conn, c.row.campaign, c.from, c.until, limit)
+		err := d.db.Use(ctx, func(conn *pgxpool.Conn) (err error) {
+			events, err = journal.ReadRange(ctx, conn, c.row.Campaign, c.from, c.until, limit)
 			return err
 		})
 		if err != nil {
@@ -123,14 +109,14 @@ func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *return
 		faults := upcast(d.cfg.Catalogue, events)
 		var batch []Event
 		for i := range events {
-			if p.filter.Match(&events[i]) && (c.row.holds || events[i].Seq == c.row.seq) {
+			if p.filter.Match(&events[i]) && (c.row.Holds || events[i].Seq == c.row.Seq) {
 				batch = append(batch, Event{Event: events[i], Topic: p.Topic, fault: faults[events[i].Position]})
 			}
 		}
 		if len(batch) > 0 && !d.sendRest(ctx, s, c, batch) {
 			return
 		}
-		if len(events) < limit || !c.row.holds {
+		if len(events) < limit || !c.row.Holds {
 			c.done = true
 			return
 		}
@@ -182,19 +168,8 @@ func (d *drainer) sendRest(ctx context.Context, s *sender, c *returning, batch [
 
 // advance writes the campaign's place.
 func (c *returning) advance(ctx context.Context, tx pgx.Tx) error {
-	tag, err := tx.Exec(ctx, queryDrained, c.row.where(c.from, c.last)...)
-	if err != nil {
-		return err
-	}
-	if tag.RowsAffected() == 0 {
-		return errActed
-	}
-	c.row.seq, c.row.status, c.row.attempts, c.row.position = c.from, "draining", 0, c.last
-	return nil
+	return c.row.Advance(ctx, tx, c.from, c.last)
 }
-
-// errActed ends the bringing back of a campaign that an operator has dealt with meanwhile.
-var errActed = errors.New("the campaign's place was changed meanwhile")
 
 // returned decides what becomes of the campaign.
 func (d *drainer) returned(p *pair, c *returning) {
@@ -212,16 +187,13 @@ func (d *drainer) returned(p *pair, c *returning) {
 	// The sink is there: something got through, of this or of another campaign, and nothing has failed as a whole since, nor does it say that it is not.
 	alive := !c.down && p.failures == 0 && now.Sub(p.lastSuccess) < aliveFor
 	switch {
-	case c.done && c.row.holds && p.held[c.row.campaign] > c.until:
+	case c.done && c.row.Holds && p.held[c.row.Campaign] > c.until:
 		d.drain(p, &returning{row: c.row, from: c.from, last: c.last}) // more was left out meanwhile
 	case c.done:
-		if c.row.holds {
-			delete(p.held, c.row.campaign) // from the next round on
+		if c.row.Holds {
+			delete(p.held, c.row.Campaign) // from the next round on
 		}
-		d.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, queryUnpark, c.row.where()...)
-			return err
-		})
+		d.conclude(p, c, c.row.Remove)
 	case c.event.Seq > 0 && (c.blamed || alive && !isPause(c.err)):
 		d.refuseAgain(p, c)
 	case c.event.Seq > 0:
@@ -240,30 +212,25 @@ const aliveFor = 10 * time.Second
 func (d *drainer) refuseAgain(p *pair, c *returning) {
 	d.metrics.refused.WithLabelValues(p.Topic, p.Publisher).Inc()
 	attempts := 1
-	if c.event.Seq == c.row.seq && c.row.status == "retrying" {
-		attempts = c.row.attempts + 1
+	if c.event.Seq == c.row.Seq && c.row.Status == "retrying" {
+		attempts = c.row.Attempts + 1
 	}
 	k := park{event: c.event, attempts: attempts, err: c.err, final: c.permanent || attempts >= p.to.Attempts}
 	delay := p.retryDelay(attempts)
 	d.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
-		if c.from != c.row.seq {
+		if c.from != c.row.Seq {
 			if err := c.advance(ctx, tx); err != nil {
 				return err
 			}
 		}
-		if p.leavesOut(k) && c.row.holds {
+		if p.leavesOut(k) && c.row.Holds {
 			if err := p.write(ctx, tx, k); err != nil {
 				return err
 			}
 			c.from, c.last = c.event.Seq+1, c.event.Position
 			return c.advance(ctx, tx)
 		}
-		status := "retrying"
-		if k.final {
-			status = "parked"
-		}
-		_, err := tx.Exec(ctx, queryPostpone, c.row.where(status, attempts, delay, shortened(k.err), c.event.ID.String(), c.event.Type, c.event.Position)...)
-		return err
+		return c.row.Postpone(ctx, tx, p.refused(k))
 	})
 	d.tickAt(time.Now().Add(delay))
 }
@@ -276,7 +243,7 @@ func (d *drainer) conclude(p *pair, c *returning, write func(ctx context.Context
 		defer cancel()
 		err := d.fenced(ctx, p, func(tx pgx.Tx) error { return write(ctx, tx) })
 		return func() {
-			if err != nil && !errors.Is(err, errActed) && !errors.Is(err, errLost) {
+			if err != nil && !errors.Is(err, ledger.ErrActed) && !errors.Is(err, ledger.ErrLost) {
 				d.unwritten(err, "what became of a parked campaign")
 			}
 			d.ended(p, c)
@@ -288,8 +255,8 @@ func (d *drainer) conclude(p *pair, c *returning, write func(ctx context.Context
 // ended lets the campaign be looked at again by looks that start from now on.
 func (d *drainer) ended(p *pair, c *returning) {
 	d.drains--
-	delete(p.draining, c.row.campaign)
-	p.drained[c.row.campaign] = time.Now()
+	delete(p.draining, c.row.Campaign)
+	p.drained[c.row.Campaign] = time.Now()
 	if d.moreDue && d.drains <= maxDrains/2 {
 		d.tickAt(time.Now())
 	}

@@ -76,19 +76,6 @@ const (
 	ghostsBatch  = 1000   // events that are looked up in one statement
 	ghostsFor    = 30 * 24 * time.Hour
 
-	// queryGhosts looks events up by the unique key of campaign and id, one by one, writes those that are
-	// not in the journal while there are fewer than $7 of the pair, and answers all of them.
-	queryGhosts = `WITH gone AS MATERIALIZED (
-			SELECT u.* FROM unnest($3::text[], $4::text[]::uuid[], $5::bigint[], $6::bigint[]) AS u (campaign_id, event_id, seq, position)
-			WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = u.campaign_id AND j.event_id = u.event_id OFFSET 0)
-		), written AS (
-			INSERT INTO tidemark.ghosts (topic, publisher, campaign_id, event_id, seq, position)
-			SELECT $1, $2, g.campaign_id, g.event_id, g.seq, g.position FROM gone g ORDER BY g.position
-			LIMIT greatest(0, $7::bigint - (SELECT count(*) FROM tidemark.ghosts k WHERE k.topic = $1 AND k.publisher = $2))
-			ON CONFLICT DO NOTHING
-		)
-		SELECT campaign_id, event_id, seq, position FROM gone`
-
 	// queryListGhosts walks the primary key, and probes two unique keys of the journal for each row.
 	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
 			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.event_id = g.event_id OFFSET 0)
@@ -100,7 +87,4 @@ const (
 		WHERE ($1 = '' OR g.topic = $1) AND ($2 = '' OR g.publisher = $2)
 			AND (g.topic, g.publisher, g.position, g.campaign_id, g.event_id) > ($4, $5, $6::bigint, $7, $8::text::uuid)
 		ORDER BY g.topic, g.publisher, g.position, g.campaign_id, g.event_id LIMIT $3`
-
-	// queryPruneGhosts reads the whole table, which is small.
-	queryPruneGhosts = `DELETE FROM tidemark.ghosts WHERE seen_at < clock_timestamp() - $1::interval`
 )

@@ -4,27 +4,18 @@ import (
 	"context"
 	"slices"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// sentEvent is an event that a sink has taken.
-type sentEvent struct {
-	campaign      string
-	id            uuid.UUID
-	seq, position int64
-}
-
 // recent is the events that a sink has taken last.
-type recent []sentEvent
+type recent []ledger.Sent
 
 // add forgets the oldest where there are twice as many as must be kept.
 func (m *recent) add(e *Event, most int) {
-	m.keep(sentEvent{e.CampaignID, e.ID, e.Seq, e.Position}, most)
+	m.keep(ledger.Sent{Campaign: e.CampaignID, ID: e.ID, Seq: e.Seq, Position: e.Position}, most)
 }
 
-func (m *recent) keep(s sentEvent, most int) {
+func (m *recent) keep(s ledger.Sent, most int) {
 	if *m = append(*m, s); len(*m) >= 2*most {
 		*m = slices.Delete(*m, 0, len(*m)-most)
 	}
@@ -102,27 +93,10 @@ func (h *history) absent(ctx context.Context, sent map[Key]recent) (map[Key]rece
 	return ghosts, nil
 }
 
-func (h *history) absentOf(ctx context.Context, key Key, batch recent) (absent recent, err error) {
-	campaigns, ids := make([]string, len(batch)), make([]string, len(batch))
-	seqs, positions := make([]int64, len(batch)), make([]int64, len(batch))
-	for i, s := range batch {
-		campaigns[i], ids[i], seqs[i], positions[i] = s.campaign, s.id.String(), s.seq, s.position
-	}
+func (h *history) absentOf(ctx context.Context, key Key, batch recent) (recent, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.LeaseTTL)
 	defer cancel()
-	err = h.db.use(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, queryGhosts, key.Topic, key.Publisher, campaigns, ids, seqs, positions, GhostsKept)
-		if err != nil {
-			return err
-		}
-		var s sentEvent
-		_, err = pgx.ForEachRow(rows, []any{&s.campaign, &s.id, &s.seq, &s.position}, func() error {
-			absent = append(absent, s)
-			return nil
-		})
-		return err
-	})
-	return absent, err
+	return h.db.Absent(ctx, ledger.Pair(key), batch, GhostsKept)
 }
 
 // foundGhosts counts what the journal does not have, once, and says so.
@@ -135,11 +109,11 @@ func (h *history) foundGhosts(ghosts map[Key]recent, err error) {
 		if len(absent) == 0 {
 			continue
 		}
-		lost := map[sentEvent]bool{}
+		lost := map[ledger.Sent]bool{}
 		for _, s := range absent {
 			lost[s] = true
 		}
-		h.sent[key] = slices.DeleteFunc(h.sent[key], func(s sentEvent) bool { return lost[s] })
+		h.sent[key] = slices.DeleteFunc(h.sent[key], func(s ledger.Sent) bool { return lost[s] })
 		h.metrics.ghosts.WithLabelValues(key.Topic, key.Publisher).Add(float64(len(lost)))
 		h.cfg.Logger.WarnContext(h.ctx, "events were sent that the journal has no more: maintenance publisher ghosts names them", "topic", key.Topic,
 			"publisher", key.Publisher, "events", len(lost))

@@ -13,8 +13,8 @@ func TestARelayRemembersTheLastEventsItHasSent(t *testing.T) {
 		if m.add(&Event{Event: journal.Event{Position: i}}, rememberEach); len(m) >= 2*rememberEach {
 			t.Fatalf("%d events are remembered, where %d must be", len(m), rememberEach)
 		}
-		if n := int64(len(m)); m[n-1].position != i || n < min(i+1, rememberEach) || m[0].position != i+1-n {
-			t.Fatalf("after event %d, events %d to %d are remembered", i, m[0].position, m[n-1].position)
+		if n := int64(len(m)); m[n-1].Position != i || n < min(i+1, rememberEach) || m[0].Position != i+1-n {
+			t.Fatalf("after event %d, events %d to %d are remembered", i, m[0].Position, m[n-1].Position)
 		}
 	}
 }
@@ -28,8 +28,8 @@ func TestWhatWasSentIsRememberedWhateverBecameOfThePair(t *testing.T) {
 	p.pending = []Event{{Event: journal.Event{Position: 1}}, {Event: journal.Event{Position: 2}}}
 	delete(r.pairs, key)
 	r.dispatcher.finished(p, &outcome{sent: []bool{true, false}})
-	r.drainer.returned(p, &returning{took: recent{{position: 3}}})
-	if m := r.history.sent[key]; len(m) != 2 || m[0].position != 1 || m[1].position != 3 || !r.history.doubtful {
+	r.drainer.returned(p, &returning{took: recent{{Position: 3}}})
+	if m := r.history.sent[key]; len(m) != 2 || m[0].Position != 1 || m[1].Position != 3 || !r.history.doubtful {
 		t.Errorf("%+v are remembered, to be looked up: %v", m, r.history.doubtful)
 	}
 }

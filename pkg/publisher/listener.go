@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // listener wakes the loop.
@@ -46,7 +47,7 @@ func (l *listener) listenOnce(ctx context.Context, connected func()) error {
 		defer cancel()
 		_ = conn.Close(bounded)
 	}()
-	for _, name := range []string{lease.Channel, channel} {
+	for _, name := range []string{lease.Channel, ledger.Channel} {
 		if _, err := conn.Exec(ctx, "LISTEN "+name); err != nil {
 			return err
 		}
@@ -60,7 +61,7 @@ func (l *listener) listenOnce(ctx context.Context, connected func()) error {
 		if err != nil {
 			return err
 		}
-		if n.Channel == channel {
+		if n.Channel == ledger.Channel {
 			signal(l.nudge)
 			continue
 		}

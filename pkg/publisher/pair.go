@@ -8,9 +8,10 @@ import (
 	"sort"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/tracing"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/internal/tracing"
 )
 
 // pair is a topic and a publisher that this process holds. Only the relay's loop touches it; what

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // ParkedFilter says which parked events are meant. Empty fields mean any.
@@ -132,7 +133,7 @@ func actOnParked(ctx context.Context, db DB, f ParkedFilter, act Act, name strin
 			}
 			batch.Queue(queryRecord, act.logged(name, Key{p.Topic, p.Publisher}, p.campaign, p.seq, nil)...)
 		}
-		batch.Queue(queryNotify)
+		ledger.QueueNudge(batch)
 		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
@@ -243,7 +244,7 @@ func onThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name s
 	if len(done) == 0 {
 		return done, nil
 	}
-	batch.Queue(queryNotify)
+	ledger.QueueNudge(batch)
 	return done, tx.SendBatch(ctx, batch).Close()
 }
 

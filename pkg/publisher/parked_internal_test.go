@@ -7,7 +7,20 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
+
+// prepare runs a script on a database of its own.
+func prepare(t *testing.T, script string) *pgxpool.Pool {
+	t.Helper()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), script, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
 
 // parkedRows are events of two topics, publishers, campaigns, types and kinds of errors.
 const parkedRows = `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type, status, attempt_count, error_message, first_failed_at) VALUES
@@ -20,7 +33,7 @@ const parkedRows = `INSERT INTO tidemark.parked (topic, publisher, campaign_id, 
 // What a filter lists is what it counts, retries and resolves, but for campaigns that are on their way already.
 func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 	t.Parallel()
-	pool, _ := prepare(t, parkedRows)
+	pool := prepare(t, parkedRows)
 	for want, f := range map[string]ParkedFilter{
 		"t1/p1/a/1 t1/p1/a/2 t1/p2/a/1":           {Topic: "t1"},
 		"t1/p1/a/1 t1/p1/a/2 t2/p1/b/7 t2/p1/c/3": {Publisher: "p1"},
@@ -74,7 +87,7 @@ func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 // What retry and resolve make of the rows.
 func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
 	t.Parallel()
-	pool, _ := prepare(t, parkedRows)
+	pool := prepare(t, parkedRows)
 	states := func() (all string) {
 		t.Helper()
 		if err := pool.QueryRow(t.Context(), `SELECT string_agg(format('%s/%s/%s/%s %s %s %s', topic, publisher, campaign_id, seq, status, attempt_count, next_attempt_at <= clock_timestamp()), ', ' ORDER BY topic, publisher, campaign_id, seq)
@@ -94,37 +107,10 @@ func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
 	}
 }
 
-// An event that was refused waits for its next attempt, and for no operator's decision is it tried at all.
-func TestOnlyWhatIsDueIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	pool, _ := prepare(t, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, next_attempt_at) VALUES
-		('all', 'out', 'due', 1, true, 1, 'retrying', now() - interval '1 second'), ('all', 'out', 'on its way', 1, true, 2, 'draining', now()), ('all', 'out', 'later', 1, true, 3, 'retrying', now() + interval '1 hour'),
-		('all', 'out', 'parked', 1, true, 4, 'parked', now() - interval '1 hour'), ('all', 'other', 'not ours', 1, true, 5, 'retrying', now())`)
-	rows, err := pool.Query(t.Context(), queryDue, []string{"all"}, []string{"out"}, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var key Key
-	var campaign, status string
-	var seq, position int64
-	var holds bool
-	var attempts int
-	var due []string
-	if _, err := pgx.ForEachRow(rows, []any{&key.Topic, &key.Publisher, &campaign, &seq, &holds, &position, &status, &attempts}, func() error {
-		due = append(due, campaign)
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(due, ", "); got != "due, on its way" {
-		t.Errorf("these are due: %s", got)
-	}
-}
-
 // A failed pair cannot be paused, a resumed one does not wait out its back-off, and no position is negative.
 func TestActsLeaveAPairAsTheyShould(t *testing.T) {
 	t.Parallel()
-	pool, _ := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, status, next_attempt_at) VALUES
+	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, status, next_attempt_at) VALUES
 		('all', 'failed', 0, 'FAILED', '-infinity'), ('all', 'paused', 0, 'PAUSED', now() + interval '5 minutes')`)
 	by := Act{By: "anna"}
 	if err := Suspend(t.Context(), pool, Key{"all", "failed"}, time.Hour, by); err == nil || !strings.Contains(err.Error(), "reset it first") {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // park is an event that was refused, and is to be written so.
@@ -41,18 +43,20 @@ func (pk *parker) writeParks(p *pair) {
 // leavesOut tells whether the event is given up and its campaign goes on without it.
 func (p *pair) leavesOut(k park) bool { return k.final && p.to.OnRefusal == ParkEvent }
 
-func (p *pair) write(ctx context.Context, tx pgx.Tx, k park) error {
+// refused is the event as it is written down.
+func (p *pair) refused(k park) *ledger.Refused {
 	e := &k.event
+	return &ledger.Refused{
+		Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, ID: e.ID.String(), Type: e.Type,
+		Attempts: k.attempts, Final: k.final, Delay: p.retryDelay(k.attempts), Why: shortened(k.err),
+	}
+}
+
+func (p *pair) write(ctx context.Context, tx pgx.Tx, k park) error {
 	if p.leavesOut(k) {
-		_, err := tx.Exec(ctx, queryLeaveOut, p.Topic, p.Publisher, e.CampaignID, e.Seq, e.Position, e.ID.String(), e.Type, k.attempts, shortened(k.err))
-		return err
+		return ledger.LeaveOut(ctx, tx, ledger.Pair(p.Key), p.refused(k))
 	}
-	status := "retrying"
-	if k.final {
-		status = "parked"
-	}
-	_, err := tx.Exec(ctx, queryPark, p.Topic, p.Publisher, e.CampaignID, e.Seq, e.Position, e.ID.String(), e.Type, status, k.attempts, p.retryDelay(k.attempts), shortened(k.err))
-	return err
+	return ledger.Park(ctx, tx, ledger.Pair(p.Key), p.refused(k))
 }
 
 // parked lets the round go on without what was written.
@@ -64,7 +68,7 @@ func (pk *parker) parked(p *pair, parks []park, err error) {
 	now := time.Now()
 	pk.look(p)
 	if err != nil {
-		if errors.Is(err, errLost) {
+		if errors.Is(err, ledger.ErrLost) {
 			pk.drop(p)
 			return
 		}

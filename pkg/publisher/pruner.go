@@ -27,7 +27,7 @@ func (p *pruner) pruneLog(ctx context.Context) {
 		case n > 0:
 			p.cfg.Logger.InfoContext(ctx, "the log of operators is pruned", "rows", n, "older_than", p.cfg.LogRetention)
 		}
-		if _, err := p.db.exec(ctx, queryPruneGhosts, ghostsFor); err != nil && ctx.Err() == nil {
+		if err := p.db.PruneGhosts(ctx, ghostsFor); err != nil && ctx.Err() == nil {
 			p.cfg.Logger.WarnContext(ctx, "old ghosts are not pruned", "error", err)
 		}
 	}
@@ -38,7 +38,7 @@ func (p *pruner) prune(ctx context.Context) (total int64, err error) {
 	for range pruneMost {
 		bounded, cancel := context.WithTimeout(ctx, p.cfg.LeaseTTL)
 		var n int64
-		err := p.db.use(bounded, func(conn *pgxpool.Conn) (err error) {
+		err := p.db.Use(bounded, func(conn *pgxpool.Conn) (err error) {
 			n, err = PruneLog(bounded, conn, p.cfg.LogRetention, pruneRows)
 			return err
 		})

@@ -180,7 +180,7 @@ func (r *reader) longestPoll() (longest time.Duration) {
 func (r *reader) readWindow(ctx context.Context, rd *reading) (w *window, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(r.cfg.LeaseTTL, readTimeout))
 	defer cancel()
-	err = r.db.use(ctx, func(conn *pgxpool.Conn) error {
+	err = r.db.Use(ctx, func(conn *pgxpool.Conn) error {
 		w, err = r.readOnce(ctx, conn, rd.after, rd.floor, rd.small)
 		if err != nil || w.until > rd.after || rd.announce == 0 {
 			return err

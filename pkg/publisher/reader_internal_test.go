@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // before runs something when a statement is about to be sent.
@@ -50,7 +51,7 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	}
 	t.Cleanup(traced.Close)
 	r, _ := alone(t, sinkFunc(accepts))
-	r.db = newConnections(traced)
+	r.db = ledger.New(traced, r.owner, r.cfg.LeaseTTL)
 	w, err := r.reader.readWindow(t.Context(), &reading{announce: time.Minute})
 	if err != nil {
 		t.Fatal(err)

@@ -3,13 +3,12 @@ package publisher
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // registrar tells the database which pairs there are, and which relays.
@@ -30,23 +29,15 @@ func newRegistrar(b *base, host string) *registrar {
 
 // register adds rows for pairs that have none, each where its publisher says that it starts.
 func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
-	rows, err := conn.Query(ctx, queryRegistered)
+	known, err := ledger.Registered(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("register pairs: %w", err)
 	}
-	known := map[Key]bool{}
-	var key Key
-	if _, err := pgx.ForEachRow(rows, []any{&key.Topic, &key.Publisher}, func() error {
-		known[key] = true
-		return nil
-	}); err != nil {
-		return fmt.Errorf("register pairs: %w", err)
-	}
-	var missing []Key
+	var missing []ledger.Pair
 	var positions []int64
 	starts := map[Start]int64{}
 	for key, route := range r.routes {
-		if known[key] {
+		if known[ledger.Pair(key)] {
 			continue
 		}
 		start := route.to.Start
@@ -57,21 +48,15 @@ func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
 			}
 			starts[start] = position
 		}
-		missing, positions = append(missing, key), append(positions, position)
+		missing, positions = append(missing, ledger.Pair(key)), append(positions, position)
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	topics, publishers := columns(missing)
-	if _, err := conn.Exec(ctx, queryRegister, topics, publishers, positions); err != nil {
+	if err := ledger.Register(ctx, conn, missing, positions); err != nil {
 		return fmt.Errorf("register pairs: %w", err)
 	}
 	return nil
-}
-
-// beat says that this relay lives, and how many pairs it has.
-func (r *registrar) beat(batch *pgx.Batch, pairs int) {
-	batch.Queue(queryBeat, r.owner, r.host, os.Getpid(), r.knows, 4*r.tickEvery, pairs)
 }
 
 // resolve answers the position after which a new pair starts.
@@ -89,18 +74,7 @@ func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
 func (r *registrar) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 5*time.Second)
 	defer cancel()
-	batch := &pgx.Batch{}
-	batch.Queue(queryForget, r.owner)
-	batch.Queue(queryNotify)
-	if err := r.db.send(ctx, batch); err != nil {
+	if err := r.db.Forget(ctx); err != nil {
 		r.cfg.Logger.WarnContext(ctx, "cannot write that this process has stopped", "error", err)
 	}
-}
-
-func columns(keys []Key) (topics, publishers []string) {
-	topics, publishers = make([]string, len(keys)), make([]string, len(keys))
-	for i, k := range keys {
-		topics[i], publishers[i] = k.Topic, k.Publisher
-	}
-	return topics, publishers
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // Relay publishes the pairs that it holds. Several may run, in one process or in many; they share the pairs among them.
@@ -59,7 +61,7 @@ func New(cfg Config) (*Relay, error) {
 
 func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string) *Relay {
 	b := &base{
-		cfg: cfg, db: newConnections(cfg.Pool), routes: routes, metrics: m, owner: owner, tickEvery: min(time.Second, cfg.LeaseTTL/5),
+		cfg: cfg, db: ledger.New(cfg.Pool, owner, cfg.LeaseTTL), routes: routes, metrics: m, owner: owner, tickEvery: min(time.Second, cfg.LeaseTTL/5),
 		inbox: make(chan func(), 64), gone: make(chan struct{}),
 	}
 	a := &agenda{base: b, pairs: map[Key]*pair{}}

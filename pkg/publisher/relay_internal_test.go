@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 func TestAnIdlePairPollsLessAndLess(t *testing.T) {
@@ -105,7 +106,7 @@ func TestARelayPrunesTheLogOfOperatorsToItsEnd(t *testing.T) {
 func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	t.Parallel()
 	r, _ := alone(t, sinkFunc(accepts))
-	r.db = newConnections(pgtest.New(t))
+	r.db = ledger.New(pgtest.New(t), r.owner, r.cfg.LeaseTTL)
 	r.reader.head, r.reader.hungry = 100_000, true
 	for i := range int64(50) {
 		r.pairs[Key{"near", fmt.Sprint(i)}] = &pair{place: place{read: 10 * i}, wait: wait{wanting: true, since: time.Unix(100-i, 0)}}
@@ -138,7 +139,7 @@ func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 		}
 	}
 	r, key := alone(t, sinkFunc(accepts))
-	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = newConnections(pool), events, 1, pages{limit: 1, full: events}
+	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = ledger.New(pool, r.owner, r.cfg.LeaseTTL), events, 1, pages{limit: 1, full: events}
 	p := claimed(r, key, 0)
 	p.busy = true
 	r.reader.head = count * events

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 const (
@@ -29,14 +29,18 @@ type saver struct {
 
 // written is what is written for one pair.
 type written struct {
-	pair      *pair
-	to        int64
-	published int64
-	release   bool
+	ledger.Move
+	pair *pair
 }
 
+// move is where the pair stands.
 func (p *pair) move(release bool) written {
-	return written{pair: p, to: p.acked, published: p.published, release: release}
+	return written{ledger.Move{Pair: ledger.Pair(p.Key), Generation: p.generation, To: p.acked, Published: p.published, Release: release}, p}
+}
+
+// giveBack has the pair stay at a position and be released.
+func (p *pair) giveBack(position int64) written {
+	return written{ledger.Move{Pair: ledger.Pair(p.Key), Generation: p.generation, To: position, Release: true}, p}
 }
 
 // save writes how far pairs have got, prolongs their leases, and gives back those that leave: all that there is to write in one statement.
@@ -85,42 +89,18 @@ func savePause(moved int) time.Duration {
 }
 
 // write answers the pairs that are still ours.
-func (s *saver) write(ctx context.Context, instance string, moves []written) (map[Key]bool, error) {
+func (s *saver) write(ctx context.Context, instance string, moves []written) (map[ledger.Pair]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/2)
 	defer cancel()
-	kept, releases := map[Key]bool{}, false
-	batch := &pgx.Batch{}
-	queueMoves(batch, s.owner, instance, s.cfg.LeaseTTL, moves).Query(func(rows pgx.Rows) error {
-		var key Key
-		_, err := pgx.ForEachRow(rows, []any{&key.Topic, &key.Publisher}, func() error {
-			kept[key] = true
-			return nil
-		})
-		return err
-	})
-	for _, m := range moves {
-		releases = releases || m.release
-	}
-	if releases {
-		batch.Queue(queryNotify)
-	}
-	return kept, s.db.send(ctx, batch)
-}
-
-// queueMoves queues the one statement that moves positions.
-func queueMoves(batch *pgx.Batch, owner, instance string, ttl time.Duration, moves []written) *pgx.QueuedQuery {
-	topics, publishers, release := make([]string, len(moves)), make([]string, len(moves)), make([]bool, len(moves))
-	numbers := make([]int64, 3*len(moves))
-	generations, positions, published := numbers[:len(moves)], numbers[len(moves):2*len(moves)], numbers[2*len(moves):]
+	rows := make([]ledger.Move, len(moves))
 	for i, m := range moves {
-		topics[i], publishers[i], release[i] = m.pair.Topic, m.pair.Publisher, m.release
-		generations[i], positions[i], published[i] = m.pair.generation, m.to, m.published
+		rows[i] = m.Move
 	}
-	return batch.Queue(queryMove, owner, topics, publishers, generations, positions, published, release, ttl, instance)
+	return s.db.Move(ctx, instance, rows)
 }
 
 // saved notes what was written. started is when it was asked for: leases live from then on, by our clock.
-func (s *saver) saved(moves []written, kept map[Key]bool, err error, started time.Time) {
+func (s *saver) saved(moves []written, kept map[ledger.Pair]bool, err error, started time.Time) {
 	s.saving = false
 	defer func() {
 		for _, p := range s.pairs {
@@ -140,15 +120,15 @@ func (s *saver) saved(moves []written, kept map[Key]bool, err error, started tim
 			continue
 		}
 		switch {
-		case !kept[p.Key]:
+		case !kept[m.Pair]:
 			s.metrics.lost.Inc()
 			s.cfg.Logger.WarnContext(s.ctx, "a pair was taken over", "topic", p.Topic, "publisher", p.Publisher)
 			s.drop(p)
-		case m.release:
+		case m.Release:
 			s.drop(p)
 		default:
-			p.saved = max(p.saved, m.to)
-			p.published -= m.published
+			p.saved = max(p.saved, m.To)
+			p.published -= m.Published
 			p.trusted = started.Add(s.cfg.LeaseTTL)
 			if p.changed = (time.Time{}); p.acked > p.saved {
 				p.changed = time.Now()
@@ -212,7 +192,7 @@ func (s *saver) writeFailing(p *pair) {
 	s.job(func() func() {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/4)
 		defer cancel()
-		_, err := s.db.exec(ctx, queryFail, p.Topic, p.Publisher, s.owner, p.generation, f.failures, f.why, f.wait)
+		err := s.db.Fail(ctx, ledger.Pair(p.Key), p.generation, f.failures, f.why, f.wait)
 		return func() {
 			p.reporting = false
 			s.unwritten(err, "how a pair fails")
@@ -254,10 +234,7 @@ func (s *saver) writeHalt(p *pair) {
 	s.job(func() func() {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL)
 		defer cancel()
-		batch := &pgx.Batch{}
-		queueMoves(batch, s.owner, instance, s.cfg.LeaseTTL, []written{move})
-		batch.Queue(queryHalt, p.Topic, p.Publisher, s.owner, p.generation, h.status, shortened(h.why))
-		err := s.db.send(ctx, batch)
+		err := s.db.Halt(ctx, instance, move.Move, h.status, shortened(h.why))
 		return func() {
 			p.busy, p.halting = false, nil
 			if err != nil {

@@ -1,4 +1,4 @@
-package publisher
+package ledger
 
 import (
 	"testing"
@@ -86,20 +86,20 @@ func TestAPairIsWrittenByItsHolderAlone(t *testing.T) {
 func TestAnActOnWhatIsParkedWinsOverTheRelay(t *testing.T) {
 	t.Parallel()
 	pool, _ := prepare(t, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, attempt_count) VALUES ('all', 'out', 'c', 2, true, 7, 'retrying', 1)`)
-	seen := parkedRow{Key: Key{"all", "out"}, campaign: "c", seq: 2, holds: true, position: 7, status: "retrying", attempts: 1}
-	other := func(change func(*parkedRow)) parkedRow {
+	seen := Parked{Pair: Pair{"all", "out"}, Campaign: "c", Seq: 2, Holds: true, Position: 7, Status: "retrying", Attempts: 1}
+	other := func(change func(*Parked)) Parked {
 		row := seen
 		change(&row)
 		return row
 	}
-	for name, row := range map[string]parkedRow{
-		"another status":        other(func(r *parkedRow) { r.status = "parked" }),
-		"other attempts":        other(func(r *parkedRow) { r.attempts = 0 }),
-		"another event":         other(func(r *parkedRow) { r.seq = 3 }),
-		"one that holds nobody": other(func(r *parkedRow) { r.holds = false }),
-		"another campaign":      other(func(r *parkedRow) { r.campaign = "d" }),
-		"that of another topic": other(func(r *parkedRow) { r.Topic = "some" }),
-		"another publisher's":   other(func(r *parkedRow) { r.Publisher = "in" }),
+	for name, row := range map[string]Parked{
+		"another status":        other(func(r *Parked) { r.Status = "parked" }),
+		"other attempts":        other(func(r *Parked) { r.Attempts = 0 }),
+		"another event":         other(func(r *Parked) { r.Seq = 3 }),
+		"one that holds nobody": other(func(r *Parked) { r.Holds = false }),
+		"another campaign":      other(func(r *Parked) { r.Campaign = "d" }),
+		"that of another topic": other(func(r *Parked) { r.Topic = "some" }),
+		"another publisher's":   other(func(r *Parked) { r.Publisher = "in" }),
 	} {
 		for statement, got := range map[string]int64{
 			"drained":  affected(t, pool, queryDrained, row.where(int64(5), int64(9))...),
@@ -114,11 +114,11 @@ func TestAnActOnWhatIsParkedWinsOverTheRelay(t *testing.T) {
 	if n := affected(t, pool, queryPostpone, seen.where("retrying", 2, time.Second, "no", nil, "noted", int64(7))...); n != 1 {
 		t.Errorf("postpone: %d rows", n)
 	}
-	seen.attempts = 2
+	seen.Attempts = 2
 	if n := affected(t, pool, queryDrained, seen.where(int64(5), int64(9))...); n != 1 {
 		t.Errorf("drained: %d rows", n)
 	}
-	seen.seq, seen.status, seen.attempts = 5, "draining", 0
+	seen.Seq, seen.Status, seen.Attempts = 5, "draining", 0
 	if n := affected(t, pool, queryUnpark, seen.where()...); n != 1 {
 		t.Errorf("unpark: %d rows", n)
 	}

@@ -1,4 +1,4 @@
-package publisher
+package ledger
 
 // The functions stand in migrations/00006_publications.sql with the locks they take. All lock rows of publications in the order of topic and publisher.
 const (
@@ -98,10 +98,23 @@ const (
 
 	// queryNotify wakes relays: pairs have become free, or an operator has acted. It is rare.
 	queryNotify = `SELECT pg_notify('tidemark_relay', '')`
+
+	// queryGhosts looks events up by the unique key of campaign and id, one by one, writes those that are
+	// not in the journal while there are fewer than $7 of the pair, and answers all of them.
+	queryGhosts = `WITH gone AS MATERIALIZED (
+			SELECT u.* FROM unnest($3::text[], $4::text[]::uuid[], $5::bigint[], $6::bigint[]) AS u (campaign_id, event_id, seq, position)
+			WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = u.campaign_id AND j.event_id = u.event_id OFFSET 0)
+		), written AS (
+			INSERT INTO tidemark.ghosts (topic, publisher, campaign_id, event_id, seq, position)
+			SELECT $1, $2, g.campaign_id, g.event_id, g.seq, g.position FROM gone g ORDER BY g.position
+			LIMIT greatest(0, $7::bigint - (SELECT count(*) FROM tidemark.ghosts k WHERE k.topic = $1 AND k.publisher = $2))
+			ON CONFLICT DO NOTHING
+		)
+		SELECT campaign_id, event_id, seq, position FROM gone`
+
+	// queryPruneGhosts reads the whole table, which is small.
+	queryPruneGhosts = `DELETE FROM tidemark.ghosts WHERE seen_at < clock_timestamp() - $1::interval`
 )
 
 // instance tells this database from one that has taken its place: a backup is restored into another database, or its server is started anew, as is a standby's when it has taken over.
 const instance = `(SELECT d.oid || '/' || 'tidemark.journal'::regclass::oid || '/' || extract(epoch FROM pg_postmaster_start_time()) FROM pg_database d WHERE d.datname = current_database())`
-
-// channel is where queryNotify notifies.
-const channel = "tidemark_relay"

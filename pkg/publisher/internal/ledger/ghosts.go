@@ -1,0 +1,46 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Sent is an event that a sink has taken.
+type Sent struct {
+	Campaign      string
+	ID            uuid.UUID
+	Seq, Position int64
+}
+
+// Absent answers which events the journal does not have, and writes them down while there are fewer than most of the
+// pair.
+func (l *Ledger) Absent(ctx context.Context, pair Pair, events []Sent, most int) (absent []Sent, err error) {
+	campaigns, ids := make([]string, len(events)), make([]string, len(events))
+	seqs, positions := make([]int64, len(events)), make([]int64, len(events))
+	for i, s := range events {
+		campaigns[i], ids[i], seqs[i], positions[i] = s.Campaign, s.ID.String(), s.Seq, s.Position
+	}
+	err = l.Use(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, queryGhosts, pair.Topic, pair.Publisher, campaigns, ids, seqs, positions, most)
+		if err != nil {
+			return err
+		}
+		var s Sent
+		_, err = pgx.ForEachRow(rows, []any{&s.Campaign, &s.ID, &s.Seq, &s.Position}, func() error {
+			absent = append(absent, s)
+			return nil
+		})
+		return err
+	})
+	return absent, err
+}
+
+// PruneGhosts deletes ghosts that were found longer ago than age.
+func (l *Ledger) PruneGhosts(ctx context.Context, age time.Duration) error {
+	_, err := l.exec(ctx, queryPruneGhosts, age)
+	return err
+}

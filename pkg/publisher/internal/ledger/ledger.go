@@ -1,0 +1,74 @@
+// Package ledger is the tables of relays, as one of them reads and writes them: which pairs there are, who holds them
+// and how far they have got (tidemark.publications, tidemark.relays), what was refused (tidemark.parked), and what was
+// sent and lost (tidemark.ghosts).
+//
+// Each write of a pair names its owner and its generation: a relay that has lost the pair changes nothing. What
+// operators do to the same tables stands in pkg/publisher.
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Connections is how many connections of the pool a relay uses at once, at most.
+const Connections = 6
+
+// Channel is where relays are notified: pairs have become free, or an operator has acted.
+const Channel = "tidemark_relay"
+
+// Ledger is the tables, for one relay. It is safe for concurrent use.
+type Ledger struct {
+	pool  *pgxpool.Pool
+	slots chan struct{} // a token for each connection in use
+	owner string
+	ttl   time.Duration // of leases
+}
+
+// New returns the ledger of the relay that is known as owner.
+func New(pool *pgxpool.Pool, owner string, ttl time.Duration) *Ledger {
+	return &Ledger{pool: pool, slots: make(chan struct{}, Connections), owner: owner, ttl: ttl}
+}
+
+// Use lends a connection. What runs inside must not use the ledger again.
+func (l *Ledger) Use(ctx context.Context, do func(conn *pgxpool.Conn) error) error {
+	select {
+	case l.slots <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for one of the relay's %d connections: %w", Connections, ctx.Err())
+	}
+	defer func() { <-l.slots }()
+	conn, err := l.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return do(conn)
+}
+
+func (l *Ledger) exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+	err = l.Use(ctx, func(conn *pgxpool.Conn) error {
+		tag, err = conn.Exec(ctx, sql, args...)
+		return err
+	})
+	return tag, err
+}
+
+// send runs a batch.
+func (l *Ledger) send(ctx context.Context, batch *pgx.Batch) error {
+	return l.Use(ctx, func(conn *pgxpool.Conn) error { return conn.SendBatch(ctx, batch).Close() })
+}
+
+// Nudge has relays look at the tables once tx commits.
+func Nudge(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, queryNotify)
+	return err
+}
+
+// QueueNudge is Nudge as a statement of a batch.
+func QueueNudge(batch *pgx.Batch) { batch.Queue(queryNotify) }

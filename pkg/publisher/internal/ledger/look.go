@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Look is what a relay asks when it looks at everything that is not the journal, and what it says of itself.
+type Look struct {
+	Host    string
+	Knows   []string      // the pairs of its configuration, topic and publisher in turn
+	Lives   time.Duration // it is counted as dead if nothing is heard of it for so long
+	Holding int           // pairs
+
+	Known []string // relays whose pairs are known
+	Mine  []Pair   // whose campaigns are brought back when they are due
+	Due   int      // so many of each, at most
+}
+
+// Seen is what a relay sees when it looks.
+type Seen struct {
+	Instance string            // of the database
+	Relays   map[string][]Pair // that live, and the pairs they know; nil if the caller said that these are known
+	Pairs    []Row
+	Due      []Parked
+}
+
+// Row is the row of a pair, as far as all relays look at it.
+type Row struct {
+	Pair
+	Position   int64
+	Active     bool
+	Owner      string
+	Generation int64
+	Leased     bool
+	Last       int64 // position that the journal has handed out
+}
+
+// Look says that the relay lives, and reads everything in one round trip.
+func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, error) {
+	seen := &Seen{Relays: map[string][]Pair{}}
+	batch := &pgx.Batch{}
+	batch.Queue(queryBeat, l.owner, q.Host, os.Getpid(), q.Knows, q.Lives, q.Holding)
+	batch.Queue(queryRelays, q.Known).Query(func(rows pgx.Rows) error {
+		var owner string
+		var knows []string
+		_, err := pgx.ForEachRow(rows, []any{&owner, &knows}, func() error {
+			var pairs []Pair
+			for i := 0; i+1 < len(knows); i += 2 {
+				pairs = append(pairs, Pair{knows[i], knows[i+1]})
+			}
+			seen.Relays[owner] = pairs
+			return nil
+		})
+		return err
+	})
+	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Instance) })
+	batch.Queue(queryPairs, l.ttl).Query(func(rows pgx.Rows) error {
+		var row Row
+		into := []any{&row.Topic, &row.Publisher, &row.Position, &row.Active, &row.Owner, &row.Generation, &row.Leased, &row.Last}
+		_, err := pgx.ForEachRow(rows, into, func() error {
+			seen.Pairs = append(seen.Pairs, row)
+			return nil
+		})
+		return err
+	})
+	topics, publishers := columns(q.Mine)
+	batch.Queue(queryDue, topics, publishers, q.Due).Query(func(rows pgx.Rows) error {
+		var row Parked
+		into := []any{&row.Topic, &row.Publisher, &row.Campaign, &row.Seq, &row.Holds, &row.Position, &row.Status, &row.Attempts}
+		_, err := pgx.ForEachRow(rows, into, func() error {
+			seen.Due = append(seen.Due, row)
+			return nil
+		})
+		return err
+	})
+	return seen, conn.SendBatch(ctx, batch).Close()
+}
+
+// Forget takes the relay off the list.
+func (l *Ledger) Forget(ctx context.Context) error {
+	batch := &pgx.Batch{}
+	batch.Queue(queryForget, l.owner)
+	QueueNudge(batch)
+	return l.send(ctx, batch)
+}

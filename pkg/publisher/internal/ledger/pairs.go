@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Pair names a topic and a publisher.
+type Pair struct{ Topic, Publisher string }
+
+func columns(pairs []Pair) (topics, publishers []string) {
+	topics, publishers = make([]string, len(pairs)), make([]string, len(pairs))
+	for i, p := range pairs {
+		topics[i], publishers[i] = p.Topic, p.Publisher
+	}
+	return topics, publishers
+}
+
+// Registered answers the pairs that have a row.
+func Registered(ctx context.Context, conn *pgxpool.Conn) (map[Pair]bool, error) {
+	rows, err := conn.Query(ctx, queryRegistered)
+	if err != nil {
+		return nil, err
+	}
+	registered := map[Pair]bool{}
+	var p Pair
+	_, err = pgx.ForEachRow(rows, []any{&p.Topic, &p.Publisher}, func() error {
+		registered[p] = true
+		return nil
+	})
+	return registered, err
+}
+
+// Register adds rows for pairs that have none, each at its position.
+func Register(ctx context.Context, conn *pgxpool.Conn, pairs []Pair, positions []int64) error {
+	topics, publishers := columns(pairs)
+	_, err := conn.Exec(ctx, queryRegister, topics, publishers, positions)
+	return err
+}
+
+// Claimed is a pair that was claimed, as its row says.
+type Claimed struct {
+	Pair
+	Generation, Position int64
+	Errors               int
+	Wait                 time.Duration
+	Held                 []string // campaigns held back
+}
+
+// Claim leases those of the pairs that are free.
+func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []Pair) ([]Claimed, error) {
+	topics, publishers := columns(pairs)
+	rows, err := conn.Query(ctx, queryClaim, l.owner, topics, publishers, l.ttl)
+	if err != nil {
+		return nil, fmt.Errorf("claim pairs: %w", err)
+	}
+	var claimed []Claimed
+	var c Claimed
+	if _, err = pgx.ForEachRow(rows, []any{&c.Topic, &c.Publisher, &c.Generation, &c.Position, &c.Errors, &c.Wait}, func() error {
+		claimed = append(claimed, c)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("claim pairs: %w", err)
+	}
+	held := map[Pair][]string{}
+	rows, err = conn.Query(ctx, queryHeld, topics, publishers)
+	if err != nil {
+		return nil, fmt.Errorf("read parked campaigns: %w", err)
+	}
+	var p Pair
+	var campaign string
+	if _, err = pgx.ForEachRow(rows, []any{&p.Topic, &p.Publisher, &campaign}, func() error {
+		held[p] = append(held[p], campaign)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for i := range claimed {
+		claimed[i].Held = held[claimed[i].Pair]
+	}
+	return claimed, nil
+}
+
+// RefuseAhead has a pair fail whose position the journal has never handed out. It answers whether it was so.
+func RefuseAhead(ctx context.Context, conn *pgxpool.Conn, pair Pair, why string) (bool, error) {
+	tag, err := conn.Exec(ctx, queryAhead, pair.Topic, pair.Publisher, why)
+	return tag.RowsAffected() > 0, err
+}
+
+// Move is how far a pair has got.
+type Move struct {
+	Pair
+	Generation int64
+	To         int64
+	Published  int64 // events since the move before
+	Release    bool  // the pair is given back
+}
+
+// Move writes how far pairs have got and prolongs their leases, where the journal is still the one that the caller has
+// read. It answers the pairs that are still the relay's.
+func (l *Ledger) Move(ctx context.Context, instance string, moves []Move) (map[Pair]bool, error) {
+	kept, releases := map[Pair]bool{}, false
+	batch := &pgx.Batch{}
+	l.queueMoves(batch, instance, moves).Query(func(rows pgx.Rows) error {
+		var p Pair
+		_, err := pgx.ForEachRow(rows, []any{&p.Topic, &p.Publisher}, func() error {
+			kept[p] = true
+			return nil
+		})
+		return err
+	})
+	for i := range moves {
+		releases = releases || moves[i].Release
+	}
+	if releases {
+		QueueNudge(batch)
+	}
+	return kept, l.send(ctx, batch)
+}
+
+// queueMoves queues the one statement that moves positions.
+func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pgx.QueuedQuery {
+	topics, publishers, release := make([]string, len(moves)), make([]string, len(moves)), make([]bool, len(moves))
+	numbers := make([]int64, 3*len(moves))
+	generations, positions, published := numbers[:len(moves)], numbers[len(moves):2*len(moves)], numbers[2*len(moves):]
+	for i, m := range moves {
+		topics[i], publishers[i], release[i] = m.Topic, m.Publisher, m.Release
+		generations[i], positions[i], published[i] = m.Generation, m.To, m.Published
+	}
+	return batch.Queue(queryMove, l.owner, topics, publishers, generations, positions, published, release, l.ttl, instance)
+}
+
+// Fail writes that the sink of a pair fails, so many times in a row, and waits. 0 failures say that it is back.
+func (l *Ledger) Fail(ctx context.Context, pair Pair, generation int64, failures int, why string, wait time.Duration) error {
+	_, err := l.exec(ctx, queryFail, pair.Topic, pair.Publisher, l.owner, generation, failures, why, wait)
+	return err
+}
+
+// Halt writes how far a pair has got, and that it stops.
+func (l *Ledger) Halt(ctx context.Context, instance string, move Move, status, why string) error {
+	batch := &pgx.Batch{}
+	l.queueMoves(batch, instance, []Move{move})
+	batch.Queue(queryHalt, move.Topic, move.Publisher, l.owner, move.Generation, status, why)
+	return l.send(ctx, batch)
+}
+
+// ErrLost is returned by [Ledger.Fenced] for a pair that is another's.
+var ErrLost = errors.New("the pair was taken over")
+
+// Fenced runs write in a transaction in which the pair is certainly the relay's.
+func (l *Ledger) Fenced(ctx context.Context, pair Pair, generation int64, instance string, write func(tx pgx.Tx) error) error {
+	return l.Use(ctx, func(conn *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			tag, err := tx.Exec(ctx, queryFence, pair.Topic, pair.Publisher, l.owner, generation, instance)
+			if err != nil {
+				return err
+			}
+			if tag.RowsAffected() == 0 {
+				return ErrLost
+			}
+			return write(tx)
+		})
+	})
+}

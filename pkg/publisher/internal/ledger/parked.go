@@ -1,0 +1,83 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Refused is an event that a sink refused, as it is written down.
+type Refused struct {
+	Campaign      string
+	Seq, Position int64
+	ID, Type      string
+	Attempts      int
+	Final         bool          // no further attempt: it waits for an operator
+	Delay         time.Duration // until the next attempt
+	Why           string
+}
+
+func (r *Refused) status() string {
+	if r.Final {
+		return "parked"
+	}
+	return "retrying"
+}
+
+// Park writes an event down that holds its campaign back.
+func Park(ctx context.Context, tx pgx.Tx, pair Pair, r *Refused) error {
+	_, err := tx.Exec(ctx, queryPark, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type, r.status(), r.Attempts, r.Delay, r.Why)
+	return err
+}
+
+// LeaveOut writes an event down that is given up, and whose campaign goes on without it.
+func LeaveOut(ctx context.Context, tx pgx.Tx, pair Pair, r *Refused) error {
+	_, err := tx.Exec(ctx, queryLeaveOut, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type, r.Attempts, r.Why)
+	return err
+}
+
+// Parked is a row of parked, as it was last seen. Every write names all of it, so that an operator's act in between
+// wins.
+type Parked struct {
+	Pair
+	Campaign string
+	Seq      int64
+	Holds    bool
+	Position int64
+	Status   string
+	Attempts int
+}
+
+func (row *Parked) where(more ...any) []any {
+	return append([]any{row.Topic, row.Publisher, row.Campaign, row.Seq, row.Holds, row.Status, row.Attempts}, more...)
+}
+
+// ErrActed is returned by [Parked.Advance] if an operator has dealt with the row meanwhile.
+var ErrActed = errors.New("the campaign's place was changed meanwhile")
+
+// Advance moves the campaign's place to an event, behind the position of the event before it.
+func (row *Parked) Advance(ctx context.Context, tx pgx.Tx, seq, position int64) error {
+	tag, err := tx.Exec(ctx, queryDrained, row.where(seq, position)...)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrActed
+	}
+	row.Seq, row.Status, row.Attempts, row.Position = seq, "draining", 0, position
+	return nil
+}
+
+// Remove deletes the row: nothing of the campaign waits.
+func (row *Parked) Remove(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, queryUnpark, row.where()...)
+	return err
+}
+
+// Postpone writes that the event before which the campaign stands was refused again.
+func (row *Parked) Postpone(ctx context.Context, tx pgx.Tx, r *Refused) error {
+	_, err := tx.Exec(ctx, queryPostpone, row.where(r.status(), r.Attempts, r.Delay, r.Why, r.ID, r.Type, r.Position)...)
+	return err
+}
