@@ -74,7 +74,8 @@ CREATE TABLE tidemark.deferred (
     worker             text COLLATE "C",
     first_failed_at    timestamptz,
     last_failed_at     timestamptz,
-    PRIMARY KEY (campaign_id, projection)
+    PRIMARY KEY (campaign_id, projection),
+    CONSTRAINT deferred_due_check CHECK (status = 'dead' OR next_attempt_at < 'infinity')
 );
 
 CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at) WHERE next_attempt_at < 'infinity';

@@ -82,7 +82,9 @@ func Main(opts Options) int {
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(mostGarbage)
-		go boundGarbage(ctx)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		go boundMemory(ctx)
 	}
 	cmd := NewCommand(opts)
 	if err := cmd.ExecuteContext(ctx); err != nil {

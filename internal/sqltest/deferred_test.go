@@ -20,6 +20,9 @@ const fillFailures = `
 		CASE WHEN i %% 10 < 6 THEN 'infinity' ELSE now() + i %% 300 * interval '1 second' END, 'type' || i %% 20, 'transient', 'division by zero at ' || i,
 		'f' || i %% 30, now() - interval '1 hour'
 	FROM generate_series(1, %[1]d) AS i;
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+	SELECT 'few' || i, 'few', 'g', 1, (ARRAY['dead', 'failed', 'rebuilding'])[1 + i %% 3], CASE i %% 3 WHEN 0 THEN 'infinity' ELSE now() END
+	FROM generate_series(1, 10) AS i;
 	INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
 	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) SELECT 'g', 'c' || lpad(i::text, 7, '0'), 1, now(), 1 FROM generate_series(1, 10 * %[1]d) AS i;
 	INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) SELECT 'campaign', 'g', 'c' || lpad(i::text, 7, '0'), '', 'ada' FROM generate_series(1, %[1]d) AS i;
@@ -91,6 +94,11 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 		"list pauses": func(t *testing.T, tx pgx.Tx) error {
 			list, err := pause.Page(t.Context(), tx, "", &pause.Target{Group: "g", CampaignID: "c0000500"}, group)
 			return enough(err, len(list), group)
+		},
+		"rename a projection's": func(t *testing.T, tx pgx.Tx) error { return deferred.Rename(t.Context(), tx, "g", "few", "other") },
+		"drop a projection's": func(t *testing.T, tx pgx.Tx) error {
+			n, err := deferred.Drop(t.Context(), tx, "g", "few", group)
+			return enough(err, int(n), 10)
 		},
 		"sum up": func(t *testing.T, tx pgx.Tx) error {
 			s, err := deferred.Stats(t.Context(), tx, deferred.Filter{Limit: group, CampaignID: key.CampaignID})
