@@ -66,7 +66,7 @@ func sameJSON(t *testing.T, got []json.RawMessage, want []string) bool {
 	return true
 }
 
-// TestAsOfEqualsAFoldOfTheFirstEvents looks at every event of 200 random campaigns, of every other one with snapshots, which are made and used in any order.
+// TestAsOfEqualsAFoldOfTheFirstEvents looks at every event of 60 random campaigns, of every other one with snapshots, which are made and used in any order.
 func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -82,7 +82,7 @@ func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var looks errgroup.Group
 	looks.SetLimit(6)
-	for i := range 200 {
+	for i := range 60 {
 		campaign := fmt.Sprintf("c%d", i)
 		moves := make([]int, random.IntN(6))
 		for i := range moves {
@@ -121,7 +121,7 @@ func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections`); n != 0 {
 		t.Errorf("looking has registered %d projections", n)
 	}
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots WHERE seq % 2 = 0`); n < 80 || n != query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots`) {
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots WHERE seq % 2 = 0`); n < 20 || n != query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots`) {
 		t.Errorf("%d snapshots are kept", n)
 	}
 	for _, seq := range []int64{-1, 99} {

@@ -55,18 +55,6 @@ func elsewhere(t *testing.T, pool *pgxpool.Pool, sql ...string) (tx pgx.Tx, end 
 	return tx, end
 }
 
-// quickly tries again what a busy machine may have kept from being done in time.
-func quickly(t *testing.T, most time.Duration, try func(t *testing.T) time.Duration) {
-	t.Helper()
-	var took time.Duration
-	for range 4 {
-		if took = try(t); took <= most {
-			return
-		}
-	}
-	t.Errorf("it took %v, want %v at most", took, most)
-}
-
 // TestALockedRowHoldsBackOnePairAlone has another application lock the rows that one campaign of a hundred has in the tables of projections of all kinds.
 func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	t.Parallel()
@@ -81,7 +69,9 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 		_, err = tx.Exec(ctx, `INSERT INTO intricate AS i VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET count = i.count + 1`, e.CampaignID)
 		return err
 	})
-	p := workerOf(t, pool, func(c *projector.Config) { c.OnFailure = projector.Policy{Action: projector.ActionSkip} }, append(kinds(t, "all"), intricate, ledger())...)
+	p := workerOf(t, pool, func(c *projector.Config) {
+		c.OnFailure, c.LeaseTTL = projector.Policy{Action: projector.ActionSkip}, time.Hour // so that no end of a lease helps
+	}, append(kinds(t, "all"), intricate, ledger())...)
 	appendAll := func() {
 		batches := make([]journal.Batch, campaigns)
 		for i := range batches {
@@ -99,36 +89,30 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	running(t, p)
 	// Of the campaigns, those that all projections have brought to their head.
 	const done = `SELECT count(*) FROM tidemark.leases l WHERE l.checkpoint = $1 AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = l.campaign_id)`
-	head := 1
-	quickly(t, 2*time.Second, func(t *testing.T) time.Duration {
-		_, end := elsewhere(t, pool, `SELECT FROM document_all WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM z_parent_all WHERE campaign_id = '`+locked+`' FOR UPDATE`,
-			`SELECT FROM file_all WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM intricate WHERE campaign_id = '`+locked+`' FOR UPDATE`)
-		appendAll()
-		head++
-		start := time.Now()
-		within(t, "the 99 others are applied", func() bool { return query[int](t, pool, done, head) >= campaigns-1 })
-		took := time.Since(start)
-		within(t, "the four are filed", func() bool {
-			return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE error_class = 'lock'`) == 4
-		})
-		within(t, "they have been tried again", func() bool {
-			return query[bool](t, pool, `SELECT bool_and(last_failed_at > first_failed_at) FROM tidemark.deferred`)
-		})
-		expectText(t, pool, "pairs", "c42 document_all failed 0, c42 file_all failed 0, c42 handlers_all failed 0, c42 intricate failed 0",
-			`SELECT string_agg(concat_ws(' ', campaign_id, projection, status, attempt_count), ', ' ORDER BY projection) FROM tidemark.deferred`)
-		for _, message := range strings.Split(query[string](t, pool, `SELECT string_agg(error_message, '|') FROM tidemark.deferred`), "|") {
-			if !strings.Contains(message, `application "reports", idle in transaction`) || !strings.Contains(message, "pid ") {
-				t.Errorf("the holder of the lock is not named: %s", message)
-			}
-		}
-		expectText(t, pool, "the log has each once", "4", `SELECT count(*)::text FROM tidemark.failure_log WHERE act = 'failed' AND seq = $1`, head)
-		if n := query[int](t, pool, `SELECT count(*) FROM ledger WHERE campaign_id = $1`, locked); n != head {
-			t.Errorf("a projection whose rows are not locked has %d events, want %d", n, head)
-		}
-		end()
-		within(t, "all is applied", func() bool { return query[int](t, pool, done, head) == campaigns })
-		return took
+	_, end := elsewhere(t, pool, `SELECT FROM document_all WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM z_parent_all WHERE campaign_id = '`+locked+`' FOR UPDATE`,
+		`SELECT FROM file_all WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM intricate WHERE campaign_id = '`+locked+`' FOR UPDATE`)
+	appendAll()
+	const head = 2
+	within(t, "the 99 others are applied while the rows are locked", func() bool { return query[int](t, pool, done, head) >= campaigns-1 })
+	within(t, "the four are filed", func() bool {
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE error_class = 'lock'`) == 4
 	})
+	within(t, "they have been tried again", func() bool {
+		return query[bool](t, pool, `SELECT bool_and(last_failed_at > first_failed_at) FROM tidemark.deferred`)
+	})
+	expectText(t, pool, "pairs", "c42 document_all failed 0, c42 file_all failed 0, c42 handlers_all failed 0, c42 intricate failed 0",
+		`SELECT string_agg(concat_ws(' ', campaign_id, projection, status, attempt_count), ', ' ORDER BY projection) FROM tidemark.deferred`)
+	for _, message := range strings.Split(query[string](t, pool, `SELECT string_agg(error_message, '|') FROM tidemark.deferred`), "|") {
+		if !strings.Contains(message, `application "reports", idle in transaction`) || !strings.Contains(message, "pid ") {
+			t.Errorf("the holder of the lock is not named: %s", message)
+		}
+	}
+	expectText(t, pool, "the log has each once", "4", `SELECT count(*)::text FROM tidemark.failure_log WHERE act = 'failed' AND seq = $1`, head)
+	if n := query[int](t, pool, `SELECT count(*) FROM ledger WHERE campaign_id = $1`, locked); n != head {
+		t.Errorf("a projection whose rows are not locked has %d events, want %d", n, head)
+	}
+	end()
+	within(t, "all is applied", func() bool { return query[int](t, pool, done, head) == campaigns })
 	if n := query[int](t, pool, `SELECT count FROM intricate WHERE campaign_id = $1`, locked); n != head {
 		t.Errorf("%d events were applied, want %d: none is skipped for a lock", n, head)
 	}
@@ -151,11 +135,7 @@ func TestALockedTableHoldsBackItsProjectionAlone(t *testing.T) {
 		_, end := elsewhere(t, pool, `LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`)
 		appendAll()
 		head := query[int64](t, pool, `SELECT max(seq) FROM tidemark.journal`)
-		start := time.Now()
-		drain(t, p)
-		if took := time.Since(start); took > time.Minute {
-			t.Errorf("%s: it took %v", table, took)
-		}
+		drain(t, p) // ends while the table is locked
 		expectText(t, pool, table, fmt.Sprintf("%d 1 t", campaigns), `SELECT concat_ws(' ', count(*), count(DISTINCT projection), bool_and(error_class = 'lock' AND attempt_count = 0)) FROM tidemark.deferred`)
 		expectText(t, pool, table+": checkpoints", fmt.Sprint(head), `SELECT min(checkpoint)::text FROM tidemark.leases`)
 		end()
@@ -219,7 +199,7 @@ func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) 
 	pool := pgtest.New(t)
 	var end func()
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.Concurrency = 1
+		c.Concurrency, c.LeaseTTL = 1, time.Hour // so that no end of a lease helps
 		c.OnStep = func(s projector.Step) {
 			if s == projector.StepRead && end == nil {
 				_, end = elsewhere(t, pool, `SELECT FROM tidemark.leases WHERE campaign_id = 'c1' FOR UPDATE`)
@@ -233,13 +213,9 @@ func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) 
 		appendMoves(t, pool, fmt.Sprintf("c%d", i), 1)
 	}
 	running(t, p)
-	start := time.Now()
-	within(t, "the others are applied", func() bool {
+	within(t, "the others are applied while it is locked", func() bool {
 		return query[string](t, pool, `SELECT coalesce(string_agg(campaign_id, ' ' ORDER BY campaign_id), '') FROM tidemark.leases WHERE checkpoint = 1 AND expires_at = '-infinity'`) == "c0 c2 c3"
 	})
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("it took %v", took) // a lease's life, and a wait for a lock at the default, are longer
-	}
 	end()
 	exec(t, pool, `UPDATE tidemark.leases SET expires_at = clock_timestamp() WHERE campaign_id = 'c1'`)
 	within(t, "it is applied", func() bool {

@@ -21,7 +21,9 @@ import (
 // poll reads how many moves each campaign has, again and again, until done. No count may be lower than it was, and no campaign missing that was there.
 func poll(ctx context.Context, pool *pgxpool.Pool, sql string, done *atomic.Bool, reads *atomic.Int64) error {
 	before := map[string]int64{}
-	for !done.Load() {
+	tick := time.NewTicker(5 * time.Millisecond) // readers that never pause keep the workers from the processors
+	defer tick.Stop()
+	for ; !done.Load(); <-tick.C {
 		rows, err := pool.Query(ctx, sql)
 		if err != nil {
 			return err
@@ -69,8 +71,11 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 		clients.Go(func() error { defer done.Store(true); return poll(ctx, pool, sql, &done, &reads) })
 	}
 	clients.Go(func() error {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
 		for i := 0; !done.Load(); i++ {
 			moveAll(t, pool, i)
+			<-tick.C
 		}
 		return nil
 	})

@@ -185,7 +185,7 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 		`INSERT INTO log (campaign_id, seq, part, entry) VALUES (event.campaign_id, event.seq, 4, 'found; $$ ' || E'\'' || event.event_type)`,
 	}
 	turn := 0
-	rapidtest.Check(t, 25, func(rt *rapid.T) { // each turn takes two schemas and many round trips
+	rapidtest.Check(t, 12, func(rt *rapid.T) { // each turn takes two schemas and many round trips
 		turn++
 		types := []string{"a", "b", "c", "it-s odd"}
 		file := tables + "\n"

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	fleetReplicas  = 3
-	fleetCampaigns = 12
+	fleetReplicas  = 2
+	fleetCampaigns = 6
 	fleetVersions  = 21 // of one database: the journal grows, and each version applies all of it
 )
 
@@ -90,7 +90,7 @@ func (f *fleet) start(t *testing.T, versions ...int) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval, c.GroupEvents, c.Concurrency = 20*time.Millisecond, 10, 2 }, all...)
+	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval, c.GroupEvents, c.Concurrency = 50*time.Millisecond, 10, 2 }, all...)
 	ctx, stop := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	f.ended.Go(func() error {
