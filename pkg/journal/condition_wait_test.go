@@ -78,7 +78,7 @@ func TestWhatWaitsForAnOpenTransactionHoldsUpNobodyElse(t *testing.T) {
 			pool := pgtest.New(t)
 			open, waiting := contend(t, pool, c)
 			for range 3 {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				_, err := appendIf(ctx, pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")}, tagged("c", "opened", "x", "tag 2"))
 				cancel()
 				if err != nil {

@@ -53,7 +53,7 @@ func (p *process) output() string {
 func (p *process) await(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	for tick := time.NewTicker(10 * time.Millisecond); ; {
 		if m := re.FindStringSubmatch(p.output()); m != nil {
 			tick.Stop()
@@ -129,7 +129,7 @@ func workItems(t *testing.T, db outbox.DB, want int) {
 
 func eventually(t *testing.T, pool *pgxpool.Pool, sql string) {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	for tick := time.NewTicker(10 * time.Millisecond); count(t, pool, sql) == 0; {
 		select {
 		case <-tick.C:
