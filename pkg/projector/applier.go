@@ -77,7 +77,7 @@ func (a *applier) group(ctx context.Context, units []*unit, opened *transaction)
 		return nil, nil
 	case err == nil:
 		rest = units[len(done):]
-		if last := done[len(done)-1]; last.more && !a.yields(last) {
+		if last := done[len(done)-1]; last.more && !yields(last) {
 			rest = units[len(done)-1:]
 		}
 	case a.infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost):
@@ -91,7 +91,7 @@ func (a *applier) group(ctx context.Context, units []*unit, opened *transaction)
 		var late *DeadlineError
 		if errors.As(err, &late) {
 			a.pace.limit.shrink()
-			if size = a.pace.limit.events(); late.lost {
+			if size = a.pace.limit.events(); attemptOf(late).lost {
 				size = 1 // code that did not return would hardly do so for half as many
 			}
 		}
@@ -177,7 +177,7 @@ func (a *applier) applyBatched(ctx context.Context, units []*unit, t *transactio
 		n += u.count()
 		u.groups++
 	}
-	if err := t.finish(ctx, a.yields); err != nil {
+	if err := t.finish(ctx, yields); err != nil {
 		for _, u := range t.units {
 			u.groups--
 		}
@@ -191,4 +191,9 @@ func (a *applier) applyBatched(ctx context.Context, units []*unit, t *transactio
 // yields says whether a unit that has more to do makes way for others: one that was merely cut off at
 // the end of a group goes on, once. A pair that has got past the event at which it had failed is
 // claimed anew, as one that is behind.
-func (b *base) yields(u *unit) bool { return u.groups > 1 || u.probes() }
+func yields(u *unit) bool { return u.groups > 1 || u.probes() }
+
+// without answers the units that are not among the others.
+func without(units, others []*unit) []*unit {
+	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return slices.Contains(others, u) })
+}

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -110,9 +111,6 @@ const (
 	// lookBehind is how often, at most, retries are looked for.
 	lookBehind = 50 * time.Millisecond
 
-	// firstClaim is the part of a claim that is one of before anything is known.
-	firstClaim = 4
-
 	// drainedWait is how often a worker that was drained looks whether it is to go on.
 	drainedWait = 500 * time.Millisecond
 
@@ -131,26 +129,6 @@ const (
 func (c *claimer) wait(idle int) time.Duration {
 	wait := min(time.Millisecond<<min(idle, 20), c.cfg.PollInterval)
 	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
-}
-
-// awoken is what ended a sleep.
-type awoken int
-
-const (
-	elapsed  awoken = iota
-	notified        // by an append
-	finished        // a worker has given back what was in the way
-)
-
-func (a awoken) String() string {
-	switch a {
-	case notified:
-		return "notified"
-	case finished:
-		return "released"
-	default:
-		return "polled"
-	}
 }
 
 // sleep waits until it is time, a retry is due, or there is reason to look.
@@ -303,25 +281,6 @@ func (c *claimer) claimDeferred(ctx context.Context, work chan<- assignment, pro
 	return len(units), claimed.Retry, nil
 }
 
-// bounded is for short requests: no answer to them is worth more time than a lease lives, and a
-// connection that fell silent gives none.
-func (b *base) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, b.cfg.LeaseTTL)
-}
-
-// whole is for claims, and for the names that a shadow writes down before it tries. One that is cut
-// off may still lease campaigns, which nobody would give back: they would wait until the leases
-// expire; or leave a name, which would look like a death. So whoever is stopped waits for the answer,
-// for as long as for leases to be given back; a drain that fails, for as long as it takes.
-func (b *base) whole(ctx context.Context) (context.Context, context.CancelFunc) {
-	bounded, cancel := b.bounded(context.WithoutCancel(ctx))
-	if b.draining {
-		return bounded, cancel
-	}
-	keep := context.AfterFunc(ctx, func() { time.AfterFunc(releaseTimeout, cancel) })
-	return bounded, func() { keep(); cancel() }
-}
-
 func (c *claimer) assign(ctx context.Context, work chan<- assignment, a assignment) bool {
 	c.crew.working.Add(1)
 	loop := pulse.Of(ctx)
@@ -386,4 +345,44 @@ func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 		c.holder.giveBackLeases(ctx, slices.Collect(maps.Values(byID)))
 	}
 	return units, nil
+}
+
+// claimAhead is a claim of about one group that opens the group's transaction and reads its events as well, in one round trip: the way from an append to its effect is a third shorter. It is for
+// a worker that has been woken and has nothing else to do; to find nothing costs more this way. The claim is a transaction of its own: should the process die
+// of what it has claimed, the leases say so.
+func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a assignment, err error) {
+	conn, err := c.cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return lease.Claimed{}, assignment{}, fmt.Errorf("acquire a connection: %w", err)
+	}
+	t := c.applier.on(conn, nil, c.pace.limit.events(), c.calls())
+	t.claimed = true
+	t.queue(queryBegin)
+	c.keeper.ClaimAhead(t.batch, c.cursor, most, ask, func(got lease.Claimed) {
+		claimed = got
+		for _, l := range got.Leases {
+			a.units = append(a.units, live(l))
+		}
+		t.units = a.units
+	})
+	t.queue(queryCommitBegin)
+	t.queueSettings()
+	err = t.read(ctx, c.pace.limit.events())
+	if err == nil && len(a.units) > 0 && !claimed.Suspicious() {
+		a.opened = t
+		return claimed, a, nil
+	}
+	t.abort(ctx)
+	if len(a.units) == 0 {
+		return claimed, a, err
+	}
+	// What is wrong with the read the worker finds out that reads again.
+	if err := c.keeper.Suspects(ctx, c.cfg.Pool, claimed); err != nil {
+		c.holder.giveBackLeases(ctx, claimed.Leases)
+		return lease.Claimed{}, assignment{}, err
+	}
+	for i, l := range claimed.Leases {
+		a.units[i] = live(l)
+	}
+	return claimed, a, nil
 }

@@ -111,39 +111,6 @@ func IsInfrastructure(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || pgconn.SafeToRetry(err)
 }
 
-// infrastructure says whether a group's failure is the infrastructure's. A projection's own, on a connection that holds and under a context that has not ended, is what its classifier
-// calls it.
-func (b *base) infrastructure(ctx context.Context, err error) bool {
-	if ctx.Err() != nil {
-		return true
-	}
-	var apply *ApplyError
-	var broken *brokenError
-	if errors.As(err, &apply) && !errors.As(err, &broken) {
-		if k := b.named(apply.Projection); k != nil {
-			return k.classify(apply.Err) == ClassInfrastructure
-		}
-	}
-	return IsInfrastructure(err)
-}
-
-// classify asks the projection's own classifier first.
-func (k *known) classify(err error) (class Class) {
-	if k.spec.Classify == nil {
-		return Classify(err)
-	}
-	defer func() {
-		if recover() != nil { // a classifier that fails must not fail the worker
-			class = Classify(err)
-		}
-	}()
-	switch class := k.spec.Classify(err); class {
-	case ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock:
-		return class
-	}
-	return Classify(err)
-}
-
 // Permanent marks an error as permanent: the pair is dead at once, unless a policy says otherwise. It leaves an error that says nothing of the event ([ClassInfrastructure]), and
 // nil, as they are.
 func Permanent(err error) error {
@@ -197,3 +164,15 @@ func (e *PanicError) FailureClass() Class {
 
 // FailureCode is what is kept of it as a code.
 func (e *PanicError) FailureCode() string { return codePanic }
+
+// isLockTimeout says whether a statement waited for a lock in vain: lock not available, deadlock.
+func isLockTimeout(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && classifyState(pgErr.Code) == ClassLock
+}
+
+// ownLockTimeout is isLockTimeout for statements that are no projection's.
+func ownLockTimeout(err error) bool {
+	var apply *ApplyError
+	return isLockTimeout(err) && !errors.As(err, &apply)
+}

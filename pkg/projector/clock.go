@@ -52,19 +52,3 @@ func (m *maintainer) mendTimes(ctx context.Context) (pairs int64, paused int, er
 	})
 	return pairs, paused, err
 }
-
-// longestWait is the longest time for which a pair of the projection ever waits.
-func (k *known) longestWait() time.Duration {
-	longest := k.onFailure.longestWait()
-	for _, policy := range k.onFailureOf {
-		longest = max(longest, policy.longestWait())
-	}
-	if k.chances.Count > 0 {
-		longest = max(longest, 2*k.chances.Max) // jitter
-	}
-	return longest
-}
-
-func (p Policy) longestWait() time.Duration {
-	return time.Duration(float64(p.Max) * (1 + max(0, p.Jitter)))
-}

@@ -17,6 +17,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
+// applyTimeout is the least that [Config].ApplyTimeout is by default.
+const applyTimeout = 5 * time.Second
+
 // Config configures a [Projector]. Only Pool and Projections are required.
 type Config struct {
 	Pool        *pgxpool.Pool // at least Concurrency + 2 connections, two more for rebuilds, one more with VerifyRate, two more with SnapshotEvery; stays open when the projector stops
@@ -74,19 +77,8 @@ type Config struct {
 	OnStep func(Step)
 }
 
-// Step is a place in the loop.
-type Step string
-
-// The steps, in order.
-const (
-	StepClaimed   Step = "claimed"   // leases are held
-	StepRead      Step = "read"      // the transaction is open, events are read
-	StepApplied   Step = "applied"   // projections have queued their effects
-	StepDeferring Step = "deferring" // instead: the culprits are found, what follows from them is about to be committed with the rest
-	StepCommitted Step = "committed" // checkpoint and effects are committed
-)
-
-func (c Config) withDefaults() (Config, error) {
+// complete fills in the defaults.
+func complete(c Config) (Config, error) {
 	var errs []error
 	if c.Pool == nil {
 		errs = append(errs, errors.New("Pool is required"))
@@ -121,8 +113,8 @@ func (c Config) withDefaults() (Config, error) {
 	)
 	errs = append(errs, positive("ApplyTimeout", &c.ApplyTimeout, max(c.LeaseTTL*2/3, applyTimeout), time.Millisecond))
 	c.OnFailure.Timeout = cmp.Or(c.OnFailure.Timeout, c.ApplyTimeout)
-	c.OnFailure = c.OnFailure.or(defaultPolicy)
-	if err := c.OnFailure.validate(); err != nil {
+	c.OnFailure = completePolicy(c.OnFailure, defaultPolicy)
+	if err := checkPolicy(c.OnFailure); err != nil {
 		errs = append(errs, fmt.Errorf("OnFailure: %w", err))
 	}
 	if c.Mode == "" {

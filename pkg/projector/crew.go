@@ -89,8 +89,3 @@ func (c *crew) process(ctx context.Context, stopping <-chan struct{}, a assignme
 	}
 	return nil
 }
-
-// without answers the units that are not among the others.
-func without(units, others []*unit) []*unit {
-	return slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return slices.Contains(others, u) })
-}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -18,76 +18,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
-
-const (
-	// codeDeadline is what is kept of a [DeadlineError] as its code.
-	codeDeadline = "deadline"
-
-	// applyTimeout is the least that [Config].ApplyTimeout is by default.
-	applyTimeout = 5 * time.Second
-
-	// grace is how long a handler that has been told that its time is up may take to return, before it is abandoned.
-	grace = time.Second
-
-	stateCancelled = "57014"
-)
-
-// DeadlineError is the error of a projection that took longer than its [Policy].Timeout: its code, one of its statements, or a group that was too large for the time. It is
-// a transient failure, so the pair is tried again until its attempts are used up.
-type DeadlineError struct {
-	Projection string
-	Timeout    time.Duration
-	Stack      string // of the handler that did not return even then; empty if it returned
-
-	lost   bool // the connection: what else the transaction did is lost with it
-	own    bool // the projection's: a shorter one that it has set itself
-	events int  // of the group that was tried apart; 0: it was not tried apart
-	at     verdict
-}
-
-func (e *DeadlineError) Error() string {
-	if e.Stack != "" {
-		return fmt.Sprintf("did not return within its timeout of %v, and was abandoned", e.Timeout)
-	}
-	if e.own {
-		return "gave up one of its statements at a deadline of its own"
-	}
-	return fmt.Sprintf("was not done within its timeout of %v", e.Timeout)
-}
-
-// Unwrap makes it match [context.DeadlineExceeded].
-func (e *DeadlineError) Unwrap() error { return context.DeadlineExceeded }
-
-// FailureClass says that it may be quicker another time.
-func (e *DeadlineError) FailureClass() Class { return ClassTransient }
-
-// FailureCode is what is kept of it as a code.
-func (e *DeadlineError) FailureCode() string { return codeDeadline }
-
-// timeout is how long the projection may take for the events: the longest that any of them is allowed.
-func (k *known) timeout(events []journal.Event) time.Duration {
-	longest := k.onFailure.Timeout
-	if len(k.onFailureOf) == 0 || len(events) == 0 {
-		return longest
-	}
-	longest = 0
-	for i := range events {
-		longest = max(longest, k.policy(events[i].Type).Timeout)
-	}
-	return longest
-}
-
-// longestTimeout is that of all projections and event types. The server ends a transaction that is idle for longer, and cancels statements that run longer.
-func longestTimeout(projections []*known) time.Duration {
-	longest := time.Duration(0)
-	for _, k := range projections {
-		longest = max(longest, k.onFailure.Timeout)
-		for _, policy := range k.onFailureOf {
-			longest = max(longest, policy.Timeout)
-		}
-	}
-	return longest
-}
 
 // supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
 // connection is closed under it and its group is of no more use, so that it can do no harm, and the projector goes on. In a transaction that is not the projector's
@@ -104,7 +34,7 @@ func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(co
 		return late(bounded, k, g, err, timeout, start)
 	case <-bounded.Done():
 	}
-	if g.pipeline.disconnect == nil {
+	if lineOf(g).disconnect == nil {
 		return late(bounded, k, g, <-h.done, timeout, start)
 	}
 	timer := time.NewTimer(grace)
@@ -123,26 +53,16 @@ func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(co
 // late makes a [DeadlineError] of what the deadline has caused.
 func late(bounded context.Context, k *known, g *Group, err error, timeout time.Duration, start time.Time) error {
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
-		closed := g.pipeline.conn != nil && g.pipeline.conn.IsClosed()
+		closed := lineOf(g).conn != nil && lineOf(g).conn.IsClosed()
 		if closed || errors.Is(err, context.DeadlineExceeded) {
-			return wrapAs(err, k, &DeadlineError{Projection: k.name, Timeout: timeout, lost: closed})
+			return wrapAs(err, k, newDeadline(k.name, timeout, "", attempt{lost: closed}))
 		}
 	}
-	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && g.pipeline.conn != nil && g.pipeline.conn.IsClosed() {
+	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && lineOf(g).conn != nil && lineOf(g).conn.IsClosed() {
 		// pgx closes a connection whose request is given up. It was not the network that ended this one.
-		return wrapAs(err, k, &DeadlineError{Projection: k.name, Timeout: timeout, lost: true, own: true})
+		return wrapAs(err, k, newDeadline(k.name, timeout, "", attempt{lost: true, own: true}))
 	}
 	return cancelled(err, k.name, timeout, start)
-}
-
-// cancelled makes a [DeadlineError] of a statement of a projection that the server cancelled after statement_timeout. One cancelled earlier was cancelled by somebody else:
-// an operator, or a lower setting of the role; that is the infrastructure's.
-func cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
-	var pgErr *pgconn.PgError
-	if projection == "" || timeout == 0 || time.Since(start) < timeout || !errors.As(err, &pgErr) || pgErr.Code != stateCancelled {
-		return err
-	}
-	return &DeadlineError{Projection: projection, Timeout: timeout}
 }
 
 // wrapAs puts a cause in the place of err's, under the event that err names.
@@ -155,9 +75,6 @@ func wrapAs(err error, k *known, cause *DeadlineError) error {
 	at.Err = cause
 	return &at
 }
-
-// Redacted is its text, which has no values.
-func (e *DeadlineError) Redacted() string { return e.Error() }
 
 // handling is a call of a projection's code in a goroutine of its own.
 type handling struct {
@@ -191,9 +108,9 @@ func (h *handling) run(call func() error, m *metrics) {
 
 // abandon goes on without code that does not return.
 func (a *applier) abandon(ctx context.Context, k *known, g *Group, h *handling, timeout time.Duration) error {
-	g.ended.Store(true)
-	g.pipeline.abandoned = true
-	g.pipeline.disconnect()
+	endGroup(g)
+	lineOf(g).abandoned = true
+	lineOf(g).disconnect()
 	stack := h.stack()
 	a.metrics.abandoned.WithLabelValues(k.name).Inc()
 	a.metrics.stuck.Inc()
@@ -202,7 +119,7 @@ func (a *applier) abandon(ctx context.Context, k *known, g *Group, h *handling, 
 		return err
 	}
 	first := g.Events[0]
-	return &ApplyError{Projection: k.name, CampaignID: first.CampaignID, Err: &DeadlineError{Projection: k.name, Timeout: timeout, Stack: stack, lost: true}}
+	return &ApplyError{Projection: k.name, CampaignID: first.CampaignID, Err: newDeadline(k.name, timeout, stack, attempt{lost: true})}
 }
 
 // stack is where the goroutine is.
@@ -228,13 +145,6 @@ func (h *handling) stack() string {
 	return "it has ended"
 }
 
-// verdict is about an event for one projection.
-type verdict struct {
-	projection string
-	campaignID string
-	seq        int64
-}
-
 // verdict is what is known of an event before it is tried: that it cannot be read, or that the projection has failed on it in a way that took the transaction with it.
 func (t *transaction) verdict(k *known, u *unit, e *journal.Event) error {
 	if err := u.spoiled[e.Seq]; err != nil {
@@ -247,7 +157,8 @@ func (t *transaction) verdict(k *known, u *unit, e *journal.Event) error {
 func noteLate(err error, events []journal.Event) {
 	var late *DeadlineError
 	if errors.As(err, &late) {
-		late.events, late.at = len(events), verdict{late.Projection, events[0].CampaignID, events[0].Seq}
+		tried := attemptOf(late)
+		tried.events, tried.at = len(events), verdict{late.Projection, events[0].CampaignID, events[0].Seq}
 	}
 }
 
@@ -259,12 +170,12 @@ func (a *applier) applyCampaignInTime(ctx context.Context, units []*unit, events
 		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
 		var late *DeadlineError
 		switch {
-		case !errors.As(err, &late) || late.events == 0 || ctx.Err() != nil:
+		case !errors.As(err, &late) || attemptOf(late).events == 0 || ctx.Err() != nil:
 			return n, err
-		case late.events > 1:
+		case attemptOf(late).events > 1:
 			events = 1
 		default:
-			verdicts[late.at] = late
+			verdicts[attemptOf(late).at] = late
 		}
 		a.pace.limit.shrink()
 	}
@@ -299,4 +210,33 @@ func (t *transaction) limitStatements(timeout time.Duration) {
 func disconnect(conn *pgxpool.Conn) func() {
 	wire := conn.Conn().PgConn().Conn()
 	return func() { _ = wire.Close() }
+}
+
+// load and apply call the projection and make an error of a panic.
+func (a *applier) load(ctx context.Context, k *known, g *Group) (err error) {
+	l, ok := k.Projection.(Loader)
+	if !ok {
+		return nil
+	}
+	return a.supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
+}
+
+func (a *applier) apply(ctx context.Context, k *known, g *Group) error {
+	return a.supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
+}
+
+func guarded(k *known, g *Group, call func() error) (err error) {
+	lineOf(g).at = origin{projection: k.name}
+	defer func() {
+		if r := recover(); r != nil {
+			err = lineOf(g).at.wrap(&PanicError{Value: r, Stack: string(debug.Stack())})
+		}
+		lineOf(g).at = origin{}
+	}()
+	err = call()
+	var apply *ApplyError
+	if err == nil || errors.As(err, &apply) {
+		return err
+	}
+	return lineOf(g).at.wrap(err)
 }

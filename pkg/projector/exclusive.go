@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tidemark-go/tidemark/pkg/journal"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -36,6 +38,15 @@ const (
 			SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 				AND ((l.classid::bigint << 32) | l.objid::bigint) = tidemark.lock_key(32003, hashtextextended($1, 0))
 		) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
+)
+
+const (
+	// queryBlockers looks at the server's lock table, for a moment. It answers '' if the backend does not wait.
+	queryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
+
+	// holders names sessions h by their row a of pg_stat_activity. A prepared transaction has none.
+	holders = `coalesce(string_agg(DISTINCT CASE WHEN coalesce(h.pid, 0) = 0 THEN 'a prepared transaction' ELSE format('pid %s (%s)', h.pid, concat_ws(', ',
+			'application "' || coalesce(a.application_name, '') || '"', a.state, 'in a transaction for ' || extract(epoch FROM clock_timestamp() - a.xact_start)::integer || ' s')) END, ' and '), '')`
 )
 
 // errMoved says that a projection has gone to another consumer group in the middle of an act.
@@ -118,4 +129,10 @@ func exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx
 		}
 		return what(tx)
 	})
+}
+
+// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
+type Beginner interface {
+	journal.Querier
+	Begin(ctx context.Context) (pgx.Tx, error)
 }

@@ -139,3 +139,6 @@ func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, 
 // more use, and is to be started anew. Before Run has registered, and after it has returned, there are
 // none.
 func (p *Projector) Stuck() []string { return p.pulse.Stuck(time.Now()) }
+
+// Followed answers the names of the registered projections of which this worker has the version, those of tables that are being built or were replaced too; none before [Projector.Register].
+func (p *Projector) Followed() []string { return p.behind() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -11,13 +12,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
-)
-
-// What is kept of an error as its code where it has no SQLSTATE.
-const (
-	codePanic  = "panic"
-	codeDecode = "decode"
-	codeError  = "error"
 )
 
 // failure is an event that a projection could not apply, and what was decided about it.
@@ -28,11 +22,11 @@ type failure struct {
 }
 
 // describe answers what is kept of an error on e. Of a database error that is the message: details quote rows.
-func (b *base) describe(k *known, e *journal.Event, err error) deferred.Failure {
+func (a *applier) describe(k *known, e *journal.Event, err error) deferred.Failure {
 	f := deferred.Failure{
-		Group: b.cfg.ConsumerGroup, Projection: k.name, Version: k.spec.Version,
+		Group: a.cfg.ConsumerGroup, Projection: k.name, Version: k.spec.Version,
 		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
-		Class: string(k.classify(err)), Code: codeError, Worker: b.host + "/" + b.keeper.Owner,
+		Class: string(k.classify(err)), Code: codeError, Worker: a.host + "/" + a.keeper.Owner,
 	}
 	var own interface{ FailureCode() string }
 	var pgErr *pgconn.PgError
@@ -94,7 +88,7 @@ func (t *transaction) writeFailures() {
 			continue
 		}
 		k := t.view.known(f.Projection)
-		deferred.Defer(t.batch, f.Failure, f.policy.schedule(f.Failure, k.chances, t.p.random()), func(o deferred.Outcome) { f.outcome = o })
+		deferred.Defer(t.batch, f.Failure, schedule(f.policy, f.Failure, k.chances, rand.Float64()), func(o deferred.Outcome) { f.outcome = o })
 		if f.policy.Action == ActionPause {
 			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
 			pauses.Failed(t.batch, f.Group, f.Projection, f.Worker, reason)

@@ -83,23 +83,6 @@ func (b *base) calls() map[*known]string {
 	return calls
 }
 
-// callFunction queues the call that applies the units' events.
-func (t *transaction) callFunction(k *known) {
-	var s stretches
-	for _, u := range t.units {
-		if u.count() > 0 && t.applies(k, u) {
-			t.stretch(&s, k, u.lease.CampaignID, u.place, u.last())
-		}
-	}
-	if len(s.campaigns) > 0 {
-		t.use(k)
-		t.limitStatements(longestTimeout([]*known{k}))
-		t.at = origin{projection: k.name}
-		t.queue(t.calls[k], s.campaigns, s.after, s.until)
-		t.at = origin{}
-	}
-}
-
 // uninstall has a projection applied event by event from now on if its function could not even be called: it is gone, or this role may not call it. Whose it
 // was the error does not say, for it came before anything ran; but it names the function.
 func (b *base) uninstall(ctx context.Context, err error) {

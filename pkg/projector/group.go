@@ -25,6 +25,20 @@ type Group struct {
 // ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout. Whatever it still does has no effect.
 var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
 
+// newGroup makes a group whose statements go through line.
+func newGroup(events []journal.Event, projection, comment string, line *pipeline) *Group {
+	return &Group{Events: events, projection: projection, comment: comment, pipeline: line}
+}
+
+// lineOf answers the pipeline that a group's statements go through.
+func lineOf(g *Group) *pipeline { return g.pipeline }
+
+// endGroup lets a group have no more effects, whatever its projection still does.
+func endGroup(g *Group) { g.ended.Store(true) }
+
+// groupEnded says whether it was ended.
+func groupEnded(g *Group) bool { return g.ended.Load() }
+
 // At says that the statements queued from now on belong to e, so that an error names the event that caused it. [Handlers] and SQL files do it by themselves.
 func (g *Group) At(e journal.Event) { g.at(&e) }
 

@@ -55,3 +55,12 @@ func (h *Handlers) Apply(ctx context.Context, g *Group) error {
 func (h *Handlers) applyEvent(ctx context.Context, g *Group, e journal.Event) error {
 	return h.calls[e.Type](ctx, g, e)
 }
+
+// handled answers the event types that a projection of handlers declares, and whether it has a handler for each of those asked for.
+func handled(p Projection) (declared []string, has func(eventType string) bool, ok bool) {
+	h, ok := p.(*Handlers)
+	if !ok {
+		return nil, nil, false
+	}
+	return h.spec.Types, func(eventType string) bool { return h.calls[eventType] != nil }, true
+}

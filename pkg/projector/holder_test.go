@@ -35,7 +35,7 @@ func TestAClaimLeavesTheWorkAloneWhoseLeaseWasGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := newHolder(&base{cfg: Config{LeaseTTL: time.Hour}, metrics: metrics})
+	o := newHolder(&base{cfg: settings{LeaseTTL: time.Hour}, metrics: metrics})
 	done, next := lease.Lease{CampaignID: "a", Generation: 1}, lease.Lease{CampaignID: "b", Generation: 1}
 	o.hold([]lease.Lease{done, next}, time.Now())
 	o.work([]*unit{{lease: done}, {lease: next}}, func() { t.Error("the work on what else was assigned has ended") })

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -44,7 +44,7 @@ func index(projections []Projection, catalogue *journal.Catalogue, onFailure Pol
 	given := map[identity]bool{}
 	for _, p := range projections {
 		k := &known{Projection: p, spec: p.Spec()}
-		if err := k.spec.validate(); err != nil {
+		if err := checkSpec(k.spec); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -87,12 +87,12 @@ func (k *known) settle(catalogue *journal.Catalogue, standard Policy) error {
 			errs = append(errs, fmt.Errorf("projection %s: %s: %w", k.spec.Name, what, err))
 		}
 	}
-	k.onFailure = k.spec.OnFailure.or(standard)
-	wrong("OnFailure", k.onFailure.validate())
+	k.onFailure = completePolicy(k.spec.OnFailure, standard)
+	wrong("OnFailure", checkPolicy(k.onFailure))
 	k.onFailureOf = map[string]Policy{}
 	for t, policy := range k.spec.OnFailureOf {
-		policy = policy.or(k.onFailure)
-		wrong("OnFailureOf "+t, policy.validate())
+		policy = completePolicy(policy, k.onFailure)
+		wrong("OnFailureOf "+t, checkPolicy(policy))
 		names := catalogue.Names(t)
 		if k.types != nil && !k.types[names[0]] {
 			wrong("OnFailureOf "+t, errors.New("it does not want events of this type"))
@@ -101,8 +101,8 @@ func (k *known) settle(catalogue *journal.Catalogue, standard Policy) error {
 			k.onFailureOf[name] = policy
 		}
 	}
-	k.chances = k.spec.SecondChances.withDefaults()
-	wrong("SecondChances", k.chances.validate())
+	k.chances = completeChances(k.spec.SecondChances)
+	wrong("SecondChances", checkChances(k.chances))
 	return errors.Join(errs...)
 }
 
@@ -143,35 +143,6 @@ func (k *known) wants(e *journal.Event) bool {
 
 func (k *known) origin(e journal.Event) origin {
 	return origin{projection: k.name, campaignID: e.CampaignID, seq: e.Seq, eventType: e.Type}
-}
-
-// load and apply call the projection and make an error of a panic.
-func (a *applier) load(ctx context.Context, k *known, g *Group) (err error) {
-	l, ok := k.Projection.(Loader)
-	if !ok {
-		return nil
-	}
-	return a.supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
-}
-
-func (a *applier) apply(ctx context.Context, k *known, g *Group) error {
-	return a.supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
-}
-
-func guarded(k *known, g *Group, call func() error) (err error) {
-	g.pipeline.at = origin{projection: k.name}
-	defer func() {
-		if r := recover(); r != nil {
-			err = g.pipeline.at.wrap(&PanicError{Value: r, Stack: string(debug.Stack())})
-		}
-		g.pipeline.at = origin{}
-	}()
-	err = call()
-	var apply *ApplyError
-	if err == nil || errors.As(err, &apply) {
-		return err
-	}
-	return g.pipeline.at.wrap(err)
 }
 
 // named answers a projection of this worker's by the name of one of its sets of tables, in any version; nil if it has none.
@@ -218,4 +189,81 @@ func (b *base) behind() []string {
 		return slices.Concat(v.names, v.rebuilding)
 	}
 	return nil
+}
+
+// infrastructure says whether a group's failure is the infrastructure's. A projection's own, on a connection that holds and under a context that has not ended, is what its classifier
+// calls it.
+func (b *base) infrastructure(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	var apply *ApplyError
+	var broken *brokenError
+	if errors.As(err, &apply) && !errors.As(err, &broken) {
+		if k := b.named(apply.Projection); k != nil {
+			return k.classify(apply.Err) == ClassInfrastructure
+		}
+	}
+	return IsInfrastructure(err)
+}
+
+// classify asks the projection's own classifier first.
+func (k *known) classify(err error) (class Class) {
+	if k.spec.Classify == nil {
+		return Classify(err)
+	}
+	defer func() {
+		if recover() != nil { // a classifier that fails must not fail the worker
+			class = Classify(err)
+		}
+	}()
+	switch class := k.spec.Classify(err); class {
+	case ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock:
+		return class
+	}
+	return Classify(err)
+}
+
+// timeout is how long the projection may take for the events: the longest that any of them is allowed.
+func (k *known) timeout(events []journal.Event) time.Duration {
+	longest := k.onFailure.Timeout
+	if len(k.onFailureOf) == 0 || len(events) == 0 {
+		return longest
+	}
+	longest = 0
+	for i := range events {
+		longest = max(longest, k.policy(events[i].Type).Timeout)
+	}
+	return longest
+}
+
+// longestTimeout is that of all projections and event types. The server ends a transaction that is idle for longer, and cancels statements that run longer.
+func longestTimeout(projections []*known) time.Duration {
+	longest := time.Duration(0)
+	for _, k := range projections {
+		longest = max(longest, k.onFailure.Timeout)
+		for _, policy := range k.onFailureOf {
+			longest = max(longest, policy.Timeout)
+		}
+	}
+	return longest
+}
+
+// longestWait is the longest time for which a pair of the projection ever waits.
+func (k *known) longestWait() time.Duration {
+	longest := longestWait(k.onFailure)
+	for _, policy := range k.onFailureOf {
+		longest = max(longest, longestWait(policy))
+	}
+	if k.chances.Count > 0 {
+		longest = max(longest, 2*k.chances.Max) // jitter
+	}
+	return longest
+}
+
+// foreign says whether the live tables of a projection are registered whose code this worker has in no
+// version. Another program serves the same consumer group, or another release of this one.
+func (b *base) foreign(r *registered) bool {
+	name, set := split(r.Name)
+	return set == liveTables && b.newest(name) == nil
 }

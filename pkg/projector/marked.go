@@ -3,16 +3,12 @@ package projector
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
 const (
-	// codeCrash is what is kept of a [CrashError] as its code.
-	codeCrash = "crash"
-
 	// deadly is how many processes must have died with a campaign, at one place, before an event is given
 	// up, and deadlyMarked how many of them when they had said, of that event or its campaign, that they
 	// were at it alone. The first one has said nothing.
@@ -22,34 +18,6 @@ const (
 	// certain is how many deaths under the mark decide whatever else is dying: one event is not hit by chance so often.
 	certain = 4
 )
-
-// CrashError is the error of an event that ended the process each time it was tried: no code of ours
-// can catch an exit, a fatal error of the runtime, or the kernel's killing of a process that took too
-// much memory.
-//
-// Processes are killed for other reasons, too, and that costs nobody an event. One death only makes
-// the campaigns that the process held suspects: its successor applies each of them by itself, alone in
-// the process, and says beforehand by a mark which it is at. A second death under that mark makes it
-// apply them event by event, each named beforehand. An event is given up when a third process dies
-// that had named it, unless as many have died within the hour with no mark to explain it: then
-// something else is killing, and it takes more, four at most. Every commit in between, of any event of
-// the campaign, forgets the deaths before it. Processes that are told to stop (SIGTERM) give their
-// leases back and do not count, nor do those that the database lost rather than the machine (see
-// note_crashes in migrations/00003_leases.sql).
-type CrashError struct {
-	Crashes int // processes that died
-	Alone   int // of those, how many were applying the event or its campaign, and nothing else
-}
-
-func (e *CrashError) Error() string {
-	return fmt.Sprintf("%d processes died with the campaign in their hands, %d of them while they applied it alone, the last one this event", e.Crashes, e.Alone)
-}
-
-// FailureClass says that it would end the next process too.
-func (e *CrashError) FailureClass() Class { return ClassPermanent }
-
-// FailureCode is what is kept of it as a code.
-func (e *CrashError) FailureCode() string { return codeCrash }
 
 // together runs what applies a group. Groups run side by side, but for suspects: should one end the
 // process, it is to be known that it was that one.

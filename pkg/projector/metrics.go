@@ -125,3 +125,23 @@ func (m *metrics) group(n int) {
 func byProjection(name, help string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"projection"})
 }
+
+// awoken is what ended a sleep.
+type awoken int
+
+const (
+	elapsed  awoken = iota
+	notified        // by an append
+	finished        // a worker has given back what was in the way
+)
+
+func (a awoken) String() string {
+	switch a {
+	case notified:
+		return "notified"
+	case finished:
+		return "released"
+	default:
+		return "polled"
+	}
+}

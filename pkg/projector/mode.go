@@ -15,3 +15,15 @@ const (
 func Modes() []Mode {
 	return []Mode{ModeOutboxApplyOnly, ModeInlineApplyOnly, ModeShadowOnly, ModeEnqueueOnly}
 }
+
+// Step is a place in the loop.
+type Step string
+
+// The steps, in order.
+const (
+	StepClaimed   Step = "claimed"   // leases are held
+	StepRead      Step = "read"      // the transaction is open, events are read
+	StepApplied   Step = "applied"   // projections have queued their effects
+	StepDeferring Step = "deferring" // instead: the culprits are found, what follows from them is about to be committed with the rest
+	StepCommitted Step = "committed" // checkpoint and effects are committed
+)

@@ -5,6 +5,9 @@ import (
 	"sync"
 )
 
+// firstClaim is the part of a claim that is one of before anything is known.
+const firstClaim = 4
+
 // pace goes by the groups of late: how many campaigns make about one group, and how many events a group may have.
 type pace struct {
 	most  int    // campaigns that a claim takes
@@ -14,7 +17,7 @@ type pace struct {
 	average float64 // events a campaign; 0: there were no groups
 }
 
-func newPace(cfg Config) *pace {
+func newPace(cfg settings) *pace {
 	return &pace{most: cfg.ClaimCampaigns, limit: newLimit(cfg.GroupEvents)}
 }
 

@@ -2,15 +2,11 @@ package projector
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // origin is what a queued statement is for.
@@ -166,33 +162,4 @@ func (o origin) wrap(err error) error {
 		return err
 	}
 	return &ApplyError{Projection: o.projection, CampaignID: o.campaignID, Seq: o.seq, EventType: o.eventType, Err: err}
-}
-
-// ApplyError says which event a projection could not apply. It wraps the cause.
-type ApplyError struct {
-	Projection string
-	CampaignID string
-	Seq        int64
-	EventType  string
-	Err        error
-
-	redacted string // the text of Err without values, where the event was at hand
-}
-
-func (e *ApplyError) Error() string {
-	if e.Seq == 0 {
-		return fmt.Sprintf("projection %s: %v", e.Projection, e.Err)
-	}
-	return fmt.Sprintf("projection %s: event %d (%s) of campaign %q: %v", e.Projection, e.Seq, e.EventType, e.CampaignID, e.Err)
-}
-
-func (e *ApplyError) Unwrap() error { return e.Err }
-
-// Redacted is the message without text that may quote values of events: for logs, and for whoever does not see all payloads.
-func (e *ApplyError) Redacted() string {
-	shown := *e
-	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {
-		shown.Err = errors.New(e.redacted)
-	}
-	return shown.Error()
 }

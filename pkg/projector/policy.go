@@ -42,8 +42,8 @@ type SecondChances struct {
 
 var defaultPolicy = Policy{Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: 0.1} //nolint:gochecknoglobals // a constant
 
-// or fills in what p leaves open.
-func (p Policy) or(wider Policy) Policy {
+// completePolicy fills in what p leaves open.
+func completePolicy(p, wider Policy) Policy {
 	return Policy{
 		Action: cmp.Or(p.Action, wider.Action), Attempts: cmp.Or(p.Attempts, wider.Attempts), Base: cmp.Or(p.Base, wider.Base), Max: cmp.Or(p.Max, wider.Max),
 		Factor: cmp.Or(p.Factor, wider.Factor), Jitter: cmp.Or(p.Jitter, wider.Jitter), Timeout: cmp.Or(p.Timeout, wider.Timeout),
@@ -51,10 +51,10 @@ func (p Policy) or(wider Policy) Policy {
 }
 
 // Validate finds the mistakes of a policy, whose zero fields are taken from the defaults.
-func (p Policy) Validate() error { return p.or(defaultPolicy).validate() }
+func (p Policy) Validate() error { return checkPolicy(completePolicy(p, defaultPolicy)) }
 
-// validate finds the mistakes of a policy without zero fields.
-func (p Policy) validate() error {
+// checkPolicy finds the mistakes of a policy without zero fields.
+func checkPolicy(p Policy) error {
 	var errs []error
 	switch p.Action {
 	case ActionRetry, ActionDead, ActionSkip, ActionPause:
@@ -101,7 +101,7 @@ func (p Policy) waits(random float64) []time.Duration {
 
 // schedule is what becomes of a pair that failed.
 // One that has ended its process again and again gets no second chances: it would do so again.
-func (p Policy) schedule(f deferred.Failure, chances SecondChances, random float64) deferred.Schedule {
+func schedule(p Policy, f deferred.Failure, chances SecondChances, random float64) deferred.Schedule {
 	if Class(f.Class) == ClassLock {
 		return deferred.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
 	}
@@ -120,13 +120,15 @@ func (p Policy) schedule(f deferred.Failure, chances SecondChances, random float
 	return s
 }
 
-func (c SecondChances) withDefaults() SecondChances {
+// completeChances fills in what c leaves open.
+func completeChances(c SecondChances) SecondChances {
 	c.Base = cmp.Or(c.Base, time.Hour)
 	c.Max = cmp.Or(c.Max, max(24*time.Hour, c.Base))
 	return c
 }
 
-func (c SecondChances) validate() error {
+// checkChances finds the mistakes of second chances without zero fields.
+func checkChances(c SecondChances) error {
 	var errs []error
 	if c.Count < 0 || c.Count > 1000 {
 		errs = append(errs, fmt.Errorf("second chances: count is %d: use 0 … 1000", c.Count))
@@ -147,4 +149,12 @@ func (c SecondChances) waits() []time.Duration {
 		waits[i] = time.Duration(math.Min(float64(c.Base)*math.Pow(2, float64(i)), float64(c.Max)))
 	}
 	return waits
+}
+
+// lockWait is how long a pair waits that needs what another session has locked. A lock that stays is looked for less often: see queryDefer.
+const lockWait = time.Second
+
+// longestWait is the longest time for which a pair waits under a policy.
+func longestWait(p Policy) time.Duration {
+	return time.Duration(float64(p.Max) * (1 + max(0, p.Jitter)))
 }

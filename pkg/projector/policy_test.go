@@ -19,7 +19,7 @@ func drawPolicy(t *rapid.T) Policy {
 		Max:    base + time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "max")),
 		Factor: rapid.Float64Range(1, 100).Draw(t, "factor"), Jitter: rapid.Float64Range(-1, 0.999).Draw(t, "jitter"),
 	}
-	if err := p.validate(); err != nil {
+	if err := checkPolicy(p); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -74,13 +74,13 @@ func TestTheDefaultWaitsDoubleFromASecondToFiveMinutes(t *testing.T) {
 func TestSecondChancesDoubleFromAnHourToADay(t *testing.T) {
 	t.Parallel()
 	var got []string
-	for _, wait := range (SecondChances{Count: 7}).withDefaults().waits() {
+	for _, wait := range completeChances(SecondChances{Count: 7}).waits() {
 		got = append(got, wait.String())
 	}
 	if want := "1h0m0s 2h0m0s 4h0m0s 8h0m0s 16h0m0s 24h0m0s 24h0m0s"; strings.Join(got, " ") != want {
 		t.Errorf("they come after %s, want %s", strings.Join(got, " "), want)
 	}
-	if n := len((SecondChances{}).withDefaults().waits()); n != 0 {
+	if n := len(completeChances(SecondChances{}).waits()); n != 0 {
 		t.Errorf("there are %d by default", n)
 	}
 }
@@ -103,7 +103,7 @@ func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 		Name: "p", Version: 1, OnFailure: Policy{Base: 2 * time.Second, Attempts: 3},
 		OnFailureOf: map[string]Policy{"moved": {Action: ActionSkip, Attempts: 4}},
 	}
-	list, _, err := index([]Projection{specOnly{spec: spec}}, catalogue, Policy{Max: time.Minute, Base: 9 * time.Second}.or(defaultPolicy), "public")
+	list, _, err := index([]Projection{specOnly{spec: spec}}, catalogue, completePolicy(Policy{Max: time.Minute, Base: 9 * time.Second}, defaultPolicy), "public")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,9 +146,9 @@ func TestNewRefusesPoliciesThatCannotBe(t *testing.T) {
 
 func TestOneThatEndsItsProcessGetsNoSecondChance(t *testing.T) {
 	t.Parallel()
-	p, chances := Policy{Action: ActionRetry, Attempts: 8}, SecondChances{Count: 3}.withDefaults()
+	p, chances := Policy{Action: ActionRetry, Attempts: 8}, completeChances(SecondChances{Count: 3})
 	for code, want := range map[string]int{codeCrash: 0, "panic": 3} {
-		s := p.schedule(deferred.Failure{Class: string(ClassPermanent), Code: code}, chances, 0.5)
+		s := schedule(p, deferred.Failure{Class: string(ClassPermanent), Code: code}, chances, 0.5)
 		if !s.Dead || len(s.Chances) != want {
 			t.Errorf("code %s: dead %t with %d chances, want %d", code, s.Dead, len(s.Chances), want)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Spec is what the registry knows of a projection.
@@ -41,7 +43,8 @@ type Loader interface {
 	Load(ctx context.Context, group *Group) error
 }
 
-func (s Spec) validate() error {
+// checkSpec finds the mistakes of a name and a version.
+func checkSpec(s Spec) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(s.Name) {
 		return fmt.Errorf("projection name %q: use 1 to 63 lower-case letters, digits and underscores, a letter first", s.Name)
 	}
@@ -49,4 +52,17 @@ func (s Spec) validate() error {
 		return fmt.Errorf("projection %s: version is %d, versions start at 1", s.Name, s.Version)
 	}
 	return nil
+}
+
+// Resetter is implemented by projections whose rows are deleted in a way of their own when a campaign is replayed from scratch. For all others the rows of the
+// campaign, by the column campaign_id, are deleted from each table that the projection has created, the tables created last first.
+type Resetter interface {
+	// Reset deletes, through group, all that the projection keeps of the campaigns. Their events follow from the first one on, in the same transaction. group has no events.
+	Reset(ctx context.Context, group *Group, campaignIDs []string) error
+}
+
+// Checker is implemented by projections that can find mistakes before the first event.
+type Checker interface {
+	// Check looks for mistakes. tx is rolled back.
+	Check(ctx context.Context, tx pgx.Tx) error
 }

@@ -20,9 +20,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// releaseTimeout bounds the giving back of leases when work is dropped or the projector stops.
-const releaseTimeout = 5 * time.Second
-
 // Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
 type Projector struct {
 	*base
@@ -40,7 +37,7 @@ type Projector struct {
 
 // New checks the configuration and returns a projector. It does not touch the database.
 func New(cfg Config) (*Projector, error) {
-	cfg, err := cfg.withDefaults()
+	cfg, err := complete(cfg)
 	list, sets, indexErr := index(cfg.Projections, cfg.Catalogue, cfg.OnFailure, cfg.Schema)
 	if err := errors.Join(err, indexErr); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
@@ -60,7 +57,7 @@ func New(cfg Config) (*Projector, error) {
 	pool := cfg.Pool.Config()
 	connect := pool.ConnConfig
 	b := &base{
-		cfg: cfg, projections: list, sets: sets, metrics: metrics, host: host,
+		cfg: settings(cfg), projections: list, sets: sets, metrics: metrics, host: host,
 		keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL, Knows: versions(cfg.Projections)},
 		searchPath: liveTables.searchPath("", cfg.Schema),
 		longest:    longestTimeout(list),
@@ -71,7 +68,7 @@ func New(cfg Config) (*Projector, error) {
 	}
 	b.promises = b.bounds()
 	breaker := newBreaker(cfg.Logger, metrics.breaker, b.backoff)
-	share, pace := &share{workers: cfg.Concurrency, most: 1}, newPace(cfg)
+	share, pace := &share{workers: cfg.Concurrency, most: 1}, newPace(settings(cfg))
 	p := &Projector{base: b, registrar: &registrar{b}, listener: newListener(b), holder: newHolder(b)}
 	p.applier = &applier{base: b, holder: p.holder, pace: pace, breaker: breaker, share: share}
 	p.crew = &crew{base: b, holder: p.holder, applier: p.applier, breaker: breaker, free: make(chan struct{}, 1)}

@@ -179,7 +179,7 @@ func (b *rebuilder) copyRange(ctx context.Context, k *known, r campaignRange) (e
 		return errNotCopying
 	}
 	campaigns := slices.DeleteFunc(r.campaigns, func(l lease.Lease) bool { return filed[l.CampaignID] })
-	if err := t.copyCampaigns(ctx, k, r, campaigns); err != nil {
+	if err := copyCampaigns(ctx, t, k, r, campaigns); err != nil {
 		return t.blame(err)
 	}
 	for _, c := range campaigns {
@@ -199,7 +199,7 @@ func (b *rebuilder) copyRange(ctx context.Context, k *known, r campaignRange) (e
 }
 
 // copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection that has nothing of them yet.
-func (t *transaction) copyCampaigns(ctx context.Context, k *known, r campaignRange, campaigns []lease.Lease) error {
+func copyCampaigns(ctx context.Context, t *transaction, k *known, r campaignRange, campaigns []lease.Lease) error {
 	t.use(k)
 	t.limitStatements(k.timeout(nil))
 	if call := k.call.Load(); call != nil {
@@ -216,13 +216,13 @@ func (t *transaction) copyCampaigns(ctx context.Context, k *known, r campaignRan
 	if f, ok := k.Projection.(foldable); ok {
 		fold = f.newFold()
 	}
-	pages := t.rangePages(k, r, campaigns)
+	pages := newRangePages(t, k, r, campaigns)
 	for more := true; more; {
 		var err error
 		if more, err = pages.next(ctx); err != nil {
 			return err
 		}
-		if err := t.copyEvents(ctx, k, fold, !more); err != nil {
+		if err := copyEvents(ctx, t, k, fold, !more); err != nil {
 			return err
 		}
 	}
@@ -230,7 +230,7 @@ func (t *transaction) copyCampaigns(ctx context.Context, k *known, r campaignRan
 }
 
 // copyEvents hands the projection the events just read.
-func (t *transaction) copyEvents(ctx context.Context, k *known, fold folder, last bool) error {
+func copyEvents(ctx context.Context, t *transaction, k *known, fold folder, last bool) error {
 	g := t.group(k, t.events)
 	if fold != nil {
 		return t.p.supervise(ctx, k, g, func(ctx context.Context) error {
@@ -263,6 +263,14 @@ func (b *rebuilder) endCopy(ctx context.Context, k *known) error {
 	})
 	if isLockTimeout(err) {
 		return nil // next time
+	}
+	return err
+}
+
+// wrong is an error that something went wrong, and not that there is nothing to do.
+func wrong(err error) error {
+	if errors.Is(err, errNotCopying) || errors.Is(err, errNotYet) {
+		return nil
 	}
 	return err
 }

@@ -25,7 +25,7 @@ type rangePages struct {
 	campaigns []lease.Lease // from the one on that was read last
 }
 
-func (t *transaction) rangePages(k *known, r campaignRange, campaigns []lease.Lease) *rangePages {
+func newRangePages(t *transaction, k *known, r campaignRange, campaigns []lease.Lease) *rangePages {
 	p := &rangePages{t: t, k: k, campaigns: campaigns}
 	// No campaign sorts between the first one's name and the first one.
 	p.read = journal.CampaignsRead{

@@ -12,13 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 )
 
-const (
-	// withdrawn is the version of a set of tables that is being removed: no worker has it.
-	withdrawn = -1
-
-	// dropPairs is how many pairs are deleted in one transaction.
-	dropPairs = 10_000
-)
+// withdrawn is the version of a set of tables that is being removed: no worker has it.
+const withdrawn = -1
 
 // errNothing: there is no such set of tables.
 var errNothing = errors.New("nothing to withdraw")

@@ -28,12 +28,6 @@ const (
 // ErrRegistered is returned for a projection that is registered with another group or schema; its message says which.
 var ErrRegistered = errors.New("projection is registered differently")
 
-// Checker is implemented by projections that can find mistakes before the first event.
-type Checker interface {
-	// Check looks for mistakes. tx is rolled back.
-	Check(ctx context.Context, tx pgx.Tx) error
-}
-
 // registrar makes projections and their tables known, and finds mistakes before it does.
 type registrar struct{ *base }
 
@@ -216,4 +210,9 @@ func tablesOf(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+func ownReset(k *known) bool {
+	_, own := k.Projection.(Resetter)
+	return own
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 )
 
@@ -18,17 +17,6 @@ var ErrUnknownProjection = errors.New("no such projection is registered")
 
 // queryRemove deletes one row by its primary key, under the registry's lock.
 const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1 RETURNING consumer_group, schema_name, table_names`
-
-// queryLeft probes the indexes of a projection's pairs, those of all sets of its tables.
-const queryLeft = `SELECT EXISTS (SELECT FROM unnest(ARRAY[$2, $2 || '~next', $2 || '~previous']) AS s (name) WHERE
-	EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name AND d.next_attempt_at < 'infinity')
-	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name AND d.status IN ('failed', 'dead')))`
-
-// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
-type Beginner interface {
-	journal.Querier
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
 
 // Remove removes a projection from the registry, with its pairs and its pause and, if tables is set, its tables with all that is in them. What its group applies at the moment is
 // waited for; from then on workers that have the projection leave it alone. One that starts with it registers it again: take it out of the program first. A table that others
@@ -88,44 +76,6 @@ func Remove(ctx context.Context, db Beginner, name string, tables bool, act defe
 	}
 	if err != nil {
 		return fmt.Errorf("remove projection %q: %w", name, err)
-	}
-	return nil
-}
-
-// clearLeft deletes, bit by bit, the pairs of all sets of tables and the snapshots of a projection
-// that is not registered. With the registry's lock, shared, it is not registered in the middle of a
-// bit.
-func clearLeft(ctx context.Context, db Beginner, group, name string) error {
-	for _, s := range []tableSet{nextTables, previousTables, liveTables} {
-		if err := clearSet(ctx, db, group, name, s.of(name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func clearSet(ctx context.Context, db Beginner, group, projection, name string) error {
-	for more := true; more; {
-		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, queryRegistryShared, group); err != nil {
-				return err
-			}
-			var now string
-			if err := tx.QueryRow(ctx, queryGroupOf, []string{projection}).Scan(&now); err != nil || now != "" {
-				more = false
-				return err
-			}
-			pairs, err := deferred.Drop(ctx, tx, group, name, dropPairs)
-			if err != nil {
-				return err
-			}
-			snapshots, err := tx.Exec(ctx, queryForgetSnapshotsOf, name, dropPairs)
-			more = pairs == dropPairs || snapshots.RowsAffected() == dropPairs
-			return err
-		})
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

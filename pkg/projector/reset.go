@@ -8,17 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Resetter is implemented by projections whose rows are deleted in a way of their own when a campaign is replayed from scratch. For all others the rows of the
-// campaign, by the column campaign_id, are deleted from each table that the projection has created, the tables created last first.
-type Resetter interface {
-	// Reset deletes, through group, all that the projection keeps of the campaigns. Their events follow from the first one on, in the same transaction. group has no events.
-	Reset(ctx context.Context, group *Group, campaignIDs []string) error
-}
-
-func ownReset(k *known) bool {
-	_, own := k.Projection.(Resetter)
-	return own
-}
+// queryForgetSnapshotOf goes by the primary key.
+const queryForgetSnapshotOf = `DELETE FROM tidemark.snapshots WHERE campaign_id = ANY ($1::text[]) AND projection = $2`
 
 // queryReset deletes a campaign's rows from one table. It goes by an index on campaign_id, if there is one.
 const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`

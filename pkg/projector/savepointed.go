@@ -30,8 +30,7 @@ func (t *transaction) splittable() bool {
 		return false
 	}
 	return !slices.ContainsFunc(t.view.projections, func(k *known) bool {
-		_, each := eventwiseOf(k.Projection)
-		return t.view.rows[k.name].State == stateActive && (!each || k.intricate.Load() || t.looksAhead(k))
+		return t.view.rows[k.name].State == stateActive && (eventwise(k.Projection) == nil || k.intricate.Load() || t.looksAhead(k))
 	})
 }
 
@@ -77,7 +76,7 @@ func (a *applier) savepointed(ctx context.Context, t *transaction, fenceFirst bo
 	if len(t.failures) > 0 {
 		a.cfg.OnStep(StepDeferring)
 	}
-	if err := t.finish(ctx, a.yields); err != nil {
+	if err := t.finish(ctx, yields); err != nil {
 		return 0, nil, err
 	}
 	a.cfg.OnStep(StepCommitted)
@@ -180,7 +179,7 @@ func (t *transaction) fenceOnce(ctx context.Context) error {
 	if t.fenced {
 		return nil
 	}
-	return t.fenceFirst(ctx, t.p.yields)
+	return t.fenceFirst(ctx, yields)
 }
 
 // tasks answers what there is to apply to a projection, and begins anew those of its pairs that are to.
@@ -311,16 +310,20 @@ func (t *transaction) runParts(ctx context.Context, parts []*part) error {
 				t.use(one.k)
 				t.limitStatements(one.timeout)
 				if t.batch.Len() > 0 {
-					stream = append(stream, &part{queries: t.batch.QueuedQueries})
+					stream = append(stream, &part{savepoint: savepoint{queries: t.batch.QueuedQueries}})
 					t.reset()
 				}
 			}
 			stream = append(stream, one)
 		}
+		saved := make([]*savepoint, len(stream))
+		for i, one := range stream {
+			saved[i] = &one.savepoint
+		}
 		start := time.Now()
 		t.queuePatience()
 		stop := t.watchLocks(ctx)
-		err := t.streamParts(ctx, stream)
+		err := t.streamParts(ctx, saved)
 		stop()
 		if err != nil {
 			return t.blame(err)

@@ -2,7 +2,6 @@ package projector
 
 import (
 	"context"
-	"errors"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 )
 
 const (
@@ -23,32 +21,6 @@ const (
 	// costs about as much as two of them.
 	partStatements = 16
 )
-
-// errIntricate says that a projection's statements cannot be cut into parts: it looks at results, or
-// queues for several events at once, or too many different statements, or what becomes of them is
-// known at the end.
-var errIntricate = errors.New("the projection's statements cannot be cut into parts")
-
-// eventwise is a projection that takes its events one by one. What it does about one follows from that one.
-type eventwise interface {
-	applyEvent(ctx context.Context, g *Group, e journal.Event) error
-}
-
-// eventwiseOf answers the projection as one that takes its events one by one, and whether it is one.
-func eventwiseOf(p Projection) (eventwise, bool) {
-	if other, ok := p.(function.Eventwise[*Group]); ok { // of another package
-		return adapted{other}, true
-	}
-	each, ok := p.(eventwise)
-	return each, ok
-}
-
-// adapted is such a projection of another package.
-type adapted struct{ function.Eventwise[*Group] }
-
-func (f adapted) applyEvent(ctx context.Context, g *Group, e journal.Event) error {
-	return f.ApplyEvent(ctx, g, e)
-}
 
 // collection is what a projection has queued, before anything is sent. Whoever runs on after being
 // abandoned has it to himself.
@@ -65,14 +37,13 @@ type collection struct {
 // own campaign's task, or is skipped: nothing has been sent, so the others do not notice. The error is
 // [errIntricate], or one about the transaction.
 func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*collection, error) {
-	each, ok := eventwiseOf(k.Projection)
-	if !ok || !t.streams || k.intricate.Load() || t.looksAhead(k) {
+	each := eventwise(k.Projection)
+	if each == nil || !t.streams || k.intricate.Load() || t.looksAhead(k) {
 		return nil, errIntricate
 	}
 	c := &collection{pipeline: newPipeline(t.conn), k: k, tasks: tasks, failed: make([][]struck, len(tasks))}
 	c.disconnect, c.collects = t.disconnect, true
-	g := t.group(k, nil)
-	g.pipeline = c.pipeline
+	g := newGroup(nil, k.name, k.comment, c.pipeline)
 	n := 0
 	for _, one := range tasks {
 		c.events = append(c.events, one.events)
@@ -104,7 +75,7 @@ func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*co
 }
 
 // run queues the statements of all events.
-func (c *collection) run(ctx context.Context, each eventwise, g *Group) error {
+func (c *collection) run(ctx context.Context, each eachEvent, g *Group) error {
 	texts := map[string]bool{}
 	last := "" // the text looked up last
 	for i, events := range c.events {
@@ -112,7 +83,7 @@ func (c *collection) run(ctx context.Context, each eventwise, g *Group) error {
 			from := c.batch.Len()
 			err := c.apply(ctx, each, g, e)
 			switch {
-			case g.ended.Load():
+			case groupEnded(g):
 				return ErrAbandoned
 			case c.refused || !c.plain(from, &e, texts, &last):
 				c.k.intricate.Store(true)
@@ -133,14 +104,14 @@ func (c *collection) run(ctx context.Context, each eventwise, g *Group) error {
 }
 
 // apply calls the projection for one event and makes an error of a panic.
-func (c *collection) apply(ctx context.Context, each eventwise, g *Group, e journal.Event) (err error) {
+func (c *collection) apply(ctx context.Context, each eachEvent, g *Group, e journal.Event) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &PanicError{Value: r, Stack: string(debug.Stack())}
 		}
 	}()
 	g.At(e)
-	return each.applyEvent(ctx, g, e)
+	return each(ctx, g, e)
 }
 
 // plain says whether what has been queued for e is all about e and answers to nobody, and whether the texts remain few.
@@ -167,7 +138,7 @@ func cutIntoParts(all []*collection, calm bool) []*part {
 	}
 	var parts []*part
 	for _, c := range all {
-		whole := &part{k: c.k, timeout: c.limit, tasks: c.tasks, queries: c.batch.QueuedQueries, origins: c.origins[:c.batch.Len()]}
+		whole := &part{k: c.k, timeout: c.limit, tasks: c.tasks, savepoint: savepoint{queries: c.batch.QueuedQueries}, origins: c.origins[:c.batch.Len()]}
 		most := mostParts / len(all)
 		switch {
 		case c.k.savepoints.Load() > 0:
@@ -230,5 +201,15 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 
 // piece is what lies between two statements of a part.
 func (p *part) piece(from, to int) *part {
-	return &part{k: p.k, timeout: p.timeout, tasks: p.tasks, queries: p.queries[from:to:to], origins: p.origins[from:to:to]}
+	return &part{k: p.k, timeout: p.timeout, tasks: p.tasks, savepoint: savepoint{queries: p.queries[from:to:to]}, origins: p.origins[from:to:to]}
+}
+
+// part is what one savepoint holds: all that a projection has queued for some units. If it fails the others stay.
+type part struct {
+	savepoint
+	k       *known        // nil: the statements are no projection's
+	timeout time.Duration // of k
+	tasks   []*task
+	origins []origin
+	finer   int // parts to cut into what is left of it should it fail; 0: none
 }

@@ -194,7 +194,7 @@ func (s *scratch) told(err error) error {
 		for _, u := range s.units {
 			for i := range u.events {
 				if e := &u.events[i]; e.CampaignID == failed.CampaignID && e.Seq == failed.Seq {
-					failed.redacted = redact.Error(failed.Err, e)
+					redactApply(failed, redact.Error(failed.Err, e))
 				}
 			}
 		}
@@ -264,7 +264,7 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 	if s.tracing {
 		return s.applyTraced(ctx, events)
 	}
-	g := &Group{Events: events, projection: s.k.name, pipeline: s.pipeline}
+	g := newGroup(events, s.k.name, "", s.pipeline)
 	s.limitStatements(s.k.timeout(events))
 	if err := s.p.load(ctx, s.k, g); err != nil {
 		return err

@@ -35,8 +35,6 @@ const (
 			) x WHERE x.n > $4 AND x.gap IS NOT NULL ORDER BY x.gap, x.seq LIMIT 1)`
 
 	queryForgetSnapshots = `DELETE FROM tidemark.snapshots WHERE projection = $1`
-	// queryForgetSnapshotsOf deletes up to $2 of them.
-	queryForgetSnapshotsOf = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE o.projection = $1 LIMIT $2))`
 	// queryForgetSomeSnapshots deletes up to $3 of a version's.
 	queryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`
 
@@ -52,8 +50,6 @@ const (
 		WHERE NOT EXISTS (SELECT FROM tidemark.projections r WHERE r.name IN (v.projection, v.projection || '~next', v.projection || '~previous') AND r.version = v.version)
 			AND (l.name IS NULL OR v.version < l.version OR NOT EXISTS (
 				SELECT FROM tidemark.snapshots s WHERE (s.projection, s.version) = (v.projection, v.version) AND s.made_at > clock_timestamp() - interval '7 days'))`
-
-	queryForgetSnapshotOf = `DELETE FROM tidemark.snapshots WHERE campaign_id = ANY ($1::text[]) AND projection = $2`
 
 	// queryLongCampaigns walks the leases' primary key: campaigns with at least $3 events, and of which $4 they have none up to their last multiple of $3.
 	queryLongCampaigns = `SELECT l.campaign_id, coalesce(l.long, 0) FROM (
@@ -71,7 +67,7 @@ const (
 )
 
 // shape tells tables that were made by other statements apart.
-func (k *known) shape() string {
+func shape(k *known) string {
 	digest := sha256.Sum256([]byte(k.spec.Tables))
 	return hex.EncodeToString(digest[:8])
 }
@@ -79,7 +75,7 @@ func (k *known) shape() string {
 // resume fills the tables, which are empty, with the latest snapshot up to event seq, and answers which event it is of; 0: there is none.
 func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, leftOut []int64) (int64, error) {
 	var from int64
-	err := s.conn.QueryRow(ctx, queryFindSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, s.k.shape(), leftOut).Scan(&from)
+	err := s.conn.QueryRow(ctx, queryFindSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, shape(s.k), leftOut).Scan(&from)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil
 	}
@@ -121,7 +117,7 @@ func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, leftOu
 		}
 		rows += list
 	}
-	_, err := s.p.cfg.Pool.Exec(ctx, queryKeepSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, s.k.shape(), leftOut, names, []byte(rows+"]"))
+	_, err := s.p.cfg.Pool.Exec(ctx, queryKeepSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, shape(s.k), leftOut, names, []byte(rows+"]"))
 	if err != nil {
 		return fmt.Errorf("keep a snapshot: %w", err)
 	}

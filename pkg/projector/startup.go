@@ -59,14 +59,14 @@ func (g *registrar) Check(ctx context.Context) error {
 func (g *registrar) checkTypes() (faults []error) {
 	for _, k := range g.projections {
 		types := k.spec.Types
-		if h, ok := k.Projection.(*Handlers); ok {
-			for _, t := range h.spec.Types {
-				if h.calls[t] == nil {
+		if declared, has, ok := handled(k.Projection); ok {
+			for _, t := range declared {
+				if !has(t) {
 					faults = append(faults, fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the type out of Spec.Types", k.spec.Name, t))
 				}
 			}
 			for _, t := range types {
-				if current := g.cfg.Catalogue.Names(t)[0]; current != t && h.calls[current] == nil {
+				if current := g.cfg.Catalogue.Names(t)[0]; current != t && !has(current) {
 					faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so", k.spec.Name, t, current))
 				}
 			}

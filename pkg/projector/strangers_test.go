@@ -13,7 +13,7 @@ import (
 func TestProjectionsThatAWorkerDoesNotHaveAreAWarningOnceNoUpgradeTakesSoLong(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	p := &rebuilder{base: &base{cfg: Config{ConsumerGroup: "g", Logger: slog.New(slog.NewTextHandler(&log, nil))}}}
+	p := &rebuilder{base: &base{cfg: settings{ConsumerGroup: "g", Logger: slog.New(slog.NewTextHandler(&log, nil))}}}
 	p.entered.Store(true)
 	rows := map[string]*tended{}
 	for _, name := range []string{"b", "a", "a~next"} {

@@ -41,9 +41,6 @@ func ProjectionOf(name string) string {
 	return projection
 }
 
-// Followed answers the names of the registered projections of which this worker has the version, those of tables that are being built or were replaced too; none before [Projector.Register].
-func (p *Projector) Followed() []string { return p.behind() }
-
 // schemaBytes is the length of the longest name that Postgres does not cut off.
 const schemaBytes = 63
 

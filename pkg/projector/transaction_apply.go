@@ -21,13 +21,13 @@ func (t *transaction) useSchema(path string) {
 
 // group makes a projection's group.
 func (t *transaction) group(k *known, events []journal.Event) *Group {
-	return &Group{Events: events, projection: k.name, comment: k.comment, pipeline: t.pipeline}
+	return newGroup(events, k.name, k.comment, t.pipeline)
 }
 
 // applyAll hands every projection the events it wants of the units, as one group each.
 func (t *transaction) applyAll(ctx context.Context) (err error) {
 	defer func() { err = t.blame(err) }()
-	groups := make([]*Group, 0, len(t.view.projections))
+	groups, kinds := make([]*Group, 0, len(t.view.projections)), make([]*known, 0, len(t.view.projections))
 	for _, k := range t.view.projections {
 		if err := t.resetRows(ctx, k, t.units); err != nil {
 			return err
@@ -43,7 +43,7 @@ func (t *transaction) applyAll(ctx context.Context) (err error) {
 			continue
 		}
 		g := t.group(k, events)
-		groups = append(groups, g)
+		groups, kinds = append(groups, g), append(kinds, k)
 		t.use(k)
 		t.limitStatements(k.timeout(events))
 		if err := t.p.load(ctx, k, g); err != nil {
@@ -53,8 +53,8 @@ func (t *transaction) applyAll(ctx context.Context) (err error) {
 	if err := t.flush(ctx); err != nil {
 		return err
 	}
-	for _, g := range groups {
-		k := t.view.known(g.projection)
+	for i, g := range groups {
+		k := kinds[i]
 		t.use(k)
 		t.limitStatements(k.timeout(g.Events))
 		if err := t.p.apply(ctx, k, g); err != nil {
@@ -114,4 +114,21 @@ func (t *transaction) applies(k *known, u *unit) bool {
 		return u.pair.Projection == k.name && !u.outdated
 	}
 	return t.view.rows[k.name].moves() && t.pairs[u.lease.CampaignID][k.name] == nil
+}
+
+// callFunction queues the call that applies the units' events.
+func (t *transaction) callFunction(k *known) {
+	var s stretches
+	for _, u := range t.units {
+		if u.count() > 0 && t.applies(k, u) {
+			t.stretch(&s, k, u.lease.CampaignID, u.place, u.last())
+		}
+	}
+	if len(s.campaigns) > 0 {
+		t.use(k)
+		t.limitStatements(longestTimeout([]*known{k}))
+		t.at = origin{projection: k.name}
+		t.queue(t.calls[k], s.campaigns, s.after, s.until)
+		t.at = origin{}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -183,7 +184,7 @@ func (t *transaction) movePairs() {
 			continue
 		}
 		if t.hasFailed(u) {
-			u.more = u.more && !t.p.yields(u) // one that has been given back has nothing to do until it is due
+			u.more = u.more && !yields(u) // one that has been given back has nothing to do until it is due
 			continue
 		}
 		now := deferred.Standing{CampaignID: u.lease.CampaignID, Projection: u.pair.Projection, NextSeq: u.last() + 1}
@@ -211,3 +212,8 @@ func (t *transaction) hasFailed(u *unit) bool {
 	}
 	return false
 }
+
+// handOver is how long a pair waits that a worker files for a projection of its group that its program
+// does not have. Events that arrive meanwhile share the row: without the wait each event of a campaign
+// would write one and remove it.
+const handOver = time.Second

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"context"
 	"math"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
@@ -109,4 +110,24 @@ func ofOneCampaign(units []*unit) int {
 		n++
 	}
 	return n
+}
+
+// assignment is what a worker is to bring forward.
+type assignment struct {
+	units  []*unit
+	opened *transaction // has read the first group of them; nil: none has
+}
+
+// take answers the transaction that has read, once.
+func (a *assignment) take() *transaction {
+	t := a.opened
+	a.opened = nil
+	return t
+}
+
+// drop ends the transaction that nobody took.
+func (a *assignment) drop(ctx context.Context) {
+	if t := a.take(); t != nil {
+		t.abort(ctx)
+	}
 }

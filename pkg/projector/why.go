@@ -243,12 +243,6 @@ func (w *Why) explain(ctx context.Context, db journal.Querier) (err error) {
 	return nil
 }
 
-// stepper is implemented by projections that read before they apply, and can still be told which event a write is for.
-type stepper interface {
-	// applyEach is Apply, with before called ahead of what is queued for each event.
-	applyEach(ctx context.Context, g *Group, before func(journal.Event)) error
-}
-
 // applyTraced is applyGroup with each event named before what is written for it.
 func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error {
 	name := func(e journal.Event) {
@@ -257,7 +251,7 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 	}
 	each, steps := s.k.Projection.(stepper)
 	if steps && len(events) > 0 {
-		g := &Group{Events: events, projection: s.k.name, pipeline: s.pipeline}
+		g := newGroup(events, s.k.name, "", s.pipeline)
 		if err := s.p.load(ctx, s.k, g); err != nil {
 			return err
 		}
@@ -271,7 +265,7 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 	}
 	_, loads := s.k.Projection.(Loader)
 	for i := range events {
-		g := &Group{Events: events[i : i+1], projection: s.k.name, pipeline: s.pipeline}
+		g := newGroup(events[i:i+1], s.k.name, "", s.pipeline)
 		name(events[i])
 		if loads {
 			if err := s.p.load(ctx, s.k, g); err != nil {

@@ -3,34 +3,62 @@ package projector
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// part is what one savepoint holds: all that a projection has queued for some units. If it fails the others stay.
-type part struct {
-	k       *known        // nil: the statements are no projection's
-	timeout time.Duration // of k
-	tasks   []*task
-	queries []*pgx.QueuedQuery
-	origins []origin
-	finer   int // parts to cut into what is left of it should it fail; 0: none
+const (
+	// querySavepointPart and those below are about what of a transaction may fail by itself.
+	querySavepointPart = `SAVEPOINT tidemark`
+	queryRollbackPart  = `ROLLBACK TO SAVEPOINT tidemark`
+	queryReleasePart   = `RELEASE SAVEPOINT tidemark`
 
-	failed int   // the statement that failed
-	cause  error // nil: none
+	// queryPatienceBegins and queryPatience bound how long the statements of a group that is applied
+	// savepointed wait for locks: half a second in all, from the first statement on, then 20 ms each. A
+	// part that waits in vain takes nothing from the parts after it.
+	queryPatienceBegins = `SELECT set_config('tidemark.waits_until', extract(epoch FROM clock_timestamp() + interval '500 ms')::text, true)`
+	queryPatience       = `SELECT set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000,
+			greatest(20, 1000 * (current_setting('tidemark.waits_until')::numeric - extract(epoch FROM clock_timestamp()))))::integer::text, true)`
+
+	// queryPatienceAgain is for statements of ours that follow.
+	queryPatienceAgain = `SELECT set_config('lock_timeout', '500ms', true)`
+)
+
+// Constraints and constraint triggers that are deferred are checked by COMMIT, which does not say which event violates one. Most projections have none, so nobody looks ahead until a COMMIT
+// has failed; then each part is made to show what COMMIT will say of it.
+const (
+	// querySavepointCheck and queryUndoCheck stand around queryCheckConstraints: after it they are deferred as before, and COMMIT runs the triggers that have effects, once.
+	querySavepointCheck = `SAVEPOINT tidemark_check`
+	queryUndoCheck      = `ROLLBACK TO SAVEPOINT tidemark_check`
+
+	// queryCheckConstraints checks all that the transaction has put off, with the locks that COMMIT would take.
+	queryCheckConstraints = `SET CONSTRAINTS ALL IMMEDIATE`
+)
+
+// queueLookAhead queues that the server checks what is left to COMMIT.
+func (p *pipeline) queueLookAhead() {
+	for _, sql := range []string{querySavepointCheck, queryCheckConstraints, queryUndoCheck} {
+		p.queue(sql)
+	}
+}
+
+// savepoint is the statements of one savepoint, and what became of them.
+type savepoint struct {
+	queries []*pgx.QueuedQuery
+	failed  int   // the statement that failed
+	cause   error // nil: none
 }
 
 // fail notes the statement that failed.
-func (p *part) fail(i int, cause error) { p.failed, p.cause = i, cause }
+func (s *savepoint) fail(i int, cause error) { s.failed, s.cause = i, cause }
 
 // streamParts runs parts in one round trip, and notes in each whether it failed. Ahead of each it goes
 // back to the savepoint that the last one to succeed has left: after a success that changes nothing,
 // after a failure it undoes it, so nobody has to wait and see which of them it was. An error concerns
 // all of them.
-func (p *pipeline) streamParts(ctx context.Context, parts []*part) error {
+func (p *pipeline) streamParts(ctx context.Context, parts []*savepoint) error {
 	if err := p.exec(ctx, querySavepointPart); err != nil {
 		return err
 	}
@@ -38,7 +66,7 @@ func (p *pipeline) streamParts(ctx context.Context, parts []*part) error {
 	if err != nil {
 		return err
 	}
-	sent := make([]*part, 0, len(parts))
+	sent := make([]*savepoint, 0, len(parts))
 	for _, one := range parts {
 		if one.cause == nil {
 			sent = append(sent, one)
@@ -94,7 +122,7 @@ func (p *pipeline) streamParts(ctx context.Context, parts []*part) error {
 
 // prepareParts prepares what the connection has not prepared yet. A part has failed at the first
 // statement that cannot be.
-func (p *pipeline) prepareParts(ctx context.Context, parts []*part) (map[string]*pgconn.StatementDescription, error) {
+func (p *pipeline) prepareParts(ctx context.Context, parts []*savepoint) (map[string]*pgconn.StatementDescription, error) {
 	statements, refused := map[string]*pgconn.StatementDescription{}, map[string]error{}
 	for _, sql := range []string{querySavepointPart, queryRollbackPart, queryReleasePart, queryPatience} {
 		statement, err := p.conn.Prepare(ctx, sql, sql)

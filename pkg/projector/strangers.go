@@ -10,18 +10,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// handOver is how long a pair waits that a worker files for a projection of its group that its program
-// does not have. Events that arrive meanwhile share the row: without the wait each event of a campaign
-// would write one and remove it.
-const handOver = time.Second
-
-// foreign says whether the live tables of a projection are registered whose code this worker has in no
-// version. Another program serves the same consumer group, or another release of this one.
-func (b *base) foreign(r *registered) bool {
-	name, set := split(r.Name)
-	return set == liveTables && b.newest(name) == nil
-}
-
 // strangers is what a worker has said about projections of its group that it does not have.
 type strangers struct {
 	mu     sync.Mutex

@@ -1,0 +1,153 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/tidemark-go/tidemark/internal/redact"
+)
+
+// ApplyError says which event a projection could not apply. It wraps the cause.
+type ApplyError struct {
+	Projection string
+	CampaignID string
+	Seq        int64
+	EventType  string
+	Err        error
+
+	redacted string // the text of Err without values, where the event was at hand
+}
+
+func (e *ApplyError) Error() string {
+	if e.Seq == 0 {
+		return fmt.Sprintf("projection %s: %v", e.Projection, e.Err)
+	}
+	return fmt.Sprintf("projection %s: event %d (%s) of campaign %q: %v", e.Projection, e.Seq, e.EventType, e.CampaignID, e.Err)
+}
+
+// redactApply gives an error the text that those may see who do not see values of events.
+func redactApply(e *ApplyError, text string) { e.redacted = text }
+
+func (e *ApplyError) Unwrap() error { return e.Err }
+
+// Redacted is the message without text that may quote values of events: for logs, and for whoever does not see all payloads.
+func (e *ApplyError) Redacted() string {
+	shown := *e
+	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {
+		shown.Err = errors.New(e.redacted)
+	}
+	return shown.Error()
+}
+
+// DeadlineError is the error of a projection that took longer than its [Policy].Timeout: its code, one of its statements, or a group that was too large for the time. It is
+// a transient failure, so the pair is tried again until its attempts are used up.
+type DeadlineError struct {
+	Projection string
+	Timeout    time.Duration
+	Stack      string // of the handler that did not return even then; empty if it returned
+
+	tried attempt
+}
+
+// attempt is what was tried when a deadline was over.
+type attempt struct {
+	lost   bool // the connection: what else the transaction did is lost with it
+	own    bool // the projection's: a shorter one that it has set itself
+	events int  // of the group that was tried apart; 0: it was not tried apart
+	at     verdict
+}
+
+// newDeadline makes the error of an attempt.
+func newDeadline(projection string, timeout time.Duration, stack string, tried attempt) *DeadlineError {
+	return &DeadlineError{Projection: projection, Timeout: timeout, Stack: stack, tried: tried}
+}
+
+// attemptOf answers what was tried.
+func attemptOf(e *DeadlineError) *attempt { return &e.tried }
+
+func (e *DeadlineError) Error() string {
+	if e.Stack != "" {
+		return fmt.Sprintf("did not return within its timeout of %v, and was abandoned", e.Timeout)
+	}
+	if e.tried.own {
+		return "gave up one of its statements at a deadline of its own"
+	}
+	return fmt.Sprintf("was not done within its timeout of %v", e.Timeout)
+}
+
+// Unwrap makes it match [context.DeadlineExceeded].
+func (e *DeadlineError) Unwrap() error { return context.DeadlineExceeded }
+
+// FailureClass says that it may be quicker another time.
+func (e *DeadlineError) FailureClass() Class { return ClassTransient }
+
+// FailureCode is what is kept of it as a code.
+func (e *DeadlineError) FailureCode() string { return codeDeadline }
+
+// Redacted is its text, which has no values.
+func (e *DeadlineError) Redacted() string { return e.Error() }
+
+const (
+	// codeDeadline is what is kept of a [DeadlineError] as its code.
+	codeDeadline = "deadline"
+
+	stateCancelled = "57014"
+)
+
+// cancelled makes a [DeadlineError] of a statement of a projection that the server cancelled after statement_timeout. One cancelled earlier was cancelled by somebody else:
+// an operator, or a lower setting of the role; that is the infrastructure's.
+func cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
+	var pgErr *pgconn.PgError
+	if projection == "" || timeout == 0 || time.Since(start) < timeout || !errors.As(err, &pgErr) || pgErr.Code != stateCancelled {
+		return err
+	}
+	return &DeadlineError{Projection: projection, Timeout: timeout}
+}
+
+// CrashError is the error of an event that ended the process each time it was tried: no code of ours
+// can catch an exit, a fatal error of the runtime, or the kernel's killing of a process that took too
+// much memory.
+//
+// Processes are killed for other reasons, too, and that costs nobody an event. One death only makes
+// the campaigns that the process held suspects: its successor applies each of them by itself, alone in
+// the process, and says beforehand by a mark which it is at. A second death under that mark makes it
+// apply them event by event, each named beforehand. An event is given up when a third process dies
+// that had named it, unless as many have died within the hour with no mark to explain it: then
+// something else is killing, and it takes more, four at most. Every commit in between, of any event of
+// the campaign, forgets the deaths before it. Processes that are told to stop (SIGTERM) give their
+// leases back and do not count, nor do those that the database lost rather than the machine (see
+// note_crashes in migrations/00003_leases.sql).
+type CrashError struct {
+	Crashes int // processes that died
+	Alone   int // of those, how many were applying the event or its campaign, and nothing else
+}
+
+func (e *CrashError) Error() string {
+	return fmt.Sprintf("%d processes died with the campaign in their hands, %d of them while they applied it alone, the last one this event", e.Crashes, e.Alone)
+}
+
+// FailureClass says that it would end the next process too.
+func (e *CrashError) FailureClass() Class { return ClassPermanent }
+
+// FailureCode is what is kept of it as a code.
+func (e *CrashError) FailureCode() string { return codeCrash }
+
+// codeCrash is what is kept of a [CrashError] as its code.
+const codeCrash = "crash"
+
+// What is kept of an error as its code where it has no SQLSTATE.
+const (
+	codePanic  = "panic"
+	codeDecode = "decode"
+	codeError  = "error"
+)
+
+// verdict is about an event for one projection.
+type verdict struct {
+	projection string
+	campaignID string
+	seq        int64
+}

@@ -1,0 +1,44 @@
+package projector
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// settings are a Config that is complete. They are plain data: New converts the one into the other, so their fields are the same.
+type settings struct {
+	Pool                *pgxpool.Pool
+	Projections         []Projection
+	ConsumerGroup       string
+	Schema              string
+	Catalogue           *journal.Catalogue
+	Logger              *slog.Logger
+	Registerer          prometheus.Registerer
+	TracerProvider      trace.TracerProvider
+	PollInterval        time.Duration
+	ClaimCampaigns      int
+	GroupEvents         int
+	GroupBytes          int64
+	LeaseTTL            time.Duration
+	Concurrency         int
+	NoListen            bool
+	ManualRebuilds      bool
+	NoFunctions         bool
+	OnFailure           Policy
+	FailureLogRetention time.Duration
+	ApplyTimeout        time.Duration
+	ShutdownTimeout     time.Duration
+	GapRate             int
+	SnapshotEvery       int64
+	SnapshotKeep        int
+	VerifyRate          int
+	Proof               bool
+	Mode                Mode
+	InlineBestEffort    bool
+	OnStep              func(Step)
+}
