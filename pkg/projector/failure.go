@@ -14,8 +14,8 @@ import (
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 )
 
-// failure is an event that a projection could not apply, and what was decided about it.
-type failure struct {
+// incident is an event that a projection could not apply, and what was decided about it.
+type incident struct {
 	deferred.Failure
 	policy  Policy
 	outcome deferred.Outcome // once it is written
@@ -58,7 +58,7 @@ func (t *transaction) fail(k *known, e *journal.Event, cause error) (skipped boo
 	if errors.As(cause, &inner) {
 		cause = inner.Err
 	}
-	f := &failure{Failure: t.p.describe(k, e, cause), policy: k.policy(e.Type)}
+	f := &incident{Failure: t.p.describe(k, e, cause), policy: k.policy(e.Type)}
 	if f.Class == string(ClassLock) {
 		f.policy.Action = ActionRetry // whatever becomes of events that fail, this one has not
 		if t.blockers != "" {

@@ -27,7 +27,7 @@ type transaction struct {
 	pairs    map[string]map[string]*deferred.Standing // by campaign and projection
 	leftOut  map[deferred.Key][]int64                 // events that operators have left out, by projection without its set and campaign
 	events   []journal.Event                          // of all units, in order
-	failures []*failure
+	failures []*incident
 	last     func()                                                                 // queues what ends it; nil: COMMIT
 	verdicts map[verdict]error                                                      // what is known of events beforehand
 	limit    time.Duration                                                          // on statements, as the server took it when it began
