@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // applier brings units forward, a group of them in one transaction, and finds out what failed.
@@ -61,7 +63,7 @@ func (a *applier) group(ctx context.Context, units []*unit, opened *transaction)
 		units, n, done, err = a.applyUnlessLost(ctx, units, func(ctx context.Context, units []*unit) (int, []*unit, error) {
 			return a.applyBatched(ctx, units, ahead.take())
 		})
-		if err != nil && (a.isolable(ctx, err) || ownLockTimeout(err)) { // savepointed it is known whose statement waits
+		if err != nil && (a.isolable(ctx, err) || failure.OwnLockTimeout(err)) { // savepointed it is known whose statement waits
 			a.cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units), "error", err)
 			a.savepoints.Store(savepointsAfter)
 			units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
@@ -91,7 +93,7 @@ func (a *applier) group(ctx context.Context, units []*unit, opened *transaction)
 		var late *DeadlineError
 		if errors.As(err, &late) {
 			a.pace.limit.shrink()
-			if size = a.pace.limit.events(); attemptOf(late).lost {
+			if size = a.pace.limit.events(); failure.AttemptOf(late).Lost {
 				size = 1 // code that did not return would hardly do so for half as many
 			}
 		}
@@ -125,7 +127,7 @@ func (a *applier) isolable(ctx context.Context, err error) bool {
 func (a *applier) applyUnlessLost(ctx context.Context, units []*unit, apply applying) (held []*unit, n int, done []*unit, err error) {
 	for len(units) > 0 {
 		n, done, err = apply(ctx, units)
-		if !errors.Is(err, lease.ErrLost) && !ownLockTimeout(err) {
+		if !errors.Is(err, lease.ErrLost) && !failure.OwnLockTimeout(err) {
 			return units, n, done, err
 		}
 		leases := make([]lease.Lease, len(units))

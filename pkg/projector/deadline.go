@@ -17,6 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
@@ -55,14 +57,14 @@ func late(bounded context.Context, k *known, g *Group, err error, timeout time.D
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
 		closed := lineOf(g).conn != nil && lineOf(g).conn.IsClosed()
 		if closed || errors.Is(err, context.DeadlineExceeded) {
-			return wrapAs(err, k, newDeadline(k.name, timeout, "", attempt{lost: closed}))
+			return wrapAs(err, k, failure.NewDeadline(k.name, timeout, "", failure.Attempt{Lost: closed}))
 		}
 	}
 	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && lineOf(g).conn != nil && lineOf(g).conn.IsClosed() {
 		// pgx closes a connection whose request is given up. It was not the network that ended this one.
-		return wrapAs(err, k, newDeadline(k.name, timeout, "", attempt{lost: true, own: true}))
+		return wrapAs(err, k, failure.NewDeadline(k.name, timeout, "", failure.Attempt{Lost: true, Own: true}))
 	}
-	return cancelled(err, k.name, timeout, start)
+	return failure.Cancelled(err, k.name, timeout, start)
 }
 
 // wrapAs puts a cause in the place of err's, under the event that err names.
@@ -119,7 +121,7 @@ func (a *applier) abandon(ctx context.Context, k *known, g *Group, h *handling, 
 		return err
 	}
 	first := g.Events[0]
-	return &ApplyError{Projection: k.name, CampaignID: first.CampaignID, Err: newDeadline(k.name, timeout, stack, attempt{lost: true})}
+	return &ApplyError{Projection: k.name, CampaignID: first.CampaignID, Err: failure.NewDeadline(k.name, timeout, stack, failure.Attempt{Lost: true})}
 }
 
 // stack is where the goroutine is.
@@ -150,32 +152,32 @@ func (t *transaction) verdict(k *known, u *unit, e *journal.Event) error {
 	if err := u.spoiled[e.Seq]; err != nil {
 		return err
 	}
-	return t.verdicts[verdict{k.name, e.CampaignID, e.Seq}]
+	return t.verdicts[failure.Verdict{Projection: k.name, CampaignID: e.CampaignID, Seq: e.Seq}]
 }
 
 // noteLate notes in a [DeadlineError] what was tried.
 func noteLate(err error, events []journal.Event) {
 	var late *DeadlineError
 	if errors.As(err, &late) {
-		tried := attemptOf(late)
-		tried.events, tried.at = len(events), verdict{late.Projection, events[0].CampaignID, events[0].Seq}
+		tried := failure.AttemptOf(late)
+		tried.Events, tried.At = len(events), failure.Verdict{Projection: late.Projection, CampaignID: events[0].CampaignID, Seq: events[0].Seq}
 	}
 }
 
 // applyCampaignInTime is applyCampaign that gets over deadlines which cost the transaction. A deadline
 // of many events says nothing of one: they are tried one by one then. verdicts is what is known
 // beforehand.
-func (a *applier) applyCampaignInTime(ctx context.Context, units []*unit, events int, verdicts map[verdict]error, marked bool) (int, error) {
+func (a *applier) applyCampaignInTime(ctx context.Context, units []*unit, events int, verdicts map[failure.Verdict]error, marked bool) (int, error) {
 	for {
 		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
 		var late *DeadlineError
 		switch {
-		case !errors.As(err, &late) || attemptOf(late).events == 0 || ctx.Err() != nil:
+		case !errors.As(err, &late) || failure.AttemptOf(late).Events == 0 || ctx.Err() != nil:
 			return n, err
-		case attemptOf(late).events > 1:
+		case failure.AttemptOf(late).Events > 1:
 			events = 1
 		default:
-			verdicts[attemptOf(late).at] = late
+			verdicts[failure.AttemptOf(late).At] = late
 		}
 		a.pace.limit.shrink()
 	}

@@ -1,111 +1,68 @@
 package projector
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"time"
+import "github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/tidemark-go/tidemark/internal/redact"
+// Class is what a failure says of the event that was being applied.
+type Class = failure.Class
+
+// The classes.
+const (
+	ClassInfrastructure = failure.ClassInfrastructure // nothing: it is the database's or the network's. It costs the event no attempt
+	ClassTransient      = failure.ClassTransient      // perhaps nothing: another attempt may succeed
+	ClassPermanent      = failure.ClassPermanent      // that it cannot be applied, today or tomorrow, by the projection as it is
+	ClassLock           = failure.ClassLock           // nothing: a session holds a row or table that it needs. The pair is tried again about once a second, at the cost of no attempt
 )
 
+// Classes answers all classes.
+func Classes() []Class {
+	return failure.Classes()
+}
+
+// Classifier decides the class of a projection's failures where it knows better than [Classify]; it answers "" for those it does not know. What it calls
+// [ClassInfrastructure] makes the worker wait as a whole; what it calls something else costs an attempt even where Classify would say infrastructure, which is right for
+// failures of a service that only this projection talks to. A connection to Postgres that broke stays infrastructure whatever it says.
+type Classifier = failure.Classifier
+
+// Classify is the default classifier. By SQLSTATE:
+//
+//   - lock: lock not available (55P03), deadlock (40P01)
+//   - infrastructure: connection (08), failed authorization (28) and missing database (3D) on a new connection, other transaction rollbacks (40), resources (53),
+//     operator intervention such as shutdown or a cancelled statement (57), system (58), read-only server (25006), idle transaction ended (25P03)
+//   - permanent: cardinality (21), data (22), constraints (23), program limits such as a row that is too large for an index (54), CHECK OPTION (44), and of 42 what no
+//     deployment mends: syntax errors and mismatched types
+//   - transient: all others. Among them is what is missing or forbidden in the schema (42P01, 42703, 42883, 42704, 42501, 3F000): it is a deployment's fault, not the
+//     event's, it is soon mended, and it concerns all campaigns at once, so that none should need an operator for it
+//
+// Of other errors: what cannot be decoded ([journal.DecodeError], errors of encoding/json), [journal.ErrUnknownVersion], a panic and what [Permanent] has marked are permanent. An
+// error with a method FailureClass() Class speaks for itself. The rest is transient, network errors and ended contexts among it: they are those of a service that the
+// projection talks to, or of a deadline of its own.
+//
+// For whatever the error, it is infrastructure if the connection to Postgres has broken or the worker stops, which is looked at before.
+func Classify(err error) Class {
+	return failure.Classify(err)
+}
+
+// IsInfrastructure says whether an error of a request to the database is its or the network's: whether [Classify] calls it [ClassInfrastructure] or [ClassLock], or it is a network error, an
+// ended context, the end of a connection (io.EOF), or what pgx has not sent. Among the errors of a projection those could be anybody's.
+func IsInfrastructure(err error) bool {
+	return failure.IsInfrastructure(err)
+}
+
+// Permanent marks an error as permanent: the pair is dead at once, unless a policy says otherwise. It leaves an error that says nothing of the event ([ClassInfrastructure]), and
+// nil, as they are.
+func Permanent(err error) error {
+	return failure.Permanent(err)
+}
+
+// PanicError is the error of a projection that panicked.
+type PanicError = failure.PanicError
+
 // ApplyError says which event a projection could not apply. It wraps the cause.
-type ApplyError struct {
-	Projection string
-	CampaignID string
-	Seq        int64
-	EventType  string
-	Err        error
-
-	redacted string // the text of Err without values, where the event was at hand
-}
-
-func (e *ApplyError) Error() string {
-	if e.Seq == 0 {
-		return fmt.Sprintf("projection %s: %v", e.Projection, e.Err)
-	}
-	return fmt.Sprintf("projection %s: event %d (%s) of campaign %q: %v", e.Projection, e.Seq, e.EventType, e.CampaignID, e.Err)
-}
-
-// redactApply gives an error the text that those may see who do not see values of events.
-func redactApply(e *ApplyError, text string) { e.redacted = text }
-
-func (e *ApplyError) Unwrap() error { return e.Err }
-
-// Redacted is the message without text that may quote values of events: for logs, and for whoever does not see all payloads.
-func (e *ApplyError) Redacted() string {
-	shown := *e
-	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {
-		shown.Err = errors.New(e.redacted)
-	}
-	return shown.Error()
-}
+type ApplyError = failure.ApplyError
 
 // DeadlineError is the error of a projection that took longer than its [Policy].Timeout: its code, one of its statements, or a group that was too large for the time. It is
 // a transient failure, so the pair is tried again until its attempts are used up.
-type DeadlineError struct {
-	Projection string
-	Timeout    time.Duration
-	Stack      string // of the handler that did not return even then; empty if it returned
-
-	tried attempt
-}
-
-// attempt is what was tried when a deadline was over.
-type attempt struct {
-	lost   bool // the connection: what else the transaction did is lost with it
-	own    bool // the projection's: a shorter one that it has set itself
-	events int  // of the group that was tried apart; 0: it was not tried apart
-	at     verdict
-}
-
-// newDeadline makes the error of an attempt.
-func newDeadline(projection string, timeout time.Duration, stack string, tried attempt) *DeadlineError {
-	return &DeadlineError{Projection: projection, Timeout: timeout, Stack: stack, tried: tried}
-}
-
-// attemptOf answers what was tried.
-func attemptOf(e *DeadlineError) *attempt { return &e.tried }
-
-func (e *DeadlineError) Error() string {
-	if e.Stack != "" {
-		return fmt.Sprintf("did not return within its timeout of %v, and was abandoned", e.Timeout)
-	}
-	if e.tried.own {
-		return "gave up one of its statements at a deadline of its own"
-	}
-	return fmt.Sprintf("was not done within its timeout of %v", e.Timeout)
-}
-
-// Unwrap makes it match [context.DeadlineExceeded].
-func (e *DeadlineError) Unwrap() error { return context.DeadlineExceeded }
-
-// FailureClass says that it may be quicker another time.
-func (e *DeadlineError) FailureClass() Class { return ClassTransient }
-
-// FailureCode is what is kept of it as a code.
-func (e *DeadlineError) FailureCode() string { return codeDeadline }
-
-// Redacted is its text, which has no values.
-func (e *DeadlineError) Redacted() string { return e.Error() }
-
-const (
-	// codeDeadline is what is kept of a [DeadlineError] as its code.
-	codeDeadline = "deadline"
-
-	stateCancelled = "57014"
-)
-
-// cancelled makes a [DeadlineError] of a statement of a projection that the server cancelled after statement_timeout. One cancelled earlier was cancelled by somebody else:
-// an operator, or a lower setting of the role; that is the infrastructure's.
-func cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
-	var pgErr *pgconn.PgError
-	if projection == "" || timeout == 0 || time.Since(start) < timeout || !errors.As(err, &pgErr) || pgErr.Code != stateCancelled {
-		return err
-	}
-	return &DeadlineError{Projection: projection, Timeout: timeout}
-}
+type DeadlineError = failure.DeadlineError
 
 // CrashError is the error of an event that ended the process each time it was tried: no code of ours
 // can catch an exit, a fatal error of the runtime, or the kernel's killing of a process that took too
@@ -120,34 +77,4 @@ func cancelled(err error, projection string, timeout time.Duration, start time.T
 // the campaign, forgets the deaths before it. Processes that are told to stop (SIGTERM) give their
 // leases back and do not count, nor do those that the database lost rather than the machine (see
 // note_crashes in migrations/00003_leases.sql).
-type CrashError struct {
-	Crashes int // processes that died
-	Alone   int // of those, how many were applying the event or its campaign, and nothing else
-}
-
-func (e *CrashError) Error() string {
-	return fmt.Sprintf("%d processes died with the campaign in their hands, %d of them while they applied it alone, the last one this event", e.Crashes, e.Alone)
-}
-
-// FailureClass says that it would end the next process too.
-func (e *CrashError) FailureClass() Class { return ClassPermanent }
-
-// FailureCode is what is kept of it as a code.
-func (e *CrashError) FailureCode() string { return codeCrash }
-
-// codeCrash is what is kept of a [CrashError] as its code.
-const codeCrash = "crash"
-
-// What is kept of an error as its code where it has no SQLSTATE.
-const (
-	codePanic  = "panic"
-	codeDecode = "decode"
-	codeError  = "error"
-)
-
-// verdict is about an event for one projection.
-type verdict struct {
-	projection string
-	campaignID string
-	seq        int64
-}
+type CrashError = failure.CrashError

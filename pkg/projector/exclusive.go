@@ -10,6 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 const (
@@ -75,7 +77,7 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 			locked = true
 			return what(tx)
 		})
-		if !isLockTimeout(err) {
+		if !failure.IsLockTimeout(err) {
 			return err
 		}
 		by := ""

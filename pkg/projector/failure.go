@@ -12,6 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // incident is an event that a projection could not apply, and what was decided about it.
@@ -26,7 +28,7 @@ func (a *applier) describe(k *known, e *journal.Event, err error) deferred.Failu
 	f := deferred.Failure{
 		Group: a.cfg.ConsumerGroup, Projection: k.name, Version: k.spec.Version,
 		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
-		Class: string(k.classify(err)), Code: codeError, Worker: a.host + "/" + a.keeper.Owner,
+		Class: string(k.classify(err)), Code: failure.CodeError, Worker: a.host + "/" + a.keeper.Owner,
 	}
 	var own interface{ FailureCode() string }
 	var pgErr *pgconn.PgError
@@ -37,8 +39,8 @@ func (a *applier) describe(k *known, e *journal.Event, err error) deferred.Failu
 		f.Code = own.FailureCode()
 	case errors.As(err, &pgErr):
 		f.Code, kept = pgErr.Code, errors.New(redact.Postgres(pgErr))
-	case isDecoding(err):
-		f.Code = codeDecode
+	case failure.IsDecoding(err):
+		f.Code = failure.CodeDecode
 	}
 	if errors.As(err, &panicked) {
 		f.Stack = redact.Stack(panicked.Stack)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // applyIsolated redoes a group that failed, one unit at a time, with a savepoint around each
@@ -18,7 +20,7 @@ func (a *applier) applyIsolated(ctx context.Context, units []*unit, events int) 
 		for i+n < len(units) && units[i+n].lease.CampaignID == units[i].lease.CampaignID {
 			n++
 		}
-		done, err := a.applyCampaignInTime(ctx, units[i:i+n], events, map[verdict]error{}, false)
+		done, err := a.applyCampaignInTime(ctx, units[i:i+n], events, map[failure.Verdict]error{}, false)
 		applied += done
 		switch {
 		case errors.Is(err, lease.ErrLost):
@@ -32,7 +34,7 @@ func (a *applier) applyIsolated(ctx context.Context, units []*unit, events int) 
 	return applied, nil
 }
 
-func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, verdicts map[verdict]error, marked bool) (int, error) {
+func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, verdicts map[failure.Verdict]error, marked bool) (int, error) {
 	t, err := a.begin(ctx, units, events)
 	if err != nil {
 		return 0, err

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // known is a projection that this worker has, with one of the sets of tables that it may have.
@@ -198,7 +200,7 @@ func (b *base) infrastructure(ctx context.Context, err error) bool {
 		return true
 	}
 	var apply *ApplyError
-	var broken *brokenError
+	var broken *failure.BrokenError
 	if errors.As(err, &apply) && !errors.As(err, &broken) {
 		if k := b.named(apply.Projection); k != nil {
 			return k.classify(apply.Err) == ClassInfrastructure

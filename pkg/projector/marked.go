@@ -6,6 +6,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 const (
@@ -54,9 +56,9 @@ func (a *applier) applySuspect(ctx context.Context, units []*unit) error {
 		return a.applyMarked(ctx, units)
 	}
 	log.WarnContext(ctx, "campaign has cost several processes, applying it alone and one by one", "marked", s.Marked)
-	known := map[verdict]error{}
+	known := map[failure.Verdict]error{}
 	if convicted(s) {
-		known[verdict{s.Projection, held.CampaignID, s.Seq}] = &CrashError{Crashes: s.Crashes, Alone: s.Deaths}
+		known[failure.Verdict{Projection: s.Projection, CampaignID: held.CampaignID, Seq: s.Seq}] = &CrashError{Crashes: s.Crashes, Alone: s.Deaths}
 	}
 	ctx, span := a.tracer.Start(ctx)
 	n, err := a.applyCampaignInTime(ctx, units, a.pace.limit.events(), known, true)
@@ -128,7 +130,7 @@ func (t *transaction) survived() {
 	}
 	t.sync()
 	for _, f := range t.failures {
-		if f.Code == codeCrash {
+		if f.Code == failure.CodeCrash {
 			t.p.keeper.Explained(t.batch, f.CampaignID)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // origin is what a queued statement is for.
@@ -72,7 +74,7 @@ func (p *pipeline) flush(ctx context.Context) error {
 		start := time.Now()
 		if failed, err := p.stream(ctx, batch.QueuedQueries[r.from:r.to]); err != nil {
 			at := part[min(failed, len(part)-1)]
-			return at.wrap(cancelled(err, at.projection, p.timeout, start))
+			return at.wrap(failure.Cancelled(err, at.projection, p.timeout, start))
 		}
 	}
 	return nil
@@ -97,7 +99,7 @@ func (p *pipeline) send(ctx context.Context, batch *pgx.Batch, origins []origin)
 		if err != nil {
 			_ = results.Close() // says the same
 			if i < len(origins) {
-				return origins[i].wrap(cancelled(err, origins[i].projection, p.timeout, start))
+				return origins[i].wrap(failure.Cancelled(err, origins[i].projection, p.timeout, start))
 			}
 			return err
 		}

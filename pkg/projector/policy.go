@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // Action is what becomes of a failure that is not the infrastructure's.
@@ -114,7 +116,7 @@ func schedule(p Policy, f deferred.Failure, chances SecondChances, random float6
 	default:
 		s.Dead = Class(f.Class) == ClassPermanent
 	}
-	if f.Code == codeCrash {
+	if f.Code == failure.CodeCrash {
 		s.Chances = nil
 	}
 	return s

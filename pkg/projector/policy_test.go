@@ -10,6 +10,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 func drawPolicy(t *rapid.T) Policy {
@@ -147,7 +149,7 @@ func TestNewRefusesPoliciesThatCannotBe(t *testing.T) {
 func TestOneThatEndsItsProcessGetsNoSecondChance(t *testing.T) {
 	t.Parallel()
 	p, chances := Policy{Action: ActionRetry, Attempts: 8}, completeChances(SecondChances{Count: 3})
-	for code, want := range map[string]int{codeCrash: 0, "panic": 3} {
+	for code, want := range map[string]int{failure.CodeCrash: 0, "panic": 3} {
 		s := schedule(p, deferred.Failure{Class: string(ClassPermanent), Code: code}, chances, 0.5)
 		if !s.Dead || len(s.Chances) != want {
 			t.Errorf("code %s: dead %t with %d chances, want %d", code, s.Dead, len(s.Chances), want)

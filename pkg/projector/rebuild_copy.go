@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be leased one by one to be caught up: workers take ranges of them, apply all events up to the
@@ -70,7 +72,7 @@ func (b *rebuilder) copySet(ctx context.Context, k *known) (done bool, err error
 				switch {
 				case errors.Is(err, errNotCopying) || ctx.Err() != nil:
 					return errNotCopying
-				case err != nil && (b.infrastructure(ctx, err) || isLockTimeout(err)):
+				case err != nil && (b.infrastructure(ctx, err) || failure.IsLockTimeout(err)):
 					return err
 				case err != nil:
 					b.cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.name, "after", r.first, "to", r.last, "error", err)
@@ -261,7 +263,7 @@ func (b *rebuilder) endCopy(ctx context.Context, k *known) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.name, k.spec.Version)
 		return err
 	})
-	if isLockTimeout(err) {
+	if failure.IsLockTimeout(err) {
 		return nil // next time
 	}
 	return err

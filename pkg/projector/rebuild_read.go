@@ -7,6 +7,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 const (
@@ -66,7 +68,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		}
 		current, err := t.p.cfg.Catalogue.Current(*e)
 		if t.events[len(t.events)-1] = current; err != nil && spoiled == nil && p.k.wants(&current) {
-			spoiled = p.k.origin(current).wrap(&undecodable{err})
+			spoiled = p.k.origin(current).wrap(&failure.Undecodable{Err: err})
 		}
 	})
 	if t.p.suspectUnreadable(err) != nil || spoiled != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // tendInterval is how often, at least, a worker looks what rebuilds need of it.
@@ -271,7 +273,7 @@ func (b *rebuilder) swapWhatIsReady(ctx context.Context) error {
 		if err == nil || errors.Is(err, errNotYet) {
 			continue
 		}
-		if IsInfrastructure(err) && !isLockTimeout(err) {
+		if IsInfrastructure(err) && !failure.IsLockTimeout(err) {
 			return err
 		}
 		b.cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.spec.Name, "error", err)

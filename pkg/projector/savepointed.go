@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // savepointsAfter is how many groups are applied savepointed after one in which something has failed.
@@ -338,7 +340,7 @@ func (t *transaction) runParts(ctx context.Context, parts []*part) error {
 				return t.blame(one.cause)
 			}
 			culprit := one.origins[one.failed]
-			cause := culprit.wrap(cancelled(one.cause, culprit.projection, one.timeout, start))
+			cause := culprit.wrap(failure.Cancelled(one.cause, culprit.projection, one.timeout, start))
 			if t.over(ctx, one.k, cause) {
 				return t.blame(cause)
 			}

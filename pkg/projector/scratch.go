@@ -15,6 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	scratches "github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 const (
@@ -194,7 +196,7 @@ func (s *scratch) told(err error) error {
 		for _, u := range s.units {
 			for i := range u.events {
 				if e := &u.events[i]; e.CampaignID == failed.CampaignID && e.Seq == failed.Seq {
-					redactApply(failed, redact.Error(failed.Err, e))
+					failure.RedactApply(failed, redact.Error(failed.Err, e))
 				}
 			}
 		}
@@ -235,7 +237,7 @@ func (s *scratch) readUnits(ctx context.Context, units []*unit) error {
 	journal.ReadGroup(s.batch, read, func(i int, e *journal.Event, bytes int) {
 		current, err := cfg.Catalogue.Current(*e)
 		if err != nil {
-			units[i].spoil(e.Seq, &undecodable{err})
+			units[i].spoil(e.Seq, &failure.Undecodable{Err: err})
 		}
 		if i != reached {
 			reached, first = i, len(all)

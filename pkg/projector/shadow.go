@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // shadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them from workers while it is open, which is half a lease's life at most.
@@ -18,14 +20,14 @@ const shadowCampaigns = 16
 type shadow struct {
 	p       *applier
 	cursor  string
-	applied map[string]int    // events, by projection, in this round
-	failed  map[[2]string]int // by projection and class, in this round
-	cut     int               // campaigns that were not tried to their end, in this round
-	left    map[verdict]bool  // events left out because processes died of them
+	applied map[string]int           // events, by projection, in this round
+	failed  map[[2]string]int        // by projection and class, in this round
+	cut     int                      // campaigns that were not tried to their end, in this round
+	left    map[failure.Verdict]bool // events left out because processes died of them
 }
 
 func newShadow(p *applier) *shadow {
-	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}, left: map[verdict]bool{}}
+	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}, left: map[failure.Verdict]bool{}}
 }
 
 // run goes round until ctx ends.

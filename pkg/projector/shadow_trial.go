@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // trial is campaigns that a shadow tries in one go, under a name that outlives the process: all that nobody has died of, or a single one that somebody has.
@@ -66,11 +68,11 @@ func (s *shadow) watch(ctx context.Context, t *transaction, one *trial) {
 	if !one.convicted() {
 		return
 	}
-	at := verdict{one.known.Projection, one.units[0].lease.CampaignID, one.known.Seq}
-	t.verdicts = map[verdict]error{at: &CrashError{Crashes: one.known.Crashes, Alone: one.known.Deaths}}
+	at := failure.Verdict{Projection: one.known.Projection, CampaignID: one.units[0].lease.CampaignID, Seq: one.known.Seq}
+	t.verdicts = map[failure.Verdict]error{at: &CrashError{Crashes: one.known.Crashes, Alone: one.known.Deaths}}
 	if !s.left[at] {
 		s.left[at] = true
-		s.p.cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it", "projection", at.projection, "campaign", at.campaignID, "seq", at.seq, "crashes", one.known.Crashes)
+		s.p.cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it", "projection", at.Projection, "campaign", at.CampaignID, "seq", at.Seq, "crashes", one.known.Crashes)
 	}
 }
 

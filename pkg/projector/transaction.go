@@ -14,6 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // transaction applies one group of units.
@@ -29,7 +31,7 @@ type transaction struct {
 	events   []journal.Event                          // of all units, in order
 	failures []*incident
 	last     func()                                                                 // queues what ends it; nil: COMMIT
-	verdicts map[verdict]error                                                      // what is known of events beforehand
+	verdicts map[failure.Verdict]error                                              // what is known of events beforehand
 	limit    time.Duration                                                          // on statements, as the server took it when it began
 	inForce  time.Duration                                                          // on statements, as asked for last
 	patient  bool                                                                   // what it waits for locks is bounded in all
@@ -143,7 +145,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		if p.cfg.Catalogue != nil || e.Unreadable() != nil {
 			current, err := p.cfg.Catalogue.Current(*e)
 			if err != nil {
-				t.units[i].spoil(e.Seq, &undecodable{err})
+				t.units[i].spoil(e.Seq, &failure.Undecodable{Err: err})
 			}
 			t.events[len(t.events)-1] = current
 		}
@@ -245,7 +247,7 @@ func (t *transaction) blame(err error) error {
 	if err == nil || t.abandoned || errors.As(err, &late) || !t.conn.IsClosed() || !t.checks && neverSent(err) {
 		return err
 	}
-	return &brokenError{err}
+	return &failure.BrokenError{Err: err}
 }
 
 // abort rolls back what has not been committed and gives the connection and the memory back. A connection in doubt is closed by the pool.

@@ -1,4 +1,4 @@
-package projector
+package failure
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func TestClassify(t *testing.T) {
 		{"connect", &pgconn.ConnectError{}, ClassTransient},
 		{"cancelled context", fmt.Errorf("apply: %w", context.Canceled), ClassTransient},
 		{"deadline of a context", fmt.Errorf("apply: %w", context.DeadlineExceeded), ClassTransient},
-		{"any error on a broken connection", &brokenError{plain}, ClassInfrastructure},
+		{"any error on a broken connection", &BrokenError{plain}, ClassInfrastructure},
 		{"a panic", &PanicError{Value: "no"}, ClassPermanent},
 		{"a panic with a deadlock", &PanicError{Value: state("40P01")}, ClassLock},
 		{"marked", fmt.Errorf("apply: %w", Permanent(plain)), ClassPermanent},
@@ -75,7 +75,7 @@ func TestClassify(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		state("57P01"), state("55P03"), state("40P01"), &net.OpError{Op: "dial", Err: plain}, &pgconn.ConnectError{}, context.Canceled, fmt.Errorf("read: %w", context.DeadlineExceeded), io.ErrUnexpectedEOF, &brokenError{plain},
+		state("57P01"), state("55P03"), state("40P01"), &net.OpError{Op: "dial", Err: plain}, &pgconn.ConnectError{}, context.Canceled, fmt.Errorf("read: %w", context.DeadlineExceeded), io.ErrUnexpectedEOF, &BrokenError{plain},
 	} {
 		if !IsInfrastructure(err) {
 			t.Errorf("of a request, %v is not the infrastructure's", err)

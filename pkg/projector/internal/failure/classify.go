@@ -1,0 +1,160 @@
+package failure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Class is projector.Class.
+type Class string
+
+// The classes.
+const (
+	ClassInfrastructure Class = "infrastructure" // nothing: it is the database's or the network's. It costs the event no attempt
+	ClassTransient      Class = "transient"      // perhaps nothing: another attempt may succeed
+	ClassPermanent      Class = "permanent"      // that it cannot be applied, today or tomorrow, by the projection as it is
+	ClassLock           Class = "lock"           // nothing: a session holds a row or table that it needs. The pair is tried again about once a second, at the cost of no attempt
+)
+
+// Classes is projector.Classes.
+func Classes() []Class {
+	return []Class{ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock}
+}
+
+// Classifier is projector.Classifier.
+type Classifier func(err error) Class
+
+// Classify is projector.Classify.
+func Classify(err error) Class {
+	var own interface{ FailureClass() Class }
+	if errors.As(err, &own) {
+		return own.FailureClass()
+	}
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return classifyState(pgErr.Code)
+	}
+	if IsDecoding(err) {
+		return ClassPermanent
+	}
+	return ClassTransient
+}
+
+func classifyState(state string) Class {
+	switch state {
+	case "55P03", "40P01":
+		return ClassLock
+	case "25006", "25P03":
+		return ClassInfrastructure
+	case "42P01", "42703", "42883", "42704", "42501":
+		return ClassTransient
+	}
+	if len(state) < 2 {
+		return ClassTransient
+	}
+	switch state[:2] {
+	case "08", "28", "3D", "40", "53", "57", "58":
+		return ClassInfrastructure
+	case "21", "22", "23", "42", "44", "54":
+		return ClassPermanent
+	}
+	return ClassTransient
+}
+
+// IsDecoding says whether something could not be read as what it should be.
+func IsDecoding(err error) bool {
+	var syntax *json.SyntaxError
+	var mismatch *json.UnmarshalTypeError
+	var decode *journal.DecodeError
+	return errors.As(err, &decode) || errors.As(err, &syntax) || errors.As(err, &mismatch) || errors.Is(err, journal.ErrUnknownVersion)
+}
+
+// IsInfrastructure is projector.IsInfrastructure.
+func IsInfrastructure(err error) bool {
+	if err == nil {
+		return false
+	}
+	var own interface{ FailureClass() Class }
+	var pgErr *pgconn.PgError
+	if errors.As(err, &own) || errors.As(err, &pgErr) {
+		class := Classify(err)
+		return class == ClassInfrastructure || class == ClassLock
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || pgconn.SafeToRetry(err)
+}
+
+// Permanent is projector.Permanent.
+func Permanent(err error) error {
+	if err == nil || IsInfrastructure(err) {
+		return err
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string       { return e.err.Error() }
+func (e *permanentError) Unwrap() error       { return e.err }
+func (e *permanentError) FailureClass() Class { return ClassPermanent }
+
+// BrokenError is any error on a connection that has broken.
+type BrokenError struct{ Err error }
+
+func (e *BrokenError) Error() string       { return e.Err.Error() }
+func (e *BrokenError) Unwrap() error       { return e.Err }
+func (e *BrokenError) FailureClass() Class { return ClassInfrastructure }
+
+// Undecodable is the error of an event that cannot be brought to the current version of its type.
+type Undecodable struct{ Err error }
+
+func (e *Undecodable) Error() string       { return e.Err.Error() }
+func (e *Undecodable) Unwrap() error       { return e.Err }
+func (e *Undecodable) FailureClass() Class { return ClassPermanent }
+func (e *Undecodable) FailureCode() string { return CodeDecode }
+
+// PanicError is projector.PanicError.
+type PanicError struct {
+	Value any
+	Stack string
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Redacted says of what type the value is.
+func (e *PanicError) Redacted() string { return fmt.Sprintf("panic (%T)", e.Value) }
+
+// FailureClass says that a panic is permanent: code that did not expect an event will not expect it the next time. One with the error of a deadlock is a deadlock.
+func (e *PanicError) FailureClass() Class {
+	if cause, ok := e.Value.(error); ok {
+		if class := Classify(cause); class == ClassInfrastructure || class == ClassLock {
+			return class
+		}
+	}
+	return ClassPermanent
+}
+
+// FailureCode is what is kept of it as a code.
+func (e *PanicError) FailureCode() string { return codePanic }
+
+// IsLockTimeout says whether a statement waited for a lock in vain: lock not available, deadlock.
+func IsLockTimeout(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && classifyState(pgErr.Code) == ClassLock
+}
+
+// OwnLockTimeout is isLockTimeout for statements that are no projection's.
+func OwnLockTimeout(err error) bool {
+	var apply *ApplyError
+	return IsLockTimeout(err) && !errors.As(err, &apply)
+}
