@@ -85,7 +85,7 @@ func (y *replayer) Diff(ctx context.Context, projection, campaignID string, from
 			return err
 		}
 		for i, t := range s.tables {
-			if _, err := s.conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %s AS TABLE %s", s.before(i), s.table(t.Name)), pgx.QueryExecModeSimpleProtocol); err != nil {
+			if _, err := s.Conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %s AS TABLE %s", s.before(i), s.table(t.Name)), pgx.QueryExecModeSimpleProtocol); err != nil {
 				return err
 			}
 		}
@@ -129,7 +129,7 @@ func (y *replayer) travel(ctx context.Context, projection, campaignID string, vi
 		return err
 	}
 	defer s.close(ctx)
-	head, err := journal.Last(ctx, s.conn, campaignID)
+	head, err := journal.Last(ctx, s.Conn, campaignID)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (y *replayer) travel(ctx context.Context, projection, campaignID string, vi
 			return fmt.Errorf("%w: events are numbered from 1 to %d, there is no %d", journal.ErrNotFound, head.Seq, seq)
 		}
 	}
-	skipped, err := deferred.Skipped(ctx, s.conn, projection, []string{campaignID})
+	skipped, err := deferred.Skipped(ctx, s.Conn, projection, []string{campaignID})
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
 		if len(t.Key) == 0 {
 			order = append(order, "to_jsonb(t)")
 		}
-		rows, err := s.conn.Query(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t ORDER BY %s", s.table(t.Name), strings.Join(order, ", ")))
+		rows, err := s.Conn.Query(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t ORDER BY %s", s.table(t.Name), strings.Join(order, ", ")))
 		if err != nil {
 			return nil, err
 		}

@@ -357,15 +357,15 @@ func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (
 	}
 	t := c.applier.on(conn, nil, c.pace.limit.events(), c.calls())
 	t.claimed = true
-	t.queue(queryBegin)
-	c.keeper.ClaimAhead(t.batch, c.cursor, most, ask, func(got lease.Claimed) {
+	t.Queue(queryBegin)
+	c.keeper.ClaimAhead(t.Batch, c.cursor, most, ask, func(got lease.Claimed) {
 		claimed = got
 		for _, l := range got.Leases {
 			a.units = append(a.units, live(l))
 		}
 		t.units = a.units
 	})
-	t.queue(queryCommitBegin)
+	t.Queue(queryCommitBegin)
 	t.queueSettings()
 	err = t.read(ctx, c.pace.limit.events())
 	if err == nil && len(a.units) > 0 && !claimed.Suspicious() {

@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // looksAhead says whether what COMMIT checks is to be checked at once, so that its failure is somebody's: of projections that have violated a deferred constraint, of all after a COMMIT that failed, and
@@ -20,9 +22,9 @@ func (t *transaction) lookAhead(ctx context.Context, k *known) error {
 	if !t.looksAhead(k) {
 		return nil
 	}
-	t.at = origin{projection: k.name}
-	t.queueLookAhead()
-	err := t.flush(ctx)
+	t.At = pipeline.Origin{Projection: k.name}
+	t.QueueLookAhead()
+	err := t.Flush(ctx)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && !t.trying && !t.broken(ctx, k, err) {
 		k.violates.Store(true)

@@ -19,6 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
@@ -36,7 +38,7 @@ func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(co
 		return late(bounded, k, g, err, timeout, start)
 	case <-bounded.Done():
 	}
-	if lineOf(g).disconnect == nil {
+	if lineOf(g).Disconnect == nil {
 		return late(bounded, k, g, <-h.done, timeout, start)
 	}
 	timer := time.NewTimer(grace)
@@ -55,12 +57,12 @@ func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(co
 // late makes a [DeadlineError] of what the deadline has caused.
 func late(bounded context.Context, k *known, g *Group, err error, timeout time.Duration, start time.Time) error {
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
-		closed := lineOf(g).conn != nil && lineOf(g).conn.IsClosed()
+		closed := lineOf(g).Conn != nil && lineOf(g).Conn.IsClosed()
 		if closed || errors.Is(err, context.DeadlineExceeded) {
 			return wrapAs(err, k, failure.NewDeadline(k.name, timeout, "", failure.Attempt{Lost: closed}))
 		}
 	}
-	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && lineOf(g).conn != nil && lineOf(g).conn.IsClosed() {
+	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && lineOf(g).Conn != nil && lineOf(g).Conn.IsClosed() {
 		// pgx closes a connection whose request is given up. It was not the network that ended this one.
 		return wrapAs(err, k, failure.NewDeadline(k.name, timeout, "", failure.Attempt{Lost: true, Own: true}))
 	}
@@ -111,8 +113,8 @@ func (h *handling) run(call func() error, m *metrics) {
 // abandon goes on without code that does not return.
 func (a *applier) abandon(ctx context.Context, k *known, g *Group, h *handling, timeout time.Duration) error {
 	endGroup(g)
-	lineOf(g).abandoned = true
-	lineOf(g).disconnect()
+	lineOf(g).Abandoned = true
+	lineOf(g).Disconnect()
 	stack := h.stack()
 	a.metrics.abandoned.WithLabelValues(k.name).Inc()
 	a.metrics.stuck.Inc()
@@ -187,7 +189,7 @@ func (a *applier) applyCampaignInTime(ctx context.Context, units []*unit, events
 func (t *transaction) queueSettings() {
 	// A handler may sit in Go for as long as its timeout, and a while until it is given up.
 	idle := max(t.p.cfg.LeaseTTL, t.p.longest+2*grace)
-	t.queue(querySettings, t.path, strconv.FormatInt(idle.Milliseconds(), 10), t.p.longest.Milliseconds(), max(1, t.p.longest.Milliseconds()/2)).
+	t.Queue(querySettings, t.path, strconv.FormatInt(idle.Milliseconds(), 10), t.p.longest.Milliseconds(), max(1, t.p.longest.Milliseconds()/2)).
 		QueryRow(func(row pgx.Row) error {
 			var milliseconds float64
 			err := row.Scan(nil, nil, nil, nil, nil, nil, nil, &milliseconds)
@@ -198,14 +200,14 @@ func (t *transaction) queueSettings() {
 
 // limitStatements queues the limit on the statements of one projection, where it differs from the one in force.
 func (t *transaction) limitStatements(timeout time.Duration) {
-	if t.timeout == 0 || timeout == t.inForce { // the limits of somebody else's transaction stay as they are
+	if t.Timeout == 0 || timeout == t.inForce { // the limits of somebody else's transaction stay as they are
 		return
 	}
-	if t.batch.Len() == 0 || timeout < t.timeout {
-		t.timeout = timeout
+	if t.Batch.Len() == 0 || timeout < t.Timeout {
+		t.Timeout = timeout
 	}
 	t.inForce = timeout
-	t.queue(queryStatementTimeout, strconv.FormatInt(min(timeout, t.limit).Milliseconds(), 10))
+	t.Queue(queryStatementTimeout, strconv.FormatInt(min(timeout, t.limit).Milliseconds(), 10))
 }
 
 // disconnect returns what ends a connection at once, whoever uses it.
@@ -228,17 +230,17 @@ func (a *applier) apply(ctx context.Context, k *known, g *Group) error {
 }
 
 func guarded(k *known, g *Group, call func() error) (err error) {
-	lineOf(g).at = origin{projection: k.name}
+	lineOf(g).At = pipeline.Origin{Projection: k.name}
 	defer func() {
 		if r := recover(); r != nil {
-			err = lineOf(g).at.wrap(&PanicError{Value: r, Stack: string(debug.Stack())})
+			err = lineOf(g).At.Wrap(&PanicError{Value: r, Stack: string(debug.Stack())})
 		}
-		lineOf(g).at = origin{}
+		lineOf(g).At = pipeline.Origin{}
 	}()
 	err = call()
 	var apply *ApplyError
 	if err == nil || errors.As(err, &apply) {
 		return err
 	}
-	return lineOf(g).at.wrap(err)
+	return lineOf(g).At.Wrap(err)
 }

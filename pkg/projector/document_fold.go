@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // foldable is a projection that can be folded in memory where its tables have nothing of the campaigns yet.
@@ -99,7 +101,7 @@ func (f *documentFold[T]) write(ctx context.Context, g *Group, last bool) error 
 		if d.deleted {
 			continue
 		}
-		g.pipeline.at = origin{projection: g.projection, campaignID: d.campaignID, seq: d.seq, eventType: d.eventType}
+		g.pipeline.At = pipeline.Origin{Projection: g.projection, CampaignID: d.campaignID, Seq: d.seq, EventType: d.eventType}
 		doc, err := json.Marshal(d.doc)
 		if err != nil {
 			return fmt.Errorf("encode document %q: %w", d.key, err)

@@ -84,16 +84,16 @@ func (t *transaction) failReset(k *known, e *journal.Event, cause error) {
 // writeFailures queues what follows from the failures.
 func (t *transaction) writeFailures() {
 	for _, f := range t.failures {
-		t.sync()
+		t.Sync()
 		if f.policy.Action == ActionSkip {
-			deferred.Skip(t.batch, f.Failure, "policy of projection "+f.Projection)
+			deferred.Skip(t.Batch, f.Failure, "policy of projection "+f.Projection)
 			continue
 		}
 		k := t.view.known(f.Projection)
-		deferred.Defer(t.batch, f.Failure, schedule(f.policy, f.Failure, k.chances, rand.Float64()), func(o deferred.Outcome) { f.outcome = o })
+		deferred.Defer(t.Batch, f.Failure, schedule(f.policy, f.Failure, k.chances, rand.Float64()), func(o deferred.Outcome) { f.outcome = o })
 		if f.policy.Action == ActionPause {
 			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
-			pauses.Failed(t.batch, f.Group, f.Projection, f.Worker, reason)
+			pauses.Failed(t.Batch, f.Group, f.Projection, f.Worker, reason)
 		}
 	}
 }

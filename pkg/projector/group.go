@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // Group is the events that a projection applies in one transaction, and the way to write their effects. It is valid only during the call that
@@ -17,7 +19,7 @@ type Group struct {
 
 	projection string
 	comment    string // ends its statements
-	pipeline   *pipeline
+	pipeline   *pipeline.Pipeline
 	loaded     any         // what a Loader keeps from Load to Apply
 	ended      atomic.Bool // the projector has gone on without its projection
 }
@@ -26,12 +28,12 @@ type Group struct {
 var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
 
 // newGroup makes a group whose statements go through line.
-func newGroup(events []journal.Event, projection, comment string, line *pipeline) *Group {
+func newGroup(events []journal.Event, projection, comment string, line *pipeline.Pipeline) *Group {
 	return &Group{Events: events, projection: projection, comment: comment, pipeline: line}
 }
 
 // lineOf answers the pipeline that a group's statements go through.
-func lineOf(g *Group) *pipeline { return g.pipeline }
+func lineOf(g *Group) *pipeline.Pipeline { return g.pipeline }
 
 // endGroup lets a group have no more effects, whatever its projection still does.
 func endGroup(g *Group) { g.ended.Store(true) }
@@ -46,7 +48,7 @@ func (g *Group) at(e *journal.Event) {
 	if g.ended.Load() {
 		return
 	}
-	g.pipeline.at = origin{projection: g.projection, campaignID: e.CampaignID, seq: e.Seq, eventType: e.Type}
+	g.pipeline.At = pipeline.Origin{Projection: g.projection, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }
 
 // Queue adds a statement to the group's pipeline. All that is queued runs in order in one round trip; an error fails the group. The result
@@ -55,7 +57,7 @@ func (g *Group) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	if g.ended.Load() {
 		return &pgx.QueuedQuery{SQL: sql}
 	}
-	return g.pipeline.queue(sql+g.comment, args...)
+	return g.pipeline.Queue(sql+g.comment, args...)
 }
 
 // Tx runs what is queued and returns the transaction, for statements whose results decide what comes next. Each costs a round trip.
@@ -63,12 +65,12 @@ func (g *Group) Tx(ctx context.Context) (Tx, error) {
 	if g.ended.Load() {
 		return Tx{}, ErrAbandoned
 	}
-	if g.pipeline.collects {
-		g.pipeline.refused = true
+	if g.pipeline.Collects {
+		g.pipeline.Refused = true
 		return Tx{}, errIntricate
 	}
-	if err := g.pipeline.flush(ctx); err != nil {
+	if err := g.pipeline.Flush(ctx); err != nil {
 		return Tx{}, err
 	}
-	return Tx{conn: g.pipeline.conn, comment: g.comment}, nil
+	return Tx{conn: g.pipeline.Conn, comment: g.comment}, nil
 }

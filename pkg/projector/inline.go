@@ -14,6 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 const (
@@ -97,7 +99,7 @@ func (in *inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []
 		return 0, in.endInline(ctx, conn, before, left)
 	}
 	for {
-		applied, rest, err := in.applySlice(ctx, conn, units, func(t *transaction) { in.queueEnd(t.pipeline, before, left) })
+		applied, rest, err := in.applySlice(ctx, conn, units, func(t *transaction) { in.queueEnd(t.Pipeline, before, left) })
 		if err != nil {
 			return 0, err
 		}
@@ -113,20 +115,20 @@ func (in *inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []
 func (in *inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []string) (units []*unit, before []string, err error) {
 	var isolation string
 	before = make([]string, 5)
-	line := newPipeline(conn)
-	line.queue(querySavepoint)
-	line.queue(querySettingsNow).QueryRow(func(row pgx.Row) error {
+	line := pipeline.NewPipeline(conn)
+	line.Queue(querySavepoint)
+	line.Queue(querySettingsNow).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&isolation, &before[0], &before[1], &before[2], &before[3], &before[4])
 	})
-	line.sync()
-	in.keeper.TakeOver(line.batch, campaigns, !in.cfg.InlineBestEffort, func(leases []lease.Lease) {
+	line.Sync()
+	in.keeper.TakeOver(line.Batch, campaigns, !in.cfg.InlineBestEffort, func(leases []lease.Lease) {
 		for _, l := range leases {
 			units = append(units, live(l))
 		}
 	})
-	line.queue(queryRegistryShared, in.cfg.ConsumerGroup)
-	line.queue(querySetInline, in.searchPath, "off", "off", "off", inlinePatience)
-	if err := line.flush(ctx); err != nil {
+	line.Queue(queryRegistryShared, in.cfg.ConsumerGroup)
+	line.Queue(querySetInline, in.searchPath, "off", "off", "off", inlinePatience)
+	if err := line.Flush(ctx); err != nil {
 		return nil, nil, err
 	}
 	if isolation != readCommitted {
@@ -139,7 +141,7 @@ func (in *inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []str
 // applySlice applies as much of the units as one group holds. If that is all, end queues what comes last.
 func (in *inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*unit, end func(*transaction)) (n int, rest []*unit, err error) {
 	t := in.applier.within(conn, units, in.cfg.GroupEvents)
-	t.streams = false // the connection is somebody else's
+	t.Streams = false // the connection is somebody else's
 	defer t.recycle()
 	if err := t.read(ctx, in.cfg.GroupEvents); err != nil {
 		return 0, nil, err
@@ -167,28 +169,28 @@ func (in *inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*unit
 }
 
 // queueEnd puts the settings back, leaves work items for campaigns that are left to the workers, and keeps what was done.
-func (in *inliner) queueEnd(line *pipeline, before, left []string) {
+func (in *inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 	if in.putsOff {
-		line.queueLookAhead()
+		line.QueueLookAhead()
 	}
-	line.queue(querySetInline, before[0], before[1], before[2], before[3], before[4])
+	line.Queue(querySetInline, before[0], before[1], before[2], before[3], before[4])
 	if len(left) > 0 {
-		line.sync()
-		outbox.Enqueue(line.batch, in.cfg.ConsumerGroup, left)
+		line.Sync()
+		outbox.Enqueue(line.Batch, in.cfg.ConsumerGroup, left)
 	}
-	line.queue(queryRelease)
+	line.Queue(queryRelease)
 }
 
 func (in *inliner) endInline(ctx context.Context, conn *pgx.Conn, before, left []string) error {
-	line := newPipeline(conn)
+	line := pipeline.NewPipeline(conn)
 	in.queueEnd(line, before, left)
-	return line.flush(ctx)
+	return line.Flush(ctx)
 }
 
 func (in *inliner) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns []string) error {
-	line := newPipeline(conn)
-	outbox.Enqueue(line.batch, in.cfg.ConsumerGroup, campaigns)
-	if err := line.flush(ctx); err != nil {
+	line := pipeline.NewPipeline(conn)
+	outbox.Enqueue(line.Batch, in.cfg.ConsumerGroup, campaigns)
+	if err := line.Flush(ctx); err != nil {
 		return fmt.Errorf("leave campaigns to the workers: %w", err)
 	}
 	return nil

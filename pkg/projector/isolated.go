@@ -8,6 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // applyIsolated redoes a group that failed, one unit at a time, with a savepoint around each
@@ -39,7 +41,7 @@ func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, 
 	if err != nil {
 		return 0, err
 	}
-	t.verdicts, t.checks = verdicts, true
+	t.verdicts, t.Checks = verdicts, true
 	if marked {
 		t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
 			return a.keeper.Mark(ctx, a.cfg.Pool, u.lease, projection, seq)
@@ -176,7 +178,7 @@ func (t *transaction) attempt(ctx context.Context, k *known, events []journal.Ev
 		if err := t.p.load(ctx, k, g); err != nil {
 			return err
 		}
-		if err := t.flush(ctx); err != nil {
+		if err := t.Flush(ctx); err != nil {
 			return err
 		}
 		return t.p.apply(ctx, k, g)
@@ -187,27 +189,27 @@ func (t *transaction) attempt(ctx context.Context, k *known, events []journal.Ev
 
 // savepoint does something for a projection inside a savepoint, which it rolls back to if that fails.
 func (t *transaction) savepoint(ctx context.Context, k *known, do func() error) error {
-	t.at = origin{}
+	t.At = pipeline.Origin{}
 	t.queuePatience()
-	if err := t.exec(ctx, querySavepointPart); err != nil {
+	if err := t.Exec(ctx, pipeline.QuerySavepointPart); err != nil {
 		return err
 	}
 	defer t.watchLocks(ctx)()
 	err := do()
 	if err == nil {
-		err = t.flush(ctx)
+		err = t.Flush(ctx)
 	}
 	if err == nil {
 		err = t.lookAhead(ctx, k)
 	}
 	if err == nil {
-		return t.exec(ctx, queryReleasePart)
+		return t.Exec(ctx, pipeline.QueryReleasePart)
 	}
 	if t.broken(ctx, k, err) {
 		return err
 	}
-	t.reset() // what was queued after the failure
-	if err := t.exec(ctx, queryRollbackPart); err != nil {
+	t.Reset() // what was queued after the failure
+	if err := t.Exec(ctx, pipeline.QueryRollbackPart); err != nil {
 		return err
 	}
 	return err
@@ -215,7 +217,7 @@ func (t *transaction) savepoint(ctx context.Context, k *known, do func() error) 
 
 // broken says whether the failure is the infrastructure's: the transaction is beyond repair, and nobody's fault.
 func (t *transaction) broken(ctx context.Context, k *known, err error) bool {
-	if t.abandoned || t.conn.IsClosed() || ctx.Err() != nil {
+	if t.Abandoned || t.Conn.IsClosed() || ctx.Err() != nil {
 		return true
 	}
 	var apply *ApplyError

@@ -11,6 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // known is a projection that this worker has, with one of the sets of tables that it may have.
@@ -143,8 +145,8 @@ func (k *known) wants(e *journal.Event) bool {
 	return e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
 }
 
-func (k *known) origin(e journal.Event) origin {
-	return origin{projection: k.name, campaignID: e.CampaignID, seq: e.Seq, eventType: e.Type}
+func (k *known) origin(e journal.Event) pipeline.Origin {
+	return pipeline.Origin{Projection: k.name, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }
 
 // named answers a projection of this worker's by the name of one of its sets of tables, in any version; nil if it has none.

@@ -12,8 +12,8 @@ import (
 
 // queueLeftOut queues a read of what is left out in campaigns.
 func (t *transaction) queueLeftOut(campaignIDs []string) {
-	t.sync()
-	deferred.LeftOut(t.batch, campaignIDs, t.leaveOut)
+	t.Sync()
+	deferred.LeftOut(t.Batch, campaignIDs, t.leaveOut)
 }
 
 func (t *transaction) leaveOut(projection, campaignID string, seq int64) {

@@ -3,6 +3,8 @@ package projector
 import (
 	"context"
 	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // lockLook is after how long a statement that has not returned is asked what it waits for, and how often.
@@ -15,14 +17,14 @@ func (t *transaction) queuePatience() {
 	}
 	if !t.patient {
 		t.patient = true
-		t.queue(queryPatienceBegins)
+		t.Queue(pipeline.QueryPatienceBegins)
 	}
-	t.queue(queryPatience)
+	t.Queue(pipeline.QueryPatience)
 }
 
 // watchLocks looks who keeps the transaction's connection from going on, until stop is called. It needs another connection of the pool; where there is none to be had, nobody knows.
 func (t *transaction) watchLocks(ctx context.Context) (stop func()) {
-	pid := t.conn.PgConn().PID()
+	pid := t.Conn.PgConn().PID()
 	watching, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	look := func() {

@@ -128,11 +128,11 @@ func (t *transaction) survived() {
 	if len(ids) == 0 {
 		return
 	}
-	t.sync()
+	t.Sync()
 	for _, f := range t.failures {
 		if f.Code == failure.CodeCrash {
-			t.p.keeper.Explained(t.batch, f.CampaignID)
+			t.p.keeper.Explained(t.Batch, f.CampaignID)
 		}
 	}
-	t.p.keeper.Survived(t.batch, ids)
+	t.p.keeper.Survived(t.Batch, ids)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be leased one by one to be caught up: workers take ranges of them, apply all events up to the
@@ -156,17 +158,17 @@ func (b *rebuilder) copyRange(ctx context.Context, k *known, r campaignRange) (e
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
 	t := b.applier.within(conn.Conn(), nil, rangeEvents)
-	t.pool, t.timeout, t.inForce, t.disconnect = conn, b.longest, b.longest, disconnect(conn)
+	t.pool, t.Timeout, t.inForce, t.Disconnect = conn, b.longest, b.longest, disconnect(conn)
 	defer t.abort(ctx)
-	t.queue(queryBegin)
+	t.Queue(queryBegin)
 	t.queueSettings()
-	t.queue(queryRegistryShared, b.cfg.ConsumerGroup)
+	t.Queue(queryRegistryShared, b.cfg.ConsumerGroup)
 	var copying bool
-	t.queue(queryCopying, k.name, k.spec.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
-	t.sync()
-	deferred.LeftOutBetween(t.batch, k.name, r.first, r.last, t.leaveOut) // before filed is read: who resolves meanwhile files
+	t.Queue(queryCopying, k.name, k.spec.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
+	t.Sync()
+	deferred.LeftOutBetween(t.Batch, k.name, r.first, r.last, t.leaveOut) // before filed is read: who resolves meanwhile files
 	filed := map[string]bool{}
-	t.queue(queryRangeFiled, b.cfg.ConsumerGroup, k.name, r.first, r.last).Query(func(rows pgx.Rows) error {
+	t.Queue(queryRangeFiled, b.cfg.ConsumerGroup, k.name, r.first, r.last).Query(func(rows pgx.Rows) error {
 		var id string
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
 			filed[id] = true
@@ -174,7 +176,7 @@ func (b *rebuilder) copyRange(ctx context.Context, k *known, r campaignRange) (e
 		})
 		return err
 	})
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return t.blame(err)
 	}
 	if !copying {
@@ -187,11 +189,11 @@ func (b *rebuilder) copyRange(ctx context.Context, k *known, r campaignRange) (e
 	for _, c := range campaigns {
 		events += c.Checkpoint
 	}
-	t.at = origin{}
-	t.queue(queryRangeDone, k.name, r.first, r.last, len(campaigns), events)
-	t.queue(queryCommitLater)
-	t.queue(queryCommit)
-	if err := t.flush(ctx); err != nil {
+	t.At = pipeline.Origin{}
+	t.Queue(queryRangeDone, k.name, r.first, r.last, len(campaigns), events)
+	t.Queue(queryCommitLater)
+	t.Queue(queryCommit)
+	if err := t.Flush(ctx); err != nil {
 		return t.blame(err)
 	}
 	b.applied.Add(events)
@@ -209,8 +211,8 @@ func copyCampaigns(ctx context.Context, t *transaction, k *known, r campaignRang
 		for _, c := range campaigns {
 			t.stretch(&s, k, c.CampaignID, 0, c.Checkpoint)
 		}
-		t.at = origin{projection: k.name}
-		t.queue(call.sql, s.campaigns, s.after, s.until)
+		t.At = pipeline.Origin{Projection: k.name}
+		t.Queue(call.sql, s.campaigns, s.after, s.until)
 		return nil
 	}
 	// Whoever folds in memory need not look for what is not there, and writes each row once.
@@ -248,13 +250,13 @@ func copyEvents(ctx context.Context, t *transaction, k *known, fold folder, last
 	if err := t.p.load(ctx, k, g); err != nil {
 		return err
 	}
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
 	if err := t.p.apply(ctx, k, g); err != nil {
 		return err
 	}
-	return t.flush(ctx)
+	return t.Flush(ctx)
 }
 
 // endCopy ends the copying once all ranges have been taken: those under way are waited for, and whoever comes later is too late.

@@ -52,7 +52,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	t.events = t.events[:0]
 	n, size := 0, int64(0)
 	var spoiled error
-	more, err = journal.ReadCampaigns(ctx, t.conn, p.read, func(e *journal.Event, bytes int) {
+	more, err = journal.ReadCampaigns(ctx, t.Conn, p.read, func(e *journal.Event, bytes int) {
 		n++
 		size += int64(bytes)
 		p.read.CampaignID, p.read.Seq = e.CampaignID, e.Seq
@@ -68,7 +68,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		}
 		current, err := t.p.cfg.Catalogue.Current(*e)
 		if t.events[len(t.events)-1] = current; err != nil && spoiled == nil && p.k.wants(&current) {
-			spoiled = p.k.origin(current).wrap(&failure.Undecodable{Err: err})
+			spoiled = p.k.origin(current).Wrap(&failure.Undecodable{Err: err})
 		}
 	})
 	if t.p.suspectUnreadable(err) != nil || spoiled != nil {

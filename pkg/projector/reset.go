@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // queryForgetSnapshotOf goes by the primary key.
@@ -26,8 +28,8 @@ func (t *transaction) resetRows(ctx context.Context, k *known, units []*unit) er
 		return nil
 	}
 	if k.name == k.spec.Name { // what is replayed has been mended, or its events are other ones
-		t.at = origin{}
-		t.queue(queryForgetSnapshotOf, ids, k.name)
+		t.At = pipeline.Origin{}
+		t.Queue(queryForgetSnapshotOf, ids, k.name)
 	}
 	g := t.group(k, nil)
 	t.use(k)

@@ -10,6 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // savepointsAfter is how many groups are applied savepointed after one in which something has failed.
@@ -28,7 +30,7 @@ func retried(units []*unit) bool {
 // splittable says whether savepoints cost the group next to nothing: it is large, so a savepoint for
 // each projection does not count, and what projections queue can be cut into parts.
 func (t *transaction) splittable() bool {
-	if !t.streams || len(t.calls) > 0 || len(t.events) < splitFrom || slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil }) {
+	if !t.Streams || len(t.calls) > 0 || len(t.events) < splitFrom || slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil }) {
 		return false
 	}
 	return !slices.ContainsFunc(t.view.projections, func(k *known) bool {
@@ -51,7 +53,7 @@ func (a *applier) applySavepointed(ctx context.Context, units []*unit) (n int, d
 // come first it goes ahead of what is sent: who waits for a lease need not wait for handlers too.
 func (a *applier) savepointed(ctx context.Context, t *transaction, fenceFirst bool) (n int, done []*unit, err error) {
 	defer t.abort(ctx)
-	t.checks = true
+	t.Checks = true
 	t.link(ctx)
 	a.cfg.OnStep(StepRead)
 	for _, u := range t.units {
@@ -311,21 +313,21 @@ func (t *transaction) runParts(ctx context.Context, parts []*part) error {
 				last = one.k
 				t.use(one.k)
 				t.limitStatements(one.timeout)
-				if t.batch.Len() > 0 {
-					stream = append(stream, &part{savepoint: savepoint{queries: t.batch.QueuedQueries}})
-					t.reset()
+				if t.Batch.Len() > 0 {
+					stream = append(stream, &part{Savepoint: pipeline.Savepoint{Queries: t.Batch.QueuedQueries}})
+					t.Reset()
 				}
 			}
 			stream = append(stream, one)
 		}
-		saved := make([]*savepoint, len(stream))
+		saved := make([]*pipeline.Savepoint, len(stream))
 		for i, one := range stream {
-			saved[i] = &one.savepoint
+			saved[i] = &one.Savepoint
 		}
 		start := time.Now()
 		t.queuePatience()
 		stop := t.watchLocks(ctx)
-		err := t.streamParts(ctx, saved)
+		err := t.StreamParts(ctx, saved)
 		stop()
 		if err != nil {
 			return t.blame(err)
@@ -333,22 +335,22 @@ func (t *transaction) runParts(ctx context.Context, parts []*part) error {
 		parts = nil
 		undone := map[*known]*part{} // what went well and was undone with what did not: it will go well again
 		for _, one := range stream {
-			if one.cause == nil {
+			if one.Cause == nil {
 				continue
 			}
 			if one.k == nil {
-				return t.blame(one.cause)
+				return t.blame(one.Cause)
 			}
-			culprit := one.origins[one.failed]
-			cause := culprit.wrap(failure.Cancelled(one.cause, culprit.projection, one.timeout, start))
+			culprit := one.origins[one.Failed]
+			cause := culprit.Wrap(failure.Cancelled(one.Cause, culprit.Projection, one.timeout, start))
 			if t.over(ctx, one.k, cause) {
 				return t.blame(cause)
 			}
 			before, rest := one.without(cause)
 			switch together := undone[one.k]; {
-			case len(before.queries) == 0:
+			case len(before.Queries) == 0:
 			case first && together != nil:
-				together.queries, together.origins = append(together.queries, before.queries...), append(together.origins, before.origins...)
+				together.Queries, together.origins = append(together.Queries, before.Queries...), append(together.origins, before.origins...)
 			default:
 				undone[one.k], parts = before, append(parts, before)
 			}

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 const (
@@ -25,7 +27,7 @@ const (
 // collection is what a projection has queued, before anything is sent. Whoever runs on after being
 // abandoned has it to himself.
 type collection struct {
-	*pipeline
+	*pipeline.Pipeline
 	k      *known
 	tasks  []*task
 	limit  time.Duration     // the projection's
@@ -38,12 +40,12 @@ type collection struct {
 // [errIntricate], or one about the transaction.
 func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*collection, error) {
 	each := eventwise(k.Projection)
-	if each == nil || !t.streams || k.intricate.Load() || t.looksAhead(k) {
+	if each == nil || !t.Streams || k.intricate.Load() || t.looksAhead(k) {
 		return nil, errIntricate
 	}
-	c := &collection{pipeline: newPipeline(t.conn), k: k, tasks: tasks, failed: make([][]struck, len(tasks))}
-	c.disconnect, c.collects = t.disconnect, true
-	g := newGroup(nil, k.name, k.comment, c.pipeline)
+	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]struck, len(tasks))}
+	c.Disconnect, c.Collects = t.Disconnect, true
+	g := newGroup(nil, k.name, k.comment, c.Pipeline)
 	n := 0
 	for _, one := range tasks {
 		c.events = append(c.events, one.events)
@@ -53,13 +55,13 @@ func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*co
 	if n < len(t.events) {
 		g.Events = slices.Concat(c.events...)
 	}
-	c.origins, c.batch.QueuedQueries = make([]origin, 0, n+1), make([]*pgx.QueuedQuery, 0, n)
+	c.Origins, c.Batch.QueuedQueries = make([]pipeline.Origin, 0, n+1), make([]*pgx.QueuedQuery, 0, n)
 	c.limit = k.timeout(g.Events)
 	if len(g.Events) == 0 {
 		return c, nil
 	}
 	err := t.p.supervise(ctx, k, g, func(ctx context.Context) error { return c.run(ctx, each, g) })
-	t.abandoned = t.abandoned || c.abandoned
+	t.Abandoned = t.Abandoned || c.Abandoned
 	if err != nil {
 		if t.over(ctx, k, err) {
 			return nil, t.blame(err)
@@ -80,12 +82,12 @@ func (c *collection) run(ctx context.Context, each eachEvent, g *Group) error {
 	last := "" // the text looked up last
 	for i, events := range c.events {
 		for _, e := range events {
-			from := c.batch.Len()
+			from := c.Batch.Len()
 			err := c.apply(ctx, each, g, e)
 			switch {
 			case groupEnded(g):
 				return ErrAbandoned
-			case c.refused || !c.plain(from, &e, texts, &last):
+			case c.Refused || !c.plain(from, &e, texts, &last):
 				c.k.intricate.Store(true)
 				return errIntricate
 			case err == nil:
@@ -93,7 +95,7 @@ func (c *collection) run(ctx context.Context, each eachEvent, g *Group) error {
 			case ctx.Err() != nil || c.k.classify(err) == ClassInfrastructure:
 				return err
 			}
-			c.batch.QueuedQueries, c.origins = c.batch.QueuedQueries[:from], c.origins[:from]
+			c.Batch.QueuedQueries, c.Origins = c.Batch.QueuedQueries[:from], c.Origins[:from]
 			c.failed[i] = append(c.failed[i], struck{e, err})
 			if !c.k.skips(e.Type, err) {
 				break
@@ -116,15 +118,15 @@ func (c *collection) apply(ctx context.Context, each eachEvent, g *Group, e jour
 
 // plain says whether what has been queued for e is all about e and answers to nobody, and whether the texts remain few.
 func (c *collection) plain(from int, e *journal.Event, texts map[string]bool, last *string) bool {
-	for i, q := range c.batch.QueuedQueries[from:] {
-		if o := c.origins[from+i]; q.Fn != nil || o.seq != e.Seq || o.campaignID != e.CampaignID {
+	for i, q := range c.Batch.QueuedQueries[from:] {
+		if o := c.Origins[from+i]; q.Fn != nil || o.Seq != e.Seq || o.CampaignID != e.CampaignID {
 			return false
 		}
 		if q.SQL != *last { // quick where it is the same constant
 			texts[q.SQL], *last = true, q.SQL
 		}
 	}
-	return len(texts) <= streamStatements
+	return len(texts) <= pipeline.StreamStatements
 }
 
 // cutIntoParts cuts what projections have queued into parts of whole tasks, smaller ones for
@@ -138,7 +140,7 @@ func cutIntoParts(all []*collection, calm bool) []*part {
 	}
 	var parts []*part
 	for _, c := range all {
-		whole := &part{k: c.k, timeout: c.limit, tasks: c.tasks, savepoint: savepoint{queries: c.batch.QueuedQueries}, origins: c.origins[:c.batch.Len()]}
+		whole := &part{k: c.k, timeout: c.limit, tasks: c.tasks, Savepoint: pipeline.Savepoint{Queries: c.Batch.QueuedQueries}, origins: c.Origins[:c.Batch.Len()]}
 		most := mostParts / len(all)
 		switch {
 		case c.k.savepoints.Load() > 0:
@@ -155,20 +157,20 @@ func cutIntoParts(all []*collection, calm bool) []*part {
 
 // cut cuts a part into about so many, at most a quarter more. What a campaign has stays together.
 func (p *part) cut(most int) []*part {
-	if len(p.queries) == 0 {
+	if len(p.Queries) == 0 {
 		return nil
 	}
 	if most <= 1 { // there may be more projections than parts
 		return []*part{p}
 	}
-	least := max(partStatements, len(p.queries)/most*4/5)
+	least := max(partStatements, len(p.Queries)/most*4/5)
 	var parts []*part
-	for from, i := 0, 0; i < len(p.queries); {
-		campaign := p.origins[i].campaignID
-		for i < len(p.queries) && p.origins[i].campaignID == campaign {
+	for from, i := 0, 0; i < len(p.Queries); {
+		campaign := p.origins[i].CampaignID
+		for i < len(p.Queries) && p.origins[i].CampaignID == campaign {
 			i++
 		}
-		if i-from >= least && len(p.queries)-i >= partStatements || i == len(p.queries) {
+		if i-from >= least && len(p.Queries)-i >= partStatements || i == len(p.Queries) {
 			parts = append(parts, p.piece(from, i))
 			from = i
 		}
@@ -180,20 +182,20 @@ func (p *part) cut(most int) []*part {
 // undone with it, and what came after it and was not tried. What a campaign has stays together: if it
 // goes on after the culprit, all that is left is rest.
 func (p *part) without(cause error) (before *part, rest []*part) {
-	culprit := p.origins[p.failed]
-	i := slices.IndexFunc(p.tasks, func(one *task) bool { return one.unit.lease.CampaignID == culprit.campaignID })
+	culprit := p.origins[p.Failed]
+	i := slices.IndexFunc(p.tasks, func(one *task) bool { return one.unit.lease.CampaignID == culprit.CampaignID })
 	one := p.tasks[i]
-	skipped := one.strike(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == culprit.seq }), cause)
-	from, to := p.failed, p.failed+1
+	skipped := one.strike(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == culprit.Seq }), cause)
+	from, to := p.Failed, p.Failed+1
 	for from > 0 && p.origins[from-1] == culprit {
 		from--
 	}
-	for to < len(p.origins) && (p.origins[to] == culprit || !skipped && p.origins[to].campaignID == culprit.campaignID) {
+	for to < len(p.origins) && (p.origins[to] == culprit || !skipped && p.origins[to].CampaignID == culprit.CampaignID) {
 		to++
 	}
-	before, after := p.piece(0, from), p.piece(to, len(p.queries))
+	before, after := p.piece(0, from), p.piece(to, len(p.Queries))
 	if skipped {
-		after.queries, after.origins = slices.Concat(before.queries, after.queries), slices.Concat(before.origins, after.origins)
+		after.Queries, after.origins = slices.Concat(before.Queries, after.Queries), slices.Concat(before.origins, after.origins)
 		before = p.piece(0, 0)
 	}
 	return before, after.cut(max(1, p.finer))
@@ -201,15 +203,15 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 
 // piece is what lies between two statements of a part.
 func (p *part) piece(from, to int) *part {
-	return &part{k: p.k, timeout: p.timeout, tasks: p.tasks, savepoint: savepoint{queries: p.queries[from:to:to]}, origins: p.origins[from:to:to]}
+	return &part{k: p.k, timeout: p.timeout, tasks: p.tasks, Savepoint: pipeline.Savepoint{Queries: p.Queries[from:to:to]}, origins: p.origins[from:to:to]}
 }
 
 // part is what one savepoint holds: all that a projection has queued for some units. If it fails the others stay.
 type part struct {
-	savepoint
+	pipeline.Savepoint
 	k       *known        // nil: the statements are no projection's
 	timeout time.Duration // of k
 	tasks   []*task
-	origins []origin
+	origins []pipeline.Origin
 	finer   int // parts to cut into what is left of it should it fail; 0: none
 }

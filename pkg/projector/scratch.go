@@ -96,7 +96,7 @@ func (y *replayer) openScratch(ctx context.Context, k *known) (*scratch, error) 
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
 	s := &scratch{k: k, transaction: y.applier.within(conn.Conn(), nil, 0)}
-	s.pool, s.timeout, s.inForce, s.disconnect = conn, y.longest, y.longest, disconnect(conn)
+	s.pool, s.Timeout, s.inForce, s.Disconnect = conn, y.longest, y.longest, disconnect(conn)
 	if err := s.begin(ctx); err != nil {
 		s.close(ctx)
 		return nil, err
@@ -106,19 +106,19 @@ func (y *replayer) openScratch(ctx context.Context, k *known) (*scratch, error) 
 
 func (s *scratch) begin(ctx context.Context) error {
 	// Statements prepared for the live tables know the types of their columns, which may be the projection's own.
-	if err := s.conn.DeallocateAll(ctx); err != nil {
+	if err := s.Conn.DeallocateAll(ctx); err != nil {
 		return err
 	}
-	s.queue(queryBeginScratch)
+	s.Queue(queryBeginScratch)
 	s.queueSettings()
-	s.queue(queryExclusivePatience) // foreign keys lock the tables that they refer to
-	s.queue(scratches.Create)
-	s.queue(querySearchScratch, s.p.searchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
-	if err := s.flush(ctx); err != nil {
+	s.Queue(queryExclusivePatience) // foreign keys lock the tables that they refer to
+	s.Queue(scratches.Create)
+	s.Queue(querySearchScratch, s.p.searchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
+	if err := s.Flush(ctx); err != nil {
 		return fmt.Errorf("make a schema to build rows in (it takes the right to create one in the database): %w", err)
 	}
 	if strings.TrimSpace(s.k.spec.Tables) != "" {
-		if _, err := s.conn.Exec(ctx, s.k.spec.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := s.Conn.Exec(ctx, s.k.spec.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return fmt.Errorf("create the tables of projection %s: %w", s.k.spec.Name, err)
 		}
 	}
@@ -126,7 +126,7 @@ func (s *scratch) begin(ctx context.Context) error {
 }
 
 func (s *scratch) readTables(ctx context.Context) error {
-	rows, err := s.conn.Query(ctx, queryScratchTables, s.schema)
+	rows, err := s.Conn.Query(ctx, queryScratchTables, s.schema)
 	if err != nil {
 		return err
 	}
@@ -136,13 +136,13 @@ func (s *scratch) readTables(ctx context.Context) error {
 
 // close rolls back, and gives the connection back as it would be without all this.
 func (s *scratch) close(ctx context.Context) {
-	if s.pool != nil && !s.abandoned && !s.conn.IsClosed() {
+	if s.pool != nil && !s.Abandoned && !s.Conn.IsClosed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		if _, err := s.conn.Exec(ctx, "ROLLBACK"); err == nil {
-			err = s.conn.DeallocateAll(ctx) // those prepared for tables that are gone
+		if _, err := s.Conn.Exec(ctx, "ROLLBACK"); err == nil {
+			err = s.Conn.DeallocateAll(ctx) // those prepared for tables that are gone
 			if err != nil {
-				_ = s.conn.Close(ctx)
+				_ = s.Conn.Close(ctx)
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, erro
 				continue
 			}
 			if err := u.spoiled[e.Seq]; err != nil && !s.skips {
-				return nil, s.told(s.k.origin(*e).wrap(err))
+				return nil, s.told(s.k.origin(*e).Wrap(err))
 			}
 			events = append(events, *e)
 		}
@@ -234,7 +234,7 @@ func (s *scratch) readUnits(ctx context.Context, units []*unit) error {
 	}
 	n, size, reached, first := 0, int64(0), 0, 0
 	all := s.events[:0]
-	journal.ReadGroup(s.batch, read, func(i int, e *journal.Event, bytes int) {
+	journal.ReadGroup(s.Batch, read, func(i int, e *journal.Event, bytes int) {
 		current, err := cfg.Catalogue.Current(*e)
 		if err != nil {
 			units[i].spoil(e.Seq, &failure.Undecodable{Err: err})
@@ -247,7 +247,7 @@ func (s *scratch) readUnits(ctx context.Context, units []*unit) error {
 		size += int64(bytes)
 		n++
 	})
-	if err := s.flush(ctx); err != nil {
+	if err := s.Flush(ctx); err != nil {
 		return s.blame(s.p.suspectUnreadable(err))
 	}
 	s.events = all
@@ -266,18 +266,18 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 	if s.tracing {
 		return s.applyTraced(ctx, events)
 	}
-	g := newGroup(events, s.k.name, "", s.pipeline)
+	g := newGroup(events, s.k.name, "", s.Pipeline)
 	s.limitStatements(s.k.timeout(events))
 	if err := s.p.load(ctx, s.k, g); err != nil {
 		return err
 	}
-	if err := s.flush(ctx); err != nil {
+	if err := s.Flush(ctx); err != nil {
 		return err
 	}
 	if err := s.p.apply(ctx, s.k, g); err != nil {
 		return err
 	}
-	return s.flush(ctx)
+	return s.Flush(ctx)
 }
 
 // applySkipping is applyGroup for events of one campaign that leaves out those that fail if the projection's policy says so.
@@ -288,7 +288,7 @@ func (s *scratch) applySkipping(ctx context.Context, u *unit, events []journal.E
 		case err != nil || cause == nil:
 			return err
 		case !s.k.skips(events[n].Type, cause):
-			return s.k.origin(events[n]).wrap(cause)
+			return s.k.origin(events[n]).Wrap(cause)
 		}
 		s.skipped = append(s.skipped, events[n].Seq)
 		events = events[n+1:]
@@ -298,7 +298,7 @@ func (s *scratch) applySkipping(ctx context.Context, u *unit, events []journal.E
 
 // leaveOutResolved reads which events of campaigns are resolved for the projection, and has them left out.
 func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]deferred.Resolution, error) {
-	resolutions, err := deferred.ResolutionsOf(ctx, s.conn, s.k.spec.Name, campaignIDs)
+	resolutions, err := deferred.ResolutionsOf(ctx, s.Conn, s.k.spec.Name, campaignIDs)
 	s.leftOut = nil
 	for _, r := range resolutions {
 		s.leaveOut(r.Projection, r.CampaignID, r.Seq)
@@ -328,7 +328,7 @@ func (s *scratch) compact(ctx context.Context) error {
 		fmt.Fprintf(&b, "DROP TABLE %s;\n", s.aside(i))
 	}
 	b.WriteString("SET CONSTRAINTS ALL DEFERRED")
-	_, err := s.conn.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
+	_, err := s.Conn.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 
@@ -341,7 +341,7 @@ var ErrTouched = errors.New("projection does not keep to its own tables")
 
 // untouched makes sure that nothing but the scratch tables was written.
 func (s *scratch) untouched(ctx context.Context) error {
-	rows, err := s.conn.Query(ctx, queryTouched, s.schema)
+	rows, err := s.Conn.Query(ctx, queryTouched, s.schema)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 		}
 	}
 	err = s.try(ctx, func(t *transaction) (units []*unit, more bool, err error) {
-		claimed, err := s.p.keeper.Claim(ctx, t.conn, cursor, shadowCampaigns, 0)
+		claimed, err := s.p.keeper.Claim(ctx, t.Conn, cursor, shadowCampaigns, 0)
 		for _, l := range claimed.Leases {
 			if l.CampaignID > cursor { // not again from the beginning
 				units = append(units, live(l))
@@ -93,7 +93,7 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 	}
 	// What one transaction has claimed it does not find again, so the next claim goes on where this one ends.
 	return false, s.try(ctx, func(t *transaction) (units []*unit, more bool, err error) {
-		claimed, err := s.p.keeper.ClaimDeferred(ctx, t.conn, s.p.behind(), shadowCampaigns)
+		claimed, err := s.p.keeper.ClaimDeferred(ctx, t.Conn, s.p.behind(), shadowCampaigns)
 		if err != nil || len(claimed.Leases) == 0 {
 			return nil, false, err
 		}
@@ -101,7 +101,7 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 		for i, l := range claimed.Leases {
 			ids[i], byID[l.CampaignID] = l.CampaignID, l
 		}
-		pairs, err := deferred.Due(ctx, t.conn, s.p.cfg.ConsumerGroup, ids, s.p.behind())
+		pairs, err := deferred.Due(ctx, t.Conn, s.p.cfg.ConsumerGroup, ids, s.p.behind())
 		for _, d := range pairs {
 			units = append(units, catchUp(byID[d.CampaignID], d))
 		}
@@ -121,13 +121,13 @@ func (s *shadow) try(ctx context.Context, claim func(*transaction) (units []*uni
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
 	t := p.within(conn.Conn(), nil, p.cfg.GroupEvents)
-	t.pool, t.timeout, t.inForce, t.disconnect = conn, p.longest, p.longest, disconnect(conn)
+	t.pool, t.Timeout, t.inForce, t.Disconnect = conn, p.longest, p.longest, disconnect(conn)
 	defer t.abort(ctx)
-	t.queue(queryBegin)
+	t.Queue(queryBegin)
 	t.queueSettings()
-	t.queue(queryShadowPatience)
+	t.Queue(queryShadowPatience)
 	t.trying = true
-	if err := t.flush(bounded); err != nil {
+	if err := t.Flush(bounded); err != nil {
 		return err
 	}
 	for more := true; more; {

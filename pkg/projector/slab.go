@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // slabs keeps the memory of groups' events and statements for the groups that follow. Payloads are not reused: who keeps a copy of an event keeps
@@ -26,14 +28,14 @@ func (s *slabs) put(slab []journal.Event) {
 	s.events.Put(&slab)
 }
 
-func (s *slabs) getOrigins() []origin {
-	if o, ok := s.origins.Get().(*[]origin); ok {
+func (s *slabs) getOrigins() []pipeline.Origin {
+	if o, ok := s.origins.Get().(*[]pipeline.Origin); ok {
 		return (*o)[:0]
 	}
 	return nil
 }
 
-func (s *slabs) putOrigins(o []origin) {
+func (s *slabs) putOrigins(o []pipeline.Origin) {
 	clear(o[:cap(o)])
 	s.origins.Put(&o)
 }

@@ -75,7 +75,7 @@ func shape(k *known) string {
 // resume fills the tables, which are empty, with the latest snapshot up to event seq, and answers which event it is of; 0: there is none.
 func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, leftOut []int64) (int64, error) {
 	var from int64
-	err := s.conn.QueryRow(ctx, queryFindSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, shape(s.k), leftOut).Scan(&from)
+	err := s.Conn.QueryRow(ctx, queryFindSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, shape(s.k), leftOut).Scan(&from)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil
 	}
@@ -85,7 +85,7 @@ func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, left
 	for i, t := range s.tables {
 		table := s.table(t.Name)
 		// Rows of a composite type are put apart only once each, behind a function that answers many.
-		_, err := s.conn.Exec(ctx, fmt.Sprintf(`ALTER TABLE %[1]s DISABLE TRIGGER USER;
+		_, err := s.Conn.Exec(ctx, fmt.Sprintf(`ALTER TABLE %[1]s DISABLE TRIGGER USER;
 			INSERT INTO %[1]s (%[2]s) OVERRIDING SYSTEM VALUE SELECT %[2]s FROM (
 				SELECT (x.r).* FROM (SELECT jsonb_array_elements_text(s.rows -> %[3]d)::%[1]s AS r FROM tidemark.snapshots s
 					WHERE s.campaign_id = %[4]s AND s.projection = %[5]s AND s.version = %[6]d AND s.seq = %[7]d OFFSET 0) x
@@ -109,7 +109,7 @@ func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, leftOu
 	names, rows := make([]string, len(s.tables)), "["
 	for i, t := range s.tables {
 		var list string
-		if err := s.conn.QueryRow(ctx, fmt.Sprintf("SELECT coalesce(jsonb_agg(t::text), '[]')::text FROM %s t", s.table(t.Name))).Scan(&list); err != nil {
+		if err := s.Conn.QueryRow(ctx, fmt.Sprintf("SELECT coalesce(jsonb_agg(t::text), '[]')::text FROM %s t", s.table(t.Name))).Scan(&list); err != nil {
 			return fmt.Errorf("read the table %s: %w", t.Name, err)
 		}
 		if names[i] = t.Name; i > 0 {
@@ -143,7 +143,7 @@ func (s *scratch) snapshotable(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	var numbered bool
-	err := s.conn.QueryRow(ctx, queryHasSequences, s.schema).Scan(&numbered)
+	err := s.Conn.QueryRow(ctx, queryHasSequences, s.schema).Scan(&numbered)
 	return !numbered, err
 }
 

@@ -16,11 +16,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // transaction applies one group of units.
 type transaction struct {
-	*pipeline
+	*pipeline.Pipeline
 	p        *applier
 	pool     *pgxpool.Conn
 	units    []*unit
@@ -69,7 +71,7 @@ func (a *applier) open(ctx context.Context, units []*unit, events int, calls map
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
 	t := a.on(conn, units, events, calls)
-	t.queue(queryBegin)
+	t.Queue(queryBegin)
 	t.queueSettings()
 	if err := t.read(ctx, events); err != nil {
 		t.abort(ctx)
@@ -90,15 +92,15 @@ func (a *applier) suspectUnreadable(err error) error {
 // on returns a transaction that will be open on a connection of the pool, which it gives back.
 func (a *applier) on(conn *pgxpool.Conn, units []*unit, events int, calls map[*known]string) *transaction {
 	t := a.within(conn.Conn(), units, events)
-	t.pool, t.calls, t.timeout, t.inForce, t.disconnect = conn, calls, a.longest, a.longest, disconnect(conn)
+	t.pool, t.calls, t.Timeout, t.inForce, t.Disconnect = conn, calls, a.longest, a.longest, disconnect(conn)
 	return t
 }
 
 // within returns a transaction that is open on a connection, or will be by what is queued first.
 func (a *applier) within(conn *pgx.Conn, units []*unit, events int) *transaction {
-	t := &transaction{pipeline: newPipeline(conn), p: a, units: units, path: a.searchPath, pairs: map[string]map[string]*deferred.Standing{}, events: a.slabs.get(events)}
-	t.origins = a.slabs.getOrigins()
-	t.streams, t.mode, t.notice = a.streams, a.mode, a.notice
+	t := &transaction{Pipeline: pipeline.NewPipeline(conn), p: a, units: units, path: a.searchPath, pairs: map[string]map[string]*deferred.Standing{}, events: a.slabs.get(events)}
+	t.Origins = a.slabs.getOrigins()
+	t.Streams, t.Mode, t.Notice = a.streams, a.mode, a.notice
 	return t
 }
 
@@ -115,16 +117,16 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		read.CampaignIDs[i], read.After[i], read.Until[i] = u.lease.CampaignID, u.place, u.until
 		u.events, u.counted, u.hashed, u.spoiled, u.more = nil, 0, nil, nil, false
 	}
-	t.queue(queryRegistryGroup, p.cfg.ConsumerGroup)
-	t.queue(queryRegistry, p.cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
+	t.Queue(queryRegistryGroup, p.cfg.ConsumerGroup)
+	t.Queue(queryRegistry, p.cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
 		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registered])
 		if err == nil {
 			t.view = p.view(registry)
 		}
 		return err
 	})
-	t.sync()
-	deferred.Standings(t.batch, p.cfg.ConsumerGroup, read.CampaignIDs, func(d *deferred.Standing) {
+	t.Sync()
+	deferred.Standings(t.Batch, p.cfg.ConsumerGroup, read.CampaignIDs, func(d *deferred.Standing) {
 		if t.pairs[d.CampaignID] == nil {
 			t.pairs[d.CampaignID] = map[string]*deferred.Standing{}
 		}
@@ -153,24 +155,24 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		size += int64(bytes)
 		n++
 	}
-	t.sync()
+	t.Sync()
 	if counted {
 		count := func(i, events int) {
 			t.units[i].counted, reached = events, i
 			n += events
 		}
 		if p.cfg.Proof {
-			journal.HashGroup(t.batch, read, func(i, events int, hash int64) {
+			journal.HashGroup(t.Batch, read, func(i, events int, hash int64) {
 				t.units[i].hashed = &hash
 				count(i, events)
 			})
 		} else {
-			journal.CountGroup(t.batch, read, count)
+			journal.CountGroup(t.Batch, read, count)
 		}
 	} else {
-		journal.ReadGroup(t.batch, read, visit)
+		journal.ReadGroup(t.Batch, read, visit)
 	}
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		p.small.Store(false) // it may have been more than there was time for
 		return t.blame(p.suspectUnreadable(err))
 	}
@@ -179,7 +181,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 	}
 	if !retraces && t.view.ahead {
 		t.queueLeftOut(t.campaigns())
-		if err := t.flush(ctx); err != nil {
+		if err := t.Flush(ctx); err != nil {
 			return t.blame(err)
 		}
 	}
@@ -189,8 +191,8 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		for _, u := range t.units {
 			u.counted = 0
 		}
-		journal.ReadGroup(t.batch, read, visit)
-		if err := t.flush(ctx); err != nil {
+		journal.ReadGroup(t.Batch, read, visit)
+		if err := t.Flush(ctx); err != nil {
 			return t.blame(p.suspectUnreadable(err))
 		}
 	}
@@ -244,7 +246,7 @@ func (t *transaction) dropOutdated() {
 // blame marks an error on a connection that has broken.
 func (t *transaction) blame(err error) error {
 	var late *DeadlineError
-	if err == nil || t.abandoned || errors.As(err, &late) || !t.conn.IsClosed() || !t.checks && neverSent(err) {
+	if err == nil || t.Abandoned || errors.As(err, &late) || !t.Conn.IsClosed() || !t.Checks && pipeline.NeverSent(err) {
 		return err
 	}
 	return &failure.BrokenError{Err: err}
@@ -255,14 +257,14 @@ func (t *transaction) abort(ctx context.Context) {
 	if t.pool == nil {
 		return
 	}
-	if t.abandoned { // who has it may go on with all of it
+	if t.Abandoned { // who has it may go on with all of it
 		t.pool.Hijack()
 		t.pool = nil
 		return
 	}
-	if conn := t.conn.PgConn(); !conn.IsClosed() && conn.TxStatus() != 'I' {
+	if conn := t.Conn.PgConn(); !conn.IsClosed() && conn.TxStatus() != 'I' {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		_, _ = t.conn.Exec(ctx, "ROLLBACK") // if it fails the pool closes the connection, which rolls back too
+		_, _ = t.Conn.Exec(ctx, "ROLLBACK") // if it fails the pool closes the connection, which rolls back too
 		cancel()
 	}
 	t.pool.Release()
@@ -273,5 +275,5 @@ func (t *transaction) abort(ctx context.Context) {
 // recycle gives the memory back. Nothing of the transaction may be used after it.
 func (t *transaction) recycle() {
 	t.p.slabs.put(t.events)
-	t.p.slabs.putOrigins(t.origins)
+	t.p.slabs.putOrigins(t.Origins)
 }

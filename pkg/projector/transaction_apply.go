@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // use queues that the statements that follow are about a projection's set of tables.
@@ -14,14 +16,14 @@ func (t *transaction) use(k *known) {
 func (t *transaction) useSchema(path string) {
 	if t.path != path {
 		t.path = path
-		t.at = origin{}
-		t.queue(querySearchPath, path)
+		t.At = pipeline.Origin{}
+		t.Queue(querySearchPath, path)
 	}
 }
 
 // group makes a projection's group.
 func (t *transaction) group(k *known, events []journal.Event) *Group {
-	return newGroup(events, k.name, k.comment, t.pipeline)
+	return newGroup(events, k.name, k.comment, t.Pipeline)
 }
 
 // applyAll hands every projection the events it wants of the units, as one group each.
@@ -50,7 +52,7 @@ func (t *transaction) applyAll(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
 	for i, g := range groups {
@@ -83,7 +85,7 @@ func (t *transaction) wanted(k *known, units []*unit) ([]journal.Event, error) {
 				continue
 			}
 			if err := u.spoiled[u.events[i].Seq]; err != nil {
-				return nil, k.origin(u.events[i]).wrap(err)
+				return nil, k.origin(u.events[i]).Wrap(err)
 			}
 			n++
 		}
@@ -127,8 +129,8 @@ func (t *transaction) callFunction(k *known) {
 	if len(s.campaigns) > 0 {
 		t.use(k)
 		t.limitStatements(longestTimeout([]*known{k}))
-		t.at = origin{projection: k.name}
-		t.queue(t.calls[k], s.campaigns, s.after, s.until)
-		t.at = origin{}
+		t.At = pipeline.Origin{Projection: k.name}
+		t.Queue(t.calls[k], s.campaigns, s.after, s.until)
+		t.At = pipeline.Origin{}
 	}
 }

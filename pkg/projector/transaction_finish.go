@@ -11,6 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // fence queues the fenced update of the units' leases: their new checkpoints, and whether they are given back. Units without more to do give their lease back; those
@@ -31,11 +33,11 @@ func (t *transaction) fence(batch *pgx.Batch, yield func(*unit) bool) {
 
 // fenceFirst runs the fence before anything is written. Afterwards nobody can take over what the transaction holds until it ends.
 func (t *transaction) fenceFirst(ctx context.Context, yield func(*unit) bool) error {
-	t.at = origin{}
-	t.fence(t.batch, yield)
+	t.At = pipeline.Origin{}
+	t.fence(t.Batch, yield)
 	t.fenced = true
-	t.sync()
-	return t.blame(t.refused(lease.Error(t.flush(ctx))))
+	t.Sync()
+	return t.blame(t.refused(lease.Error(t.Flush(ctx))))
 }
 
 // refused counts what the fence has refused.
@@ -50,10 +52,10 @@ func (t *transaction) refused(err error) error {
 // it stands already, goes ahead of what is queued: who takes campaigns over (ApplyInline) locks their leases and then writes the projections' rows too, and the
 // two must wait for each other in one order. Only what [Group.Tx] has sent before comes before it.
 func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error {
-	t.at = origin{}
+	t.At = pipeline.Origin{}
 	t.limitStatements(t.p.longest) // what follows is no projection's
 	if t.patient {
-		t.queue(queryPatienceAgain)
+		t.Queue(pipeline.QueryPatienceAgain)
 	}
 	t.writeFailures()
 	t.filePairs()
@@ -66,19 +68,19 @@ func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error 
 			done, upTo = append(done, u.lease.CampaignID), append(upTo, u.last())
 		}
 	}
-	t.sync()
+	t.Sync()
 	if len(done) > 0 {
-		outbox.Complete(t.batch, t.p.cfg.ConsumerGroup, done, upTo)
+		outbox.Complete(t.Batch, t.p.cfg.ConsumerGroup, done, upTo)
 	}
 	t.end()
-	t.sync()
+	t.Sync()
 	if !t.fenced {
 		ahead := &pgx.Batch{}
 		t.fence(ahead, yield)
-		t.batch.QueuedQueries = slices.Insert(t.batch.QueuedQueries, 0, ahead.QueuedQueries...)
-		t.origins = slices.Insert(t.origins, 0, make([]origin, len(ahead.QueuedQueries))...)
+		t.Batch.QueuedQueries = slices.Insert(t.Batch.QueuedQueries, 0, ahead.QueuedQueries...)
+		t.Origins = slices.Insert(t.Origins, 0, make([]pipeline.Origin, len(ahead.QueuedQueries))...)
 	}
-	if err := t.refused(lease.Error(t.flush(ctx))); err != nil {
+	if err := t.refused(lease.Error(t.Flush(ctx))); err != nil {
 		t.p.notCommitted(ctx, err)
 		return t.blame(err)
 	}
@@ -144,7 +146,7 @@ func (t *transaction) end() {
 		t.last()
 		return
 	}
-	t.queue(queryCommit)
+	t.Queue(queryCommit)
 }
 
 // filePairs files the campaigns that move for every projection of the group that does not move with them: one that is joining or paused, and one
@@ -171,8 +173,8 @@ func (t *transaction) filePairs() {
 		}
 	}
 	if len(filed) > 0 {
-		t.sync()
-		deferred.File(t.batch, t.p.cfg.ConsumerGroup, filed)
+		t.Sync()
+		deferred.File(t.Batch, t.p.cfg.ConsumerGroup, filed)
 	}
 }
 
@@ -194,12 +196,12 @@ func (t *transaction) movePairs() {
 			caughtUp = append(caughtUp, now)
 		}
 	}
-	t.sync()
+	t.Sync()
 	if len(moved) > 0 {
-		deferred.Move(t.batch, moved)
+		deferred.Move(t.Batch, moved)
 	}
 	if len(caughtUp) > 0 {
-		deferred.Finish(t.batch, caughtUp)
+		deferred.Finish(t.Batch, caughtUp)
 	}
 }
 

@@ -40,7 +40,7 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 		return nil, err
 	}
 	defer s.close(ctx)
-	if err := v.source.still(ctx, s.conn); err != nil {
+	if err := v.source.still(ctx, s.Conn); err != nil {
 		return nil, err
 	}
 	units, err := s.places(ctx, v.source.pair, ids)
@@ -89,12 +89,12 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 // places makes units of those campaigns in which it is known up to which event the rows are: all but those in which the projection is being rebuilt. Those that it has
 // not begun end at 0.
 func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*unit, error) {
-	checkpoints, err := lease.Checkpoints(ctx, s.conn, s.p.cfg.ConsumerGroup, ids)
+	checkpoints, err := lease.Checkpoints(ctx, s.Conn, s.p.cfg.ConsumerGroup, ids)
 	if err != nil {
 		return nil, err
 	}
 	rebuilding := map[string]bool{}
-	deferred.Standings(s.batch, s.p.cfg.ConsumerGroup, ids, func(d *deferred.Standing) {
+	deferred.Standings(s.Batch, s.p.cfg.ConsumerGroup, ids, func(d *deferred.Standing) {
 		switch {
 		case d.Projection != pair:
 		case d.Failed && !d.Reset:
@@ -103,7 +103,7 @@ func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*uni
 			rebuilding[d.CampaignID] = true
 		}
 	})
-	if err := s.flush(ctx); err != nil {
+	if err := s.Flush(ctx); err != nil {
 		return nil, err
 	}
 	var units []*unit
@@ -120,7 +120,7 @@ const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
 
 func (s *scratch) unbounded(ctx context.Context) error {
 	s.inForce = 0
-	return s.exec(ctx, queryUnbounded)
+	return s.Exec(ctx, queryUnbounded)
 }
 
 // ignored are the columns of the table that are not compared.
@@ -144,11 +144,11 @@ func (r VerifyRequest) ignored(t scratchTable) []string {
 // compare finds the rows of campaigns in which a table differs from the scratch table of its name.
 func (s *scratch) compare(ctx context.Context, t scratchTable, other string, ignored, ids []string, differs func(Difference)) (VerifiedTable, error) {
 	counts := VerifiedTable{Table: t.Name}
-	err := s.conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s WHERE campaign_id = ANY ($1::text[])`, s.table(t.Name)), ids).Scan(&counts.Rows)
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s WHERE campaign_id = ANY ($1::text[])`, s.table(t.Name)), ids).Scan(&counts.Rows)
 	if err != nil {
 		return counts, err
 	}
-	rows, err := s.conn.Query(ctx, t.comparison(s.table(t.Name), other, ignored), ids, ignored)
+	rows, err := s.Conn.Query(ctx, t.comparison(s.table(t.Name), other, ignored), ids, ignored)
 	if err != nil {
 		return counts, err
 	}

@@ -70,7 +70,7 @@ func (y *replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
 			return err
 		}
 		if r.Seq == 0 {
-			head, err := journal.Last(ctx, s.conn, r.CampaignID)
+			head, err := journal.Last(ctx, s.Conn, r.CampaignID)
 			if err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func (y *replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
 		if err != nil {
 			return err
 		}
-		return why.explain(ctx, s.conn)
+		return why.explain(ctx, s.Conn)
 	}, r.Seq)
 	return why, err
 }
@@ -154,7 +154,7 @@ func escaped(s string) string {
 func (s *scratch) trace(ctx context.Context, t scratchTable, match string) error {
 	s.tracing = true
 	function := s.table("tidemark_trace")
-	_, err := s.conn.Exec(ctx, fmt.Sprintf(`CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $tidemark$
+	_, err := s.Conn.Exec(ctx, fmt.Sprintf(`CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $tidemark$
 DECLARE
 	seq CONSTANT bigint := current_setting('tidemark.trace_seq');
 	was CONSTANT boolean := TG_OP <> 'INSERT' AND (%[2]s);
@@ -183,14 +183,14 @@ CREATE TRIGGER tidemark_trace AFTER INSERT OR UPDATE OR DELETE ON %[4]s FOR EACH
 func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why, error) {
 	why := Why{Table: t.Name}
 	var noted, row []byte
-	if err := s.conn.QueryRow(ctx, queryTraced).Scan(&noted); err != nil {
+	if err := s.Conn.QueryRow(ctx, queryTraced).Scan(&noted); err != nil {
 		return why, err
 	}
 	var seqs map[string]int64
 	if err := json.Unmarshal(noted, &seqs); err != nil {
 		return why, err
 	}
-	err := s.conn.QueryRow(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t WHERE %s", s.table(t.Name), fmt.Sprintf(match, "t"))).Scan(&row)
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t WHERE %s", s.table(t.Name), fmt.Sprintf(match, "t"))).Scan(&row)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		if seq, ok := seqs[gone]; ok {
@@ -246,32 +246,32 @@ func (w *Why) explain(ctx context.Context, db journal.Querier) (err error) {
 // applyTraced is applyGroup with each event named before what is written for it.
 func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error {
 	name := func(e journal.Event) {
-		s.at = s.k.origin(e)
-		s.queue(queryTracing, strconv.FormatInt(e.Seq, 10))
+		s.At = s.k.origin(e)
+		s.Queue(queryTracing, strconv.FormatInt(e.Seq, 10))
 	}
 	each, steps := s.k.Projection.(stepper)
 	if steps && len(events) > 0 {
-		g := newGroup(events, s.k.name, "", s.pipeline)
+		g := newGroup(events, s.k.name, "", s.Pipeline)
 		if err := s.p.load(ctx, s.k, g); err != nil {
 			return err
 		}
-		if err := s.flush(ctx); err != nil {
+		if err := s.Flush(ctx); err != nil {
 			return err
 		}
 		if err := s.p.supervise(ctx, s.k, g, func(ctx context.Context) error { return each.applyEach(ctx, g, name) }); err != nil {
 			return err
 		}
-		return s.flush(ctx)
+		return s.Flush(ctx)
 	}
 	_, loads := s.k.Projection.(Loader)
 	for i := range events {
-		g := newGroup(events[i:i+1], s.k.name, "", s.pipeline)
+		g := newGroup(events[i:i+1], s.k.name, "", s.Pipeline)
 		name(events[i])
 		if loads {
 			if err := s.p.load(ctx, s.k, g); err != nil {
 				return err
 			}
-			if err := s.flush(ctx); err != nil {
+			if err := s.Flush(ctx); err != nil {
 				return err
 			}
 		}
@@ -279,5 +279,5 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 			return err
 		}
 	}
-	return s.flush(ctx)
+	return s.Flush(ctx)
 }

@@ -1,4 +1,4 @@
-package projector
+package pipeline
 
 import (
 	"context"
@@ -10,10 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // streaming answers a pipeline that streams, in a transaction with a table t (n int PRIMARY KEY, note text).
-func streaming(t *testing.T) (*pipeline, *[]string) {
+func streaming(t *testing.T) (*Pipeline, *[]string) {
 	t.Helper()
 	config, err := pgx.ParseConfig(pgtest.URL(t))
 	if err != nil {
@@ -26,10 +28,10 @@ func streaming(t *testing.T) (*pipeline, *[]string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
-	p := newPipeline(conn)
-	p.streams, p.notice = true, config.OnNotice
+	p := NewPipeline(conn)
+	p.Streams, p.Notice = true, config.OnNotice
 	for _, sql := range []string{"CREATE TABLE t (n int PRIMARY KEY, note text)", "BEGIN"} {
-		if err := p.exec(t.Context(), sql); err != nil {
+		if err := p.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,12 +39,12 @@ func streaming(t *testing.T) (*pipeline, *[]string) {
 }
 
 // queueMany queues n statements of a projection, of event i the i-th.
-func queueMany(p *pipeline, n int, sql string, args func(i int) []any) {
+func queueMany(p *Pipeline, n int, sql string, args func(i int) []any) {
 	for i := range n {
-		p.at = origin{projection: "p", campaignID: "c", seq: int64(i) + 1, eventType: "e"}
-		p.queue(sql, args(i)...)
+		p.At = Origin{Projection: "p", CampaignID: "c", Seq: int64(i) + 1, EventType: "e"}
+		p.Queue(sql, args(i)...)
 	}
-	p.at = origin{}
+	p.At = Origin{}
 }
 
 const insertT = "INSERT INTO t VALUES ($1, $2)"
@@ -55,27 +57,27 @@ func TestAStream(t *testing.T) {
 		p, _ := streaming(t)
 		before, after := -1, -1
 		count := "SELECT count(*) FROM t"
-		p.queue(count).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
+		p.Queue(count).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
 		queueMany(p, 2*streamFrom, insertT, func(i int) []any { return []any{i, "x"} })
-		p.queue(count).QueryRow(func(row pgx.Row) error { return row.Scan(&after) })
+		p.Queue(count).QueryRow(func(row pgx.Row) error { return row.Scan(&after) })
 		queueMany(p, streamFrom, "UPDATE t SET note = $2 WHERE n = $1 RETURNING note", func(i int) []any { return []any{i, nil} })
-		p.queue("COMMIT")
-		if err := p.flush(t.Context()); err != nil {
+		p.Queue("COMMIT")
+		if err := p.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var noted int
-		if err := p.conn.QueryRow(t.Context(), "SELECT count(note) FROM t").Scan(&noted); err != nil {
+		if err := p.Conn.QueryRow(t.Context(), "SELECT count(note) FROM t").Scan(&noted); err != nil {
 			t.Fatal(err)
 		}
-		if before != 0 || after != 2*streamFrom || noted != streamFrom || p.conn.PgConn().TxStatus() != 'I' {
-			t.Errorf("before %d, after %d rows, %d with a note, transaction status %c: want 0, %d, %d, I", before, after, noted, p.conn.PgConn().TxStatus(), 2*streamFrom, streamFrom)
+		if before != 0 || after != 2*streamFrom || noted != streamFrom || p.Conn.PgConn().TxStatus() != 'I' {
+			t.Errorf("before %d, after %d rows, %d with a note, transaction status %c: want 0, %d, %d, I", before, after, noted, p.Conn.PgConn().TxStatus(), 2*streamFrom, streamFrom)
 		}
 	})
 
 	t.Run("names the event whose statement fails, and leaves the connection usable", func(t *testing.T) {
 		t.Parallel()
 		p, _ := streaming(t)
-		if err := p.exec(t.Context(), "SAVEPOINT s"); err != nil {
+		if err := p.Exec(t.Context(), "SAVEPOINT s"); err != nil {
 			t.Fatal(err)
 		}
 		culprit := streamFrom + 41
@@ -85,16 +87,16 @@ func TestAStream(t *testing.T) {
 			}
 			return []any{i, "x"}
 		})
-		err := p.flush(t.Context())
-		var apply *ApplyError
+		err := p.Flush(t.Context())
+		var apply *failure.ApplyError
 		var pgErr *pgconn.PgError
 		if !errors.As(err, &apply) || apply.Seq != int64(culprit)+1 || !errors.As(err, &pgErr) || pgErr.Code != "23505" {
 			t.Fatalf("error %v: want 23505 at event %d", err, culprit+1)
 		}
-		if err := p.exec(t.Context(), "ROLLBACK TO SAVEPOINT s"); err != nil {
+		if err := p.Exec(t.Context(), "ROLLBACK TO SAVEPOINT s"); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.exec(t.Context(), "COMMIT"); err != nil {
+		if err := p.Exec(t.Context(), "COMMIT"); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -108,12 +110,12 @@ func TestAStream(t *testing.T) {
 			}
 			return []any{i, "x"}
 		})
-		err := p.flush(t.Context())
-		var apply *ApplyError
+		err := p.Flush(t.Context())
+		var apply *failure.ApplyError
 		if !errors.As(err, &apply) || apply.Seq != 301 {
 			t.Fatalf("error %v: want one at event 301", err)
 		}
-		if err := p.exec(t.Context(), "ROLLBACK"); err != nil {
+		if err := p.Exec(t.Context(), "ROLLBACK"); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -130,8 +132,8 @@ func TestAStream(t *testing.T) {
 			}
 			return []any{i, "x"}
 		})
-		err := p.flush(t.Context())
-		var apply *ApplyError
+		err := p.Flush(t.Context())
+		var apply *failure.ApplyError
 		if !errors.As(err, &apply) || apply.Seq != 101 {
 			t.Fatalf("error %v: want one at event 101", err)
 		}
@@ -142,8 +144,8 @@ func TestAStream(t *testing.T) {
 		p, _ := streaming(t)
 		queueMany(p, streamFrom, insertT, func(i int) []any { return []any{i, "x"} })
 		queueMany(p, 1, "INSERT INTO nowhere VALUES ($1)", func(int) []any { return []any{1} })
-		err := p.flush(t.Context())
-		var apply *ApplyError
+		err := p.Flush(t.Context())
+		var apply *failure.ApplyError
 		if !errors.As(err, &apply) || apply.Projection != "p" {
 			t.Fatalf("error %v: want the projection's", err)
 		}
@@ -154,7 +156,7 @@ func TestAStream(t *testing.T) {
 		p, _ := streaming(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		queueMany(p, streamFrom, "SELECT pg_sleep(60)", func(int) []any { return nil })
-		watcher, err := pgx.ConnectConfig(t.Context(), p.conn.Config())
+		watcher, err := pgx.ConnectConfig(t.Context(), p.Conn.Config())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,13 +165,13 @@ func TestAStream(t *testing.T) {
 			defer cancel()
 			for sleeps := false; !sleeps; {
 				const asleep = "SELECT wait_event IS NOT DISTINCT FROM 'PgSleep' FROM pg_stat_activity WHERE pid = $1"
-				if err := watcher.QueryRow(ctx, asleep, p.conn.PgConn().PID()).Scan(&sleeps); err != nil {
+				if err := watcher.QueryRow(ctx, asleep, p.Conn.PgConn().PID()).Scan(&sleeps); err != nil {
 					return
 				}
 			}
 		}()
-		if err := p.flush(ctx); !errors.Is(err, context.Canceled) || !p.conn.IsClosed() {
-			t.Fatalf("error %v, closed %t: want the context's, and a closed connection", err, p.conn.IsClosed())
+		if err := p.Flush(ctx); !errors.Is(err, context.Canceled) || !p.Conn.IsClosed() {
+			t.Fatalf("error %v, closed %t: want the context's, and a closed connection", err, p.Conn.IsClosed())
 		}
 	})
 
@@ -177,7 +179,7 @@ func TestAStream(t *testing.T) {
 		t.Parallel()
 		p, notices := streaming(t)
 		queueMany(p, streamFrom, "DROP TABLE IF EXISTS nowhere", func(int) []any { return nil })
-		if err := p.flush(t.Context()); err != nil {
+		if err := p.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(*notices) != streamFrom {
@@ -190,14 +192,14 @@ func TestRunsCoverABatchInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var queries []*pgx.QueuedQuery
-		var origins []origin
+		var origins []Origin
 		for range rapid.IntRange(0, 5).Draw(t, "parts") {
 			n := rapid.SampledFrom([]int{1, 2, streamFrom - 1, streamFrom, streamFrom + 1}).Draw(t, "length")
 			ours, read := rapid.Bool().Draw(t, "ours"), rapid.Bool().Draw(t, "read")
 			for range n {
-				q, o := &pgx.QueuedQuery{SQL: "SELECT 1"}, origin{projection: "p"}
+				q, o := &pgx.QueuedQuery{SQL: "SELECT 1"}, Origin{Projection: "p"}
 				if ours {
-					o = origin{}
+					o = Origin{}
 				}
 				if read {
 					q.Fn = func(pgx.BatchResults) error { return nil }
@@ -212,7 +214,7 @@ func TestRunsCoverABatchInOrder(t *testing.T) {
 			}
 			at = r.to
 			for i := r.from; r.stream && i < r.to; i++ {
-				if queries[i].Fn != nil || origins[i].projection == "" {
+				if queries[i].Fn != nil || origins[i].Projection == "" {
 					t.Fatalf("statement %d is streamed: its result is read, or it is not a projection's", i)
 				}
 			}

@@ -1,4 +1,4 @@
-package projector
+package pipeline
 
 import (
 	"context"
@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// querySavepointPart and those below are about what of a transaction may fail by itself.
-	querySavepointPart = `SAVEPOINT tidemark`
-	queryRollbackPart  = `ROLLBACK TO SAVEPOINT tidemark`
-	queryReleasePart   = `RELEASE SAVEPOINT tidemark`
+	// QuerySavepointPart and those below are about what of a transaction may fail by itself.
+	QuerySavepointPart = `SAVEPOINT tidemark`
+	QueryRollbackPart  = `ROLLBACK TO SAVEPOINT tidemark`
+	QueryReleasePart   = `RELEASE SAVEPOINT tidemark`
 
-	// queryPatienceBegins and queryPatience bound how long the statements of a group that is applied
+	// QueryPatienceBegins and queryPatience bound how long the statements of a group that is applied
 	// savepointed wait for locks: half a second in all, from the first statement on, then 20 ms each. A
 	// part that waits in vain takes nothing from the parts after it.
-	queryPatienceBegins = `SELECT set_config('tidemark.waits_until', extract(epoch FROM clock_timestamp() + interval '500 ms')::text, true)`
-	queryPatience       = `SELECT set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000,
+	QueryPatienceBegins = `SELECT set_config('tidemark.waits_until', extract(epoch FROM clock_timestamp() + interval '500 ms')::text, true)`
+	QueryPatience       = `SELECT set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000,
 			greatest(20, 1000 * (current_setting('tidemark.waits_until')::numeric - extract(epoch FROM clock_timestamp()))))::integer::text, true)`
 
-	// queryPatienceAgain is for statements of ours that follow.
-	queryPatienceAgain = `SELECT set_config('lock_timeout', '500ms', true)`
+	// QueryPatienceAgain is for statements of ours that follow.
+	QueryPatienceAgain = `SELECT set_config('lock_timeout', '500ms', true)`
 )
 
 // Constraints and constraint triggers that are deferred are checked by COMMIT, which does not say which event violates one. Most projections have none, so nobody looks ahead until a COMMIT
@@ -37,49 +37,49 @@ const (
 	queryCheckConstraints = `SET CONSTRAINTS ALL IMMEDIATE`
 )
 
-// queueLookAhead queues that the server checks what is left to COMMIT.
-func (p *pipeline) queueLookAhead() {
+// QueueLookAhead queues that the server checks what is left to COMMIT.
+func (p *Pipeline) QueueLookAhead() {
 	for _, sql := range []string{querySavepointCheck, queryCheckConstraints, queryUndoCheck} {
-		p.queue(sql)
+		p.Queue(sql)
 	}
 }
 
-// savepoint is the statements of one savepoint, and what became of them.
-type savepoint struct {
-	queries []*pgx.QueuedQuery
-	failed  int   // the statement that failed
-	cause   error // nil: none
+// Savepoint is the statements of one savepoint, and what became of them.
+type Savepoint struct {
+	Queries []*pgx.QueuedQuery
+	Failed  int   // the statement that failed
+	Cause   error // nil: none
 }
 
 // fail notes the statement that failed.
-func (s *savepoint) fail(i int, cause error) { s.failed, s.cause = i, cause }
+func (s *Savepoint) fail(i int, cause error) { s.Failed, s.Cause = i, cause }
 
-// streamParts runs parts in one round trip, and notes in each whether it failed. Ahead of each it goes
+// StreamParts runs parts in one round trip, and notes in each whether it failed. Ahead of each it goes
 // back to the savepoint that the last one to succeed has left: after a success that changes nothing,
 // after a failure it undoes it, so nobody has to wait and see which of them it was. An error concerns
 // all of them.
-func (p *pipeline) streamParts(ctx context.Context, parts []*savepoint) error {
-	if err := p.exec(ctx, querySavepointPart); err != nil {
+func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
+	if err := p.Exec(ctx, QuerySavepointPart); err != nil {
 		return err
 	}
 	statements, err := p.prepareParts(ctx, parts)
 	if err != nil {
 		return err
 	}
-	sent := make([]*savepoint, 0, len(parts))
+	sent := make([]*Savepoint, 0, len(parts))
 	for _, one := range parts {
-		if one.cause == nil {
+		if one.Cause == nil {
 			sent = append(sent, one)
 		}
 	}
 	refused := make([]*refusal, len(sent))
-	again, keep := []*pgx.QueuedQuery{{SQL: queryRollbackPart}, {SQL: queryPatience}}, []*pgx.QueuedQuery{{SQL: queryReleasePart}, {SQL: querySavepointPart}}
+	again, keep := []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}}, []*pgx.QueuedQuery{{SQL: QueryReleasePart}, {SQL: QuerySavepointPart}}
 	err = p.duplex(ctx, func(w *writer) error {
 		for i, one := range sent {
 			if _, err := w.run(again, statements); err != nil {
 				return err
 			}
-			if refused[i], err = w.run(one.queries, statements); err != nil {
+			if refused[i], err = w.run(one.Queries, statements); err != nil {
 				return err
 			}
 			if refused[i] == nil {
@@ -99,7 +99,7 @@ func (p *pipeline) streamParts(ctx context.Context, parts []*savepoint) error {
 				return err
 			}
 			if failure != nil {
-				if done < len(again) || done-len(again) >= len(one.queries) {
+				if done < len(again) || done-len(again) >= len(one.Queries) {
 					return fmt.Errorf("set a savepoint: %w", failure)
 				}
 				one.fail(done-len(again), failure)
@@ -111,21 +111,21 @@ func (p *pipeline) streamParts(ctx context.Context, parts []*savepoint) error {
 		return err
 	}
 	for i, r := range refused {
-		if r != nil && sent[i].cause == nil { // the server had no fault to find with those before it
+		if r != nil && sent[i].Cause == nil { // the server had no fault to find with those before it
 			sent[i].fail(r.index, r.err)
 		}
 	}
-	p.queue(queryRollbackPart)
-	p.queue(queryReleasePart)
-	return p.flush(ctx)
+	p.Queue(QueryRollbackPart)
+	p.Queue(QueryReleasePart)
+	return p.Flush(ctx)
 }
 
 // prepareParts prepares what the connection has not prepared yet. A part has failed at the first
 // statement that cannot be.
-func (p *pipeline) prepareParts(ctx context.Context, parts []*savepoint) (map[string]*pgconn.StatementDescription, error) {
+func (p *Pipeline) prepareParts(ctx context.Context, parts []*Savepoint) (map[string]*pgconn.StatementDescription, error) {
 	statements, refused := map[string]*pgconn.StatementDescription{}, map[string]error{}
-	for _, sql := range []string{querySavepointPart, queryRollbackPart, queryReleasePart, queryPatience} {
-		statement, err := p.conn.Prepare(ctx, sql, sql)
+	for _, sql := range []string{QuerySavepointPart, QueryRollbackPart, QueryReleasePart, QueryPatience} {
+		statement, err := p.Conn.Prepare(ctx, sql, sql)
 		if err != nil {
 			return nil, err
 		}
@@ -133,21 +133,21 @@ func (p *pipeline) prepareParts(ctx context.Context, parts []*savepoint) (map[st
 	}
 	for _, one := range parts {
 		last := ""
-		for i, q := range one.queries {
+		for i, q := range one.Queries {
 			if q.SQL == last {
 				continue
 			}
 			last = q.SQL
 			if statements[q.SQL] == nil && refused[q.SQL] == nil {
-				statement, err := p.conn.Prepare(ctx, q.SQL, q.SQL)
+				statement, err := p.Conn.Prepare(ctx, q.SQL, q.SQL)
 				switch {
 				case err == nil:
 					statements[q.SQL] = statement
-				case p.conn.IsClosed() || ctx.Err() != nil:
+				case p.Conn.IsClosed() || ctx.Err() != nil:
 					return nil, err
 				default:
 					refused[q.SQL] = err
-					if err := p.exec(ctx, queryRollbackPart); err != nil {
+					if err := p.Exec(ctx, QueryRollbackPart); err != nil {
 						return nil, err
 					}
 				}

@@ -1,4 +1,4 @@
-package projector
+package pipeline
 
 import (
 	"context"
@@ -16,8 +16,8 @@ const (
 	// streamFrom is how many statements of projections in a row are worth a round trip of their own.
 	streamFrom = 256
 
-	// streamStatements is how many different ones there may be among them: each is prepared, once a connection.
-	streamStatements = 16
+	// StreamStatements is how many different ones there may be among them: each is prepared, once a connection.
+	StreamStatements = 16
 
 	// streamFlush is how many are written at once.
 	streamFlush = 256
@@ -30,18 +30,18 @@ type run struct {
 }
 
 // runs cuts a batch where it pays to stream.
-func runs(queries []*pgx.QueuedQuery, origins []origin) []run {
+func runs(queries []*pgx.QueuedQuery, origins []Origin) []run {
 	var all []run
 	done := 0
 	for from := 0; from < len(queries); {
 		to, last, texts := from, "", map[string]bool{}
-		for to < len(queries) && to < len(origins) && queries[to].Fn == nil && origins[to].projection != "" {
+		for to < len(queries) && to < len(origins) && queries[to].Fn == nil && origins[to].Projection != "" {
 			if sql := queries[to].SQL; sql != last { // quick where it is the same constant
 				texts[sql], last = true, sql
 			}
 			to++
 		}
-		if to-from >= streamFrom && len(texts) <= streamStatements {
+		if to-from >= streamFrom && len(texts) <= StreamStatements {
 			if from > done {
 				all = append(all, run{from: done, to: from})
 			}
@@ -57,11 +57,11 @@ func runs(queries []*pgx.QueuedQuery, origins []origin) []run {
 
 // stream runs statements whose results nobody reads, in one round trip. It does what a batch would do, without asking for and looking at a description of each
 // result, and without waiting to read while it writes; a batch of one UPSERT an event spends a fifth of its time on that. It returns the index of the statement that failed.
-func (p *pipeline) stream(ctx context.Context, queries []*pgx.QueuedQuery) (failed int, err error) {
+func (p *Pipeline) stream(ctx context.Context, queries []*pgx.QueuedQuery) (failed int, err error) {
 	statements := map[string]*pgconn.StatementDescription{}
 	for i, q := range queries {
 		if statements[q.SQL] == nil {
-			if statements[q.SQL], err = p.conn.Prepare(ctx, q.SQL, q.SQL); err != nil {
+			if statements[q.SQL], err = p.Conn.Prepare(ctx, q.SQL, q.SQL); err != nil {
 				return i, err
 			}
 		}
@@ -91,8 +91,8 @@ func (p *pipeline) stream(ctx context.Context, queries []*pgx.QueuedQuery) (fail
 
 // duplex writes and reads at the same time, so that neither side waits for the other to take what it has written. If that fails, or ctx ends, nobody knows what is on its way: the
 // connection is closed.
-func (p *pipeline) duplex(ctx context.Context, write func(*writer) error, read func(*pgproto3.Frontend) error) error {
-	conn := p.conn.PgConn()
+func (p *Pipeline) duplex(ctx context.Context, write func(*writer) error, read func(*pgproto3.Frontend) error) error {
+	conn := p.Conn.PgConn()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -103,7 +103,7 @@ func (p *pipeline) duplex(ctx context.Context, write func(*writer) error, read f
 	})
 	frontend := conn.Frontend()
 	written := make(chan error, 1)
-	go func() { written <- write(&writer{frontend: frontend, types: p.conn.TypeMap()}) }()
+	go func() { written <- write(&writer{frontend: frontend, types: p.Conn.TypeMap()}) }()
 	err := read(frontend)
 	if err != nil {
 		_ = conn.Conn().SetDeadline(time.Unix(1, 0))
@@ -114,7 +114,7 @@ func (p *pipeline) duplex(ctx context.Context, write func(*writer) error, read f
 		err = errors.Join(ctx.Err(), err)
 	}
 	if err = errors.Join(err, writeErr); err != nil {
-		_ = p.conn.Close(expired())
+		_ = p.Conn.Close(expired())
 		return fmt.Errorf("stream statements: %w", err)
 	}
 	return nil
@@ -169,7 +169,7 @@ func (w *writer) sent() error {
 }
 
 // receive reads until the server is ready again. It returns how many statements were done, and the failure of the next one.
-func (p *pipeline) receive(frontend *pgproto3.Frontend) (done int, failure *pgconn.PgError, err error) {
+func (p *Pipeline) receive(frontend *pgproto3.Frontend) (done int, failure *pgconn.PgError, err error) {
 	for {
 		message, err := frontend.Receive()
 		if err != nil {
@@ -184,8 +184,8 @@ func (p *pipeline) receive(frontend *pgproto3.Frontend) (done int, failure *pgco
 				return done, failure, failure
 			}
 		case *pgproto3.NoticeResponse:
-			if p.notice != nil {
-				p.notice(p.conn.PgConn(), (*pgconn.Notice)(pgconn.ErrorResponseToPgError((*pgproto3.ErrorResponse)(m))))
+			if p.Notice != nil {
+				p.Notice(p.Conn.PgConn(), (*pgconn.Notice)(pgconn.ErrorResponseToPgError((*pgproto3.ErrorResponse)(m))))
 			}
 		case *pgproto3.ReadyForQuery:
 			return done, failure, nil
