@@ -15,6 +15,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // applyTimeout is the least that [Config].ApplyTimeout is by default.
@@ -113,8 +115,8 @@ func complete(c Config) (Config, error) {
 	)
 	errs = append(errs, positive("ApplyTimeout", &c.ApplyTimeout, max(c.LeaseTTL*2/3, applyTimeout), time.Millisecond))
 	c.OnFailure.Timeout = cmp.Or(c.OnFailure.Timeout, c.ApplyTimeout)
-	c.OnFailure = completePolicy(c.OnFailure, defaultPolicy)
-	if err := checkPolicy(c.OnFailure); err != nil {
+	c.OnFailure = kind.CompletePolicy(c.OnFailure, kind.DefaultPolicy)
+	if err := kind.CheckPolicy(c.OnFailure); err != nil {
 		errs = append(errs, fmt.Errorf("OnFailure: %w", err))
 	}
 	if c.Mode == "" {

@@ -21,6 +21,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
@@ -38,7 +40,7 @@ func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(co
 		return late(bounded, k, g, err, timeout, start)
 	case <-bounded.Done():
 	}
-	if lineOf(g).Disconnect == nil {
+	if kind.LineOf(g).Disconnect == nil {
 		return late(bounded, k, g, <-h.done, timeout, start)
 	}
 	timer := time.NewTimer(grace)
@@ -57,12 +59,12 @@ func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(co
 // late makes a [DeadlineError] of what the deadline has caused.
 func late(bounded context.Context, k *known, g *Group, err error, timeout time.Duration, start time.Time) error {
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
-		closed := lineOf(g).Conn != nil && lineOf(g).Conn.IsClosed()
+		closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
 		if closed || errors.Is(err, context.DeadlineExceeded) {
 			return wrapAs(err, k, failure.NewDeadline(k.name, timeout, "", failure.Attempt{Lost: closed}))
 		}
 	}
-	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && lineOf(g).Conn != nil && lineOf(g).Conn.IsClosed() {
+	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed() {
 		// pgx closes a connection whose request is given up. It was not the network that ended this one.
 		return wrapAs(err, k, failure.NewDeadline(k.name, timeout, "", failure.Attempt{Lost: true, Own: true}))
 	}
@@ -112,9 +114,9 @@ func (h *handling) run(call func() error, m *metrics) {
 
 // abandon goes on without code that does not return.
 func (a *applier) abandon(ctx context.Context, k *known, g *Group, h *handling, timeout time.Duration) error {
-	endGroup(g)
-	lineOf(g).Abandoned = true
-	lineOf(g).Disconnect()
+	kind.EndGroup(g)
+	kind.LineOf(g).Abandoned = true
+	kind.LineOf(g).Disconnect()
 	stack := h.stack()
 	a.metrics.abandoned.WithLabelValues(k.name).Inc()
 	a.metrics.stuck.Inc()
@@ -230,17 +232,17 @@ func (a *applier) apply(ctx context.Context, k *known, g *Group) error {
 }
 
 func guarded(k *known, g *Group, call func() error) (err error) {
-	lineOf(g).At = pipeline.Origin{Projection: k.name}
+	kind.LineOf(g).At = pipeline.Origin{Projection: k.name}
 	defer func() {
 		if r := recover(); r != nil {
-			err = lineOf(g).At.Wrap(&PanicError{Value: r, Stack: string(debug.Stack())})
+			err = kind.LineOf(g).At.Wrap(&PanicError{Value: r, Stack: string(debug.Stack())})
 		}
-		lineOf(g).At = pipeline.Origin{}
+		kind.LineOf(g).At = pipeline.Origin{}
 	}()
 	err = call()
 	var apply *ApplyError
 	if err == nil || errors.As(err, &apply) {
 		return err
 	}
-	return lineOf(g).At.Wrap(err)
+	return kind.LineOf(g).At.Wrap(err)
 }

@@ -14,6 +14,8 @@ import (
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // incident is an event that a projection could not apply, and what was decided about it.
@@ -90,7 +92,7 @@ func (t *transaction) writeFailures() {
 			continue
 		}
 		k := t.view.known(f.Projection)
-		deferred.Defer(t.Batch, f.Failure, schedule(f.policy, f.Failure, k.chances, rand.Float64()), func(o deferred.Outcome) { f.outcome = o })
+		deferred.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.chances, rand.Float64()), func(o deferred.Outcome) { f.outcome = o })
 		if f.policy.Action == ActionPause {
 			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
 			pauses.Failed(t.Batch, f.Group, f.Projection, f.Worker, reason)

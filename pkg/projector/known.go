@@ -13,6 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // known is a projection that this worker has, with one of the sets of tables that it may have.
@@ -48,7 +50,7 @@ func index(projections []Projection, catalogue *journal.Catalogue, onFailure Pol
 	given := map[identity]bool{}
 	for _, p := range projections {
 		k := &known{Projection: p, spec: p.Spec()}
-		if err := checkSpec(k.spec); err != nil {
+		if err := kind.CheckSpec(k.spec); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -91,12 +93,12 @@ func (k *known) settle(catalogue *journal.Catalogue, standard Policy) error {
 			errs = append(errs, fmt.Errorf("projection %s: %s: %w", k.spec.Name, what, err))
 		}
 	}
-	k.onFailure = completePolicy(k.spec.OnFailure, standard)
-	wrong("OnFailure", checkPolicy(k.onFailure))
+	k.onFailure = kind.CompletePolicy(k.spec.OnFailure, standard)
+	wrong("OnFailure", kind.CheckPolicy(k.onFailure))
 	k.onFailureOf = map[string]Policy{}
 	for t, policy := range k.spec.OnFailureOf {
-		policy = completePolicy(policy, k.onFailure)
-		wrong("OnFailureOf "+t, checkPolicy(policy))
+		policy = kind.CompletePolicy(policy, k.onFailure)
+		wrong("OnFailureOf "+t, kind.CheckPolicy(policy))
 		names := catalogue.Names(t)
 		if k.types != nil && !k.types[names[0]] {
 			wrong("OnFailureOf "+t, errors.New("it does not want events of this type"))
@@ -105,8 +107,8 @@ func (k *known) settle(catalogue *journal.Catalogue, standard Policy) error {
 			k.onFailureOf[name] = policy
 		}
 	}
-	k.chances = completeChances(k.spec.SecondChances)
-	wrong("SecondChances", checkChances(k.chances))
+	k.chances = kind.CompleteChances(k.spec.SecondChances)
+	wrong("SecondChances", kind.CheckChances(k.chances))
 	return errors.Join(errs...)
 }
 
@@ -255,9 +257,9 @@ func longestTimeout(projections []*known) time.Duration {
 
 // longestWait is the longest time for which a pair of the projection ever waits.
 func (k *known) longestWait() time.Duration {
-	longest := longestWait(k.onFailure)
+	longest := kind.LongestWait(k.onFailure)
 	for _, policy := range k.onFailureOf {
-		longest = max(longest, longestWait(policy))
+		longest = max(longest, kind.LongestWait(policy))
 	}
 	if k.chances.Count > 0 {
 		longest = max(longest, 2*k.chances.Max) // jitter

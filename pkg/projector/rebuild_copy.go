@@ -17,6 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be leased one by one to be caught up: workers take ranges of them, apply all events up to the
@@ -110,7 +112,7 @@ func (b *rebuilder) takeRange(ctx context.Context, k *known) (r *campaignRange, 
 			return err
 		}
 		campaigns, events := rangeCampaigns, int64(rangeEvents)
-		if _, ok := k.Projection.(foldable); ok {
+		if _, ok := k.Projection.(kind.Foldable); ok {
 			campaigns, events = foldedRangeCampaigns, foldedRangeEvents
 		}
 		if r, err = b.nextRange(ctx, tx, first, campaigns, events); err != nil || r == nil {
@@ -216,9 +218,9 @@ func copyCampaigns(ctx context.Context, t *transaction, k *known, r campaignRang
 		return nil
 	}
 	// Whoever folds in memory need not look for what is not there, and writes each row once.
-	var fold folder
-	if f, ok := k.Projection.(foldable); ok {
-		fold = f.newFold()
+	var fold kind.Folder
+	if f, ok := k.Projection.(kind.Foldable); ok {
+		fold = f.NewFold()
 	}
 	pages := newRangePages(t, k, r, campaigns)
 	for more := true; more; {
@@ -234,14 +236,14 @@ func copyCampaigns(ctx context.Context, t *transaction, k *known, r campaignRang
 }
 
 // copyEvents hands the projection the events just read.
-func copyEvents(ctx context.Context, t *transaction, k *known, fold folder, last bool) error {
+func copyEvents(ctx context.Context, t *transaction, k *known, fold kind.Folder, last bool) error {
 	g := t.group(k, t.events)
 	if fold != nil {
 		return t.p.supervise(ctx, k, g, func(ctx context.Context) error {
-			if err := fold.add(g); err != nil {
+			if err := fold.Add(g); err != nil {
 				return err
 			}
-			return fold.write(ctx, g, last)
+			return fold.Write(ctx, g, last)
 		})
 	}
 	if len(t.events) == 0 {

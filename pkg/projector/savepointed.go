@@ -12,6 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // savepointsAfter is how many groups are applied savepointed after one in which something has failed.
@@ -34,7 +36,7 @@ func (t *transaction) splittable() bool {
 		return false
 	}
 	return !slices.ContainsFunc(t.view.projections, func(k *known) bool {
-		return t.view.rows[k.name].State == stateActive && (eventwise(k.Projection) == nil || k.intricate.Load() || t.looksAhead(k))
+		return t.view.rows[k.name].State == stateActive && (kind.Eventwise(k.Projection) == nil || k.intricate.Load() || t.looksAhead(k))
 	})
 }
 
@@ -150,7 +152,7 @@ func (t *transaction) applyInParts(ctx context.Context) error {
 		all = append(all, tasks...)
 		c, err := t.collect(ctx, k, tasks)
 		switch {
-		case errors.Is(err, errIntricate):
+		case errors.Is(err, kind.ErrIntricate):
 			if err = t.fenceOnce(ctx); err == nil {
 				t.use(k)
 				err = t.bisect(ctx, tasks, false)

@@ -11,6 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 const (
@@ -39,13 +41,13 @@ type collection struct {
 // own campaign's task, or is skipped: nothing has been sent, so the others do not notice. The error is
 // [errIntricate], or one about the transaction.
 func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*collection, error) {
-	each := eventwise(k.Projection)
+	each := kind.Eventwise(k.Projection)
 	if each == nil || !t.Streams || k.intricate.Load() || t.looksAhead(k) {
-		return nil, errIntricate
+		return nil, kind.ErrIntricate
 	}
 	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]struck, len(tasks))}
 	c.Disconnect, c.Collects = t.Disconnect, true
-	g := newGroup(nil, k.name, k.comment, c.Pipeline)
+	g := kind.NewGroup(nil, k.name, k.comment, c.Pipeline)
 	n := 0
 	for _, one := range tasks {
 		c.events = append(c.events, one.events)
@@ -66,7 +68,7 @@ func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*co
 		if t.over(ctx, k, err) {
 			return nil, t.blame(err)
 		}
-		return nil, errIntricate
+		return nil, kind.ErrIntricate
 	}
 	for i, one := range tasks {
 		for _, f := range c.failed[i] {
@@ -77,7 +79,7 @@ func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*co
 }
 
 // run queues the statements of all events.
-func (c *collection) run(ctx context.Context, each eachEvent, g *Group) error {
+func (c *collection) run(ctx context.Context, each kind.EachEvent, g *Group) error {
 	texts := map[string]bool{}
 	last := "" // the text looked up last
 	for i, events := range c.events {
@@ -85,11 +87,11 @@ func (c *collection) run(ctx context.Context, each eachEvent, g *Group) error {
 			from := c.Batch.Len()
 			err := c.apply(ctx, each, g, e)
 			switch {
-			case groupEnded(g):
+			case kind.GroupEnded(g):
 				return ErrAbandoned
 			case c.Refused || !c.plain(from, &e, texts, &last):
 				c.k.intricate.Store(true)
-				return errIntricate
+				return kind.ErrIntricate
 			case err == nil:
 				continue
 			case ctx.Err() != nil || c.k.classify(err) == ClassInfrastructure:
@@ -106,7 +108,7 @@ func (c *collection) run(ctx context.Context, each eachEvent, g *Group) error {
 }
 
 // apply calls the projection for one event and makes an error of a panic.
-func (c *collection) apply(ctx context.Context, each eachEvent, g *Group, e journal.Event) (err error) {
+func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *Group, e journal.Event) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &PanicError{Value: r, Stack: string(debug.Stack())}

@@ -17,6 +17,8 @@ import (
 	scratches "github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 const (
@@ -266,7 +268,7 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 	if s.tracing {
 		return s.applyTraced(ctx, events)
 	}
-	g := newGroup(events, s.k.name, "", s.Pipeline)
+	g := kind.NewGroup(events, s.k.name, "", s.Pipeline)
 	s.limitStatements(s.k.timeout(events))
 	if err := s.p.load(ctx, s.k, g); err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	scratches "github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
@@ -59,7 +61,7 @@ func (g *registrar) Check(ctx context.Context) error {
 func (g *registrar) checkTypes() (faults []error) {
 	for _, k := range g.projections {
 		types := k.spec.Types
-		if declared, has, ok := handled(k.Projection); ok {
+		if declared, has, ok := kind.Handled(k.Projection); ok {
 			for _, t := range declared {
 				if !has(t) {
 					faults = append(faults, fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the type out of Spec.Types", k.spec.Name, t))

@@ -6,6 +6,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // use queues that the statements that follow are about a projection's set of tables.
@@ -23,7 +25,7 @@ func (t *transaction) useSchema(path string) {
 
 // group makes a projection's group.
 func (t *transaction) group(k *known, events []journal.Event) *Group {
-	return newGroup(events, k.name, k.comment, t.Pipeline)
+	return kind.NewGroup(events, k.name, k.comment, t.Pipeline)
 }
 
 // applyAll hands every projection the events it wants of the units, as one group each.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 const (
@@ -249,23 +251,23 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 		s.At = s.k.origin(e)
 		s.Queue(queryTracing, strconv.FormatInt(e.Seq, 10))
 	}
-	each, steps := s.k.Projection.(stepper)
+	each, steps := s.k.Projection.(kind.Stepper)
 	if steps && len(events) > 0 {
-		g := newGroup(events, s.k.name, "", s.Pipeline)
+		g := kind.NewGroup(events, s.k.name, "", s.Pipeline)
 		if err := s.p.load(ctx, s.k, g); err != nil {
 			return err
 		}
 		if err := s.Flush(ctx); err != nil {
 			return err
 		}
-		if err := s.p.supervise(ctx, s.k, g, func(ctx context.Context) error { return each.applyEach(ctx, g, name) }); err != nil {
+		if err := s.p.supervise(ctx, s.k, g, func(ctx context.Context) error { return each.ApplyEach(ctx, g, name) }); err != nil {
 			return err
 		}
 		return s.Flush(ctx)
 	}
 	_, loads := s.k.Projection.(Loader)
 	for i := range events {
-		g := newGroup(events[i:i+1], s.k.name, "", s.Pipeline)
+		g := kind.NewGroup(events[i:i+1], s.k.name, "", s.Pipeline)
 		name(events[i])
 		if loads {
 			if err := s.p.load(ctx, s.k, g); err != nil {

@@ -111,16 +111,22 @@ func (e *permanentError) FailureClass() Class { return ClassPermanent }
 // BrokenError is any error on a connection that has broken.
 type BrokenError struct{ Err error }
 
-func (e *BrokenError) Error() string       { return e.Err.Error() }
-func (e *BrokenError) Unwrap() error       { return e.Err }
+func (e *BrokenError) Error() string { return e.Err.Error() }
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// FailureClass says that it is no event's.
 func (e *BrokenError) FailureClass() Class { return ClassInfrastructure }
 
 // Undecodable is the error of an event that cannot be brought to the current version of its type.
 type Undecodable struct{ Err error }
 
-func (e *Undecodable) Error() string       { return e.Err.Error() }
-func (e *Undecodable) Unwrap() error       { return e.Err }
+func (e *Undecodable) Error() string { return e.Err.Error() }
+func (e *Undecodable) Unwrap() error { return e.Err }
+
+// FailureClass says that the event will not be readable the next time.
 func (e *Undecodable) FailureClass() Class { return ClassPermanent }
+
+// FailureCode is what is kept of it as a code.
 func (e *Undecodable) FailureCode() string { return CodeDecode }
 
 // PanicError is projector.PanicError.

@@ -39,8 +39,10 @@ type Pipeline struct {
 	Notice  pgconn.NoticeHandler // of the connection; nil: none
 }
 
+// NewPipeline returns an empty pipeline for a connection.
 func NewPipeline(conn *pgx.Conn) *Pipeline { return &Pipeline{Conn: conn, Batch: &pgx.Batch{}} }
 
+// Queue adds a statement, for what At says.
 func (p *Pipeline) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	p.Sync()
 	return p.Batch.Queue(sql, args...)
@@ -159,6 +161,7 @@ func (p *Pipeline) Exec(ctx context.Context, sql string, args ...any) error {
 	return p.Flush(ctx)
 }
 
+// Wrap names the event in an error, where there is one and it belongs to a projection.
 func (o Origin) Wrap(err error) error {
 	if o.Projection == "" || err == nil {
 		return err

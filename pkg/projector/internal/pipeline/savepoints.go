@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
+// The statements around what may fail by itself.
 const (
 	// QuerySavepointPart and those below are about what of a transaction may fail by itself.
 	QuerySavepointPart = `SAVEPOINT tidemark`

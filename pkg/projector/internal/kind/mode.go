@@ -1,6 +1,6 @@
-package projector
+package kind
 
-// Mode is how the events of a consumer group come to its projections.
+// Mode is projector.Mode.
 type Mode string
 
 // The modes.
@@ -11,12 +11,12 @@ const (
 	ModeEnqueueOnly     Mode = "enqueue_only"      // appends enqueue, Run registers the group and applies nothing
 )
 
-// Modes lists the modes.
+// Modes is projector.Modes.
 func Modes() []Mode {
 	return []Mode{ModeOutboxApplyOnly, ModeInlineApplyOnly, ModeShadowOnly, ModeEnqueueOnly}
 }
 
-// Step is a place in the loop.
+// Step is projector.Step.
 type Step string
 
 // The steps, in order.

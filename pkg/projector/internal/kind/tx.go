@@ -1,4 +1,4 @@
-package projector
+package kind
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Tx is the group's transaction in the hands of a projection. It cannot be ended: return an error to roll it back, nil to let it commit.
+// Tx is projector.Tx.
 type Tx struct {
 	conn    *pgx.Conn
 	comment string // ends its statements

@@ -1,4 +1,4 @@
-package projector
+package kind
 
 import (
 	"context"
@@ -12,8 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
-// Group is the events that a projection applies in one transaction, and the way to write their effects. It is valid only during the call that
-// it was passed to, and for one goroutine.
+// Group is projector.Group.
 type Group struct {
 	Events []journal.Event
 
@@ -27,19 +26,19 @@ type Group struct {
 // ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout. Whatever it still does has no effect.
 var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
 
-// newGroup makes a group whose statements go through line.
-func newGroup(events []journal.Event, projection, comment string, line *pipeline.Pipeline) *Group {
+// NewGroup makes a group whose statements go through line.
+func NewGroup(events []journal.Event, projection, comment string, line *pipeline.Pipeline) *Group {
 	return &Group{Events: events, projection: projection, comment: comment, pipeline: line}
 }
 
-// lineOf answers the pipeline that a group's statements go through.
-func lineOf(g *Group) *pipeline.Pipeline { return g.pipeline }
+// LineOf answers the pipeline that a group's statements go through.
+func LineOf(g *Group) *pipeline.Pipeline { return g.pipeline }
 
-// endGroup lets a group have no more effects, whatever its projection still does.
-func endGroup(g *Group) { g.ended.Store(true) }
+// EndGroup lets a group have no more effects, whatever its projection still does.
+func EndGroup(g *Group) { g.ended.Store(true) }
 
-// groupEnded says whether it was ended.
-func groupEnded(g *Group) bool { return g.ended.Load() }
+// GroupEnded says whether it was ended.
+func GroupEnded(g *Group) bool { return g.ended.Load() }
 
 // At says that the statements queued from now on belong to e, so that an error names the event that caused it. [Handlers] and SQL files do it by themselves.
 func (g *Group) At(e journal.Event) { g.at(&e) }
@@ -67,7 +66,7 @@ func (g *Group) Tx(ctx context.Context) (Tx, error) {
 	}
 	if g.pipeline.Collects {
 		g.pipeline.Refused = true
-		return Tx{}, errIntricate
+		return Tx{}, ErrIntricate
 	}
 	if err := g.pipeline.Flush(ctx); err != nil {
 		return Tx{}, err

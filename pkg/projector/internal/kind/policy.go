@@ -1,4 +1,4 @@
-package projector
+package kind
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
-// Action is what becomes of a failure that is not the infrastructure's.
+// Action is projector.Action.
 type Action string
 
 // The actions.
@@ -23,8 +23,7 @@ const (
 	ActionPause Action = "pause" // the pair waits, and the projection pauses for all campaigns until it is resumed, which tries again; nothing is ever dead
 )
 
-// Policy says what becomes of failures. Zero fields are taken from the next wider policy: that of an event type ([Spec].OnFailureOf) from the projection's
-// ([Spec].OnFailure), that from [Config].OnFailure, that from the defaults.
+// Policy is projector.Policy.
 type Policy struct {
 	Action   Action        // default [ActionRetry]
 	Attempts int           // failures at one event that make a pair dead; default 8
@@ -35,17 +34,18 @@ type Policy struct {
 	Timeout  time.Duration // how long applying one group may take; default [Config].ApplyTimeout
 }
 
-// SecondChances lets pairs that are dead be tried again, slowly: Base after they died, then twice as long after each further failure. The zero value leaves them to operators.
+// SecondChances is projector.SecondChances.
 type SecondChances struct {
 	Count int           // how many; default none, at most 1000
 	Base  time.Duration // default 1h, at least 1ms
 	Max   time.Duration // default 24h, at least Base
 }
 
-var defaultPolicy = Policy{Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: 0.1} //nolint:gochecknoglobals // a constant
+// DefaultPolicy is what is left open in all wider ones.
+var DefaultPolicy = Policy{Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: 0.1} //nolint:gochecknoglobals // a constant
 
-// completePolicy fills in what p leaves open.
-func completePolicy(p, wider Policy) Policy {
+// CompletePolicy fills in what p leaves open.
+func CompletePolicy(p, wider Policy) Policy {
 	return Policy{
 		Action: cmp.Or(p.Action, wider.Action), Attempts: cmp.Or(p.Attempts, wider.Attempts), Base: cmp.Or(p.Base, wider.Base), Max: cmp.Or(p.Max, wider.Max),
 		Factor: cmp.Or(p.Factor, wider.Factor), Jitter: cmp.Or(p.Jitter, wider.Jitter), Timeout: cmp.Or(p.Timeout, wider.Timeout),
@@ -53,10 +53,10 @@ func completePolicy(p, wider Policy) Policy {
 }
 
 // Validate finds the mistakes of a policy, whose zero fields are taken from the defaults.
-func (p Policy) Validate() error { return checkPolicy(completePolicy(p, defaultPolicy)) }
+func (p Policy) Validate() error { return CheckPolicy(CompletePolicy(p, DefaultPolicy)) }
 
-// checkPolicy finds the mistakes of a policy without zero fields.
-func checkPolicy(p Policy) error {
+// CheckPolicy finds the mistakes of a policy without zero fields.
+func CheckPolicy(p Policy) error {
 	var errs []error
 	switch p.Action {
 	case ActionRetry, ActionDead, ActionSkip, ActionPause:
@@ -101,10 +101,10 @@ func (p Policy) waits(random float64) []time.Duration {
 	return waits
 }
 
-// schedule is what becomes of a pair that failed.
+// Schedule is what becomes of a pair that failed.
 // One that has ended its process again and again gets no second chances: it would do so again.
-func schedule(p Policy, f deferred.Failure, chances SecondChances, random float64) deferred.Schedule {
-	if Class(f.Class) == ClassLock {
+func Schedule(p Policy, f deferred.Failure, chances SecondChances, random float64) deferred.Schedule {
+	if failure.Class(f.Class) == failure.ClassLock {
 		return deferred.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
 	}
 	s := deferred.Schedule{Attempts: p.Attempts, Waits: p.waits(random), Chances: chances.waits()}
@@ -114,7 +114,7 @@ func schedule(p Policy, f deferred.Failure, chances SecondChances, random float6
 	case ActionPause:
 		s.Attempts, s.Chances = math.MaxInt32, nil
 	default:
-		s.Dead = Class(f.Class) == ClassPermanent
+		s.Dead = failure.Class(f.Class) == failure.ClassPermanent
 	}
 	if f.Code == failure.CodeCrash {
 		s.Chances = nil
@@ -122,15 +122,15 @@ func schedule(p Policy, f deferred.Failure, chances SecondChances, random float6
 	return s
 }
 
-// completeChances fills in what c leaves open.
-func completeChances(c SecondChances) SecondChances {
+// CompleteChances fills in what c leaves open.
+func CompleteChances(c SecondChances) SecondChances {
 	c.Base = cmp.Or(c.Base, time.Hour)
 	c.Max = cmp.Or(c.Max, max(24*time.Hour, c.Base))
 	return c
 }
 
-// checkChances finds the mistakes of second chances without zero fields.
-func checkChances(c SecondChances) error {
+// CheckChances finds the mistakes of second chances without zero fields.
+func CheckChances(c SecondChances) error {
 	var errs []error
 	if c.Count < 0 || c.Count > 1000 {
 		errs = append(errs, fmt.Errorf("second chances: count is %d: use 0 … 1000", c.Count))
@@ -156,7 +156,7 @@ func (c SecondChances) waits() []time.Duration {
 // lockWait is how long a pair waits that needs what another session has locked. A lock that stays is looked for less often: see queryDefer.
 const lockWait = time.Second
 
-// longestWait is the longest time for which a pair waits under a policy.
-func longestWait(p Policy) time.Duration {
+// LongestWait is the longest time for which a pair waits under a policy.
+func LongestWait(p Policy) time.Duration {
 	return time.Duration(float64(p.Max) * (1 + max(0, p.Jitter)))
 }

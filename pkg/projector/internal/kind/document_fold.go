@@ -1,4 +1,4 @@
-package projector
+package kind
 
 import (
 	"bytes"
@@ -13,13 +13,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
-// foldable is a projection that can be folded in memory where its tables have nothing of the campaigns yet.
-type foldable interface{ newFold() folder }
+// Foldable is a projection that can be folded in memory where its tables have nothing of the campaigns yet.
+type Foldable interface{ NewFold() Folder }
 
-// folder folds groups in memory, campaign after campaign, and writes what comes of each once.
-type folder interface {
-	add(g *Group) error
-	write(ctx context.Context, g *Group, last bool) error // what cannot change any more; with last all there is
+// Folder folds groups in memory, campaign after campaign, and writes what comes of each once.
+type Folder interface {
+	Add(g *Group) error
+	Write(ctx context.Context, g *Group, last bool) error // what cannot change any more; with last all there is
 }
 
 // documentFold is the documents of campaigns of which the table has none.
@@ -45,11 +45,11 @@ type folded[T any] struct {
 // fewDocuments is how many a map of documents may have had if it is to be used again: emptying it costs what it once held.
 const fewDocuments = 64
 
-func (d *document[T]) newFold() folder {
+func (d *document[T]) NewFold() Folder {
 	return &documentFold[T]{of: d, index: map[string]*folded[T]{}}
 }
 
-func (f *documentFold[T]) add(g *Group) error {
+func (f *documentFold[T]) Add(g *Group) error {
 	for i := range g.Events {
 		e := &g.Events[i]
 		g.at(e)
@@ -91,7 +91,7 @@ func (f *documentFold[T]) find(campaignID, key string) *folded[T] {
 	return f.latest
 }
 
-func (f *documentFold[T]) write(ctx context.Context, g *Group, last bool) error {
+func (f *documentFold[T]) Write(ctx context.Context, g *Group, last bool) error {
 	if last {
 		f.done, f.current = append(f.done, f.current...), nil
 	}

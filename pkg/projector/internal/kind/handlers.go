@@ -1,4 +1,4 @@
-package projector
+package kind
 
 import (
 	"context"
@@ -7,19 +7,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Handlers is a projection made of one function for each event type. Add them with [On] before it is used.
+// Handlers is projector.Handlers.
 type Handlers struct {
 	spec  Spec
 	calls map[string]func(context.Context, *Group, journal.Event) error
 }
 
-// NewHandlers returns a projection without handlers. spec.Types is taken from the handlers added to it.
+// NewHandlers is projector.NewHandlers.
 func NewHandlers(spec Spec) *Handlers {
 	return &Handlers{spec: spec, calls: map[string]func(context.Context, *Group, journal.Event) error{}}
 }
 
-// On adds the handler of an event type, replacing an earlier one. The payload is decoded into T (encoding/json); projections that decode the same
-// event into the same type share the value, and must not change it. The handler queues its writes ([Group.Queue]) or uses the transaction ([Group.Tx]).
+// On is projector.On.
 func On[T any](h *Handlers, eventType string, handle func(ctx context.Context, group *Group, e journal.Event, payload T) error) {
 	h.calls[eventType] = func(ctx context.Context, g *Group, e journal.Event) error {
 		payload, err := journal.Decode[T](e)
@@ -56,8 +55,8 @@ func (h *Handlers) applyEvent(ctx context.Context, g *Group, e journal.Event) er
 	return h.calls[e.Type](ctx, g, e)
 }
 
-// handled answers the event types that a projection of handlers declares, and whether it has a handler for each of those asked for.
-func handled(p Projection) (declared []string, has func(eventType string) bool, ok bool) {
+// Handled answers the event types that a projection of handlers declares, and whether it has a handler for each of those asked for.
+func Handled(p Projection) (declared []string, has func(eventType string) bool, ok bool) {
 	h, ok := p.(*Handlers)
 	if !ok {
 		return nil, nil, false

@@ -1,4 +1,4 @@
-package projector
+package kind
 
 import (
 	"context"
@@ -11,15 +11,14 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/fastjson"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // Delete is what the Fold of a [Document] returns to delete the document. A later event may make it anew, from the zero T.
 var Delete = errors.New("delete the document")
 
-// Document is a projection that keeps one JSON document for each key of a campaign. A group's documents are read in one query, folded in memory and written
-// once each, however many events they get: it is the fastest kind.
-//
-// The table has the projection's name and the columns campaign_id, key and doc (jsonb), with the primary key (campaign_id, key).
+// Document is projector.Document.
 type Document[T any] struct {
 	Name    string   // also the table's
 	Version int      // from 1
@@ -37,11 +36,11 @@ type Document[T any] struct {
 	// As in [Spec].
 	OnFailure     Policy
 	OnFailureOf   map[string]Policy
-	Classify      Classifier
+	Classify      failure.Classifier
 	SecondChances SecondChances
 }
 
-// NewDocument returns the projection that d describes.
+// NewDocument is projector.NewDocument.
 func NewDocument[T any](d Document[T]) Projection {
 	if d.Key == nil {
 		d.Key = func(journal.Event) (string, error) { return "-", nil }

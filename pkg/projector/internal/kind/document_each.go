@@ -1,4 +1,4 @@
-package projector
+package kind
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// applyEach implements stepper: a document is written after each event that changes it. What was loaded is kept up.
-func (d *document[T]) applyEach(_ context.Context, g *Group, before func(journal.Event)) error {
+// ApplyEach implements stepper: a document is written after each event that changes it. What was loaded is kept up.
+func (d *document[T]) ApplyEach(_ context.Context, g *Group, before func(journal.Event)) error {
 	w, _ := g.loaded.(*working[T])
 	for i, e := range g.Events {
 		changed := w.byEvent[i]

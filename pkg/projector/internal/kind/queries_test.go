@@ -1,0 +1,17 @@
+package kind
+
+import (
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/sqltest"
+)
+
+func TestEveryStatementPrepares(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE documents (campaign_id text COLLATE "C", key text COLLATE "C", doc jsonb NOT NULL, PRIMARY KEY (campaign_id, key))`); err != nil {
+		t.Fatal(err)
+	}
+	sqltest.Prepare(t, pool, "documents")
+}

@@ -1,0 +1,70 @@
+package projector
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+)
+
+// specOnly is a projection that is never applied.
+type specOnly struct {
+	Projection
+	spec Spec
+}
+
+func (s specOnly) Spec() Spec { return s.spec }
+
+func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
+	t.Parallel()
+	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "moved", Aliases: []string{"walked"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := Spec{
+		Name: "p", Version: 1, OnFailure: Policy{Base: 2 * time.Second, Attempts: 3},
+		OnFailureOf: map[string]Policy{"moved": {Action: ActionSkip, Attempts: 4}},
+	}
+	list, _, err := index([]Projection{specOnly{spec: spec}}, catalogue, kind.CompletePolicy(Policy{Max: time.Minute, Base: 9 * time.Second}, kind.DefaultPolicy), "public")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := Policy{Action: ActionRetry, Attempts: 3, Base: 2 * time.Second, Max: time.Minute, Factor: 2, Jitter: 0.1}
+	narrow := wide
+	narrow.Action, narrow.Attempts = ActionSkip, 4
+	for eventType, want := range map[string]Policy{"noted": wide, "moved": narrow, "walked": narrow} {
+		if got := list[0].policy(eventType); got != want {
+			t.Errorf("for %s it is %+v, want %+v", eventType, got, want)
+		}
+	}
+}
+
+func TestNewRefusesPoliciesThatCannotBe(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{
+		OnFailure: Policy{Attempts: -1},
+		Projections: []Projection{specOnly{spec: Spec{
+			Name: "p", Version: 1, Types: []string{"moved"},
+			OnFailure:     Policy{Action: "explode", Base: time.Hour, Jitter: 1},
+			OnFailureOf:   map[string]Policy{"noted": {Factor: 0.5}},
+			SecondChances: SecondChances{Count: 1001, Base: time.Hour, Max: time.Minute},
+		}}},
+	})
+	for _, want := range []string{
+		"OnFailure: attempts is -1: use 1 … 2147483647",
+		`projection p: OnFailure: action "explode": use retry, dead, skip or pause`,
+		"max is 5m0s: use at least base, which is 1h0m0s",
+		"jitter is 1: use a part below 1",
+		"OnFailureOf noted: it does not want events of this type",
+		"factor is 0.5: use 1 … 100",
+		"second chances: count is 1001: use 0 … 1000",
+		"second chances: max is 1m0s: use at least base, which is 1h0m0s",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it does not say %q: %v", want, err)
+		}
+	}
+}
