@@ -30,7 +30,7 @@ func TestStuck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.promises.step = 200 * time.Millisecond
+	p.base.promises.step = 200 * time.Millisecond
 	if stuck := p.Stuck(); stuck != nil {
 		t.Errorf("before it runs these are stuck: %v", stuck)
 	}
@@ -62,7 +62,7 @@ func TestStuck(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if stuck := p.pulse.Stuck(time.Now().Add(24 * time.Hour)); stuck != nil {
+	if stuck := p.base.pulse.Stuck(time.Now().Add(24 * time.Hour)); stuck != nil {
 		t.Errorf("after it has returned these are stuck: %v", stuck)
 	}
 }

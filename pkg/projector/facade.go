@@ -19,28 +19,28 @@ import (
 // is left to workers that have the one registered. It is safe to call at every start and from several
 // processes at once. [Projector.Run] and [Projector.Drain] call it first.
 func (p *Projector) Register(ctx context.Context) error {
-	if p.entered.Load() {
+	if p.base.entered.Load() {
 		return nil
 	}
 	if err := p.registrar.Check(ctx); err != nil {
 		return err
 	}
 	registerGroup := outbox.Register
-	if p.cfg.Mode == ModeInlineApplyOnly {
+	if p.base.cfg.Mode == ModeInlineApplyOnly {
 		registerGroup = outbox.RegisterInline
 	}
-	if err := registerGroup(ctx, p.cfg.Pool, p.cfg.ConsumerGroup); err != nil {
+	if err := registerGroup(ctx, p.base.cfg.Pool, p.base.cfg.ConsumerGroup); err != nil {
 		return err
 	}
-	if p.cfg.Mode == ModeEnqueueOnly {
+	if p.base.cfg.Mode == ModeEnqueueOnly {
 		return nil // the projections are a worker's
 	}
-	schema := fmt.Sprintf(queryMakeSchema, function.Literal(p.cfg.Schema), pgx.Identifier{p.cfg.Schema}.Sanitize())
-	if _, err := p.cfg.Pool.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return fmt.Errorf("create schema %q: %w", p.cfg.Schema, err)
+	schema := fmt.Sprintf(queryMakeSchema, function.Literal(p.base.cfg.Schema), pgx.Identifier{p.base.cfg.Schema}.Sanitize())
+	if _, err := p.base.cfg.Pool.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("create schema %q: %w", p.base.cfg.Schema, err)
 	}
-	for _, k := range p.projections {
-		if k != p.newest(k.spec.Name) {
+	for _, k := range p.base.projections {
+		if k != p.base.newest(k.spec.Name) {
 			continue
 		}
 		if err := p.registrar.register(ctx, k); err != nil {
@@ -50,12 +50,12 @@ func (p *Projector) Register(ctx context.Context) error {
 	if err := p.rebuilder.tend(ctx); err != nil {
 		return err
 	}
-	if p.cfg.InlineBestEffort {
-		if err := p.cfg.Pool.QueryRow(ctx, queryPutsOff, p.cfg.ConsumerGroup).Scan(&p.inliner.putsOff); err != nil {
+	if p.base.cfg.InlineBestEffort {
+		if err := p.base.cfg.Pool.QueryRow(ctx, queryPutsOff, p.base.cfg.ConsumerGroup).Scan(&p.inliner.putsOff); err != nil {
 			return fmt.Errorf("look for deferrable constraints: %w", err)
 		}
 	}
-	p.entered.Store(true)
+	p.base.entered.Store(true)
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, 
 // every wait for it is bounded. It is for liveness probes: a process with one that is stuck is of no
 // more use, and is to be started anew. Before Run has registered, and after it has returned, there are
 // none.
-func (p *Projector) Stuck() []string { return p.pulse.Stuck(time.Now()) }
+func (p *Projector) Stuck() []string { return p.base.pulse.Stuck(time.Now()) }
 
 // Followed answers the names of the registered projections of which this worker has the version, those of tables that are being built or were replaced too; none before [Projector.Register].
-func (p *Projector) Followed() []string { return p.behind() }
+func (p *Projector) Followed() []string { return p.base.behind() }

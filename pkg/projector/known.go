@@ -273,3 +273,26 @@ func (b *base) foreign(r *registered) bool {
 	name, set := split(r.Name)
 	return set == liveTables && b.newest(name) == nil
 }
+
+// registered is a row of tidemark.projections.
+type registered struct {
+	Name          string
+	Version       int
+	State         string
+	ConsumerGroup string
+	SchemaName    string
+	TableNames    []string
+	Paused        bool
+	RegisteredAt  time.Time
+	ResolvedAhead bool // events may be left out that live work comes to
+}
+
+// moves says whether the projection moves along with its group where a worker has it in this version.
+func (r *registered) moves() bool {
+	return r.State == stateActive && !r.Paused
+}
+
+func (r registered) same(other registered) bool {
+	return r.Name == other.Name && r.Version == other.Version && r.State == other.State && r.ConsumerGroup == other.ConsumerGroup && r.SchemaName == other.SchemaName &&
+		r.Paused == other.Paused && r.ResolvedAhead == other.ResolvedAhead && r.RegisteredAt.Equal(other.RegisteredAt) && slices.Equal(r.TableNames, other.TableNames)
+}

@@ -22,7 +22,7 @@ import (
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
 type Projector struct {
-	*base
+	base       *base
 	registrar  *registrar
 	listener   *listener
 	claimer    *claimer
@@ -104,7 +104,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	if err := p.registerPatiently(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if p.cfg.Mode == ModeShadowOnly || p.cfg.Mode == ModeEnqueueOnly {
+	if p.base.cfg.Mode == ModeShadowOnly || p.base.cfg.Mode == ModeEnqueueOnly {
 		return p.runMode(ctx)
 	}
 	// A group under way when ctx ends may still finish, and its leases live, for a while.
@@ -114,30 +114,30 @@ func (p *Projector) Run(ctx context.Context) error {
 	p.holder.beat(patient)
 	var workers, others sync.WaitGroup
 	work := make(chan assignment)
-	for i := range p.cfg.Concurrency {
-		loop := p.pulse.Loop(fmt.Sprintf("apply %d", i+1))
+	for i := range p.base.cfg.Concurrency {
+		loop := p.base.pulse.Loop(fmt.Sprintf("apply %d", i+1))
 		workers.Go(func() { p.crew.worker(pulse.With(patient, loop), ctx.Done(), work) })
 	}
-	others.Go(func() { p.holder.keepLeases(pulse.With(patient, p.pulse.Loop("renew leases"))) })
+	others.Go(func() { p.holder.keepLeases(pulse.With(patient, p.base.pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.pruneLog(ctx) })
 	others.Go(func() { p.maintainer.mendClock(ctx) })
 	others.Go(func() { p.rebuilder.tendRebuilds(ctx) })
-	if !p.cfg.NoListen {
+	if !p.base.cfg.NoListen {
 		others.Go(func() { p.listener.listen(ctx) })
 		others.Go(func() { p.listener.endWaits(ctx) })
 	}
-	if p.cfg.GapRate > 0 {
+	if p.base.cfg.GapRate > 0 {
 		others.Go(func() { p.maintainer.repairGaps(ctx) })
 	}
-	if p.cfg.VerifyRate > 0 {
+	if p.base.cfg.VerifyRate > 0 {
 		others.Go(func() { p.replayer.watch(ctx) })
 	}
-	if p.cfg.SnapshotEvery > 0 {
+	if p.base.cfg.SnapshotEvery > 0 {
 		others.Go(func() { p.replayer.keepSnapshots(ctx) })
 	}
-	p.claimer.dispatch(pulse.With(ctx, p.pulse.Loop("claim")), work)
+	p.claimer.dispatch(pulse.With(ctx, p.base.pulse.Loop("claim")), work)
 	close(work)
-	expire := time.AfterFunc(p.cfg.ShutdownTimeout, stop)
+	expire := time.AfterFunc(p.base.cfg.ShutdownTimeout, stop)
 	defer expire.Stop()
 	workers.Wait()
 	stop()
@@ -153,12 +153,12 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err := p.Register(ctx); err != nil {
 		return 0, err
 	}
-	if p.cfg.Mode == ModeShadowOnly {
+	if p.base.cfg.Mode == ModeShadowOnly {
 		return newShadow(p.applier).round(ctx)
 	}
-	p.draining = true
-	defer func() { p.draining = false }()
-	before := p.applied.Load()
+	p.base.draining = true
+	defer func() { p.base.draining = false }()
+	before := p.base.applied.Load()
 	for _, step := range []func(context.Context) error{p.rebuilder.tend, p.rebuilder.copyRanges, p.rebuilder.tend} {
 		if err := step(ctx); err != nil {
 			return 0, err
@@ -171,7 +171,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	keeper.Go(func() { p.holder.keepLeases(patient) })
 	g, inner := errgroup.WithContext(patient)
 	work := make(chan assignment)
-	for range p.cfg.Concurrency {
+	for range p.base.cfg.Concurrency {
 		g.Go(func() error {
 			for a := range work {
 				if err := p.crew.process(inner, inner.Done(), a); err != nil {
@@ -192,7 +192,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err == nil {
 		err = p.rebuilder.swapWhatIsReady(ctx)
 	}
-	return int(p.applied.Load() - before), err
+	return int(p.base.applied.Load() - before), err
 }
 
 // registerPatiently waits for the database. The breaker hears of each failure, so that a worker that cannot register is seen to keep away as well.
@@ -210,8 +210,8 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 			return err
 		}
 		p.crew.breaker.failed(ctx, err)
-		wait := p.backoff(attempt)
-		p.cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
+		wait := p.base.backoff(attempt)
+		p.base.cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
 		if !pause(ctx, wait) {
 			return nil
 		}
@@ -220,7 +220,7 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 
 // runMode is what Run does in the modes that apply nothing.
 func (p *Projector) runMode(ctx context.Context) error {
-	if p.cfg.Mode == ModeShadowOnly {
+	if p.base.cfg.Mode == ModeShadowOnly {
 		newShadow(p.applier).run(ctx)
 		return nil
 	}

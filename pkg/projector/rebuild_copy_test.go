@@ -116,7 +116,7 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	if err := two.rebuilder.tend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	k := two.set("seen", nextTables, 2)
+	k := two.base.set("seen", nextTables, 2)
 	r, err := two.rebuilder.takeRange(t.Context(), k)
 	if err != nil || r == nil {
 		t.Fatal(r, err)

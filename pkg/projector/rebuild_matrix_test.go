@@ -51,7 +51,7 @@ func rebuildStates() []rebuildState {
 		{name: "first_joining", reach: func(c *cell) {
 			for i, name := range c.names {
 				c.must(Remove(c.Context(), c.pool, name, true, operator()))
-				_, err := c.one.registrar.enter(c.Context(), c.one.projections[i])
+				_, err := c.one.registrar.enter(c.Context(), c.one.base.projections[i])
 				c.must(err)
 			}
 		}},

@@ -62,7 +62,7 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 					return
 				}
 				if err = other.Register(ctx); err == nil {
-					second = other.rebuilder.swapIfReady(ctx, "seen", other.set("seen", nextTables, 2))
+					second = other.rebuilder.swapIfReady(ctx, "seen", other.base.set("seen", nextTables, 2))
 				}
 			})
 		}

@@ -45,19 +45,6 @@ type transaction struct {
 	claimed  bool                                                                   // its units are those that a claim queued before its read answers
 }
 
-// registered is a row of tidemark.projections.
-type registered struct {
-	Name          string
-	Version       int
-	State         string
-	ConsumerGroup string
-	SchemaName    string
-	TableNames    []string
-	Paused        bool
-	RegisteredAt  time.Time
-	ResolvedAhead bool // events may be left out that live work comes to
-}
-
 // begin opens a transaction and reads what the units need, in one round trip.
 func (a *applier) begin(ctx context.Context, units []*unit, events int) (*transaction, error) {
 	return a.open(ctx, units, events, nil)

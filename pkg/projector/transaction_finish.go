@@ -136,11 +136,6 @@ func (t *transaction) stopped(k *known) (n int) {
 	return n
 }
 
-// moves says whether the projection moves along with its group where a worker has it in this version.
-func (r *registered) moves() bool {
-	return r.State == stateActive && !r.Paused
-}
-
 func (t *transaction) end() {
 	if t.last != nil {
 		t.last()

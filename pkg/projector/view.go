@@ -52,8 +52,3 @@ func (v *view) known(name string) *known {
 	}
 	return nil
 }
-
-func (r registered) same(other registered) bool {
-	return r.Name == other.Name && r.Version == other.Version && r.State == other.State && r.ConsumerGroup == other.ConsumerGroup && r.SchemaName == other.SchemaName &&
-		r.Paused == other.Paused && r.ResolvedAhead == other.ResolvedAhead && r.RegisteredAt.Equal(other.RegisteredAt) && slices.Equal(r.TableNames, other.TableNames)
-}
