@@ -11,6 +11,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 func TestStuck(t *testing.T) {
@@ -30,7 +32,7 @@ func TestStuck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.base.promises.step = 200 * time.Millisecond
+	p.base.Promises.Step = 200 * time.Millisecond
 	if stuck := p.Stuck(); stuck != nil {
 		t.Errorf("before it runs these are stuck: %v", stuck)
 	}
@@ -47,7 +49,7 @@ func TestStuck(t *testing.T) {
 	}
 	until := func(what string, met func(stuck []string) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Minute); !met(p.Stuck()); pause(ctx, 10*time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !met(p.Stuck()); registry.Pause(ctx, 10*time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: these are stuck: %v", what, p.Stuck())
 			}
@@ -62,7 +64,7 @@ func TestStuck(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if stuck := p.base.pulse.Stuck(time.Now().Add(24 * time.Hour)); stuck != nil {
+	if stuck := p.base.Pulse.Stuck(time.Now().Add(24 * time.Hour)); stuck != nil {
 		t.Errorf("after it has returned these are stuck: %v", stuck)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // applier brings units forward, a group of them in one transaction, and finds out what failed.
 type applier struct {
-	*base
+	*registry.Base
 	holder  *holder
 	pace    *pace
 	breaker *breaker
@@ -53,10 +55,10 @@ func (a *applier) choose(units []*unit) (strategy, reason string) {
 func (a *applier) group(ctx context.Context, units []*unit, opened *transaction) (rest []*unit, err error) {
 	start, n := time.Now(), 0
 	defer func() { a.share.spend(units, time.Since(start)) }()
-	ctx, span := a.tracer.Start(ctx)
+	ctx, span := a.Tracer.Start(ctx)
 	defer func() { span.End(n, err) }()
 	strategy, reason := a.choose(units)
-	a.cfg.Logger.DebugContext(ctx, "group is applied", "strategy", strategy, "reason", reason, "campaigns", len(units))
+	a.Cfg.Logger.DebugContext(ctx, "group is applied", "strategy", strategy, "reason", reason, "campaigns", len(units))
 	var done []*unit
 	if strategy == batched {
 		ahead := assignment{opened: opened}
@@ -64,7 +66,7 @@ func (a *applier) group(ctx context.Context, units []*unit, opened *transaction)
 			return a.applyBatched(ctx, units, ahead.take())
 		})
 		if err != nil && (a.isolable(ctx, err) || failure.OwnLockTimeout(err)) { // savepointed it is known whose statement waits
-			a.cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units), "error", err)
+			a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units), "error", err)
 			a.savepoints.Store(savepointsAfter)
 			units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
 		}
@@ -82,12 +84,12 @@ func (a *applier) group(ctx context.Context, units []*unit, opened *transaction)
 		if last := done[len(done)-1]; last.more && !yields(last) {
 			rest = units[len(done)-1:]
 		}
-	case a.infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost):
+	case a.Infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost):
 		a.pace.limit.shrink()
 		return nil, err
 	default:
 		if !errors.Is(err, lease.ErrLost) {
-			a.cfg.Logger.WarnContext(ctx, "group failed, applying its campaigns one by one", "strategy", isolated, "campaigns", len(units), "error", err)
+			a.Cfg.Logger.WarnContext(ctx, "group failed, applying its campaigns one by one", "strategy", isolated, "campaigns", len(units), "error", err)
 		}
 		size := a.pace.limit.events()
 		var late *DeadlineError
@@ -104,9 +106,9 @@ func (a *applier) group(ctx context.Context, units []*unit, opened *transaction)
 	}
 	a.breaker.succeeded(ctx)
 	a.pace.limit.grow()
-	a.applied.Add(int64(n))
-	a.metrics.group(n)
-	a.metrics.apply.Observe(time.Since(start).Seconds())
+	a.Applied.Add(int64(n))
+	a.Metrics.Group(n)
+	a.Metrics.Apply.Observe(time.Since(start).Seconds())
 	a.pace.observe(len(units)-len(rest), n)
 	return rest, nil
 }
@@ -118,7 +120,7 @@ type applying func(ctx context.Context, units []*unit) (n int, done []*unit, err
 // deadline's is not: it takes too long.
 func (a *applier) isolable(ctx context.Context, err error) bool {
 	var late *DeadlineError
-	return !errors.Is(err, lease.ErrLost) && !errors.As(err, &late) && !a.infrastructure(ctx, err)
+	return !errors.Is(err, lease.ErrLost) && !errors.As(err, &late) && !a.Infrastructure(ctx, err)
 }
 
 // applyUnlessLost calls apply. If that fails because leases were lost, or because another transaction
@@ -134,7 +136,7 @@ func (a *applier) applyUnlessLost(ctx context.Context, units []*unit, apply appl
 		for i, u := range units {
 			leases[i] = u.lease
 		}
-		ids, lookErr := a.keeper.StillHeld(ctx, a.cfg.Pool, leases)
+		ids, lookErr := a.Keeper.StillHeld(ctx, a.Cfg.Pool, leases)
 		if lookErr != nil {
 			return units, 0, nil, lookErr
 		}
@@ -143,8 +145,8 @@ func (a *applier) applyUnlessLost(ctx context.Context, units []*unit, apply appl
 			return units, 0, nil, err // it is not known whose it was: one by one
 		}
 		for _, u := range without(units, held) {
-			a.metrics.lost.WithLabelValues(lostTakenOver).Inc()
-			a.cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.lease.CampaignID, "generation", u.lease.Generation)
+			a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
+			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.lease.CampaignID, "generation", u.lease.Generation)
 		}
 		units = held
 	}
@@ -160,21 +162,21 @@ func (a *applier) applyUnlessLost(ctx context.Context, units []*unit, apply appl
 // them through: both write the lease row.
 func (a *applier) applyBatched(ctx context.Context, units []*unit, t *transaction) (n int, done []*unit, err error) {
 	if t == nil {
-		if t, err = a.open(ctx, units, a.pace.limit.events(), a.calls()); err != nil {
+		if t, err = a.open(ctx, units, a.pace.limit.events(), a.Calls()); err != nil {
 			return 0, nil, err
 		}
 	}
 	if t.splittable() {
-		a.cfg.Logger.DebugContext(ctx, "group is applied", "strategy", savepointed, "reason", "it is large, and savepoints cost next to nothing", "campaigns", len(t.units))
+		a.Cfg.Logger.DebugContext(ctx, "group is applied", "strategy", savepointed, "reason", "it is large, and savepoints cost next to nothing", "campaigns", len(t.units))
 		return a.savepointed(ctx, t, false)
 	}
 	defer t.abort(ctx)
 	t.link(ctx)
-	a.cfg.OnStep(StepRead)
+	a.Cfg.OnStep(StepRead)
 	if err := t.applyAll(ctx); err != nil {
 		return 0, nil, err
 	}
-	a.cfg.OnStep(StepApplied)
+	a.Cfg.OnStep(StepApplied)
 	for _, u := range t.units {
 		n += u.count()
 		u.groups++
@@ -183,10 +185,10 @@ func (a *applier) applyBatched(ctx context.Context, units []*unit, t *transactio
 		for _, u := range t.units {
 			u.groups--
 		}
-		a.uninstall(ctx, err)
+		a.Uninstall(ctx, err)
 		return 0, nil, err
 	}
-	a.cfg.OnStep(StepCommitted)
+	a.Cfg.OnStep(StepCommitted)
 	return n, t.units, nil
 }
 

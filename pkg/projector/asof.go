@@ -44,7 +44,7 @@ func (y *replayer) AsOf(ctx context.Context, projection, campaignID string, seq 
 		if err = to(seq); err != nil {
 			return err
 		}
-		state = State{Projection: projection, Version: s.k.spec.Version, CampaignID: campaignID, Seq: seq}
+		state = State{Projection: projection, Version: s.k.Described.Version, CampaignID: campaignID, Seq: seq}
 		state.Tables, err = s.rows(ctx)
 		return err
 	}, seq)
@@ -120,9 +120,9 @@ func (s *scratch) before(i int) string { return s.table(fmt.Sprintf("tidemark_be
 
 // travel opens a scratch and calls visit with what brings it to an event of the campaign. seqs are those that visit goes to: they must exist.
 func (y *replayer) travel(ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64) error {
-	k := y.newest(projection)
+	k := y.Newest(projection)
 	if k == nil {
-		return fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, projection, y.names())
+		return fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, projection, y.Names())
 	}
 	s, err := y.openScratch(ctx, k)
 	if err != nil {
@@ -146,12 +146,12 @@ func (y *replayer) travel(ctx context.Context, projection, campaignID string, vi
 	if err != nil {
 		return err
 	}
-	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID], every: y.cfg.SnapshotEvery}
+	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID], every: y.Cfg.SnapshotEvery}
 	for _, r := range resolved {
 		way.leftOut = append(way.leftOut, r.Seq)
 	}
 	slices.Sort(way.leftOut)
-	s.skips = k.maySkip()
+	s.skips = k.MaySkip()
 	if err := visit(s, func(seq int64) error { return way.to(ctx, seq) }); err != nil {
 		return err
 	}

@@ -11,11 +11,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // claimer finds work, and hands it to the crew.
 type claimer struct {
-	*base
+	*registry.Base
 	holder   *holder
 	applier  *applier
 	crew     *crew
@@ -42,10 +44,10 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
 		if c.holder.drained.Load() {
 			c.claims.letGo()
 			loop.Rest()
-			pause(ctx, drainedWait)
+			registry.Pause(ctx, drainedWait)
 			continue
 		}
-		loop.Within(c.promises.around)
+		loop.Within(c.Promises.Around)
 		trial := c.breaker.pass(ctx)
 		how := claiming{trial: trial, ahead: woken && !trial && c.crew.working.Load() == 0 && c.applier.savepoints.Load() <= 0}
 		woken = false
@@ -55,7 +57,7 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
 		now := time.Now()
 		stands := how.ahead && now.Sub(named) < awakeAfter/2
 		if calm && !stands && c.listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
-			announced, quiet, how.ask = now, now.Add(c.cfg.PollInterval), c.cfg.PollInterval*2
+			announced, quiet, how.ask = now, now.Add(c.Cfg.PollInterval), c.Cfg.PollInterval*2
 		}
 		n, next, err := c.claim(ctx, work, how)
 		if ctx.Err() != nil {
@@ -64,9 +66,9 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
 		if err != nil {
 			quiet = time.Time{}
 			if c.breaker.failed(ctx, err) {
-				wait := c.backoff(0)
-				c.cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
-				pause(ctx, wait)
+				wait := c.Backoff(0)
+				c.Cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
+				registry.Pause(ctx, wait)
 			}
 			continue
 		}
@@ -93,16 +95,16 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
 		}
 		c.claims.letGo()
 		awoken := c.sleep(ctx, c.wait(idle), next.retry)
-		c.metrics.wakeups.WithLabelValues(awoken.String()).Inc()
+		c.Metrics.Wakeups.WithLabelValues(awoken.String()).Inc()
 		switch awoken {
-		case notified:
+		case registry.Notified:
 			woken, idle, quiet = true, 0, time.Time{} // the listener ends the wait
 			if !named.After(announced) {
 				named = time.Now()
 			}
-		case elapsed:
+		case registry.Elapsed:
 			idle++
-		case finished:
+		case registry.Finished:
 		}
 	}
 }
@@ -127,12 +129,12 @@ const (
 // wait is how long to wait after so many claims in vain: milliseconds after there was work, then ever
 // longer up to the poll interval.
 func (c *claimer) wait(idle int) time.Duration {
-	wait := min(time.Millisecond<<min(idle, 20), c.cfg.PollInterval)
+	wait := min(time.Millisecond<<min(idle, 20), c.Cfg.PollInterval)
 	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
 }
 
 // sleep waits until it is time, a retry is due, or there is reason to look.
-func (c *claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time) awoken {
+func (c *claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time) registry.Awoken {
 	// A retry that is past by this clock and was not claimed is held, or not due by the database's: it is
 	// looked for at the usual pace.
 	if until := time.Until(retry); !retry.IsZero() && until > 0 {
@@ -142,13 +144,13 @@ func (c *claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time
 	defer timer.Stop()
 	select {
 	case <-c.listener.wake:
-		return notified
+		return registry.Notified
 	case <-c.crew.free:
-		return finished
+		return registry.Finished
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return elapsed
+	return registry.Elapsed
 }
 
 // following says how to go on after a claim.
@@ -173,7 +175,7 @@ func (c *claimer) claim(ctx context.Context, work chan<- assignment, how claimin
 	if how.trial {
 		most = 1
 	}
-	bounded, cancel := c.whole(ctx)
+	bounded, cancel := c.Whole(ctx)
 	var claimed lease.Claimed
 	var first assignment
 	if how.ahead {
@@ -182,7 +184,7 @@ func (c *claimer) claim(ctx context.Context, work chan<- assignment, how claimin
 		claimed, err = c.claimOnly(bounded, most, how.ask)
 	}
 	cancel()
-	c.metrics.claim.Observe(time.Since(start).Seconds())
+	c.Metrics.Claim.Observe(time.Since(start).Seconds())
 	if err != nil {
 		return 0, following{}, err
 	}
@@ -216,23 +218,23 @@ func (c *claimer) claim(ctx context.Context, work chan<- assignment, how claimin
 	if how.trial && n > 0 {
 		return n, next, nil
 	}
-	if (!c.draining || n > 0) && time.Since(c.lookedBehind) < lookBehind {
-		next.retry = earliest(next.retry, c.lookedBehind.Add(lookBehind))
+	if (!c.Draining || n > 0) && time.Since(c.lookedBehind) < lookBehind {
+		next.retry = registry.Earliest(next.retry, c.lookedBehind.Add(lookBehind))
 		return n, next, nil
 	}
 	c.lookedBehind = time.Now()
-	behind, due, err := c.claimDeferred(ctx, work, c.seen.Load().names, most)
-	next.retry = earliest(next.retry, due)
+	behind, due, err := c.claimDeferred(ctx, work, c.Seen.Load().Names, most)
+	next.retry = registry.Earliest(next.retry, due)
 	// What is being rebuilt comes last, and within its share.
-	if v := c.seen.Load(); err == nil && behind < most && len(v.rebuilding) > 0 {
+	if v := c.Seen.Load(); err == nil && behind < most && len(v.Rebuilding) > 0 {
 		if wait := c.share.wait(time.Now()); wait > 0 {
-			next.retry = earliest(next.retry, time.Now().Add(wait))
+			next.retry = registry.Earliest(next.retry, time.Now().Add(wait))
 			return n + behind, next, nil
 		}
 		var rebuilt int
-		rebuilt, due, err = c.claimDeferred(ctx, work, v.rebuilding, most-behind)
+		rebuilt, due, err = c.claimDeferred(ctx, work, v.Rebuilding, most-behind)
 		behind += rebuilt
-		next.retry = earliest(next.retry, due)
+		next.retry = registry.Earliest(next.retry, due)
 	}
 	next.around = next.around && behind < most
 	return n + behind, next, err
@@ -240,11 +242,11 @@ func (c *claimer) claim(ctx context.Context, work chan<- assignment, how claimin
 
 // claimOnly leaves the reading to the workers.
 func (c *claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (lease.Claimed, error) {
-	db, err := c.claims.on(ctx, c.base)
+	db, err := c.claims.on(ctx, c.Base)
 	if err != nil {
 		return lease.Claimed{}, err
 	}
-	claimed, err := c.keeper.Claim(ctx, db, c.cursor, most, ask)
+	claimed, err := c.Keeper.Claim(ctx, db, c.cursor, most, ask)
 	if err != nil {
 		c.claims.letGo()
 	}
@@ -254,13 +256,13 @@ func (c *claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (l
 // claimDeferred leases campaigns with pairs of projections that are due. The database's clock decides which are.
 func (c *claimer) claimDeferred(ctx context.Context, work chan<- assignment, projections []string, most int) (n int, due time.Time, err error) {
 	start := time.Now()
-	bounded, cancel := c.whole(ctx)
+	bounded, cancel := c.Whole(ctx)
 	defer cancel()
-	db, err := c.claims.on(bounded, c.base)
+	db, err := c.claims.on(bounded, c.Base)
 	if err != nil {
 		return 0, time.Time{}, err
 	}
-	claimed, err := c.keeper.ClaimDeferred(bounded, db, projections, most)
+	claimed, err := c.Keeper.ClaimDeferred(bounded, db, projections, most)
 	if err != nil {
 		c.claims.letGo()
 		return 0, time.Time{}, err
@@ -287,7 +289,7 @@ func (c *claimer) assign(ctx context.Context, work chan<- assignment, a assignme
 	loop.Rest() // until one of the workers, who have promised themselves, is free
 	select {
 	case work <- a:
-		loop.Within(c.promises.around)
+		loop.Within(c.Promises.Around)
 		return true
 	case <-ctx.Done():
 		c.crew.working.Add(-1)
@@ -326,7 +328,7 @@ func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 	for i, l := range leases {
 		ids[i], byID[l.CampaignID] = l.CampaignID, l
 	}
-	pairs, err := deferred.Due(ctx, c.cfg.Pool, c.cfg.ConsumerGroup, ids, projections)
+	pairs, err := deferred.Due(ctx, c.Cfg.Pool, c.Cfg.ConsumerGroup, ids, projections)
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +337,7 @@ func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 		units[i] = catchUp(byID[d.CampaignID], d)
 		if d.Failed {
 			units[i].probe()
-			c.metrics.retried.WithLabelValues(d.Projection).Inc()
+			c.Metrics.Retried.WithLabelValues(d.Projection).Inc()
 		}
 	}
 	for _, u := range units {
@@ -351,14 +353,14 @@ func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 // a worker that has been woken and has nothing else to do; to find nothing costs more this way. The claim is a transaction of its own: should the process die
 // of what it has claimed, the leases say so.
 func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a assignment, err error) {
-	conn, err := c.cfg.Pool.Acquire(ctx)
+	conn, err := c.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return lease.Claimed{}, assignment{}, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := c.applier.on(conn, nil, c.pace.limit.events(), c.calls())
+	t := c.applier.on(conn, nil, c.pace.limit.events(), c.Calls())
 	t.claimed = true
 	t.Queue(queryBegin)
-	c.keeper.ClaimAhead(t.Batch, c.cursor, most, ask, func(got lease.Claimed) {
+	c.Keeper.ClaimAhead(t.Batch, c.cursor, most, ask, func(got lease.Claimed) {
 		claimed = got
 		for _, l := range got.Leases {
 			a.units = append(a.units, live(l))
@@ -377,7 +379,7 @@ func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (
 		return claimed, a, err
 	}
 	// What is wrong with the read the worker finds out that reads again.
-	if err := c.keeper.Suspects(ctx, c.cfg.Pool, claimed); err != nil {
+	if err := c.Keeper.Suspects(ctx, c.Cfg.Pool, claimed); err != nil {
 		c.holder.giveBackLeases(ctx, claimed.Leases)
 		return lease.Claimed{}, assignment{}, err
 	}

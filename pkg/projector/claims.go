@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // claims is the connection that claims in a row keep to, one after the other. What a claim needs is planned once a connection, and that takes longer than the claim: going
@@ -17,16 +19,16 @@ type claims struct {
 }
 
 // on returns the connection, or the pool if that has none to spare: one must be left for leases to be renewed on, and one that listens.
-func (c *claims) on(ctx context.Context, b *base) (lease.DB, error) {
+func (c *claims) on(ctx context.Context, b *registry.Base) (lease.DB, error) {
 	needed := 2
-	if !b.draining && !b.cfg.NoListen {
+	if !b.Draining && !b.Cfg.NoListen {
 		needed++
 	}
 	if c.spare < needed {
-		return b.cfg.Pool, nil
+		return b.Cfg.Pool, nil
 	}
 	if c.conn == nil {
-		conn, err := b.cfg.Pool.Acquire(ctx)
+		conn, err := b.Cfg.Pool.Acquire(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("acquire a connection: %w", err)
 		}

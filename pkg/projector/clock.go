@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -19,14 +21,14 @@ const (
 // mendClock looks, now and then, for times of a server's clock that has gone back since: of pairs and
 // pauses, as the claim does of leases.
 func (m *maintainer) mendClock(ctx context.Context) {
-	for ok := true; ok; ok = pause(ctx, clockEvery) {
+	for ok := true; ok; ok = registry.Pause(ctx, clockEvery) {
 		for more := true; more && ctx.Err() == nil; {
 			pairs, paused, err := m.mendTimes(ctx)
 			if err != nil && ctx.Err() == nil {
-				m.cfg.Logger.WarnContext(ctx, "times that are too far ahead not looked for", "error", err)
+				m.Cfg.Logger.WarnContext(ctx, "times that are too far ahead not looked for", "error", err)
 			}
 			if pairs > 0 || paused > 0 {
-				m.cfg.Logger.WarnContext(ctx, "the database server's clock has gone back: pairs are due, pauses begin now", "rows", pairs+int64(paused))
+				m.Cfg.Logger.WarnContext(ctx, "the database server's clock has gone back: pairs are due, pauses begin now", "rows", pairs+int64(paused))
 			}
 			more = err == nil && pairs >= clockPairs
 		}
@@ -35,19 +37,19 @@ func (m *maintainer) mendClock(ctx context.Context) {
 
 func (m *maintainer) mendTimes(ctx context.Context) (pairs int64, paused int, err error) {
 	longest := map[string]time.Duration{}
-	for _, k := range m.sets {
-		longest[k.name] = max(longest[k.name], k.longestWait()+clockSlack)
+	for _, k := range m.Sets {
+		longest[k.Name] = max(longest[k.Name], k.LongestWait()+clockSlack)
 	}
-	bounded, cancel := m.bounded(ctx)
+	bounded, cancel := m.Bounded(ctx)
 	defer cancel()
-	err = pgx.BeginFunc(bounded, m.cfg.Pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(bounded, queryExclusivePatience); err != nil {
+	err = pgx.BeginFunc(bounded, m.Cfg.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(bounded, registry.QueryExclusivePatience); err != nil {
 			return err
 		}
-		if pairs, err = deferred.MendClock(bounded, tx, m.cfg.ConsumerGroup, longest, clockPairs); err != nil {
+		if pairs, err = deferred.MendClock(bounded, tx, m.Cfg.ConsumerGroup, longest, clockPairs); err != nil {
 			return err
 		}
-		paused, err = pauses.MendClock(bounded, tx, m.cfg.ConsumerGroup)
+		paused, err = pauses.MendClock(bounded, tx, m.Cfg.ConsumerGroup)
 		return err
 	})
 	return pairs, paused, err

@@ -9,25 +9,27 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // looksAhead says whether what COMMIT checks is to be checked at once, so that its failure is somebody's: of projections that have violated a deferred constraint, of all after a COMMIT that failed, and
 // where there will be no COMMIT.
-func (t *transaction) looksAhead(k *known) bool {
-	return t.trying || k.violates.Load() || t.p.uncommitted.Load() > 0
+func (t *transaction) looksAhead(k *registry.Known) bool {
+	return t.trying || k.Violates.Load() || t.p.uncommitted.Load() > 0
 }
 
 // lookAhead has the server check what a projection leaves to COMMIT.
-func (t *transaction) lookAhead(ctx context.Context, k *known) error {
+func (t *transaction) lookAhead(ctx context.Context, k *registry.Known) error {
 	if !t.looksAhead(k) {
 		return nil
 	}
-	t.At = pipeline.Origin{Projection: k.name}
+	t.At = pipeline.Origin{Projection: k.Name}
 	t.QueueLookAhead()
 	err := t.Flush(ctx)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && !t.trying && !t.broken(ctx, k, err) {
-		k.violates.Store(true)
+		k.Violates.Store(true)
 	}
 	return err
 }
@@ -36,7 +38,7 @@ func (t *transaction) lookAhead(ctx context.Context, k *known) error {
 // that is not the infrastructure's: the next ones are applied savepointed, and look ahead.
 func (a *applier) notCommitted(ctx context.Context, err error) {
 	var named *ApplyError
-	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || a.infrastructure(ctx, err) {
+	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || a.Infrastructure(ctx, err) {
 		return
 	}
 	a.uncommitted.Store(savepointsAfter)

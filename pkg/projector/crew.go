@@ -6,11 +6,13 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // crew is the goroutines that work on assignments.
 type crew struct {
-	*base
+	*registry.Base
 	holder   *holder
 	applier  *applier
 	breaker  *breaker
@@ -24,7 +26,7 @@ type crew struct {
 func (c *crew) worker(ctx context.Context, stopping <-chan struct{}, work <-chan assignment) {
 	loop := pulse.Of(ctx)
 	for a := range work {
-		loop.Within(c.promises.step)
+		loop.Within(c.Promises.Step)
 		err := c.process(ctx, stopping, a)
 		loop.Rest()
 		if err == nil || ctx.Err() != nil {
@@ -33,9 +35,9 @@ func (c *crew) worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 		if c.breaker.failed(ctx, err) {
 			// It may concern this group alone, as a lock does that somebody holds: the others go on, and this one
 			// is not redone at once.
-			wait := c.backoff(0)
-			c.cfg.Logger.WarnContext(ctx, "group not applied", "error", err, "wait", wait)
-			pause(ctx, wait)
+			wait := c.Backoff(0)
+			c.Cfg.Logger.WarnContext(ctx, "group not applied", "error", err, "wait", wait)
+			registry.Pause(ctx, wait)
 		}
 	}
 }
@@ -56,11 +58,11 @@ func (c *crew) process(ctx context.Context, stopping <-chan struct{}, a assignme
 		c.holder.letGo(all)
 		last := c.working.Add(-1) == 0
 		c.finishes.Add(1)
-		if left || c.inTheWay.Load() && !c.draining || last && c.draining {
-			signal(c.free)
+		if left || c.inTheWay.Load() && !c.Draining || last && c.Draining {
+			registry.Signal(c.free)
 		}
 	}()
-	c.cfg.OnStep(StepClaimed)
+	c.Cfg.OnStep(StepClaimed)
 	for len(units) > 0 {
 		select {
 		case <-stopping:

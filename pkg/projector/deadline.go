@@ -23,18 +23,20 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
 // connection is closed under it and its group is of no more use, so that it can do no harm, and the projector goes on. In a transaction that is not the projector's
 // own there is no going on without it: it is waited for.
-func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(context.Context) error) error {
-	timeout, start := k.timeout(g.Events), time.Now()
-	pulse.Of(ctx).Within(a.promises.step)
+func (a *applier) supervise(ctx context.Context, k *registry.Known, g *Group, run func(context.Context) error) error {
+	timeout, start := k.Timeout(g.Events), time.Now()
+	pulse.Of(ctx).Within(a.Promises.Step)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	h := &handling{done: make(chan error, 1)}
-	go h.run(func() error { return guarded(k, g, func() error { return run(bounded) }) }, a.metrics)
+	go h.run(func() error { return guarded(k, g, func() error { return run(bounded) }) }, a.Metrics)
 	select {
 	case err := <-h.done:
 		return late(bounded, k, g, err, timeout, start)
@@ -43,7 +45,7 @@ func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(co
 	if kind.LineOf(g).Disconnect == nil {
 		return late(bounded, k, g, <-h.done, timeout, start)
 	}
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(registry.Grace)
 	defer timer.Stop()
 	select {
 	case err := <-h.done:
@@ -57,23 +59,23 @@ func (a *applier) supervise(ctx context.Context, k *known, g *Group, run func(co
 }
 
 // late makes a [DeadlineError] of what the deadline has caused.
-func late(bounded context.Context, k *known, g *Group, err error, timeout time.Duration, start time.Time) error {
+func late(bounded context.Context, k *registry.Known, g *Group, err error, timeout time.Duration, start time.Time) error {
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
 		closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
 		if closed || errors.Is(err, context.DeadlineExceeded) {
-			return wrapAs(err, k, failure.NewDeadline(k.name, timeout, "", failure.Attempt{Lost: closed}))
+			return wrapAs(err, k, failure.NewDeadline(k.Name, timeout, "", failure.Attempt{Lost: closed}))
 		}
 	}
 	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed() {
 		// pgx closes a connection whose request is given up. It was not the network that ended this one.
-		return wrapAs(err, k, failure.NewDeadline(k.name, timeout, "", failure.Attempt{Lost: true, Own: true}))
+		return wrapAs(err, k, failure.NewDeadline(k.Name, timeout, "", failure.Attempt{Lost: true, Own: true}))
 	}
-	return failure.Cancelled(err, k.name, timeout, start)
+	return failure.Cancelled(err, k.Name, timeout, start)
 }
 
 // wrapAs puts a cause in the place of err's, under the event that err names.
-func wrapAs(err error, k *known, cause *DeadlineError) error {
-	at := ApplyError{Projection: k.name}
+func wrapAs(err error, k *registry.Known, cause *DeadlineError) error {
+	at := ApplyError{Projection: k.Name}
 	var named *ApplyError
 	if errors.As(err, &named) {
 		at = *named
@@ -97,7 +99,7 @@ const (
 
 var errExited = errors.New("the projection ended its goroutine (runtime.Goexit)")
 
-func (h *handling) run(call func() error, m *metrics) {
+func (h *handling) run(call func() error, m *registry.Metrics) {
 	id := make([]byte, 40)
 	id = id[:runtime.Stack(id, false)] // "goroutine 17 [running]…"
 	id, _, _ = bytes.Cut(id, []byte(" ["))
@@ -105,7 +107,7 @@ func (h *handling) run(call func() error, m *metrics) {
 	err := errExited
 	defer func() {
 		if !h.state.CompareAndSwap(handlingRuns, handlingDone) {
-			m.stuck.Dec()
+			m.Stuck.Dec()
 		}
 		h.done <- err
 	}()
@@ -113,19 +115,19 @@ func (h *handling) run(call func() error, m *metrics) {
 }
 
 // abandon goes on without code that does not return.
-func (a *applier) abandon(ctx context.Context, k *known, g *Group, h *handling, timeout time.Duration) error {
+func (a *applier) abandon(ctx context.Context, k *registry.Known, g *Group, h *handling, timeout time.Duration) error {
 	kind.EndGroup(g)
 	kind.LineOf(g).Abandoned = true
 	kind.LineOf(g).Disconnect()
 	stack := h.stack()
-	a.metrics.abandoned.WithLabelValues(k.name).Inc()
-	a.metrics.stuck.Inc()
-	a.cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.name, "timeout", timeout, "stack", stack)
+	a.Metrics.Abandoned.WithLabelValues(k.Name).Inc()
+	a.Metrics.Stuck.Inc()
+	a.Cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.Name, "timeout", timeout, "stack", stack)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	first := g.Events[0]
-	return &ApplyError{Projection: k.name, CampaignID: first.CampaignID, Err: failure.NewDeadline(k.name, timeout, stack, failure.Attempt{Lost: true})}
+	return &ApplyError{Projection: k.Name, CampaignID: first.CampaignID, Err: failure.NewDeadline(k.Name, timeout, stack, failure.Attempt{Lost: true})}
 }
 
 // stack is where the goroutine is.
@@ -152,11 +154,11 @@ func (h *handling) stack() string {
 }
 
 // verdict is what is known of an event before it is tried: that it cannot be read, or that the projection has failed on it in a way that took the transaction with it.
-func (t *transaction) verdict(k *known, u *unit, e *journal.Event) error {
+func (t *transaction) verdict(k *registry.Known, u *unit, e *journal.Event) error {
 	if err := u.spoiled[e.Seq]; err != nil {
 		return err
 	}
-	return t.verdicts[failure.Verdict{Projection: k.name, CampaignID: e.CampaignID, Seq: e.Seq}]
+	return t.verdicts[failure.Verdict{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq}]
 }
 
 // noteLate notes in a [DeadlineError] what was tried.
@@ -190,8 +192,8 @@ func (a *applier) applyCampaignInTime(ctx context.Context, units []*unit, events
 // queueSettings queues the settings of a transaction.
 func (t *transaction) queueSettings() {
 	// A handler may sit in Go for as long as its timeout, and a while until it is given up.
-	idle := max(t.p.cfg.LeaseTTL, t.p.longest+2*grace)
-	t.Queue(querySettings, t.path, strconv.FormatInt(idle.Milliseconds(), 10), t.p.longest.Milliseconds(), max(1, t.p.longest.Milliseconds()/2)).
+	idle := max(t.p.Cfg.LeaseTTL, t.p.Longest+2*registry.Grace)
+	t.Queue(querySettings, t.path, strconv.FormatInt(idle.Milliseconds(), 10), t.p.Longest.Milliseconds(), max(1, t.p.Longest.Milliseconds()/2)).
 		QueryRow(func(row pgx.Row) error {
 			var milliseconds float64
 			err := row.Scan(nil, nil, nil, nil, nil, nil, nil, &milliseconds)
@@ -219,7 +221,7 @@ func disconnect(conn *pgxpool.Conn) func() {
 }
 
 // load and apply call the projection and make an error of a panic.
-func (a *applier) load(ctx context.Context, k *known, g *Group) (err error) {
+func (a *applier) load(ctx context.Context, k *registry.Known, g *Group) (err error) {
 	l, ok := k.Projection.(Loader)
 	if !ok {
 		return nil
@@ -227,12 +229,12 @@ func (a *applier) load(ctx context.Context, k *known, g *Group) (err error) {
 	return a.supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
 }
 
-func (a *applier) apply(ctx context.Context, k *known, g *Group) error {
+func (a *applier) apply(ctx context.Context, k *registry.Known, g *Group) error {
 	return a.supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
 }
 
-func guarded(k *known, g *Group, call func() error) (err error) {
-	kind.LineOf(g).At = pipeline.Origin{Projection: k.name}
+func guarded(k *registry.Known, g *Group, call func() error) (err error) {
+	kind.LineOf(g).At = pipeline.Origin{Projection: k.Name}
 	defer func() {
 		if r := recover(); r != nil {
 			err = kind.LineOf(g).At.Wrap(&PanicError{Value: r, Stack: string(debug.Stack())})

@@ -10,6 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Register makes the consumer group and the projections known: it creates their tables in the
@@ -19,43 +21,43 @@ import (
 // is left to workers that have the one registered. It is safe to call at every start and from several
 // processes at once. [Projector.Run] and [Projector.Drain] call it first.
 func (p *Projector) Register(ctx context.Context) error {
-	if p.base.entered.Load() {
+	if p.base.Entered.Load() {
 		return nil
 	}
 	if err := p.registrar.Check(ctx); err != nil {
 		return err
 	}
 	registerGroup := outbox.Register
-	if p.base.cfg.Mode == ModeInlineApplyOnly {
+	if p.base.Cfg.Mode == ModeInlineApplyOnly {
 		registerGroup = outbox.RegisterInline
 	}
-	if err := registerGroup(ctx, p.base.cfg.Pool, p.base.cfg.ConsumerGroup); err != nil {
+	if err := registerGroup(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup); err != nil {
 		return err
 	}
-	if p.base.cfg.Mode == ModeEnqueueOnly {
+	if p.base.Cfg.Mode == ModeEnqueueOnly {
 		return nil // the projections are a worker's
 	}
-	schema := fmt.Sprintf(queryMakeSchema, function.Literal(p.base.cfg.Schema), pgx.Identifier{p.base.cfg.Schema}.Sanitize())
-	if _, err := p.base.cfg.Pool.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return fmt.Errorf("create schema %q: %w", p.base.cfg.Schema, err)
+	schema := fmt.Sprintf(registry.QueryMakeSchema, function.Literal(p.base.Cfg.Schema), pgx.Identifier{p.base.Cfg.Schema}.Sanitize())
+	if _, err := p.base.Cfg.Pool.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("create schema %q: %w", p.base.Cfg.Schema, err)
 	}
-	for _, k := range p.base.projections {
-		if k != p.base.newest(k.spec.Name) {
+	for _, k := range p.base.Projections {
+		if k != p.base.Newest(k.Described.Name) {
 			continue
 		}
-		if err := p.registrar.register(ctx, k); err != nil {
-			return fmt.Errorf("register projection %s: %w", k.spec.Name, err)
+		if err := p.registrar.Register(ctx, k); err != nil {
+			return fmt.Errorf("register projection %s: %w", k.Described.Name, err)
 		}
 	}
 	if err := p.rebuilder.tend(ctx); err != nil {
 		return err
 	}
-	if p.base.cfg.InlineBestEffort {
-		if err := p.base.cfg.Pool.QueryRow(ctx, queryPutsOff, p.base.cfg.ConsumerGroup).Scan(&p.inliner.putsOff); err != nil {
+	if p.base.Cfg.InlineBestEffort {
+		if err := p.base.Cfg.Pool.QueryRow(ctx, registry.QueryPutsOff, p.base.Cfg.ConsumerGroup).Scan(&p.inliner.putsOff); err != nil {
 			return fmt.Errorf("look for deferrable constraints: %w", err)
 		}
 	}
-	p.base.entered.Store(true)
+	p.base.Entered.Store(true)
 	return nil
 }
 
@@ -138,7 +140,7 @@ func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, 
 // every wait for it is bounded. It is for liveness probes: a process with one that is stuck is of no
 // more use, and is to be started anew. Before Run has registered, and after it has returned, there are
 // none.
-func (p *Projector) Stuck() []string { return p.base.pulse.Stuck(time.Now()) }
+func (p *Projector) Stuck() []string { return p.base.Pulse.Stuck(time.Now()) }
 
 // Followed answers the names of the registered projections of which this worker has the version, those of tables that are being built or were replaced too; none before [Projector.Register].
-func (p *Projector) Followed() []string { return p.base.behind() }
+func (p *Projector) Followed() []string { return p.base.Behind() }

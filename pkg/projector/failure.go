@@ -16,6 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // incident is an event that a projection could not apply, and what was decided about it.
@@ -26,11 +28,11 @@ type incident struct {
 }
 
 // describe answers what is kept of an error on e. Of a database error that is the message: details quote rows.
-func (a *applier) describe(k *known, e *journal.Event, err error) deferred.Failure {
+func (a *applier) describe(k *registry.Known, e *journal.Event, err error) deferred.Failure {
 	f := deferred.Failure{
-		Group: a.cfg.ConsumerGroup, Projection: k.name, Version: k.spec.Version,
+		Group: a.Cfg.ConsumerGroup, Projection: k.Name, Version: k.Described.Version,
 		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
-		Class: string(k.classify(err)), Code: failure.CodeError, Worker: a.host + "/" + a.keeper.Owner,
+		Class: string(k.Classify(err)), Code: failure.CodeError, Worker: a.Host + "/" + a.Keeper.Owner,
 	}
 	var own interface{ FailureCode() string }
 	var pgErr *pgconn.PgError
@@ -57,12 +59,12 @@ func (a *applier) describe(k *known, e *journal.Event, err error) deferred.Failu
 }
 
 // fail notes that a projection could not apply e. What follows from it is written when the transaction ends. It says whether the projection goes on after the event.
-func (t *transaction) fail(k *known, e *journal.Event, cause error) (skipped bool) {
+func (t *transaction) fail(k *registry.Known, e *journal.Event, cause error) (skipped bool) {
 	var inner *ApplyError
 	if errors.As(cause, &inner) {
 		cause = inner.Err
 	}
-	f := &incident{Failure: t.p.describe(k, e, cause), policy: k.policy(e.Type)}
+	f := &incident{Failure: t.p.describe(k, e, cause), policy: k.Policy(e.Type)}
 	if f.Class == string(ClassLock) {
 		f.policy.Action = ActionRetry // whatever becomes of events that fail, this one has not
 		if t.blockers != "" {
@@ -74,7 +76,7 @@ func (t *transaction) fail(k *known, e *journal.Event, cause error) (skipped boo
 }
 
 // failReset notes that the rows of a campaign could not be deleted ahead of e. The projection does not go on without that, whatever its policy on the event.
-func (t *transaction) failReset(k *known, e *journal.Event, cause error) {
+func (t *transaction) failReset(k *registry.Known, e *journal.Event, cause error) {
 	t.fail(k, e, cause)
 	f := t.failures[len(t.failures)-1]
 	f.Reset = true
@@ -91,8 +93,8 @@ func (t *transaction) writeFailures() {
 			deferred.Skip(t.Batch, f.Failure, "policy of projection "+f.Projection)
 			continue
 		}
-		k := t.view.known(f.Projection)
-		deferred.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.chances, rand.Float64()), func(o deferred.Outcome) { f.outcome = o })
+		k := t.view.Known(f.Projection)
+		deferred.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.Chances, rand.Float64()), func(o deferred.Outcome) { f.outcome = o })
 		if f.policy.Action == ActionPause {
 			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
 			pauses.Failed(t.Batch, f.Group, f.Projection, f.Worker, reason)
@@ -103,19 +105,19 @@ func (t *transaction) writeFailures() {
 // report counts and logs what has been committed.
 func (t *transaction) report(ctx context.Context) {
 	if len(t.failures) > 0 {
-		t.p.tracer.Of(ctx).Fail(fmt.Sprintf("%d projections of campaigns failed", len(t.failures)))
+		t.p.Tracer.Of(ctx).Fail(fmt.Sprintf("%d projections of campaigns failed", len(t.failures)))
 	}
 	for _, f := range t.failures {
-		t.p.metrics.failed.WithLabelValues(f.Projection).Inc()
-		log := t.p.cfg.Logger.With("projection", f.Projection, "campaign", f.CampaignID, "seq", f.Seq, "event_type", f.EventType, "class", f.Class, "code", f.Code,
+		t.p.Metrics.Failed.WithLabelValues(f.Projection).Inc()
+		log := t.p.Cfg.Logger.With("projection", f.Projection, "campaign", f.CampaignID, "seq", f.Seq, "event_type", f.EventType, "class", f.Class, "code", f.Code,
 			"fingerprint", f.Fingerprint, "error", f.Message)
 		switch {
 		case f.policy.Action == ActionSkip:
-			t.p.metrics.skipped.WithLabelValues(f.Projection).Inc()
+			t.p.Metrics.Skipped.WithLabelValues(f.Projection).Inc()
 			log.ErrorContext(ctx, "projection failed, event skipped")
 			continue
 		case f.outcome.Status == deferred.Dead:
-			t.p.metrics.dead.WithLabelValues(f.Projection).Inc()
+			t.p.Metrics.Dead.WithLabelValues(f.Projection).Inc()
 			log = log.With("attempt", f.outcome.Attempt)
 			if f.outcome.NextAttempt.IsZero() {
 				log.ErrorContext(ctx, "projection failed, pair is dead: it waits for an operator")

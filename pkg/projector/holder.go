@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // beatInterval is how often a worker records that it lives.
@@ -24,14 +26,14 @@ type holding struct {
 
 // holder keeps the leases of this worker: it renews them, ends the work under those that are lost, and gives them back.
 type holder struct {
-	*base
+	*registry.Base
 	drained atomic.Bool // by an operator
 
 	mu   sync.Mutex
 	held map[string]*holding // by campaign
 }
 
-func newHolder(b *base) *holder { return &holder{base: b, held: map[string]*holding{}} }
+func newHolder(b *registry.Base) *holder { return &holder{Base: b, held: map[string]*holding{}} }
 
 // hold takes charge of leases asked for at a time, and returns those to work on. That leaves out a
 // campaign that is worked on under the same generation: claims do not wait for the disk, so a crash of
@@ -54,7 +56,7 @@ func (o *holder) hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 			fresh = append(fresh, l)
 		}
 	}
-	o.metrics.held.Set(float64(len(o.held)))
+	o.Metrics.Held.Set(float64(len(o.held)))
 	return fresh
 }
 
@@ -86,12 +88,12 @@ func (o *holder) renewed(kept []lease.Lease, asked time.Time) {
 
 // dropExpired ends the work under a lease that has run out.
 func (o *holder) dropExpired(h *holding) {
-	if h.drop == nil || h.dropped || time.Since(h.renewed) <= o.cfg.LeaseTTL {
+	if h.drop == nil || h.dropped || time.Since(h.renewed) <= o.Cfg.LeaseTTL {
 		return
 	}
 	h.drop()
 	h.dropped = true
-	o.metrics.lost.WithLabelValues(lostExpired).Inc()
+	o.Metrics.Lost.WithLabelValues(registry.LostExpired).Inc()
 }
 
 // letGo forgets units whose leases are given back, or lost.
@@ -101,7 +103,7 @@ func (o *holder) letGo(units []*unit) {
 	for _, u := range units {
 		o.remove(u.lease)
 	}
-	o.metrics.held.Set(float64(len(o.held)))
+	o.Metrics.Held.Set(float64(len(o.held)))
 }
 
 // giveBack releases the leases of units that were not applied. Should that fail they expire.
@@ -116,17 +118,17 @@ func (o *holder) giveBack(ctx context.Context, units []*unit) {
 }
 
 func (o *holder) giveBackLeases(ctx context.Context, leases []lease.Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()
-	if err := o.keeper.Release(ctx, o.cfg.Pool, leases); err != nil {
-		o.cfg.Logger.WarnContext(ctx, "leases not given back, they will expire", "campaigns", len(leases), "error", err)
+	if err := o.Keeper.Release(ctx, o.Cfg.Pool, leases); err != nil {
+		o.Cfg.Logger.WarnContext(ctx, "leases not given back, they will expire", "campaigns", len(leases), "error", err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range leases {
 		o.remove(l)
 	}
-	o.metrics.held.Set(float64(len(o.held)))
+	o.Metrics.Held.Set(float64(len(o.held)))
 }
 
 // remove forgets a lease, unless it has been acquired again since. The caller holds the lock.
@@ -148,14 +150,14 @@ func (o *holder) holding() []lease.Lease {
 
 // keepLeases renews what is held three times in the life of a lease, and records that the worker lives.
 func (o *holder) keepLeases(ctx context.Context) {
-	renew := time.NewTicker(o.cfg.LeaseTTL / 3)
+	renew := time.NewTicker(o.Cfg.LeaseTTL / 3)
 	defer renew.Stop()
-	beat := time.NewTicker(min(beatInterval, o.cfg.LeaseTTL/4)) // note_crashes tells the dead by it
+	beat := time.NewTicker(min(beatInterval, o.Cfg.LeaseTTL/4)) // note_crashes tells the dead by it
 	defer beat.Stop()
 	loop := pulse.Of(ctx)
 	defer loop.Rest()
 	for {
-		loop.Within(o.promises.kept)
+		loop.Within(o.Promises.Kept)
 		select {
 		case <-ctx.Done():
 			return
@@ -166,12 +168,12 @@ func (o *holder) keepLeases(ctx context.Context) {
 			if len(leases) == 0 {
 				continue
 			}
-			bounded, cancel := context.WithTimeout(ctx, o.cfg.LeaseTTL/3)
+			bounded, cancel := context.WithTimeout(ctx, o.Cfg.LeaseTTL/3)
 			asked := time.Now()
 			// One that is lost is noticed by the fence at the end of its group.
-			kept, err := o.keeper.Renew(bounded, o.cfg.Pool, leases)
+			kept, err := o.Keeper.Renew(bounded, o.Cfg.Pool, leases)
 			if err != nil && ctx.Err() == nil {
-				o.cfg.Logger.WarnContext(ctx, "leases not renewed", "campaigns", len(leases), "error", err)
+				o.Cfg.Logger.WarnContext(ctx, "leases not renewed", "campaigns", len(leases), "error", err)
 			}
 			cancel()
 			o.renewed(kept, asked)
@@ -182,24 +184,24 @@ func (o *holder) keepLeases(ctx context.Context) {
 // beat records that the worker lives. It is not cut short when the worker stops: the server might
 // still do what nobody waits for any more, after the record has been removed. Renewals wait for it.
 func (o *holder) beat(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(o.cfg.LeaseTTL/3, releaseTimeout))
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(o.Cfg.LeaseTTL/3, registry.ReleaseTimeout))
 	defer cancel()
-	drained, err := o.keeper.Beat(bounded, o.cfg.Pool, o.host, os.Getpid(), len(o.holding()), o.applied.Load())
+	drained, err := o.Keeper.Beat(bounded, o.Cfg.Pool, o.Host, os.Getpid(), len(o.holding()), o.Applied.Load())
 	if err != nil {
 		if ctx.Err() == nil {
-			o.cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)
+			o.Cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)
 		}
 		return
 	}
 	if o.drained.Swap(drained) != drained {
-		o.cfg.Logger.InfoContext(ctx, "an operator has drained the worker, or has it go on", "drained", drained)
+		o.Cfg.Logger.InfoContext(ctx, "an operator has drained the worker, or has it go on", "drained", drained)
 	}
 }
 
 func (o *holder) forget(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()
-	if err := o.keeper.Forget(ctx, o.cfg.Pool); err != nil {
-		o.cfg.Logger.WarnContext(ctx, "worker's record stays for a day", "error", err)
+	if err := o.Keeper.Forget(ctx, o.Cfg.Pool); err != nil {
+		o.Cfg.Logger.WarnContext(ctx, "worker's record stays for a day", "error", err)
 	}
 }

@@ -7,15 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 func TestAClaimEndsTheWorkUnderTheLeaseThatHasRunOut(t *testing.T) {
 	t.Parallel()
-	metrics, err := newMetrics(prometheus.NewRegistry(), nil)
+	metrics, err := registry.NewMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := newHolder(&base{metrics: metrics})
+	o := newHolder(&registry.Base{Metrics: metrics})
 	first := lease.Lease{CampaignID: "a", Generation: 1}
 	dropped := 0
 	o.hold([]lease.Lease{first}, time.Now())
@@ -31,11 +33,11 @@ func TestAClaimEndsTheWorkUnderTheLeaseThatHasRunOut(t *testing.T) {
 
 func TestAClaimLeavesTheWorkAloneWhoseLeaseWasGivenBack(t *testing.T) {
 	t.Parallel()
-	metrics, err := newMetrics(prometheus.NewRegistry(), nil)
+	metrics, err := registry.NewMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := newHolder(&base{cfg: settings{LeaseTTL: time.Hour}, metrics: metrics})
+	o := newHolder(&registry.Base{Cfg: registry.Settings{LeaseTTL: time.Hour}, Metrics: metrics})
 	done, next := lease.Lease{CampaignID: "a", Generation: 1}, lease.Lease{CampaignID: "b", Generation: 1}
 	o.hold([]lease.Lease{done, next}, time.Now())
 	o.work([]*unit{{lease: done}, {lease: next}}, func() { t.Error("the work on what else was assigned has ended") })

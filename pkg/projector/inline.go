@@ -16,6 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -40,7 +42,7 @@ var (
 
 // inliner applies events in the transactions that append them.
 type inliner struct {
-	*base
+	*registry.Base
 	applier *applier
 	inline  *tracing.Tracer // nil: nobody follows traces
 	putsOff bool            // it looks ahead to COMMIT, which is not to fail for its sake
@@ -48,7 +50,7 @@ type inliner struct {
 
 // ApplyInline is [Projector.ApplyInline].
 func (in *inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
-	if !in.entered.Load() {
+	if !in.Entered.Load() {
 		return ErrNotRegistered
 	}
 	campaigns := make([]string, len(appended))
@@ -66,22 +68,22 @@ func (in *inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 	for attempt := 1; ; attempt++ {
 		var err error
 		if n, err = in.applyInline(ctx, tx.Conn(), campaigns); err == nil {
-			in.metrics.inline.Add(float64(n))
+			in.Metrics.Inline.Add(float64(n))
 			return nil
 		}
 		if back := undoInline(ctx, tx.Conn()); back != nil {
 			return fmt.Errorf("apply inline: %w", err)
 		}
 		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") && attempt < inlineAttempts && !in.cfg.InlineBestEffort {
+		if errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") && attempt < inlineAttempts && !in.Cfg.InlineBestEffort {
 			continue // lock not available, deadlock
 		}
-		if !in.cfg.InlineBestEffort || errors.Is(err, ErrIsolation) || ctx.Err() != nil {
+		if !in.Cfg.InlineBestEffort || errors.Is(err, ErrIsolation) || ctx.Err() != nil {
 			return fmt.Errorf("apply inline: %w", err)
 		}
-		in.metrics.inlineLeft.Inc()
+		in.Metrics.InlineLeft.Inc()
 		span.Fail("left to the workers")
-		in.cfg.Logger.WarnContext(ctx, "not applied inline, left to the workers", "campaigns", campaigns, "error", err)
+		in.Cfg.Logger.WarnContext(ctx, "not applied inline, left to the workers", "campaigns", campaigns, "error", err)
 		return in.leaveToWorkers(ctx, tx.Conn(), campaigns)
 	}
 }
@@ -121,13 +123,13 @@ func (in *inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []str
 		return row.Scan(&isolation, &before[0], &before[1], &before[2], &before[3], &before[4])
 	})
 	line.Sync()
-	in.keeper.TakeOver(line.Batch, campaigns, !in.cfg.InlineBestEffort, func(leases []lease.Lease) {
+	in.Keeper.TakeOver(line.Batch, campaigns, !in.Cfg.InlineBestEffort, func(leases []lease.Lease) {
 		for _, l := range leases {
 			units = append(units, live(l))
 		}
 	})
-	line.Queue(queryRegistryShared, in.cfg.ConsumerGroup)
-	line.Queue(querySetInline, in.searchPath, "off", "off", "off", inlinePatience)
+	line.Queue(registry.QueryRegistryShared, in.Cfg.ConsumerGroup)
+	line.Queue(querySetInline, in.SearchPath, "off", "off", "off", inlinePatience)
 	if err := line.Flush(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -140,10 +142,10 @@ func (in *inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []str
 
 // applySlice applies as much of the units as one group holds. If that is all, end queues what comes last.
 func (in *inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*unit, end func(*transaction)) (n int, rest []*unit, err error) {
-	t := in.applier.within(conn, units, in.cfg.GroupEvents)
+	t := in.applier.within(conn, units, in.Cfg.GroupEvents)
 	t.Streams = false // the connection is somebody else's
 	defer t.recycle()
-	if err := t.read(ctx, in.cfg.GroupEvents); err != nil {
+	if err := t.read(ctx, in.Cfg.GroupEvents); err != nil {
 		return 0, nil, err
 	}
 	t.link(ctx)
@@ -151,7 +153,7 @@ func (in *inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*unit
 	if t.units[len(t.units)-1].more {
 		rest = units[len(t.units)-1:]
 	}
-	if len(rest) > 0 && in.cfg.InlineBestEffort {
+	if len(rest) > 0 && in.Cfg.InlineBestEffort {
 		return 0, nil, errBacklog
 	}
 	for _, u := range t.units {
@@ -176,7 +178,7 @@ func (in *inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 	line.Queue(querySetInline, before[0], before[1], before[2], before[3], before[4])
 	if len(left) > 0 {
 		line.Sync()
-		outbox.Enqueue(line.Batch, in.cfg.ConsumerGroup, left)
+		outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, left)
 	}
 	line.Queue(queryRelease)
 }
@@ -189,7 +191,7 @@ func (in *inliner) endInline(ctx context.Context, conn *pgx.Conn, before, left [
 
 func (in *inliner) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns []string) error {
 	line := pipeline.NewPipeline(conn)
-	outbox.Enqueue(line.Batch, in.cfg.ConsumerGroup, campaigns)
+	outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, campaigns)
 	if err := line.Flush(ctx); err != nil {
 		return fmt.Errorf("leave campaigns to the workers: %w", err)
 	}

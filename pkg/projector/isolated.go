@@ -10,6 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // applyIsolated redoes a group that failed, one unit at a time, with a savepoint around each
@@ -26,8 +28,8 @@ func (a *applier) applyIsolated(ctx context.Context, units []*unit, events int) 
 		applied += done
 		switch {
 		case errors.Is(err, lease.ErrLost):
-			a.metrics.lost.WithLabelValues(lostTakenOver).Inc()
-			a.cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", units[i].lease.CampaignID, "generation", units[i].lease.Generation)
+			a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
+			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", units[i].lease.CampaignID, "generation", units[i].lease.Generation)
 		case err != nil:
 			return applied, err
 		}
@@ -44,7 +46,7 @@ func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, 
 	t.verdicts, t.Checks = verdicts, true
 	if marked {
 		t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
-			return a.keeper.Mark(ctx, a.cfg.Pool, u.lease, projection, seq)
+			return a.Keeper.Mark(ctx, a.Cfg.Pool, u.lease, projection, seq)
 		}
 	}
 	defer t.abort(ctx)
@@ -57,19 +59,19 @@ func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, 
 	applied := 0
 	for _, u := range t.units {
 		applied += u.count()
-		for _, k := range t.view.projections {
+		for _, k := range t.view.Projections {
 			if err := t.applyUnit(ctx, k, u); err != nil {
 				return 0, err
 			}
 		}
 	}
 	if marked { // the commit is nobody's doing
-		if err := a.keeper.Unmark(ctx, a.cfg.Pool, units[0].lease); err != nil {
+		if err := a.Keeper.Unmark(ctx, a.Cfg.Pool, units[0].lease); err != nil {
 			return 0, err
 		}
 	}
 	if len(t.failures) > 0 {
-		a.cfg.OnStep(StepDeferring)
+		a.Cfg.OnStep(StepDeferring)
 	}
 	if err := t.finish(ctx, always); err != nil {
 		return 0, err
@@ -84,7 +86,7 @@ func always(*unit) bool { return true }
 // applyUnit applies a unit's events to one projection. If that fails for any reason of its own it
 // finds the event, keeps what came before it, and leaves it to the projection's policy whether that is
 // the end.
-func (t *transaction) applyUnit(ctx context.Context, k *known, u *unit) error {
+func (t *transaction) applyUnit(ctx context.Context, k *registry.Known, u *unit) error {
 	if !t.applies(k, u) {
 		return nil
 	}
@@ -121,7 +123,7 @@ func (t *transaction) applyUnit(ctx context.Context, k *known, u *unit) error {
 // applyUpTo applies events up to the one that fails: it answers how many it applied, and the cause;
 // nil if none fails. It halves what fails, or goes by what the error says, until a single event is
 // left, so that one among a thousand costs a dozen savepoints.
-func (t *transaction) applyUpTo(ctx context.Context, k *known, u *unit, events []journal.Event) (n int, cause, err error) {
+func (t *transaction) applyUpTo(ctx context.Context, k *registry.Known, u *unit, events []journal.Event) (n int, cause, err error) {
 	if t.mark != nil {
 		return t.applyMarked(ctx, k, u, events)
 	}
@@ -171,8 +173,8 @@ func (t *transaction) applyUpTo(ctx context.Context, k *known, u *unit, events [
 }
 
 // attempt applies events inside a savepoint, which it rolls back to if they fail.
-func (t *transaction) attempt(ctx context.Context, k *known, events []journal.Event) error {
-	t.limitStatements(k.timeout(events))
+func (t *transaction) attempt(ctx context.Context, k *registry.Known, events []journal.Event) error {
+	t.limitStatements(k.Timeout(events))
 	err := t.savepoint(ctx, k, func() error {
 		g := t.group(k, events)
 		if err := t.p.load(ctx, k, g); err != nil {
@@ -188,7 +190,7 @@ func (t *transaction) attempt(ctx context.Context, k *known, events []journal.Ev
 }
 
 // savepoint does something for a projection inside a savepoint, which it rolls back to if that fails.
-func (t *transaction) savepoint(ctx context.Context, k *known, do func() error) error {
+func (t *transaction) savepoint(ctx context.Context, k *registry.Known, do func() error) error {
 	t.At = pipeline.Origin{}
 	t.queuePatience()
 	if err := t.Exec(ctx, pipeline.QuerySavepointPart); err != nil {
@@ -216,7 +218,7 @@ func (t *transaction) savepoint(ctx context.Context, k *known, do func() error) 
 }
 
 // broken says whether the failure is the infrastructure's: the transaction is beyond repair, and nobody's fault.
-func (t *transaction) broken(ctx context.Context, k *known, err error) bool {
+func (t *transaction) broken(ctx context.Context, k *registry.Known, err error) bool {
 	if t.Abandoned || t.Conn.IsClosed() || ctx.Err() != nil {
 		return true
 	}
@@ -224,5 +226,5 @@ func (t *transaction) broken(ctx context.Context, k *known, err error) bool {
 	if errors.As(err, &apply) {
 		err = apply.Err
 	}
-	return k.classify(err) == ClassInfrastructure
+	return k.Classify(err) == ClassInfrastructure
 }

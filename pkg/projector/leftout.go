@@ -5,6 +5,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Events that operators have resolved are left out by all that applies a campaign again: pairs, copies of a rebuild, scratch tables. Live work does not look for them: an event is resolved only
@@ -25,12 +27,14 @@ func (t *transaction) leaveOut(projection, campaignID string, seq int64) {
 }
 
 // leavesOut says whether the event is left out of the projection.
-func (t *transaction) leavesOut(k *known, e *journal.Event) bool {
-	return t.leftOut != nil && slices.Contains(t.leftOut[deferred.Key{Projection: k.spec.Name, CampaignID: e.CampaignID}], e.Seq)
+func (t *transaction) leavesOut(k *registry.Known, e *journal.Event) bool {
+	return t.leftOut != nil && slices.Contains(t.leftOut[deferred.Key{Projection: k.Described.Name, CampaignID: e.CampaignID}], e.Seq)
 }
 
 // wants says whether the projection is to apply the event.
-func (t *transaction) wants(k *known, e *journal.Event) bool { return k.wants(e) && !t.leavesOut(k, e) }
+func (t *transaction) wants(k *registry.Known, e *journal.Event) bool {
+	return k.Wants(e) && !t.leavesOut(k, e)
+}
 
 // stretches are parts of campaigns, each after one event up to another, in the order in which they are applied.
 type stretches struct {
@@ -39,8 +43,8 @@ type stretches struct {
 }
 
 // stretch adds a part of a campaign without the events that are left out of the projection.
-func (t *transaction) stretch(s *stretches, k *known, campaignID string, after, until int64) {
-	for _, seq := range slices.Sorted(slices.Values(t.leftOut[deferred.Key{Projection: k.spec.Name, CampaignID: campaignID}])) {
+func (t *transaction) stretch(s *stretches, k *registry.Known, campaignID string, after, until int64) {
+	for _, seq := range slices.Sorted(slices.Values(t.leftOut[deferred.Key{Projection: k.Described.Name, CampaignID: campaignID}])) {
 		if seq > after && seq <= until {
 			s.add(campaignID, after, seq-1)
 			after = seq

@@ -8,19 +8,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // listener hears when an append or an operator notifies.
 type listener struct {
-	*base
+	*registry.Base
 	wake      chan struct{} // somebody appended
 	woken     chan string   // the wait that a notification has named
 	asked     atomic.Int64  // when the wait in force was asked for, by this clock in nanoseconds
 	listening atomic.Bool   // notifications arrive
 }
 
-func newListener(b *base) *listener {
-	return &listener{base: b, wake: make(chan struct{}, 1), woken: make(chan string, 1)}
+func newListener(b *registry.Base) *listener {
+	return &listener{Base: b, wake: make(chan struct{}, 1), woken: make(chan string, 1)}
 }
 
 // listen wakes the dispatcher when an append notifies. It has a connection of its own. Where that is
@@ -31,14 +33,14 @@ func (w *listener) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		wait := w.backoff(attempt)
-		w.cfg.Logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
-		pause(ctx, wait)
+		wait := w.Backoff(attempt)
+		w.Cfg.Logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
+		registry.Pause(ctx, wait)
 	}
 }
 
 func (w *listener) listenOnce(ctx context.Context, connected func()) error {
-	conn, err := pgx.ConnectConfig(ctx, w.cfg.Pool.Config().ConnConfig)
+	conn, err := pgx.ConnectConfig(ctx, w.Cfg.Pool.Config().ConnConfig)
 	if err != nil {
 		return err
 	}
@@ -52,17 +54,17 @@ func (w *listener) listenOnce(ctx context.Context, connected func()) error {
 	}
 	connected()
 	w.listening.Store(true)
-	w.metrics.listening.Set(1)
+	w.Metrics.Listening.Set(1)
 	defer func() {
 		w.listening.Store(false)
-		w.metrics.listening.Set(0)
+		w.Metrics.Listening.Set(0)
 	}()
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
 		}
-		signal(w.wake)
+		registry.Signal(w.wake)
 		select {
 		case w.woken <- n.Payload:
 		default: // it is the same wait, or the next one, that somebody is about to end
@@ -83,15 +85,15 @@ func (w *listener) endWaits(ctx context.Context) {
 			return
 		case payload := <-w.woken:
 			named := time.Now().UnixNano()
-			if !pause(ctx, awakeAfter) {
+			if !registry.Pause(ctx, awakeAfter) {
 				return
 			}
 			if w.asked.Load() > named {
 				continue // another wait has taken its place
 			}
-			bounded, cancel := w.bounded(ctx)
-			if err := lease.Awake(bounded, w.cfg.Pool, payload); err != nil && ctx.Err() == nil {
-				w.cfg.Logger.WarnContext(ctx, "wait not ended, appends go on notifying", "error", err)
+			bounded, cancel := w.Bounded(ctx)
+			if err := lease.Awake(bounded, w.Cfg.Pool, payload); err != nil && ctx.Err() == nil {
+				w.Cfg.Logger.WarnContext(ctx, "wait not ended, appends go on notifying", "error", err)
 			}
 			cancel()
 		}

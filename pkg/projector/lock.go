@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // lockLook is after how long a statement that has not returned is asked what it waits for, and how often.
@@ -29,13 +31,13 @@ func (t *transaction) watchLocks(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	look := func() {
 		defer close(done)
-		for found := ""; found == "" && watching.Err() == nil; pause(watching, lockLook) {
-			conn, err := t.p.cfg.Pool.Acquire(watching)
+		for found := ""; found == "" && watching.Err() == nil; registry.Pause(watching, lockLook) {
+			conn, err := t.p.Cfg.Pool.Acquire(watching)
 			if err != nil {
 				return
 			}
-			bounded, end := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout) // it takes a millisecond: cut short, it would cost a connection
-			err = conn.QueryRow(bounded, queryBlockers, int32(pid)).Scan(&found)
+			bounded, end := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout) // it takes a millisecond: cut short, it would cost a connection
+			err = conn.QueryRow(bounded, registry.QueryBlockers, int32(pid)).Scan(&found)
 			end()
 			conn.Release()
 			if err != nil {

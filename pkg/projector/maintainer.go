@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -18,26 +20,26 @@ const (
 
 // maintainer deletes what is old, and repairs gaps.
 type maintainer struct {
-	*base
+	*registry.Base
 	listener *listener
 }
 
 // pruneLog deletes what is old of the failure log, and snapshots that have outlived their version, now and then.
 func (m *maintainer) pruneLog(ctx context.Context) {
-	for pause(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
+	for registry.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
 		n, err := m.prune(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			m.cfg.Logger.WarnContext(ctx, "failure log not pruned", "error", err)
+			m.Cfg.Logger.WarnContext(ctx, "failure log not pruned", "error", err)
 		case n > 0:
-			m.cfg.Logger.InfoContext(ctx, "failure log pruned", "rows", n, "older_than", m.cfg.FailureLogRetention)
+			m.Cfg.Logger.InfoContext(ctx, "failure log pruned", "rows", n, "older_than", m.Cfg.FailureLogRetention)
 		}
 		n, err = m.pruneSnapshots(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			m.cfg.Logger.WarnContext(ctx, "snapshots not pruned", "error", err)
+			m.Cfg.Logger.WarnContext(ctx, "snapshots not pruned", "error", err)
 		case n > 0:
-			m.cfg.Logger.InfoContext(ctx, "snapshots of versions that are gone are pruned", "rows", n)
+			m.Cfg.Logger.InfoContext(ctx, "snapshots of versions that are gone are pruned", "rows", n)
 		}
 	}
 }
@@ -45,8 +47,8 @@ func (m *maintainer) pruneLog(ctx context.Context) {
 // prune deletes batches until there is nothing left to delete, or enough is done.
 func (m *maintainer) prune(ctx context.Context) (total int64, err error) {
 	for range pruneBatch {
-		bounded, cancel := m.bounded(ctx)
-		n, err := deferred.Prune(bounded, m.cfg.Pool, m.cfg.FailureLogRetention, pruneRows)
+		bounded, cancel := m.Bounded(ctx)
+		n, err := deferred.Prune(bounded, m.Cfg.Pool, m.Cfg.FailureLogRetention, pruneRows)
 		cancel()
 		total += n
 		if err != nil || n < pruneRows {
@@ -59,18 +61,20 @@ func (m *maintainer) prune(ctx context.Context) (total int64, err error) {
 // pruneSnapshots deletes batches of the snapshots that are of no use any more, until there are none
 // left, or enough is done.
 func (m *maintainer) pruneSnapshots(ctx context.Context) (total int64, err error) {
-	bounded, cancel := m.bounded(ctx)
+	bounded, cancel := m.Bounded(ctx)
 	defer cancel()
-	rows, err := m.cfg.Pool.Query(bounded, queryOutlivedSnapshots)
+	rows, err := m.Cfg.Pool.Query(bounded, queryOutlivedSnapshots)
 	if err != nil {
 		return 0, err
 	}
-	outlived, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (of identity, err error) { return of, row.Scan(&of.name, &of.version) })
+	outlived, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (of registry.Identity, err error) {
+		return of, row.Scan(&of.Name, &of.Version)
+	})
 	if err != nil {
 		return 0, err
 	}
 	for _, of := range outlived {
-		n, err := m.forgetSnapshots(ctx, of.name, of.version)
+		n, err := m.forgetSnapshots(ctx, of.Name, of.Version)
 		if total += n; err != nil {
 			return total, err
 		}
@@ -81,8 +85,8 @@ func (m *maintainer) pruneSnapshots(ctx context.Context) (total int64, err error
 // forgetSnapshots deletes a version's snapshots, a batch a transaction.
 func (m *maintainer) forgetSnapshots(ctx context.Context, projection string, version int) (total int64, err error) {
 	for range pruneBatch {
-		bounded, cancel := m.bounded(ctx)
-		tag, err := m.cfg.Pool.Exec(bounded, queryForgetSomeSnapshots, projection, version, pruneRows)
+		bounded, cancel := m.Bounded(ctx)
+		tag, err := m.Cfg.Pool.Exec(bounded, queryForgetSomeSnapshots, projection, version, pruneRows)
 		cancel()
 		total += tag.RowsAffected()
 		if err != nil || tag.RowsAffected() < pruneRows {

@@ -8,6 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -41,13 +43,13 @@ func (a *applier) applySuspect(ctx context.Context, units []*unit) error {
 	a.alone.Lock()
 	defer a.alone.Unlock()
 	held, s := units[0].lease, units[0].lease.Suspect
-	log := a.cfg.Logger.With("campaign", held.CampaignID, "crashes", s.Crashes)
+	log := a.Cfg.Logger.With("campaign", held.CampaignID, "crashes", s.Crashes)
 	// It is survived, whatever comes of it. If the database cannot be told, the worker's next beat takes
 	// its name off the list of the dead, and with it the mark's meaning.
 	defer func() {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 		defer cancel()
-		if err := a.keeper.Unmark(bounded, a.cfg.Pool, held); err != nil {
+		if err := a.Keeper.Unmark(bounded, a.Cfg.Pool, held); err != nil {
 			log.WarnContext(ctx, "mark not removed", "error", err)
 		}
 	}()
@@ -60,11 +62,11 @@ func (a *applier) applySuspect(ctx context.Context, units []*unit) error {
 	if convicted(s) {
 		known[failure.Verdict{Projection: s.Projection, CampaignID: held.CampaignID, Seq: s.Seq}] = &CrashError{Crashes: s.Crashes, Alone: s.Deaths}
 	}
-	ctx, span := a.tracer.Start(ctx)
+	ctx, span := a.Tracer.Start(ctx)
 	n, err := a.applyCampaignInTime(ctx, units, a.pace.limit.events(), known, true)
 	span.End(n, err)
 	if errors.Is(err, lease.ErrLost) {
-		a.metrics.lost.WithLabelValues(lostTakenOver).Inc()
+		a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
 		log.WarnContext(ctx, "lease lost, work dropped", "generation", held.Generation)
 		return nil
 	}
@@ -74,14 +76,14 @@ func (a *applier) applySuspect(ctx context.Context, units []*unit) error {
 	}
 	a.breaker.succeeded(ctx)
 	a.pace.limit.grow()
-	a.applied.Add(int64(n))
-	a.metrics.group(n)
+	a.Applied.Add(int64(n))
+	a.Metrics.Group(n)
 	return nil
 }
 
 // applyWatched applies the units of one campaign as a group of its own under a mark that names the campaign.
 func (a *applier) applyMarked(ctx context.Context, units []*unit) error {
-	err := a.keeper.Mark(ctx, a.cfg.Pool, units[0].lease, "", 0)
+	err := a.Keeper.Mark(ctx, a.Cfg.Pool, units[0].lease, "", 0)
 	if errors.Is(err, lease.ErrLost) {
 		return nil
 	}
@@ -97,12 +99,12 @@ func (a *applier) applyMarked(ctx context.Context, units []*unit) error {
 
 // applyMarked applies events one by one, each named by a mark that is committed before it is tried.
 // Otherwise it is like applyUpTo.
-func (t *transaction) applyMarked(ctx context.Context, k *known, u *unit, events []journal.Event) (n int, cause, err error) {
+func (t *transaction) applyMarked(ctx context.Context, k *registry.Known, u *unit, events []journal.Event) (n int, cause, err error) {
 	for i := range events {
 		if known := t.verdict(k, u, &events[i]); known != nil {
 			return i, known, nil
 		}
-		if err := t.mark(ctx, u, k.name, events[i].Seq); err != nil {
+		if err := t.mark(ctx, u, k.Name, events[i].Seq); err != nil {
 			return 0, nil, err
 		}
 		cause := t.attempt(ctx, k, events[i:i+1])
@@ -131,8 +133,8 @@ func (t *transaction) survived() {
 	t.Sync()
 	for _, f := range t.failures {
 		if f.Code == failure.CodeCrash {
-			t.p.keeper.Explained(t.Batch, f.CampaignID)
+			t.p.Keeper.Explained(t.Batch, f.CampaignID)
 		}
 	}
-	t.p.keeper.Survived(t.Batch, ids)
+	t.p.Keeper.Survived(t.Batch, ids)
 }

@@ -3,6 +3,8 @@ package projector
 import (
 	"math"
 	"sync"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // firstClaim is the part of a claim that is one of before anything is known.
@@ -17,7 +19,7 @@ type pace struct {
 	average float64 // events a campaign; 0: there were no groups
 }
 
-func newPace(cfg settings) *pace {
+func newPace(cfg registry.Settings) *pace {
 	return &pace{most: cfg.ClaimCampaigns, limit: newLimit(cfg.GroupEvents)}
 }
 

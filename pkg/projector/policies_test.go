@@ -8,6 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // specOnly is a projection that is never applied.
@@ -28,7 +30,7 @@ func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 		Name: "p", Version: 1, OnFailure: Policy{Base: 2 * time.Second, Attempts: 3},
 		OnFailureOf: map[string]Policy{"moved": {Action: ActionSkip, Attempts: 4}},
 	}
-	list, _, err := index([]Projection{specOnly{spec: spec}}, catalogue, kind.CompletePolicy(Policy{Max: time.Minute, Base: 9 * time.Second}, kind.DefaultPolicy), "public")
+	list, _, err := registry.Index([]Projection{specOnly{spec: spec}}, catalogue, kind.CompletePolicy(Policy{Max: time.Minute, Base: 9 * time.Second}, kind.DefaultPolicy), "public")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +38,7 @@ func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 	narrow := wide
 	narrow.Action, narrow.Attempts = ActionSkip, 4
 	for eventType, want := range map[string]Policy{"noted": wide, "moved": narrow, "walked": narrow} {
-		if got := list[0].policy(eventType); got != want {
+		if got := list[0].Policy(eventType); got != want {
 			t.Errorf("for %s it is %+v, want %+v", eventType, got, want)
 		}
 	}

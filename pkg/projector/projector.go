@@ -18,12 +18,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
 type Projector struct {
-	base       *base
-	registrar  *registrar
+	base       *registry.Base
+	registrar  *registry.Registrar
 	listener   *listener
 	claimer    *claimer
 	crew       *crew
@@ -38,11 +40,11 @@ type Projector struct {
 // New checks the configuration and returns a projector. It does not touch the database.
 func New(cfg Config) (*Projector, error) {
 	cfg, err := complete(cfg)
-	list, sets, indexErr := index(cfg.Projections, cfg.Catalogue, cfg.OnFailure, cfg.Schema)
+	list, sets, indexErr := registry.Index(cfg.Projections, cfg.Catalogue, cfg.OnFailure, cfg.Schema)
 	if err := errors.Join(err, indexErr); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	metrics, err := newMetrics(cfg.Registerer, list)
+	metrics, err := registry.NewMetrics(cfg.Registerer, list)
 	if err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
@@ -56,33 +58,33 @@ func New(cfg Config) (*Projector, error) {
 	}
 	pool := cfg.Pool.Config()
 	connect := pool.ConnConfig
-	b := &base{
-		cfg: settings(cfg), projections: list, sets: sets, metrics: metrics, host: host,
-		keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL, Knows: versions(cfg.Projections)},
-		searchPath: liveTables.searchPath("", cfg.Schema),
-		longest:    longestTimeout(list),
-		mode:       connect.DefaultQueryExecMode,
-		streams:    connect.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
-		notice:     connect.OnNotice,
-		tracer:     tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
+	b := &registry.Base{
+		Cfg: registry.Settings(cfg), Projections: list, Sets: sets, Metrics: metrics, Host: host,
+		Keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL, Knows: versions(cfg.Projections)},
+		SearchPath: registry.LiveTables.SearchPath("", cfg.Schema),
+		Longest:    registry.LongestTimeout(list),
+		Mode:       connect.DefaultQueryExecMode,
+		Streams:    connect.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
+		Notice:     connect.OnNotice,
+		Tracer:     tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
 	}
-	b.promises = b.bounds()
-	breaker := newBreaker(cfg.Logger, metrics.breaker, b.backoff)
-	share, pace := &share{workers: cfg.Concurrency, most: 1}, newPace(settings(cfg))
-	p := &Projector{base: b, registrar: &registrar{b}, listener: newListener(b), holder: newHolder(b)}
-	p.applier = &applier{base: b, holder: p.holder, pace: pace, breaker: breaker, share: share}
-	p.crew = &crew{base: b, holder: p.holder, applier: p.applier, breaker: breaker, free: make(chan struct{}, 1)}
+	b.Promises = b.Bounds()
+	breaker := newBreaker(cfg.Logger, metrics.Breaker, b.Backoff)
+	share, pace := &share{workers: cfg.Concurrency, most: 1}, newPace(registry.Settings(cfg))
+	p := &Projector{base: b, registrar: &registry.Registrar{Base: b}, listener: newListener(b), holder: newHolder(b)}
+	p.applier = &applier{Base: b, holder: p.holder, pace: pace, breaker: breaker, share: share}
+	p.crew = &crew{Base: b, holder: p.holder, applier: p.applier, breaker: breaker, free: make(chan struct{}, 1)}
 	p.claimer = &claimer{
-		base: b, holder: p.holder, applier: p.applier, crew: p.crew, listener: p.listener, pace: pace, breaker: breaker, share: share,
+		Base: b, holder: p.holder, applier: p.applier, crew: p.crew, listener: p.listener, pace: pace, breaker: breaker, share: share,
 		claims: claims{spare: int(pool.MaxConns) - cfg.Concurrency},
 	}
-	p.inliner = &inliner{base: b, applier: p.applier, inline: tracing.New(
+	p.inliner = &inliner{Base: b, applier: p.applier, inline: tracing.New(
 		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
 	)}
-	p.replayer = &replayer{base: b, applier: p.applier}
-	p.maintainer = &maintainer{base: b, listener: p.listener}
+	p.replayer = &replayer{Base: b, applier: p.applier}
+	p.maintainer = &maintainer{Base: b, listener: p.listener}
 	p.rebuilder = &rebuilder{
-		base: b, applier: p.applier, registrar: p.registrar, replayer: p.replayer, maintainer: p.maintainer, share: share,
+		Base: b, applier: p.applier, registrar: p.registrar, replayer: p.replayer, maintainer: p.maintainer, share: share,
 	}
 	return p, nil
 }
@@ -104,7 +106,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	if err := p.registerPatiently(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if p.base.cfg.Mode == ModeShadowOnly || p.base.cfg.Mode == ModeEnqueueOnly {
+	if p.base.Cfg.Mode == ModeShadowOnly || p.base.Cfg.Mode == ModeEnqueueOnly {
 		return p.runMode(ctx)
 	}
 	// A group under way when ctx ends may still finish, and its leases live, for a while.
@@ -114,30 +116,30 @@ func (p *Projector) Run(ctx context.Context) error {
 	p.holder.beat(patient)
 	var workers, others sync.WaitGroup
 	work := make(chan assignment)
-	for i := range p.base.cfg.Concurrency {
-		loop := p.base.pulse.Loop(fmt.Sprintf("apply %d", i+1))
+	for i := range p.base.Cfg.Concurrency {
+		loop := p.base.Pulse.Loop(fmt.Sprintf("apply %d", i+1))
 		workers.Go(func() { p.crew.worker(pulse.With(patient, loop), ctx.Done(), work) })
 	}
-	others.Go(func() { p.holder.keepLeases(pulse.With(patient, p.base.pulse.Loop("renew leases"))) })
+	others.Go(func() { p.holder.keepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.pruneLog(ctx) })
 	others.Go(func() { p.maintainer.mendClock(ctx) })
 	others.Go(func() { p.rebuilder.tendRebuilds(ctx) })
-	if !p.base.cfg.NoListen {
+	if !p.base.Cfg.NoListen {
 		others.Go(func() { p.listener.listen(ctx) })
 		others.Go(func() { p.listener.endWaits(ctx) })
 	}
-	if p.base.cfg.GapRate > 0 {
+	if p.base.Cfg.GapRate > 0 {
 		others.Go(func() { p.maintainer.repairGaps(ctx) })
 	}
-	if p.base.cfg.VerifyRate > 0 {
+	if p.base.Cfg.VerifyRate > 0 {
 		others.Go(func() { p.replayer.watch(ctx) })
 	}
-	if p.base.cfg.SnapshotEvery > 0 {
+	if p.base.Cfg.SnapshotEvery > 0 {
 		others.Go(func() { p.replayer.keepSnapshots(ctx) })
 	}
-	p.claimer.dispatch(pulse.With(ctx, p.base.pulse.Loop("claim")), work)
+	p.claimer.dispatch(pulse.With(ctx, p.base.Pulse.Loop("claim")), work)
 	close(work)
-	expire := time.AfterFunc(p.base.cfg.ShutdownTimeout, stop)
+	expire := time.AfterFunc(p.base.Cfg.ShutdownTimeout, stop)
 	defer expire.Stop()
 	workers.Wait()
 	stop()
@@ -153,12 +155,12 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err := p.Register(ctx); err != nil {
 		return 0, err
 	}
-	if p.base.cfg.Mode == ModeShadowOnly {
+	if p.base.Cfg.Mode == ModeShadowOnly {
 		return newShadow(p.applier).round(ctx)
 	}
-	p.base.draining = true
-	defer func() { p.base.draining = false }()
-	before := p.base.applied.Load()
+	p.base.Draining = true
+	defer func() { p.base.Draining = false }()
+	before := p.base.Applied.Load()
 	for _, step := range []func(context.Context) error{p.rebuilder.tend, p.rebuilder.copyRanges, p.rebuilder.tend} {
 		if err := step(ctx); err != nil {
 			return 0, err
@@ -171,7 +173,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	keeper.Go(func() { p.holder.keepLeases(patient) })
 	g, inner := errgroup.WithContext(patient)
 	work := make(chan assignment)
-	for range p.base.cfg.Concurrency {
+	for range p.base.Cfg.Concurrency {
 		g.Go(func() error {
 			for a := range work {
 				if err := p.crew.process(inner, inner.Done(), a); err != nil {
@@ -192,7 +194,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err == nil {
 		err = p.rebuilder.swapWhatIsReady(ctx)
 	}
-	return int(p.base.applied.Load() - before), err
+	return int(p.base.Applied.Load() - before), err
 }
 
 // registerPatiently waits for the database. The breaker hears of each failure, so that a worker that cannot register is seen to keep away as well.
@@ -210,9 +212,9 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 			return err
 		}
 		p.crew.breaker.failed(ctx, err)
-		wait := p.base.backoff(attempt)
-		p.base.cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
-		if !pause(ctx, wait) {
+		wait := p.base.Backoff(attempt)
+		p.base.Cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
+		if !registry.Pause(ctx, wait) {
 			return nil
 		}
 	}
@@ -220,7 +222,7 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 
 // runMode is what Run does in the modes that apply nothing.
 func (p *Projector) runMode(ctx context.Context) error {
-	if p.base.cfg.Mode == ModeShadowOnly {
+	if p.base.Cfg.Mode == ModeShadowOnly {
 		newShadow(p.applier).run(ctx)
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
@@ -87,7 +89,7 @@ func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOption
 		if err != nil {
 			return err
 		}
-		live, building := rows[name], rows[nextTables.of(name)]
+		live, building := rows[name], rows[registry.NextTables.Of(name)]
 		switch {
 		case live == nil:
 			return ErrUnknownProjection
@@ -105,7 +107,7 @@ func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOption
 			return err
 		}
 		begun = true
-		if _, err := tx.Exec(ctx, queryRequest, nextTables.of(name), live.ConsumerGroup, or(o.Version, 0)); err != nil {
+		if _, err := tx.Exec(ctx, queryRequest, registry.NextTables.Of(name), live.ConsumerGroup, or(o.Version, 0)); err != nil {
 			return err
 		}
 		if err := writeRebuild(ctx, tx, name, o, act); err != nil {
@@ -146,7 +148,7 @@ func or[T any](v *T, standard T) T {
 
 // lockedSet is a row of the registry that is about to be changed.
 type lockedSet struct {
-	registered
+	registry.Registered
 	Own      []string // indexes and constraints that came with its tables
 	Declined int
 }
@@ -161,7 +163,7 @@ func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSe
 }
 
 func readSets(ctx context.Context, db journal.Querier, sql, name string) (map[string]*lockedSet, error) {
-	rows, err := db.Query(ctx, sql, []string{name, nextTables.of(name), previousTables.of(name)})
+	rows, err := db.Query(ctx, sql, []string{name, registry.NextTables.Of(name), registry.PreviousTables.Of(name)})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // cell is a consumer group in a database that cells share, with projections in versions 1 to 3.
@@ -171,8 +173,8 @@ func (c *cell) compare(resolved bool) {
 		FULL JOIN %[2]s r ON r.%[1]s = j.campaign_id AND r.seq = j.seq
 		WHERE r.made IS DISTINCT FROM j.seq * $1 OR r.times <> 1 AND NOT $2`
 	for set, version := range versions {
-		name, of := split(set)
-		table := pgx.Identifier{of.schema(name, "tidemark_views"), name}.Sanitize()
+		name, of := registry.Split(set)
+		table := pgx.Identifier{of.Schema(name, "tidemark_views"), name}.Sanitize()
 		var wrong string
 		c.must(c.pool.QueryRow(c.Context(), fmt.Sprintf(differing, c.campaign, table), version, c.again[name], resolved).Scan(&wrong))
 		if wrong != "" {

@@ -19,6 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be leased one by one to be caught up: workers take ranges of them, apply all events up to the
@@ -35,17 +37,17 @@ const (
 
 // copyRanges copies what is to be copied of rebuilds of this worker's projections.
 func (b *rebuilder) copyRanges(ctx context.Context) error {
-	for _, k := range b.seen.Load().projections {
-		if b.seen.Load().rows[k.name].State != stateCopying {
+	for _, k := range b.Seen.Load().Projections {
+		if b.Seen.Load().Rows[k.Name].State != registry.StateCopying {
 			continue
 		}
 		done, err := b.copySet(ctx, k)
 		if err != nil {
-			return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
+			return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
 		}
 		if done {
 			if err := b.endCopy(ctx, k); err != nil {
-				return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
+				return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
 			}
 		}
 	}
@@ -53,14 +55,14 @@ func (b *rebuilder) copyRanges(ctx context.Context) error {
 }
 
 // copySet copies range by range, and says whether all have been taken.
-func (b *rebuilder) copySet(ctx context.Context, k *known) (done bool, err error) {
+func (b *rebuilder) copySet(ctx context.Context, k *registry.Known) (done bool, err error) {
 	var taken atomic.Bool
 	g, ctx := errgroup.WithContext(ctx)
-	for range b.cfg.Concurrency {
+	for range b.Cfg.Concurrency {
 		g.Go(func() error {
 			for {
 				if wait := b.share.wait(time.Now()); wait > 0 {
-					if !pause(ctx, wait) {
+					if !registry.Pause(ctx, wait) {
 						return nil
 					}
 					continue
@@ -76,10 +78,10 @@ func (b *rebuilder) copySet(ctx context.Context, k *known) (done bool, err error
 				switch {
 				case errors.Is(err, errNotCopying) || ctx.Err() != nil:
 					return errNotCopying
-				case err != nil && (b.infrastructure(ctx, err) || failure.IsLockTimeout(err)):
+				case err != nil && (b.Infrastructure(ctx, err) || failure.IsLockTimeout(err)):
 					return err
 				case err != nil:
-					b.cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.name, "after", r.first, "to", r.last, "error", err)
+					b.Cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.Name, "after", r.first, "to", r.last, "error", err)
 				}
 			}
 		})
@@ -101,10 +103,10 @@ type campaignRange struct {
 }
 
 // takeRange takes the next range; nil: there is none.
-func (b *rebuilder) takeRange(ctx context.Context, k *known) (r *campaignRange, err error) {
-	err = pgx.BeginFunc(ctx, b.cfg.Pool, func(tx pgx.Tx) error {
+func (b *rebuilder) takeRange(ctx context.Context, k *registry.Known) (r *campaignRange, err error) {
+	err = pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
 		var first string
-		err := tx.QueryRow(ctx, queryCopyCursor, k.spec.Name).Scan(&first)
+		err := tx.QueryRow(ctx, queryCopyCursor, k.Described.Name).Scan(&first)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return errNotCopying
 		}
@@ -119,7 +121,7 @@ func (b *rebuilder) takeRange(ctx context.Context, k *known) (r *campaignRange, 
 			return err
 		}
 		batch := &pgx.Batch{}
-		batch.Queue(queryMoveCopyCursor, k.spec.Name, r.last)
+		batch.Queue(queryMoveCopyCursor, k.Described.Name, r.last)
 		batch.Queue(queryCommitLater)
 		return tx.SendBatch(ctx, batch).Close()
 	})
@@ -128,7 +130,7 @@ func (b *rebuilder) takeRange(ctx context.Context, k *known) (r *campaignRange, 
 
 // nextRange answers the campaigns after first, so many or with so many events at most, but one in any case; nil: there are none.
 func (b *rebuilder) nextRange(ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64) (*campaignRange, error) {
-	rows, err := tx.Query(ctx, queryNextRange, b.cfg.ConsumerGroup, first, campaigns)
+	rows, err := tx.Query(ctx, queryNextRange, b.Cfg.ConsumerGroup, first, campaigns)
 	if err != nil {
 		return nil, err
 	}
@@ -151,26 +153,26 @@ func (b *rebuilder) nextRange(ctx context.Context, tx pgx.Tx, first string, camp
 }
 
 // copyRange applies the events of a range's campaigns, but for those that have been filed already.
-func (b *rebuilder) copyRange(ctx context.Context, k *known, r campaignRange) (err error) {
-	ctx, span := b.traced(ctx, "copy", k)
+func (b *rebuilder) copyRange(ctx context.Context, k *registry.Known, r campaignRange) (err error) {
+	ctx, span := b.Traced(ctx, "copy", k)
 	events := int64(0)
 	defer func() { span.End(int(events), wrong(err)) }()
-	conn, err := b.cfg.Pool.Acquire(ctx)
+	conn, err := b.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
 	t := b.applier.within(conn.Conn(), nil, rangeEvents)
-	t.pool, t.Timeout, t.inForce, t.Disconnect = conn, b.longest, b.longest, disconnect(conn)
+	t.pool, t.Timeout, t.inForce, t.Disconnect = conn, b.Longest, b.Longest, disconnect(conn)
 	defer t.abort(ctx)
 	t.Queue(queryBegin)
 	t.queueSettings()
-	t.Queue(queryRegistryShared, b.cfg.ConsumerGroup)
+	t.Queue(registry.QueryRegistryShared, b.Cfg.ConsumerGroup)
 	var copying bool
-	t.Queue(queryCopying, k.name, k.spec.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
+	t.Queue(queryCopying, k.Name, k.Described.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
 	t.Sync()
-	deferred.LeftOutBetween(t.Batch, k.name, r.first, r.last, t.leaveOut) // before filed is read: who resolves meanwhile files
+	deferred.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.leaveOut) // before filed is read: who resolves meanwhile files
 	filed := map[string]bool{}
-	t.Queue(queryRangeFiled, b.cfg.ConsumerGroup, k.name, r.first, r.last).Query(func(rows pgx.Rows) error {
+	t.Queue(queryRangeFiled, b.Cfg.ConsumerGroup, k.Name, r.first, r.last).Query(func(rows pgx.Rows) error {
 		var id string
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
 			filed[id] = true
@@ -192,29 +194,29 @@ func (b *rebuilder) copyRange(ctx context.Context, k *known, r campaignRange) (e
 		events += c.Checkpoint
 	}
 	t.At = pipeline.Origin{}
-	t.Queue(queryRangeDone, k.name, r.first, r.last, len(campaigns), events)
+	t.Queue(queryRangeDone, k.Name, r.first, r.last, len(campaigns), events)
 	t.Queue(queryCommitLater)
 	t.Queue(queryCommit)
 	if err := t.Flush(ctx); err != nil {
 		return t.blame(err)
 	}
-	b.applied.Add(events)
-	b.metrics.group(int(events))
-	b.metrics.through.WithLabelValues(k.name).Add(float64(events))
+	b.Applied.Add(events)
+	b.Metrics.Group(int(events))
+	b.Metrics.Through.WithLabelValues(k.Name).Add(float64(events))
 	return nil
 }
 
 // copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection that has nothing of them yet.
-func copyCampaigns(ctx context.Context, t *transaction, k *known, r campaignRange, campaigns []lease.Lease) error {
+func copyCampaigns(ctx context.Context, t *transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease) error {
 	t.use(k)
-	t.limitStatements(k.timeout(nil))
-	if call := k.call.Load(); call != nil {
+	t.limitStatements(k.Timeout(nil))
+	if call := k.Call.Load(); call != nil {
 		var s stretches
 		for _, c := range campaigns {
 			t.stretch(&s, k, c.CampaignID, 0, c.Checkpoint)
 		}
-		t.At = pipeline.Origin{Projection: k.name}
-		t.Queue(call.sql, s.campaigns, s.after, s.until)
+		t.At = pipeline.Origin{Projection: k.Name}
+		t.Queue(call.SQL, s.campaigns, s.after, s.until)
 		return nil
 	}
 	// Whoever folds in memory need not look for what is not there, and writes each row once.
@@ -236,7 +238,7 @@ func copyCampaigns(ctx context.Context, t *transaction, k *known, r campaignRang
 }
 
 // copyEvents hands the projection the events just read.
-func copyEvents(ctx context.Context, t *transaction, k *known, fold kind.Folder, last bool) error {
+func copyEvents(ctx context.Context, t *transaction, k *registry.Known, fold kind.Folder, last bool) error {
 	g := t.group(k, t.events)
 	if fold != nil {
 		return t.p.supervise(ctx, k, g, func(ctx context.Context) error {
@@ -262,9 +264,9 @@ func copyEvents(ctx context.Context, t *transaction, k *known, fold kind.Folder,
 }
 
 // endCopy ends the copying once all ranges have been taken: those under way are waited for, and whoever comes later is too late.
-func (b *rebuilder) endCopy(ctx context.Context, k *known) error {
-	err := exclusively(ctx, b.cfg.Pool, k.spec.Name, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, queryEndCopy, k.name, k.spec.Version)
+func (b *rebuilder) endCopy(ctx context.Context, k *registry.Known) error {
+	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)
 		return err
 	})
 	if failure.IsLockTimeout(err) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // onceEach keeps a row for each event, and cannot apply one twice.
@@ -116,7 +118,7 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	if err := two.rebuilder.tend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	k := two.base.set("seen", nextTables, 2)
+	k := two.base.Set("seen", registry.NextTables, 2)
 	r, err := two.rebuilder.takeRange(t.Context(), k)
 	if err != nil || r == nil {
 		t.Fatal(r, err)

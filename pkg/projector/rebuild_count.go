@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -25,12 +27,12 @@ const (
 
 // countRows counts the rows of the new tables and of those that are read. A table that has become empty, or has rows of campaigns without events, keeps them from being exchanged; other numbers are only told: another
 // version may well keep more rows, or fewer.
-func (b *rebuilder) countRows(ctx context.Context, k *known) error {
-	set, live := b.seen.Load().rows[k.name], b.seen.Load().rows[k.spec.Name]
+func (b *rebuilder) countRows(ctx context.Context, k *registry.Known) error {
+	set, live := b.Seen.Load().Rows[k.Name], b.Seen.Load().Rows[k.Described.Name]
 	if set == nil || live == nil {
 		return errNotYet
 	}
-	rows, err := b.cfg.Pool.Query(ctx, queryCampaignTables, set.SchemaName)
+	rows, err := b.Cfg.Pool.Query(ctx, queryCampaignTables, set.SchemaName)
 	if err != nil {
 		return err
 	}
@@ -43,7 +45,7 @@ func (b *rebuilder) countRows(ctx context.Context, k *known) error {
 		name := pgx.Identifier{set.SchemaName, table}.Sanitize()
 		if slices.Contains(byCampaign, table) {
 			var strays int64
-			if err := b.cfg.Pool.QueryRow(ctx, fmt.Sprintf(queryCountStrays, name), b.cfg.ConsumerGroup).Scan(&strays); err != nil {
+			if err := b.Cfg.Pool.QueryRow(ctx, fmt.Sprintf(queryCountStrays, name), b.Cfg.ConsumerGroup).Scan(&strays); err != nil {
 				return err
 			}
 			if strays > 0 {
@@ -55,7 +57,7 @@ func (b *rebuilder) countRows(ctx context.Context, k *known) error {
 			before = pgx.Identifier{live.SchemaName, table}.Sanitize()
 		}
 		var now, then int64
-		if err := b.cfg.Pool.QueryRow(ctx, fmt.Sprintf(queryCountRows, name, before)).Scan(&now, &then); err != nil {
+		if err := b.Cfg.Pool.QueryRow(ctx, fmt.Sprintf(queryCountRows, name, before)).Scan(&now, &then); err != nil {
 			return err
 		}
 		if now == 0 && then > 0 {
@@ -63,6 +65,6 @@ func (b *rebuilder) countRows(ctx context.Context, k *known) error {
 		}
 		counts = append(counts, slog.Group(table, "rows", now, "before", then))
 	}
-	b.cfg.Logger.InfoContext(ctx, "rows of a rebuild", "projection", k.spec.Name, slog.Group("tables", counts...))
+	b.Cfg.Logger.InfoContext(ctx, "rows of a rebuild", "projection", k.Described.Name, slog.Group("tables", counts...))
 	return nil
 }

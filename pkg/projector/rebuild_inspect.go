@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Rebuild is a rebuild that has not ended.
@@ -37,7 +39,7 @@ type Rebuild struct {
 }
 
 // RebuildName is the name under which a rebuild of the projection is paused and resumed (pkg/pause), and under which its pairs are found in pkg/deferred.
-func RebuildName(projection string) string { return nextTables.of(projection) }
+func RebuildName(projection string) string { return registry.NextTables.Of(projection) }
 
 // Rebuilds lists the rebuilds under way, or that of one projection, in the order of their names. It counts up to 10,000 of the pairs that are behind; beyond, figures are estimated.
 func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Rebuild, error) {

@@ -12,6 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // rebuildState is a state that a rebuild may be in, and how it gets there from a new cell.
@@ -36,11 +38,11 @@ func rebuildStates() []rebuildState {
 		{name: "previous", reach: exchanged},
 		{name: "next_withdrawn", reach: func(c *cell) {
 			joined(c)
-			withdrawnBy(c, nextTables)
+			withdrawnBy(c, registry.NextTables)
 		}},
 		{name: "previous_withdrawn", reach: func(c *cell) {
 			exchanged(c)
-			withdrawnBy(c, previousTables)
+			withdrawnBy(c, registry.PreviousTables)
 		}},
 		{name: "rolled_back", reach: func(c *cell) {
 			exchanged(c)
@@ -51,7 +53,7 @@ func rebuildStates() []rebuildState {
 		{name: "first_joining", reach: func(c *cell) {
 			for i, name := range c.names {
 				c.must(Remove(c.Context(), c.pool, name, true, operator()))
-				_, err := c.one.registrar.enter(c.Context(), c.one.base.projections[i])
+				_, err := c.one.registrar.Enter(c.Context(), c.one.base.Projections[i])
 				c.must(err)
 			}
 		}},
@@ -94,10 +96,10 @@ func exchanged(c *cell) {
 }
 
 // withdrawnBy has tables withdrawn by a process that died amid it.
-func withdrawnBy(c *cell, s tableSet) {
+func withdrawnBy(c *cell, s registry.TableSet) {
 	c.Helper()
 	for _, name := range c.names {
-		c.exec(queryWithdraw, s.of(name), withdrawn)
+		c.exec(queryWithdraw, s.Of(name), withdrawn)
 	}
 }
 
@@ -193,10 +195,10 @@ func projectionActs() []rebuildAct {
 	return []rebuildAct{
 		{name: "replay of next from an event", do: func(c *cell, name string) error {
 			c.again[name] = true
-			return c.replay(deferred.ReplayRequest{Group: c.group, Projection: nextTables.of(name), From: 3})
+			return c.replay(deferred.ReplayRequest{Group: c.group, Projection: registry.NextTables.Of(name), From: 3})
 		}, refused: notThere},
 		{name: "replay of next from scratch", do: func(c *cell, name string) error {
-			return c.replay(deferred.ReplayRequest{Group: c.group, Projection: nextTables.of(name)})
+			return c.replay(deferred.ReplayRequest{Group: c.group, Projection: registry.NextTables.Of(name)})
 		}, refused: in("", "", notThere, loose)},
 		{name: "backfill", do: func(c *cell, name string) error {
 			return c.within(func(tx pgx.Tx) error {
@@ -222,7 +224,7 @@ func projectionActs() []rebuildAct {
 		{name: "remove", do: func(c *cell, name string) error { return Remove(c.Context(), c.pool, name, true, operator()) }},
 		{name: "pause", do: pause},
 		{name: "pause next", do: func(c *cell, name string) error {
-			err := pause(c, nextTables.of(name))
+			err := pause(c, registry.NextTables.Of(name))
 			noteIn(c.T, c.pool, "c1", 1)
 			noteIn(c.T, c.pool, "c2", 1)
 			c.drain(c.all)

@@ -9,6 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -22,22 +24,22 @@ const (
 // rangePages reads a range's events page by page into its transaction.
 type rangePages struct {
 	t         *transaction
-	k         *known
+	k         *registry.Known
 	read      journal.CampaignsRead
 	campaigns []lease.Lease // from the one on that was read last
 }
 
-func newRangePages(t *transaction, k *known, r campaignRange, campaigns []lease.Lease) *rangePages {
+func newRangePages(t *transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease) *rangePages {
 	p := &rangePages{t: t, k: k, campaigns: campaigns}
 	// No campaign sorts between the first one's name and the first one.
 	p.read = journal.CampaignsRead{
-		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.p.cfg.GroupBytes,
+		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.p.Cfg.GroupBytes,
 		Careful: t.p.unreadable.Load() > 0,
 	}
-	if k.spec.Types != nil {
+	if k.Described.Types != nil {
 		p.read.Types = []string{}
-		for _, eventType := range k.spec.Types {
-			p.read.Types = append(p.read.Types, t.p.cfg.Catalogue.Names(eventType)...)
+		for _, eventType := range k.Described.Types {
+			p.read.Types = append(p.read.Types, t.p.Cfg.Catalogue.Names(eventType)...)
 		}
 	}
 	return p
@@ -63,19 +65,19 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 			return
 		}
 		t.events = append(t.events, *e)
-		if t.p.cfg.Catalogue == nil && e.Unreadable() == nil {
+		if t.p.Cfg.Catalogue == nil && e.Unreadable() == nil {
 			return
 		}
-		current, err := t.p.cfg.Catalogue.Current(*e)
-		if t.events[len(t.events)-1] = current; err != nil && spoiled == nil && p.k.wants(&current) {
-			spoiled = p.k.origin(current).Wrap(&failure.Undecodable{Err: err})
+		current, err := t.p.Cfg.Catalogue.Current(*e)
+		if t.events[len(t.events)-1] = current; err != nil && spoiled == nil && p.k.Wants(&current) {
+			spoiled = p.k.Origin(current).Wrap(&failure.Undecodable{Err: err})
 		}
 	})
 	if t.p.suspectUnreadable(err) != nil || spoiled != nil {
 		return false, cmp.Or(err, spoiled)
 	}
-	if t.p.cfg.Catalogue != nil {
-		t.events = slices.DeleteFunc(t.events, func(e journal.Event) bool { return !p.k.wants(&e) })
+	if t.p.Cfg.Catalogue != nil {
+		t.events = slices.DeleteFunc(t.events, func(e journal.Event) bool { return !p.k.Wants(&e) })
 	}
 	if n > 0 {
 		// As many as would be half of what is allowed, if they are like these.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // rebuilding answers a worker that has versions of the projection seen, and drains when it is asked
@@ -62,7 +64,7 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 					return
 				}
 				if err = other.Register(ctx); err == nil {
-					second = other.rebuilder.swapIfReady(ctx, "seen", other.base.set("seen", nextTables, 2))
+					second = other.rebuilder.swapIfReady(ctx, "seen", other.base.Set("seen", registry.NextTables, 2))
 				}
 			})
 		}

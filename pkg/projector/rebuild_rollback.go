@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
@@ -57,11 +59,11 @@ func checkRollback(ctx context.Context, db journal.Querier, name string, o Rollb
 
 // returning answers the tables that a rollback puts back.
 func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
-	kept := rows[previousTables.of(name)]
+	kept := rows[registry.PreviousTables.Of(name)]
 	switch {
 	case rows[name] == nil:
 		return nil, ErrUnknownProjection
-	case rows[nextTables.of(name)] != nil:
+	case rows[registry.NextTables.Of(name)] != nil:
 		return nil, ErrRebuilding
 	case kept == nil || kept.Version == withdrawn:
 		return nil, ErrNoPrevious
@@ -105,7 +107,7 @@ func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, 
 		o.Keep = defaultKeep
 	}
 	var behind *lockedSet
-	err := exclusively(ctx, db, name, func(tx pgx.Tx) error {
+	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		behind = nil
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil {
@@ -126,7 +128,7 @@ func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, 
 			behind = kept
 			return ErrBehind
 		}
-		return swap(ctx, tx, name, previousTables, o.Keep, rows[name].Version, act, "rolled_back")
+		return swap(ctx, tx, name, registry.PreviousTables, o.Keep, rows[name].Version, act, "rolled_back")
 	})
 	if behind != nil { // they are not counted under the lock
 		err = o.behindError(ctx, db, behind)

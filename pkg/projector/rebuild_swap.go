@@ -16,37 +16,39 @@ import (
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // swapSet is the name that a set has while two change theirs.
-const swapSet tableSet = "swap"
+const swapSet registry.TableSet = "swap"
 
 // errNotYet says that something is still on its way.
 var errNotYet = errors.New("not all campaigns have caught up")
 
 // swapIfReady exchanges the tables of a rebuild if nothing is left behind. Of the workers that try, one does.
-func (b *rebuilder) swapIfReady(ctx context.Context, name string, k *known) error {
-	o, err := ready(ctx, b.cfg.Pool, b.cfg.ConsumerGroup, name)
+func (b *rebuilder) swapIfReady(ctx context.Context, name string, k *registry.Known) error {
+	o, err := ready(ctx, b.Cfg.Pool, b.Cfg.ConsumerGroup, name)
 	if err != nil {
 		return err
 	}
 	return b.onDuty(ctx, "swap "+name, func(ctx context.Context) (err error) {
-		ctx, span := b.traced(ctx, "swap", k)
+		ctx, span := b.Traced(ctx, "swap", k)
 		defer func() { span.End(0, wrong(err)) }()
 		if err := b.prepareSwap(ctx, k, o); err != nil {
 			return err
 		}
-		act := deferred.Act{By: "worker " + b.keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.spec.Version)}
-		err = exclusively(ctx, b.cfg.Pool, name, func(tx pgx.Tx) error {
-			if _, err := ready(ctx, tx, b.cfg.ConsumerGroup, name); err != nil {
+		act := deferred.Act{By: "worker " + b.Keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.Described.Version)}
+		err = registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
+			if _, err := ready(ctx, tx, b.Cfg.ConsumerGroup, name); err != nil {
 				return err
 			}
-			return swap(ctx, tx, name, nextTables, o.keep, 0, act, "rebuilt")
+			return swap(ctx, tx, name, registry.NextTables, o.keep, 0, act, "rebuilt")
 		})
 		if err != nil {
 			return err
 		}
-		b.cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name, "version", k.spec.Version)
+		b.Cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name, "version", k.Described.Version)
 		return nil
 	})
 }
@@ -55,16 +57,16 @@ func (b *rebuilder) swapIfReady(ctx context.Context, name string, k *known) erro
 // is open meanwhile, which the server might end. The duty runs out with the worker's leases if it
 // dies, and what is done is stopped if another worker has taken it over.
 func (b *rebuilder) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
-	if mine, err := lease.TakeDuty(ctx, b.cfg.Pool, duty, b.keeper.Owner, b.cfg.LeaseTTL); err != nil || !mine {
+	if mine, err := lease.TakeDuty(ctx, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL); err != nil || !mine {
 		return cmp.Or(err, errNotYet)
 	}
 	within, stop := context.WithCancel(ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		defer stop()
-		for mine := true; mine && pause(within, b.cfg.LeaseTTL/3); {
+		for mine := true; mine && registry.Pause(within, b.Cfg.LeaseTTL/3); {
 			var err error
-			mine, err = lease.TakeDuty(within, b.cfg.Pool, duty, b.keeper.Owner, b.cfg.LeaseTTL)
+			mine, err = lease.TakeDuty(within, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL)
 			mine = mine || err != nil // it may be had still, and nothing is fenced by it
 		}
 	})
@@ -74,8 +76,8 @@ func (b *rebuilder) onDuty(ctx context.Context, duty string, do func(context.Con
 	}
 	stop()
 	renewing.Wait()
-	if gone := lease.DropDuty(context.WithoutCancel(ctx), b.cfg.Pool, duty, b.keeper.Owner); gone != nil {
-		b.cfg.Logger.WarnContext(ctx, "a duty runs out by itself", "duty", duty, "error", gone)
+	if gone := lease.DropDuty(context.WithoutCancel(ctx), b.Cfg.Pool, duty, b.Keeper.Owner); gone != nil {
+		b.Cfg.Logger.WarnContext(ctx, "a duty runs out by itself", "duty", duty, "error", gone)
 	}
 	return err
 }
@@ -107,7 +109,7 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 	if o.refused {
 		return o, errNotYet
 	}
-	if err := db.QueryRow(ctx, queryBehind, group, nextTables.of(name), o.allowFailed).Scan(&behind, &failed); err != nil {
+	if err := db.QueryRow(ctx, queryBehind, group, registry.NextTables.Of(name), o.allowFailed).Scan(&behind, &failed); err != nil {
 		return o, err
 	}
 	switch {
@@ -120,12 +122,12 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 }
 
 // prepareSwap does ahead of the exchange what takes time: it counts rows, verifies a sample, and gathers statistics, without which the first plans of the new tables would be bad ones.
-func (b *rebuilder) prepareSwap(ctx context.Context, k *known, o readiness) error {
+func (b *rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readiness) error {
 	if o.verify > 0 {
 		if err := b.countRows(ctx, k); err != nil {
 			return err
 		}
-		rows, err := b.cfg.Pool.Query(ctx, queryPassing, k.schema)
+		rows, err := b.Cfg.Pool.Query(ctx, queryPassing, k.Schema)
 		if err != nil {
 			return err
 		}
@@ -133,10 +135,10 @@ func (b *rebuilder) prepareSwap(ctx context.Context, k *known, o readiness) erro
 		if err != nil {
 			return err
 		}
-		report, err := b.replayer.Verify(ctx, VerifyRequest{Projection: k.name, Sample: o.verify, Ignore: append(passing, o.ignore...), Concurrency: 1})
+		report, err := b.replayer.Verify(ctx, VerifyRequest{Projection: k.Name, Sample: o.verify, Ignore: append(passing, o.ignore...), Concurrency: 1})
 		switch {
 		case errors.Is(err, ErrNotVerifiable):
-			b.cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.spec.Name, "reason", err)
+			b.Cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.Described.Name, "reason", err)
 		case err != nil:
 			return err
 		case report.Differences() > 0:
@@ -147,17 +149,17 @@ func (b *rebuilder) prepareSwap(ctx context.Context, k *known, o readiness) erro
 	if err := b.addLate(ctx, k); err != nil {
 		return err
 	}
-	if live := b.seen.Load().rows[k.spec.Name]; live != nil && live.Version == k.spec.Version { // they can be made again; the exchange has few left to forget
+	if live := b.Seen.Load().Rows[k.Described.Name]; live != nil && live.Version == k.Described.Version { // they can be made again; the exchange has few left to forget
 		if _, err := b.maintainer.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
 			return err
 		}
 	}
-	r := b.seen.Load().rows[k.name]
+	r := b.Seen.Load().Rows[k.Name]
 	if r == nil {
 		return errNotYet
 	}
 	for _, table := range r.TableNames {
-		if _, err := b.cfg.Pool.Exec(ctx, "ANALYZE "+pgx.Identifier{r.SchemaName, table}.Sanitize()); err != nil {
+		if _, err := b.Cfg.Pool.Exec(ctx, "ANALYZE "+pgx.Identifier{r.SchemaName, table}.Sanitize()); err != nil {
 			return err
 		}
 	}
@@ -165,14 +167,14 @@ func (b *rebuilder) prepareSwap(ctx context.Context, k *known, o readiness) erro
 }
 
 // addLate gives the new tables what was added to the live ones since they were made: indexes without keeping writers from them.
-func (b *rebuilder) addLate(ctx context.Context, k *known) error {
+func (b *rebuilder) addLate(ctx context.Context, k *registry.Known) error {
 	var added []exchange.Addition
-	err := pgx.BeginFunc(ctx, b.cfg.Pool, func(tx pgx.Tx) error {
-		rows, err := lockSets(ctx, tx, k.spec.Name)
+	err := pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
+		rows, err := lockSets(ctx, tx, k.Described.Name)
 		if err != nil {
 			return err
 		}
-		live, set := rows[k.spec.Name], rows[k.name]
+		live, set := rows[k.Described.Name], rows[k.Name]
 		if live == nil || set == nil {
 			return errNotYet
 		}
@@ -197,13 +199,13 @@ func (b *rebuilder) addLate(ctx context.Context, k *known) error {
 }
 
 // runIn runs a statement outside of any transaction, with the search_path of a set of tables.
-func (b *rebuilder) runIn(ctx context.Context, k *known, sql string) error {
-	conn, err := b.cfg.Pool.Acquire(ctx)
+func (b *rebuilder) runIn(ctx context.Context, k *registry.Known, sql string) error {
+	conn, err := b.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SET search_path TO "+k.path); err != nil {
+	if _, err := conn.Exec(ctx, "SET search_path TO "+k.Path); err != nil {
 		return err
 	}
 	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
@@ -215,34 +217,34 @@ func (b *rebuilder) runIn(ctx context.Context, k *known, sql string) error {
 
 // swap puts one of a projection's sets of tables in the place of the live one, which becomes the previous one and is kept for so long. No rebuild of version declined, or of one that was declined before, or a lower one, begins
 // by itself afterwards. The caller holds the registry's lock.
-func swap(ctx context.Context, tx pgx.Tx, name string, from tableSet, keep time.Duration, declined int, act deferred.Act, what string) error {
+func swap(ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, keep time.Duration, declined int, act deferred.Act, what string) error {
 	rows, err := lockSets(ctx, tx, name)
 	if err != nil {
 		return err
 	}
-	live, replacement := rows[name], rows[from.of(name)]
+	live, replacement := rows[name], rows[from.Of(name)]
 	switch {
-	case live == nil || replacement == nil || replacement.State != stateActive:
+	case live == nil || replacement == nil || replacement.State != registry.StateActive:
 		return errNotYet
 	case replacement.Paused:
 		return errNotYet
 	}
-	if kept := rows[previousTables.of(name)]; from == nextTables && kept != nil {
+	if kept := rows[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {
 		if err := dropSet(ctx, tx, kept); err != nil {
 			return err
 		}
 	}
-	attic := previousTables.schema(name, live.SchemaName)
-	if from == previousTables {
-		attic = swapSet.schema(name, live.SchemaName)
+	attic := registry.PreviousTables.Schema(name, live.SchemaName)
+	if from == registry.PreviousTables {
+		attic = swapSet.Schema(name, live.SchemaName)
 	}
 	if _, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{attic}.Sanitize()); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, querySearchPath, liveTables.searchPath(name, live.SchemaName)); err != nil {
+	if _, err := tx.Exec(ctx, registry.QuerySearchPath, registry.LiveTables.SearchPath(name, live.SchemaName)); err != nil {
 		return err
 	}
-	if from == nextTables {
+	if from == registry.NextTables {
 		if added, err := addedTo(ctx, tx, live, replacement); err != nil || len(added) > 0 {
 			return errors.Join(err, errNotYet) // the next attempt adds it
 		}
@@ -253,23 +255,23 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from tableSet, keep time.
 	if _, err := tx.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{replacement.SchemaName}.Sanitize()); err != nil {
 		return err
 	}
-	if from == previousTables {
+	if from == registry.PreviousTables {
 		if _, err := tx.Exec(ctx, fmt.Sprintf("ALTER SCHEMA %s RENAME TO %s", pgx.Identifier{attic}.Sanitize(), pgx.Identifier{replacement.SchemaName}.Sanitize())); err != nil {
 			return err
 		}
 		attic = replacement.SchemaName
 	}
 	for _, r := range []struct {
-		from, to tableSet
+		from, to registry.TableSet
 		schema   string
 		kept     *time.Duration
 		declined int
 	}{
-		{liveTables, swapSet, attic, &keep, 0},
-		{from, liveTables, live.SchemaName, nil, max(declined, live.Declined)},
-		{swapSet, previousTables, attic, &keep, 0},
+		{registry.LiveTables, swapSet, attic, &keep, 0},
+		{from, registry.LiveTables, live.SchemaName, nil, max(declined, live.Declined)},
+		{swapSet, registry.PreviousTables, attic, &keep, 0},
 	} {
-		if err := rename(ctx, tx, live.ConsumerGroup, r.from.of(name), r.to.of(name), r.schema, r.kept, r.declined); err != nil {
+		if err := rename(ctx, tx, live.ConsumerGroup, r.from.Of(name), r.to.Of(name), r.schema, r.kept, r.declined); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // tendInterval is how often, at least, a worker looks what rebuilds need of it.
@@ -23,7 +25,7 @@ const tendRounds = 10
 
 // tended is a row of the registry with what concerns its rebuild.
 type tended struct {
-	registered
+	registry.Registered
 	Declined int
 	Expired  bool     // the tables were kept for long enough
 	MaxShare *float64 // of the rebuild, if it is one's
@@ -31,9 +33,9 @@ type tended struct {
 
 // rebuilder builds tables anew beside those that are read, and exchanges the two.
 type rebuilder struct {
-	*base
+	*registry.Base
 	applier    *applier
-	registrar  *registrar
+	registrar  *registry.Registrar
 	replayer   *replayer
 	maintainer *maintainer
 	share      *share
@@ -42,7 +44,7 @@ type rebuilder struct {
 
 // tendRebuilds does what rebuilds need besides catching up, until ctx ends.
 func (b *rebuilder) tendRebuilds(ctx context.Context) {
-	for failures := 0; pause(ctx, min(tendInterval, b.cfg.PollInterval)); {
+	for failures := 0; registry.Pause(ctx, min(tendInterval, b.Cfg.PollInterval)); {
 		err := b.tend(ctx)
 		if err == nil {
 			err = b.copyRanges(ctx)
@@ -52,8 +54,8 @@ func (b *rebuilder) tendRebuilds(ctx context.Context) {
 			err = b.swapWhatIsReady(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			b.cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
-			pause(ctx, b.backoff(failures))
+			b.Cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
+			registry.Pause(ctx, b.Backoff(failures))
 			failures++
 		}
 	}
@@ -69,21 +71,21 @@ func (b *rebuilder) tend(ctx context.Context) error {
 		}
 		b.tellStrangers(ctx, rows, time.Now())
 		seen := map[string]bool{}
-		for _, k := range b.projections {
-			if seen[k.spec.Name] {
+		for _, k := range b.Projections {
+			if seen[k.Described.Name] {
 				continue
 			}
-			seen[k.spec.Name] = true
-			did, err := b.tendOne(ctx, k.spec.Name, rows)
+			seen[k.Described.Name] = true
+			did, err := b.tendOne(ctx, k.Described.Name, rows)
 			if err != nil {
-				return fmt.Errorf("rebuild projection %s: %w", k.spec.Name, err)
+				return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
 			}
 			changed = changed || did
 		}
 	}
-	for _, k := range b.seen.Load().projections {
-		if err := b.install(ctx, k); err != nil {
-			return fmt.Errorf("make a function of projection %s: %w", k.name, err)
+	for _, k := range b.Seen.Load().Projections {
+		if err := b.Install(ctx, k); err != nil {
+			return fmt.Errorf("make a function of projection %s: %w", k.Name, err)
 		}
 	}
 	return nil
@@ -91,7 +93,7 @@ func (b *rebuilder) tend(ctx context.Context) error {
 
 // readTended reads the registry, and takes notice of it.
 func (b *rebuilder) readTended(ctx context.Context) (map[string]*tended, error) {
-	rows, err := b.cfg.Pool.Query(ctx, queryTended, b.cfg.ConsumerGroup)
+	rows, err := b.Cfg.Pool.Query(ctx, queryTended, b.Cfg.ConsumerGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -99,49 +101,49 @@ func (b *rebuilder) readTended(ctx context.Context) (map[string]*tended, error) 
 	if err != nil {
 		return nil, err
 	}
-	byName, registry, most := map[string]*tended{}, make([]registered, len(all)), 1.0
+	byName, registry, most := map[string]*tended{}, make([]registry.Registered, len(all)), 1.0
 	for i, r := range all {
-		byName[r.Name], registry[i] = r, r.registered
+		byName[r.Name], registry[i] = r, r.Registered
 		if r.MaxShare != nil {
 			most = min(most, *r.MaxShare)
 		}
 	}
 	b.share.set(most)
-	b.view(registry)
+	b.View(registry)
 	return byName, nil
 }
 
 // tendOne says whether it has changed the registry.
 func (b *rebuilder) tendOne(ctx context.Context, name string, rows map[string]*tended) (changed bool, err error) {
-	live, building, kept := rows[name], rows[nextTables.of(name)], rows[previousTables.of(name)]
-	if live == nil || b.cfg.Mode == ModeShadowOnly {
+	live, building, kept := rows[name], rows[registry.NextTables.Of(name)], rows[registry.PreviousTables.Of(name)]
+	if live == nil || b.Cfg.Mode == ModeShadowOnly {
 		return false, nil
 	}
 	if kept != nil && (kept.Expired || kept.Version == withdrawn) { // whoever withdraws it may have died
 		return true, b.expire(ctx, name)
 	}
-	newest := b.newest(name)
+	newest := b.Newest(name)
 	wanted := newest
 	switch {
-	case building != nil && building.State == stateRequested && building.Version > 0:
-		wanted = b.set(name, liveTables, building.Version)
-	case building != nil && building.State == stateRequested && building.Version == 0 && newest.spec.Version >= live.Version:
+	case building != nil && building.State == registry.StateRequested && building.Version > 0:
+		wanted = b.Set(name, registry.LiveTables, building.Version)
+	case building != nil && building.State == registry.StateRequested && building.Version == 0 && newest.Described.Version >= live.Version:
 	case building != nil && building.Version == withdrawn: // whoever aborts it may have died
-		return true, withdraw(ctx, b.cfg.Pool, name, nextTables, func(pgx.Tx, *lockedSet) error { return nil })
-	case !b.cfg.ManualRebuilds && newest.spec.Version > max(live.Version, live.Declined) && (building == nil || building.Version < newest.spec.Version):
+		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error { return nil })
+	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) && (building == nil || building.Version < newest.Described.Version):
 	default:
 		wanted = nil
 	}
 	if wanted != nil {
-		return true, b.beginRebuild(ctx, name, wanted.spec.Version)
+		return true, b.beginRebuild(ctx, name, wanted.Described.Version)
 	}
-	for _, s := range []tableSet{liveTables, nextTables} {
-		r := rows[s.of(name)]
-		if r == nil || r.State != stateJoining && r.State != stateCopied {
+	for _, s := range []registry.TableSet{registry.LiveTables, registry.NextTables} {
+		r := rows[s.Of(name)]
+		if r == nil || r.State != registry.StateJoining && r.State != registry.StateCopied {
 			continue
 		}
-		if k := b.set(name, s, r.Version); k != nil {
-			return true, b.registrar.fileCampaigns(ctx, k)
+		if k := b.Set(name, s, r.Version); k != nil {
+			return true, b.registrar.FileCampaigns(ctx, k)
 		}
 	}
 	return false, nil
@@ -149,45 +151,45 @@ func (b *rebuilder) tendOne(ctx context.Context, name string, rows map[string]*t
 
 // expire removes tables that were kept for long enough, or keeps them a while longer for those who still use them.
 func (b *rebuilder) expire(ctx context.Context, name string) error {
-	err := withdraw(ctx, b.cfg.Pool, name, previousTables, func(pgx.Tx, *lockedSet) error { return nil })
+	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, func(pgx.Tx, *lockedSet) error { return nil })
 	var guests *exchange.GuestsError
 	if !errors.As(err, &guests) {
 		return err
 	}
-	b.cfg.Logger.WarnContext(ctx, "tables that were replaced are kept longer", "projection", name, "error", err)
-	_, err = b.cfg.Pool.Exec(ctx, queryKeepLonger, previousTables.of(name))
+	b.Cfg.Logger.WarnContext(ctx, "tables that were replaced are kept longer", "projection", name, "error", err)
+	_, err = b.Cfg.Pool.Exec(ctx, queryKeepLonger, registry.PreviousTables.Of(name))
 	return err
 }
 
 // beginRebuild makes the tables of a rebuild, unless somebody else was quicker. One of a lower version makes way.
 func (b *rebuilder) beginRebuild(ctx context.Context, name string, version int) error {
-	k, by := b.set(name, nextTables, version), deferred.Act{By: "worker " + b.keeper.Owner}
+	k, by := b.Set(name, registry.NextTables, version), deferred.Act{By: "worker " + b.Keeper.Owner}
 	var campaigns, events int64
-	if err := b.cfg.Pool.QueryRow(ctx, queryMeasureRebuild, b.cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
+	if err := b.Cfg.Pool.QueryRow(ctx, queryMeasureRebuild, b.Cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
 		return err
 	}
 	for {
 		var inTheWay bool
-		err := exclusively(ctx, b.cfg.Pool, name, func(tx pgx.Tx) error {
+		err := registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
 			inTheWay = false
 			rows, err := lockSets(ctx, tx, name)
 			if err != nil {
 				return err
 			}
-			live, building := rows[name], rows[k.name]
+			live, building := rows[name], rows[k.Name]
 			switch {
 			case live == nil || building == nil && version <= live.Version:
 				return nil // it has been removed, or rebuilt, meanwhile
 			case building == nil:
 				by.Reason = fmt.Sprintf("it has version %d, registered is %d", version, live.Version)
-				if err := deferred.Write(ctx, tx, "rebuild_began", b.cfg.ConsumerGroup, name, by); err != nil {
+				if err := deferred.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by); err != nil {
 					return err
 				}
 				if err := writeRebuild(ctx, tx, name, RebuildOptions{}, by); err != nil {
 					return err
 				}
-			case building.State == stateRequested && building.Version != withdrawn && (building.Version == 0 || building.Version == version):
-				if _, err := tx.Exec(ctx, queryForgetRow, k.name); err != nil {
+			case building.State == registry.StateRequested && building.Version != withdrawn && (building.Version == 0 || building.Version == version):
+				if _, err := tx.Exec(ctx, queryForgetRow, k.Name); err != nil {
 					return err
 				}
 			default:
@@ -203,19 +205,19 @@ func (b *rebuilder) beginRebuild(ctx context.Context, name string, version int) 
 		if err != nil || !inTheWay {
 			return err
 		}
-		if err := withdraw(ctx, b.cfg.Pool, name, nextTables, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
+		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
 			return err
 		}
 	}
 }
 
 // makeTables makes the tables, with what users have added to the live ones.
-func (b *rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *lockedSet) error {
-	r, err := b.registrar.insert(ctx, tx, k)
+func (b *rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Known, live *lockedSet) error {
+	r, err := b.registrar.Insert(ctx, tx, k)
 	if err != nil {
 		return err
 	}
-	added, err := addedTo(ctx, tx, live, &lockedSet{registered: *r})
+	added, err := addedTo(ctx, tx, live, &lockedSet{Registered: *r})
 	if err != nil {
 		return err
 	}
@@ -223,14 +225,14 @@ func (b *rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *l
 		return err
 	}
 	// What a range does twice is done from scratch the second time.
-	err = deferred.Resettable(ctx, tx, b.cfg.ConsumerGroup, k.name)
+	err = deferred.Resettable(ctx, tx, b.Cfg.ConsumerGroup, k.Name)
 	if err == nil {
-		_, err = tx.Exec(ctx, queryBeginCopy, k.name)
+		_, err = tx.Exec(ctx, queryBeginCopy, k.Name)
 	}
 	if err != nil && !errors.Is(err, deferred.ErrNotResettable) {
 		return err
 	}
-	if _, err := tx.Exec(ctx, querySearchPath, k.path); err != nil {
+	if _, err := tx.Exec(ctx, registry.QuerySearchPath, k.Path); err != nil {
 		return err
 	}
 	for _, a := range added {
@@ -243,20 +245,20 @@ func (b *rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *known, live *l
 
 // noteObstacles says at once what will keep the tables from being exchanged, as far as it is there
 // already: there is time to do something about it.
-func (b *rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registered) error {
-	err := exchange.Blocked(ctx, tx, live.tables(), (&lockedSet{registered: *r}).tables())
+func (b *rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registry.Registered) error {
+	err := exchange.Blocked(ctx, tx, live.tables(), (&lockedSet{Registered: *r}).tables())
 	var blocked *exchange.BlockedError
 	if !errors.As(err, &blocked) {
 		return err
 	}
-	b.cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name, "error", err)
+	b.Cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name, "error", err)
 	_, err = tx.Exec(ctx, queryForetell, live.Name, "when the rebuild began, "+redact.Error(err))
 	return err
 }
 
 // addedTo answers what users have added to the live tables and another set has not. It leaves the search_path of the live tables.
 func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.Addition, error) {
-	if _, err := tx.Exec(ctx, querySearchPath, liveTables.searchPath(live.Name, live.SchemaName)); err != nil {
+	if _, err := tx.Exec(ctx, registry.QuerySearchPath, registry.LiveTables.SearchPath(live.Name, live.SchemaName)); err != nil {
 		return nil, err
 	}
 	return exchange.Added(ctx, tx, live.tables(), set.tables())
@@ -264,20 +266,20 @@ func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.A
 
 // swapWhatIsReady exchanges the tables of those rebuilds that are done.
 func (b *rebuilder) swapWhatIsReady(ctx context.Context) error {
-	for _, name := range b.seen.Load().rebuilding {
-		k := b.seen.Load().known(name)
+	for _, name := range b.Seen.Load().Rebuilding {
+		k := b.Seen.Load().Known(name)
 		if k == nil {
 			continue
 		}
-		err := b.swapIfReady(ctx, k.spec.Name, k)
+		err := b.swapIfReady(ctx, k.Described.Name, k)
 		if err == nil || errors.Is(err, errNotYet) {
 			continue
 		}
 		if IsInfrastructure(err) && !failure.IsLockTimeout(err) {
 			return err
 		}
-		b.cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.spec.Name, "error", err)
-		if _, err := b.cfg.Pool.Exec(ctx, queryRefuse, k.spec.Name, redact.Error(err)); err != nil {
+		b.Cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.Described.Name, "error", err)
+		if _, err := b.Cfg.Pool.Exec(ctx, queryRefuse, k.Described.Name, redact.Error(err)); err != nil {
 			return err
 		}
 	}

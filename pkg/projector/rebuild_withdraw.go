@@ -10,6 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // withdrawn is the version of a set of tables that is being removed: no worker has it.
@@ -22,7 +24,7 @@ var errNothing = errors.New("nothing to withdraw")
 // again; [StartRebuild] does. It waits for the groups under way. Errors are [ErrNoRebuild], one that names the views and the like that somebody has made on the new tables, and those of the
 // database; after an error call it again.
 func AbortRebuild(ctx context.Context, db Beginner, name string, act deferred.Act) error {
-	err := withdraw(ctx, db, name, nextTables, func(tx pgx.Tx, set *lockedSet) error {
+	err := withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
 		if set == nil {
 			return ErrNoRebuild
 		}
@@ -42,14 +44,14 @@ func AbortRebuild(ctx context.Context, db Beginner, name string, act deferred.Ac
 
 // withdraw removes one of a projection's sets of tables that is not the live one, with its pairs. First it takes it from the workers, in a transaction together with what first does, which gets the row
 // or nil. From then on nobody follows it, and the rest can be done bit by bit, and again.
-func withdraw(ctx context.Context, db Beginner, name string, s tableSet, first func(pgx.Tx, *lockedSet) error) error {
+func withdraw(ctx context.Context, db Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error) error {
 	var set *lockedSet
-	err := exclusively(ctx, db, name, func(tx pgx.Tx) error {
+	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		set = rows[s.of(name)]
+		set = rows[s.Of(name)]
 		if set != nil && set.SchemaName != "" { // before anything is changed
 			if err := exchange.Droppable(ctx, tx, set.SchemaName); err != nil {
 				return err
@@ -72,20 +74,20 @@ func withdraw(ctx context.Context, db Beginner, name string, s tableSet, first f
 	}
 	for n := int64(1); n > 0; {
 		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
-			n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, dropPairs)
+			n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs)
 			return err
 		}); err != nil {
 			return err
 		}
 	}
 	// Whoever still reads the tables keeps them from being dropped, and must not be kept from them for long itself.
-	return exclusively(ctx, db, name, func(tx pgx.Tx) error {
+	return registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		// Two that withdraw the same meet here.
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != withdrawn {
 			return err
 		}
-		if s == nextTables {
+		if s == registry.NextTables {
 			if err := forgetRebuild(ctx, tx, name); err != nil {
 				return err
 			}
@@ -98,7 +100,7 @@ func withdraw(ctx context.Context, db Beginner, name string, s tableSet, first f
 func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	for n := int64(1); n > 0; {
 		var err error
-		if n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, dropPairs); err != nil {
+		if n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs); err != nil {
 			return err
 		}
 	}
@@ -122,7 +124,7 @@ func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 
 // forgetRebuild deletes what was kept of a rebuild that is over.
 func forgetRebuild(ctx context.Context, tx pgx.Tx, name string) error {
-	if _, err := tx.Exec(ctx, queryForgetRanges, nextTables.of(name)); err != nil {
+	if _, err := tx.Exec(ctx, queryForgetRanges, registry.NextTables.Of(name)); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, queryForgetRebuild, name)

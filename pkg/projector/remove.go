@@ -10,6 +10,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // ErrUnknownProjection is returned by [Remove] for a projection that the registry does not know.
@@ -27,16 +29,16 @@ const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1 RETURNING 
 // Workers wait for it only while it deletes the row and the tables. Pairs and snapshots, which nobody follows any more, are deleted afterwards; one that fails in the middle leaves the rest to the registration of a projection of that name.
 func Remove(ctx context.Context, db Beginner, name string, tables bool, act deferred.Act) error {
 	var group string
-	err := exclusively(ctx, db, name, func(tx pgx.Tx) error {
-		if _, s := split(name); s != liveTables {
+	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
+		if _, s := registry.Split(name); s != registry.LiveTables {
 			return ErrUnknownProjection
 		}
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		for _, s := range []tableSet{nextTables, previousTables} {
-			if set := rows[s.of(name)]; set != nil {
+		for _, s := range []registry.TableSet{registry.NextTables, registry.PreviousTables} {
+			if set := rows[s.Of(name)]; set != nil {
 				if err := dropTables(ctx, tx, set); err != nil {
 					return err
 				}
@@ -72,7 +74,7 @@ func Remove(ctx context.Context, db Beginner, name string, tables bool, act defe
 		return nil
 	})
 	if err == nil {
-		err = clearLeft(ctx, db, group, name)
+		err = registry.ClearLeft(ctx, db, group, name)
 	}
 	if err != nil {
 		return fmt.Errorf("remove projection %q: %w", name, err)

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // queryForgetSnapshotOf goes by the primary key.
@@ -17,19 +19,19 @@ const queryForgetSnapshotOf = `DELETE FROM tidemark.snapshots WHERE campaign_id 
 const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`
 
 // resetRows queues the deletion of what the projection keeps of those campaigns that it begins again.
-func (t *transaction) resetRows(ctx context.Context, k *known, units []*unit) error {
+func (t *transaction) resetRows(ctx context.Context, k *registry.Known, units []*unit) error {
 	var ids []string
 	for _, u := range units {
-		if u.pair != nil && u.pair.Reset && u.pair.Projection == k.name && !u.outdated {
+		if u.pair != nil && u.pair.Reset && u.pair.Projection == k.Name && !u.outdated {
 			ids = append(ids, u.lease.CampaignID)
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	if k.name == k.spec.Name { // what is replayed has been mended, or its events are other ones
+	if k.Name == k.Described.Name { // what is replayed has been mended, or its events are other ones
 		t.At = pipeline.Origin{}
-		t.Queue(queryForgetSnapshotOf, ids, k.name)
+		t.Queue(queryForgetSnapshotOf, ids, k.Name)
 	}
 	g := t.group(k, nil)
 	t.use(k)
@@ -37,7 +39,7 @@ func (t *transaction) resetRows(ctx context.Context, k *known, units []*unit) er
 		if own, ok := k.Projection.(Resetter); ok {
 			return own.Reset(ctx, g, ids)
 		}
-		r := t.view.rows[k.name]
+		r := t.view.Rows[k.Name]
 		for _, table := range slices.Backward(r.TableNames) {
 			g.Queue(fmt.Sprintf(queryReset, pgx.Identifier{r.SchemaName, table}.Sanitize()), ids)
 		}

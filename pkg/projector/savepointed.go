@@ -14,6 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // savepointsAfter is how many groups are applied savepointed after one in which something has failed.
@@ -35,8 +37,8 @@ func (t *transaction) splittable() bool {
 	if !t.Streams || len(t.calls) > 0 || len(t.events) < splitFrom || slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil }) {
 		return false
 	}
-	return !slices.ContainsFunc(t.view.projections, func(k *known) bool {
-		return t.view.rows[k.name].State == stateActive && (kind.Eventwise(k.Projection) == nil || k.intricate.Load() || t.looksAhead(k))
+	return !slices.ContainsFunc(t.view.Projections, func(k *registry.Known) bool {
+		return t.view.Rows[k.Name].State == registry.StateActive && (kind.Eventwise(k.Projection) == nil || k.Intricate.Load() || t.looksAhead(k))
 	})
 }
 
@@ -57,7 +59,7 @@ func (a *applier) savepointed(ctx context.Context, t *transaction, fenceFirst bo
 	defer t.abort(ctx)
 	t.Checks = true
 	t.link(ctx)
-	a.cfg.OnStep(StepRead)
+	a.Cfg.OnStep(StepRead)
 	for _, u := range t.units {
 		n += u.count()
 		u.groups++
@@ -78,14 +80,14 @@ func (a *applier) savepointed(ctx context.Context, t *transaction, fenceFirst bo
 	if err != nil {
 		return 0, nil, err
 	}
-	a.cfg.OnStep(StepApplied)
+	a.Cfg.OnStep(StepApplied)
 	if len(t.failures) > 0 {
-		a.cfg.OnStep(StepDeferring)
+		a.Cfg.OnStep(StepDeferring)
 	}
 	if err := t.finish(ctx, yields); err != nil {
 		return 0, nil, err
 	}
-	a.cfg.OnStep(StepCommitted)
+	a.Cfg.OnStep(StepCommitted)
 	t.report(ctx)
 	a.noteFailures(t)
 	return n, t.units, nil
@@ -99,18 +101,18 @@ func (a *applier) noteFailures(t *transaction) {
 	}
 	a.savepoints.Add(-1) // several at once may go below zero, which is as good as zero
 	a.uncommitted.Add(-1)
-	for _, k := range t.view.projections {
-		k.savepoints.Add(-1)
+	for _, k := range t.view.Projections {
+		k.Savepoints.Add(-1)
 	}
 	for _, f := range t.failures {
 		a.savepoints.Store(savepointsAfter)
-		t.view.known(f.Projection).savepoints.Store(savepointsAfter)
+		t.view.Known(f.Projection).Savepoints.Store(savepointsAfter)
 	}
 }
 
 // task is what a unit has for a projection.
 type task struct {
-	k      *known
+	k      *registry.Known
 	unit   *unit
 	events []journal.Event // in order; without those that have failed, and those that wait for them
 	struck []struck        // those that have failed, unless an earlier one does
@@ -125,7 +127,7 @@ type struck struct {
 // strike takes the i-th event, which has failed, out of a task, and all that follow unless the projection skips it.
 func (one *task) strike(i int, cause error) (skipped bool) {
 	failed := struck{one.events[i], cause}
-	if skipped = one.k.skips(failed.event.Type, cause); skipped {
+	if skipped = one.k.Skips(failed.event.Type, cause); skipped {
 		one.events = slices.Concat(one.events[:i], one.events[i+1:])
 	} else {
 		one.events = one.events[:i]
@@ -141,7 +143,7 @@ func (one *task) strike(i int, cause error) (skipped bool) {
 func (t *transaction) applyInParts(ctx context.Context) error {
 	var all []*task
 	var collected []*collection
-	for _, k := range t.view.projections {
+	for _, k := range t.view.Projections {
 		tasks, err := t.tasks(ctx, k)
 		if err != nil {
 			return err
@@ -170,7 +172,7 @@ func (t *transaction) applyInParts(ctx context.Context) error {
 	if err := t.runParts(ctx, cutIntoParts(collected, !retried(t.units))); err != nil {
 		return err
 	}
-	t.useSchema(t.p.searchPath)
+	t.useSchema(t.p.SearchPath)
 	for _, one := range all {
 		slices.SortFunc(one.struck, func(a, b struck) int { return cmp.Compare(a.event.Seq, b.event.Seq) })
 		for i := range one.struck {
@@ -189,7 +191,7 @@ func (t *transaction) fenceOnce(ctx context.Context) error {
 }
 
 // tasks answers what there is to apply to a projection, and begins anew those of its pairs that are to.
-func (t *transaction) tasks(ctx context.Context, k *known) ([]*task, error) {
+func (t *transaction) tasks(ctx context.Context, k *registry.Known) ([]*task, error) {
 	reset, err := t.resetPairs(ctx, k)
 	if err != nil {
 		return nil, err
@@ -212,7 +214,7 @@ func (t *transaction) tasks(ctx context.Context, k *known) ([]*task, error) {
 }
 
 // task answers what a unit has for a projection. An event that is known to fail need not be tried.
-func (t *transaction) task(k *known, u *unit) *task {
+func (t *transaction) task(k *registry.Known, u *unit) *task {
 	one := &task{k: k, unit: u, events: u.events}
 	for i := range u.events {
 		if !t.wants(k, &u.events[i]) {
@@ -230,7 +232,7 @@ func (t *transaction) task(k *known, u *unit) *task {
 
 // resetPairs deletes the rows of all pairs that begin anew, and says whether that went well; if not it
 // concerns one of them.
-func (t *transaction) resetPairs(ctx context.Context, k *known) (ok bool, err error) {
+func (t *transaction) resetPairs(ctx context.Context, k *registry.Known) (ok bool, err error) {
 	if !slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil && u.pair.Reset && t.applies(k, u) }) {
 		return true, nil
 	}
@@ -244,7 +246,7 @@ func (t *transaction) resetPairs(ctx context.Context, k *known) (ok bool, err er
 
 // over says whether a failure ends the transaction: it is broken, or the failure is nobody's, or
 // somebody took so much time that it is to be tried one campaign at a time.
-func (t *transaction) over(ctx context.Context, k *known, err error) bool {
+func (t *transaction) over(ctx context.Context, k *registry.Known, err error) bool {
 	var late *DeadlineError
 	return errors.As(err, &late) || t.broken(ctx, k, err)
 }
@@ -309,7 +311,7 @@ func (t *transaction) applyTask(ctx context.Context, one *task) error {
 func (t *transaction) runParts(ctx context.Context, parts []*part) error {
 	for first := true; len(parts) > 0; first = false {
 		var stream []*part
-		var last *known
+		var last *registry.Known
 		for _, one := range parts {
 			if one.k != last {
 				last = one.k
@@ -335,7 +337,7 @@ func (t *transaction) runParts(ctx context.Context, parts []*part) error {
 			return t.blame(err)
 		}
 		parts = nil
-		undone := map[*known]*part{} // what went well and was undone with what did not: it will go well again
+		undone := map[*registry.Known]*part{} // what went well and was undone with what did not: it will go well again
 		for _, one := range stream {
 			if one.Cause == nil {
 				continue

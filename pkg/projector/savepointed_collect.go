@@ -13,6 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -30,7 +32,7 @@ const (
 // abandoned has it to himself.
 type collection struct {
 	*pipeline.Pipeline
-	k      *known
+	k      *registry.Known
 	tasks  []*task
 	limit  time.Duration     // the projection's
 	events [][]journal.Event // by task
@@ -40,14 +42,14 @@ type collection struct {
 // collect has a projection queue what it does about the events of tasks. An event that fails ends its
 // own campaign's task, or is skipped: nothing has been sent, so the others do not notice. The error is
 // [errIntricate], or one about the transaction.
-func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*collection, error) {
+func (t *transaction) collect(ctx context.Context, k *registry.Known, tasks []*task) (*collection, error) {
 	each := kind.Eventwise(k.Projection)
-	if each == nil || !t.Streams || k.intricate.Load() || t.looksAhead(k) {
+	if each == nil || !t.Streams || k.Intricate.Load() || t.looksAhead(k) {
 		return nil, kind.ErrIntricate
 	}
 	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]struck, len(tasks))}
 	c.Disconnect, c.Collects = t.Disconnect, true
-	g := kind.NewGroup(nil, k.name, k.comment, c.Pipeline)
+	g := kind.NewGroup(nil, k.Name, k.Comment, c.Pipeline)
 	n := 0
 	for _, one := range tasks {
 		c.events = append(c.events, one.events)
@@ -58,7 +60,7 @@ func (t *transaction) collect(ctx context.Context, k *known, tasks []*task) (*co
 		g.Events = slices.Concat(c.events...)
 	}
 	c.Origins, c.Batch.QueuedQueries = make([]pipeline.Origin, 0, n+1), make([]*pgx.QueuedQuery, 0, n)
-	c.limit = k.timeout(g.Events)
+	c.limit = k.Timeout(g.Events)
 	if len(g.Events) == 0 {
 		return c, nil
 	}
@@ -90,16 +92,16 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *Group) err
 			case kind.GroupEnded(g):
 				return ErrAbandoned
 			case c.Refused || !c.plain(from, &e, texts, &last):
-				c.k.intricate.Store(true)
+				c.k.Intricate.Store(true)
 				return kind.ErrIntricate
 			case err == nil:
 				continue
-			case ctx.Err() != nil || c.k.classify(err) == ClassInfrastructure:
+			case ctx.Err() != nil || c.k.Classify(err) == ClassInfrastructure:
 				return err
 			}
 			c.Batch.QueuedQueries, c.Origins = c.Batch.QueuedQueries[:from], c.Origins[:from]
 			c.failed[i] = append(c.failed[i], struck{e, err})
-			if !c.k.skips(e.Type, err) {
+			if !c.k.Skips(e.Type, err) {
 				break
 			}
 		}
@@ -136,7 +138,7 @@ func (c *collection) plain(from int, e *journal.Event, texts map[string]bool, la
 func cutIntoParts(all []*collection, calm bool) []*part {
 	failing := 0
 	for _, c := range all {
-		if c.k.savepoints.Load() > 0 {
+		if c.k.Savepoints.Load() > 0 {
 			failing++
 		}
 	}
@@ -145,7 +147,7 @@ func cutIntoParts(all []*collection, calm bool) []*part {
 		whole := &part{k: c.k, timeout: c.limit, tasks: c.tasks, Savepoint: pipeline.Savepoint{Queries: c.Batch.QueuedQueries}, origins: c.Origins[:c.Batch.Len()]}
 		most := mostParts / len(all)
 		switch {
-		case c.k.savepoints.Load() > 0:
+		case c.k.Savepoints.Load() > 0:
 			most = mostParts * 7 / 8 / failing
 		case failing > 0:
 			most = mostParts / 8 / (len(all) - failing)
@@ -211,8 +213,8 @@ func (p *part) piece(from, to int) *part {
 // part is what one savepoint holds: all that a projection has queued for some units. If it fails the others stay.
 type part struct {
 	pipeline.Savepoint
-	k       *known        // nil: the statements are no projection's
-	timeout time.Duration // of k
+	k       *registry.Known // nil: the statements are no projection's
+	timeout time.Duration   // of k
 	tasks   []*task
 	origins []pipeline.Origin
 	finer   int // parts to cut into what is left of it should it fail; 0: none

@@ -19,6 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -54,7 +56,7 @@ const (
 // transaction sees one moment of the database, so that what it reads of live tables, of places and of the journal belongs together.
 type scratch struct {
 	*transaction
-	k       *known
+	k       *registry.Known
 	schema  string
 	tables  []scratchTable
 	since   int     // events applied since the rows were written anew
@@ -87,18 +89,18 @@ func (t scratchTable) written() string {
 
 // replayer applies events again, beside the live tables: to verify them, to look back, and to keep snapshots.
 type replayer struct {
-	*base
+	*registry.Base
 	applier *applier
 }
 
 // openScratch begins the transaction and creates the tables. Close it.
-func (y *replayer) openScratch(ctx context.Context, k *known) (*scratch, error) {
-	conn, err := y.cfg.Pool.Acquire(ctx)
+func (y *replayer) openScratch(ctx context.Context, k *registry.Known) (*scratch, error) {
+	conn, err := y.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
 	s := &scratch{k: k, transaction: y.applier.within(conn.Conn(), nil, 0)}
-	s.pool, s.Timeout, s.inForce, s.Disconnect = conn, y.longest, y.longest, disconnect(conn)
+	s.pool, s.Timeout, s.inForce, s.Disconnect = conn, y.Longest, y.Longest, disconnect(conn)
 	if err := s.begin(ctx); err != nil {
 		s.close(ctx)
 		return nil, err
@@ -113,15 +115,15 @@ func (s *scratch) begin(ctx context.Context) error {
 	}
 	s.Queue(queryBeginScratch)
 	s.queueSettings()
-	s.Queue(queryExclusivePatience) // foreign keys lock the tables that they refer to
+	s.Queue(registry.QueryExclusivePatience) // foreign keys lock the tables that they refer to
 	s.Queue(scratches.Create)
-	s.Queue(querySearchScratch, s.p.searchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
+	s.Queue(registry.QuerySearchScratch, s.p.SearchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.Flush(ctx); err != nil {
 		return fmt.Errorf("make a schema to build rows in (it takes the right to create one in the database): %w", err)
 	}
-	if strings.TrimSpace(s.k.spec.Tables) != "" {
-		if _, err := s.Conn.Exec(ctx, s.k.spec.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return fmt.Errorf("create the tables of projection %s: %w", s.k.spec.Name, err)
+	if strings.TrimSpace(s.k.Described.Tables) != "" {
+		if _, err := s.Conn.Exec(ctx, s.k.Described.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("create the tables of projection %s: %w", s.k.Described.Name, err)
 		}
 	}
 	return s.readTables(ctx)
@@ -216,7 +218,7 @@ func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, erro
 				continue
 			}
 			if err := u.spoiled[e.Seq]; err != nil && !s.skips {
-				return nil, s.told(s.k.origin(*e).Wrap(err))
+				return nil, s.told(s.k.Origin(*e).Wrap(err))
 			}
 			events = append(events, *e)
 		}
@@ -226,7 +228,7 @@ func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, erro
 
 // readUnits reads the next events of the units, as many as a group holds.
 func (s *scratch) readUnits(ctx context.Context, units []*unit) error {
-	cfg := s.p.cfg
+	cfg := s.p.Cfg
 	s.units = units
 	ids := make([]string, len(units))
 	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.p.unreadable.Load() > 0}
@@ -268,8 +270,8 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 	if s.tracing {
 		return s.applyTraced(ctx, events)
 	}
-	g := kind.NewGroup(events, s.k.name, "", s.Pipeline)
-	s.limitStatements(s.k.timeout(events))
+	g := kind.NewGroup(events, s.k.Name, "", s.Pipeline)
+	s.limitStatements(s.k.Timeout(events))
 	if err := s.p.load(ctx, s.k, g); err != nil {
 		return err
 	}
@@ -289,8 +291,8 @@ func (s *scratch) applySkipping(ctx context.Context, u *unit, events []journal.E
 		switch {
 		case err != nil || cause == nil:
 			return err
-		case !s.k.skips(events[n].Type, cause):
-			return s.k.origin(events[n]).Wrap(cause)
+		case !s.k.Skips(events[n].Type, cause):
+			return s.k.Origin(events[n]).Wrap(cause)
 		}
 		s.skipped = append(s.skipped, events[n].Seq)
 		events = events[n+1:]
@@ -300,7 +302,7 @@ func (s *scratch) applySkipping(ctx context.Context, u *unit, events []journal.E
 
 // leaveOutResolved reads which events of campaigns are resolved for the projection, and has them left out.
 func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]deferred.Resolution, error) {
-	resolutions, err := deferred.ResolutionsOf(ctx, s.Conn, s.k.spec.Name, campaignIDs)
+	resolutions, err := deferred.ResolutionsOf(ctx, s.Conn, s.k.Described.Name, campaignIDs)
 	s.leftOut = nil
 	for _, r := range resolutions {
 		s.leaveOut(r.Projection, r.CampaignID, r.Seq)
@@ -349,7 +351,7 @@ func (s *scratch) untouched(ctx context.Context) error {
 	}
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err == nil && len(tables) > 0 {
-		err = fmt.Errorf("%w: %s has written to %s, which was rolled back: have it name its tables without a schema, and write to no others", ErrTouched, s.k.spec.Name, tables[0])
+		err = fmt.Errorf("%w: %s has written to %s, which was rolled back: have it name its tables without a schema, and write to no others", ErrTouched, s.k.Described.Name, tables[0])
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // shadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them from workers while it is open, which is half a lease's life at most.
@@ -37,14 +39,14 @@ func (s *shadow) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			wait := s.p.backoff(failures)
+			wait := s.p.Backoff(failures)
 			failures++
-			s.p.cfg.Logger.WarnContext(ctx, "shadow group not tried", "error", err, "wait", wait)
-			pause(ctx, wait)
+			s.p.Cfg.Logger.WarnContext(ctx, "shadow group not tried", "error", err, "wait", wait)
+			registry.Pause(ctx, wait)
 		case !again:
 			failures = 0
 			s.report(ctx)
-			pause(ctx, s.p.cfg.PollInterval)
+			registry.Pause(ctx, s.p.Cfg.PollInterval)
 		default:
 			failures = 0
 		}
@@ -69,12 +71,12 @@ func (s *shadow) round(ctx context.Context) (n int, err error) {
 func (s *shadow) step(ctx context.Context) (again bool, err error) {
 	cursor := s.cursor
 	if cursor == "" {
-		if err := s.p.keeper.ForgetTrials(ctx, s.p.cfg.Pool); err != nil {
+		if err := s.p.Keeper.ForgetTrials(ctx, s.p.Cfg.Pool); err != nil {
 			return false, err
 		}
 	}
 	err = s.try(ctx, func(t *transaction) (units []*unit, more bool, err error) {
-		claimed, err := s.p.keeper.Claim(ctx, t.Conn, cursor, shadowCampaigns, 0)
+		claimed, err := s.p.Keeper.Claim(ctx, t.Conn, cursor, shadowCampaigns, 0)
 		for _, l := range claimed.Leases {
 			if l.CampaignID > cursor { // not again from the beginning
 				units = append(units, live(l))
@@ -93,7 +95,7 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 	}
 	// What one transaction has claimed it does not find again, so the next claim goes on where this one ends.
 	return false, s.try(ctx, func(t *transaction) (units []*unit, more bool, err error) {
-		claimed, err := s.p.keeper.ClaimDeferred(ctx, t.Conn, s.p.behind(), shadowCampaigns)
+		claimed, err := s.p.Keeper.ClaimDeferred(ctx, t.Conn, s.p.Behind(), shadowCampaigns)
 		if err != nil || len(claimed.Leases) == 0 {
 			return nil, false, err
 		}
@@ -101,7 +103,7 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 		for i, l := range claimed.Leases {
 			ids[i], byID[l.CampaignID] = l.CampaignID, l
 		}
-		pairs, err := deferred.Due(ctx, t.Conn, s.p.cfg.ConsumerGroup, ids, s.p.behind())
+		pairs, err := deferred.Due(ctx, t.Conn, s.p.Cfg.ConsumerGroup, ids, s.p.Behind())
 		for _, d := range pairs {
 			units = append(units, catchUp(byID[d.CampaignID], d))
 		}
@@ -113,15 +115,15 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 // lease's life it leaves it at that.
 func (s *shadow) try(ctx context.Context, claim func(*transaction) (units []*unit, more bool, err error)) error {
 	p := s.p
-	enough := time.Now().Add(p.cfg.LeaseTTL / 2)
-	bounded, cancel := context.WithTimeout(ctx, p.cfg.LeaseTTL)
+	enough := time.Now().Add(p.Cfg.LeaseTTL / 2)
+	bounded, cancel := context.WithTimeout(ctx, p.Cfg.LeaseTTL)
 	defer cancel()
-	conn, err := p.cfg.Pool.Acquire(bounded)
+	conn, err := p.Cfg.Pool.Acquire(bounded)
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := p.within(conn.Conn(), nil, p.cfg.GroupEvents)
-	t.pool, t.Timeout, t.inForce, t.Disconnect = conn, p.longest, p.longest, disconnect(conn)
+	t := p.within(conn.Conn(), nil, p.Cfg.GroupEvents)
+	t.pool, t.Timeout, t.inForce, t.Disconnect = conn, p.Longest, p.Longest, disconnect(conn)
 	defer t.abort(ctx)
 	t.Queue(queryBegin)
 	t.queueSettings()
@@ -172,12 +174,12 @@ func (s *shadow) tryAll(ctx context.Context, t *transaction, units []*unit, enou
 // tryGroup applies as much of the units as a group holds, and answers those that have more to do.
 func (s *shadow) tryGroup(ctx context.Context, t *transaction, units []*unit) (rest []*unit, err error) {
 	t.units, t.events = units, t.events[:0]
-	if err := t.read(ctx, s.p.cfg.GroupEvents); err != nil {
+	if err := t.read(ctx, s.p.Cfg.GroupEvents); err != nil {
 		return nil, err
 	}
 	for _, u := range t.units {
 		stopped := false
-		for _, k := range t.view.projections {
+		for _, k := range t.view.Projections {
 			if !t.applies(k, u) {
 				continue
 			}
@@ -199,20 +201,20 @@ func (s *shadow) tryGroup(ctx context.Context, t *transaction, units []*unit) (r
 }
 
 // stop leaves the campaign out for the projection as if its pair were deferred.
-func (t *transaction) stop(campaignID string, k *known) {
+func (t *transaction) stop(campaignID string, k *registry.Known) {
 	if t.pairs[campaignID] == nil {
 		t.pairs[campaignID] = map[string]*deferred.Standing{}
 	}
-	t.pairs[campaignID][k.name] = &deferred.Standing{CampaignID: campaignID, Projection: k.name}
+	t.pairs[campaignID][k.Name] = &deferred.Standing{CampaignID: campaignID, Projection: k.Name}
 }
 
 // tryApart applies a unit's events to one projection and counts what became of them. It says whether one of them stops it.
-func (s *shadow) tryApart(ctx context.Context, t *transaction, k *known, u *unit) (stopped bool, err error) {
+func (s *shadow) tryApart(ctx context.Context, t *transaction, k *registry.Known, u *unit) (stopped bool, err error) {
 	before := len(t.failures)
 	err = t.applyUnit(ctx, k, u)
 	var late *DeadlineError
 	if errors.As(err, &late) {
-		s.fail(k.name, string(late.FailureClass()), 1)
+		s.fail(k.Name, string(late.FailureClass()), 1)
 	}
 	if err != nil {
 		return false, err
@@ -230,28 +232,28 @@ func (s *shadow) tryApart(ctx context.Context, t *transaction, k *known, u *unit
 			applied++
 		}
 	}
-	s.applied[k.name] += applied
-	s.p.metrics.shadowApplied.WithLabelValues(k.name).Add(float64(applied))
+	s.applied[k.Name] += applied
+	s.p.Metrics.ShadowApplied.WithLabelValues(k.Name).Add(float64(applied))
 	return end > 0, nil
 }
 
 func (s *shadow) fail(projection, class string, n int) {
 	s.failed[[2]string{projection, class}] += n
-	s.p.metrics.shadowFailed.WithLabelValues(projection, class).Add(float64(n))
+	s.p.Metrics.ShadowFailed.WithLabelValues(projection, class).Add(float64(n))
 }
 
 // report logs the round.
 func (s *shadow) report(ctx context.Context) {
 	for projection, n := range s.applied {
 		if n > 0 {
-			s.p.cfg.Logger.InfoContext(ctx, "shadow: would have been applied", "projection", projection, "events", n)
+			s.p.Cfg.Logger.InfoContext(ctx, "shadow: would have been applied", "projection", projection, "events", n)
 		}
 	}
 	for at, n := range s.failed {
-		s.p.cfg.Logger.WarnContext(ctx, "shadow: would have failed", "projection", at[0], "class", at[1], "events", n)
+		s.p.Cfg.Logger.WarnContext(ctx, "shadow: would have failed", "projection", at[0], "class", at[1], "events", n)
 	}
 	if s.cut > 0 {
-		s.p.cfg.Logger.WarnContext(ctx, "shadow: not tried to the end, that takes longer than half a lease's life", "campaigns", s.cut)
+		s.p.Cfg.Logger.WarnContext(ctx, "shadow: not tried to the end, that takes longer than half a lease's life", "campaigns", s.cut)
 	}
 	clear(s.applied)
 	clear(s.failed)

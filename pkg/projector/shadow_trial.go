@@ -7,6 +7,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // trial is campaigns that a shadow tries in one go, under a name that outlives the process: all that nobody has died of, or a single one that somebody has.
@@ -35,9 +37,9 @@ func (s *shadow) trials(ctx context.Context, units []*unit) ([]*trial, error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
-	whole, cancel := s.p.whole(ctx)
+	whole, cancel := s.p.Whole(ctx)
 	defer cancel()
-	known, err := s.p.keeper.Try(whole, s.p.cfg.Pool, all.campaigns())
+	known, err := s.p.Keeper.Try(whole, s.p.Cfg.Pool, all.campaigns())
 	if err != nil || len(known) == 0 {
 		return []*trial{all}, err
 	}
@@ -61,9 +63,9 @@ func (s *shadow) watch(ctx context.Context, t *transaction, one *trial) {
 		return
 	}
 	t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
-		whole, cancel := s.p.whole(ctx)
+		whole, cancel := s.p.Whole(ctx)
 		defer cancel()
-		return s.p.keeper.TryEvent(whole, s.p.cfg.Pool, u.lease.CampaignID, projection, seq)
+		return s.p.Keeper.TryEvent(whole, s.p.Cfg.Pool, u.lease.CampaignID, projection, seq)
 	}
 	if !one.convicted() {
 		return
@@ -72,13 +74,13 @@ func (s *shadow) watch(ctx context.Context, t *transaction, one *trial) {
 	t.verdicts = map[failure.Verdict]error{at: &CrashError{Crashes: one.known.Crashes, Alone: one.known.Deaths}}
 	if !s.left[at] {
 		s.left[at] = true
-		s.p.cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it", "projection", at.Projection, "campaign", at.CampaignID, "seq", at.Seq, "crashes", one.known.Crashes)
+		s.p.Cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it", "projection", at.Projection, "campaign", at.CampaignID, "seq", at.Seq, "crashes", one.known.Crashes)
 	}
 }
 
 // survive tells the living from the dead once trials are over, whatever came of them. What processes have died of stays known until it has been tried to the end.
 func (s *shadow) survive(ctx context.Context, trials []*trial) {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()
 	var tried, left []string
 	for _, one := range trials {
@@ -91,12 +93,12 @@ func (s *shadow) survive(ctx context.Context, trials []*trial) {
 	for _, done := range []struct {
 		ids  []string
 		note func(context.Context, lease.DB, []string) error
-	}{{tried, s.p.keeper.Tried}, {left, s.p.keeper.Leave}} {
+	}{{tried, s.p.Keeper.Tried}, {left, s.p.Keeper.Leave}} {
 		if len(done.ids) == 0 {
 			continue
 		}
-		if err := done.note(bounded, s.p.cfg.Pool, done.ids); err != nil {
-			s.p.cfg.Logger.WarnContext(ctx, "shadow: what it survived is not written down", "error", err)
+		if err := done.note(bounded, s.p.Cfg.Pool, done.ids); err != nil {
+			s.p.Cfg.Logger.WarnContext(ctx, "shadow: what it survived is not written down", "error", err)
 		}
 	}
 }

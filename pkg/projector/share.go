@@ -3,6 +3,8 @@ package projector
 import (
 	"sync"
 	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // shareBurst is for how long the time of a rebuild may be saved up, and how far it may be overdrawn: a group costs what it costs.
@@ -47,7 +49,7 @@ func (s *share) spend(units []*unit, cost time.Duration) {
 	n := 0
 	for _, u := range units {
 		if u.pair != nil {
-			if _, set := split(u.pair.Projection); set == nextTables {
+			if _, set := registry.Split(u.pair.Projection); set == registry.NextTables {
 				n++
 			}
 		}

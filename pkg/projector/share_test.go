@@ -6,12 +6,14 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // TestARebuildGetsItsShareOfTheTimeAndNoMore drives the budget with a clock of its own, for four goroutines a quarter of whose time is given away: one second each second.
 func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 	t.Parallel()
-	rebuilt := &unit{pair: &deferred.Standing{Projection: nextTables.of("scores")}}
+	rebuilt := &unit{pair: &deferred.Standing{Projection: registry.NextTables.Of("scores")}}
 	live := &unit{}
 	behind := &unit{pair: &deferred.Standing{Projection: "scores"}}
 	for name, c := range map[string]struct {

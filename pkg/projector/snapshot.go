@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -67,15 +69,15 @@ const (
 )
 
 // shape tells tables that were made by other statements apart.
-func shape(k *known) string {
-	digest := sha256.Sum256([]byte(k.spec.Tables))
+func shape(k *registry.Known) string {
+	digest := sha256.Sum256([]byte(k.Described.Tables))
 	return hex.EncodeToString(digest[:8])
 }
 
 // resume fills the tables, which are empty, with the latest snapshot up to event seq, and answers which event it is of; 0: there is none.
 func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, leftOut []int64) (int64, error) {
 	var from int64
-	err := s.Conn.QueryRow(ctx, queryFindSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, shape(s.k), leftOut).Scan(&from)
+	err := s.Conn.QueryRow(ctx, queryFindSnapshot, campaignID, s.k.Described.Name, s.k.Described.Version, seq, shape(s.k), leftOut).Scan(&from)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil
 	}
@@ -90,7 +92,7 @@ func (s *scratch) resume(ctx context.Context, campaignID string, seq int64, left
 				SELECT (x.r).* FROM (SELECT jsonb_array_elements_text(s.rows -> %[3]d)::%[1]s AS r FROM tidemark.snapshots s
 					WHERE s.campaign_id = %[4]s AND s.projection = %[5]s AND s.version = %[6]d AND s.seq = %[7]d OFFSET 0) x
 			) x;
-			ALTER TABLE %[1]s ENABLE TRIGGER USER`, table, t.written(), i, function.Literal(campaignID), function.Literal(s.k.spec.Name), s.k.spec.Version, from), pgx.QueryExecModeSimpleProtocol)
+			ALTER TABLE %[1]s ENABLE TRIGGER USER`, table, t.written(), i, function.Literal(campaignID), function.Literal(s.k.Described.Name), s.k.Described.Version, from), pgx.QueryExecModeSimpleProtocol)
 		if err != nil {
 			return 0, fmt.Errorf("put back the snapshot of table %s: %w", t.Name, err)
 		}
@@ -117,7 +119,7 @@ func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, leftOu
 		}
 		rows += list
 	}
-	_, err := s.p.cfg.Pool.Exec(ctx, queryKeepSnapshot, campaignID, s.k.spec.Name, s.k.spec.Version, seq, shape(s.k), leftOut, names, []byte(rows+"]"))
+	_, err := s.p.Cfg.Pool.Exec(ctx, queryKeepSnapshot, campaignID, s.k.Described.Name, s.k.Described.Version, seq, shape(s.k), leftOut, names, []byte(rows+"]"))
 	if err != nil {
 		return fmt.Errorf("keep a snapshot: %w", err)
 	}
@@ -127,7 +129,7 @@ func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, leftOu
 // thin keeps the campaign's snapshots at the number allowed. It deletes one at a time: where the bound was lowered there are several to delete, and which is next depends on those that are left.
 func (s *scratch) thin(ctx context.Context, campaignID string) error {
 	for {
-		tag, err := s.p.cfg.Pool.Exec(ctx, queryThinSnapshots, campaignID, s.k.spec.Name, s.k.spec.Version, s.p.cfg.SnapshotKeep)
+		tag, err := s.p.Cfg.Pool.Exec(ctx, queryThinSnapshots, campaignID, s.k.Described.Name, s.k.Described.Version, s.p.Cfg.SnapshotKeep)
 		if err != nil {
 			return fmt.Errorf("thin out snapshots: %w", err)
 		}
@@ -152,24 +154,24 @@ func (y *replayer) keepSnapshots(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		err := y.snapshotAll(ctx)
 		if err != nil && ctx.Err() == nil {
-			y.cfg.Logger.WarnContext(ctx, "snapshots not made", "error", err)
-			pause(ctx, y.backoff(failures))
+			y.Cfg.Logger.WarnContext(ctx, "snapshots not made", "error", err)
+			registry.Pause(ctx, y.Backoff(failures))
 			failures++
 			continue
 		}
 		failures = 0
-		pause(ctx, snapshotRound)
+		registry.Pause(ctx, snapshotRound)
 	}
 }
 
 // snapshotAll looks at all campaigns once, from one at random on, so that replicas do not do the same.
 func (y *replayer) snapshotAll(ctx context.Context) error {
-	first, err := lease.Some(ctx, y.cfg.Pool, y.cfg.ConsumerGroup)
+	first, err := lease.Some(ctx, y.Cfg.Pool, y.Cfg.ConsumerGroup)
 	if err != nil {
 		return err
 	}
-	for _, projection := range y.names() {
-		k := y.newest(projection)
+	for _, projection := range y.Names() {
+		k := y.Newest(projection)
 		for _, from := range []string{first, ""} {
 			for cursor, more := from, true; more && ctx.Err() == nil; {
 				if cursor, more, err = y.snapshotSome(ctx, k, cursor); err != nil {
@@ -183,8 +185,8 @@ func (y *replayer) snapshotAll(ctx context.Context) error {
 }
 
 // snapshotSome makes the snapshots of a page of campaigns.
-func (y *replayer) snapshotSome(ctx context.Context, k *known, cursor string) (last string, more bool, err error) {
-	rows, err := y.cfg.Pool.Query(ctx, queryLongCampaigns, y.cfg.ConsumerGroup, cursor, y.cfg.SnapshotEvery, k.spec.Name, k.spec.Version, snapshotCampaigns)
+func (y *replayer) snapshotSome(ctx context.Context, k *registry.Known, cursor string) (last string, more bool, err error) {
+	rows, err := y.Cfg.Pool.Query(ctx, queryLongCampaigns, y.Cfg.ConsumerGroup, cursor, y.Cfg.SnapshotEvery, k.Described.Name, k.Described.Version, snapshotCampaigns)
 	if err != nil {
 		return "", false, err
 	}
@@ -200,11 +202,11 @@ func (y *replayer) snapshotSome(ctx context.Context, k *known, cursor string) (l
 		return "", false, err
 	}
 	for id, seq := range long {
-		err := y.travel(ctx, k.spec.Name, id, func(_ *scratch, to func(int64) error) error { return to(seq) }, seq)
+		err := y.travel(ctx, k.Described.Name, id, func(_ *scratch, to func(int64) error) error { return to(seq) }, seq)
 		var failed *ApplyError
 		switch {
 		case errors.As(err, &failed), errors.Is(err, ErrTouched): // what can be looked back on is seen by whoever looks
-			y.cfg.Logger.DebugContext(ctx, "snapshot not made", "projection", k.spec.Name, "campaign", id, "error", err)
+			y.Cfg.Logger.DebugContext(ctx, "snapshot not made", "projection", k.Described.Name, "campaign", id, "error", err)
 		case err != nil:
 			return "", false, err
 		}

@@ -23,7 +23,7 @@ type strangers struct {
 func (b *rebuilder) tellStrangers(ctx context.Context, rows map[string]*tended, now time.Time) {
 	var names []string
 	for _, r := range rows {
-		if b.foreign(&r.registered) {
+		if b.Foreign(&r.Registered) {
 			names = append(names, r.Name)
 		}
 	}
@@ -36,14 +36,14 @@ func (b *rebuilder) tellStrangers(ctx context.Context, rows map[string]*tended, 
 		s.names, s.since, s.warned = names, now, false
 	}
 	level := slog.LevelInfo
-	if !b.entered.Load() || now.Sub(s.since) >= lease.UpgradeTime {
+	if !b.Entered.Load() || now.Sub(s.since) >= lease.UpgradeTime {
 		level = slog.LevelWarn
 	}
 	if len(names) == 0 || s.warned || !changed && level == slog.LevelInfo {
 		return
 	}
 	s.warned = level == slog.LevelWarn
-	b.cfg.Logger.Log(ctx, level, "the consumer group has projections that this worker does not have: it leaves them to others, a second later. "+
+	b.Cfg.Logger.Log(ctx, level, "the consumer group has projections that this worker does not have: it leaves them to others, a second later. "+
 		"Give each program a consumer group of its own, or all of them the same projections; a projection that no program has any more can be removed",
-		"consumer_group", b.cfg.ConsumerGroup, "projections", names)
+		"consumer_group", b.Cfg.ConsumerGroup, "projections", names)
 }

@@ -8,16 +8,18 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 func TestProjectionsThatAWorkerDoesNotHaveAreAWarningOnceNoUpgradeTakesSoLong(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	p := &rebuilder{base: &base{cfg: settings{ConsumerGroup: "g", Logger: slog.New(slog.NewTextHandler(&log, nil))}}}
-	p.entered.Store(true)
+	p := &rebuilder{Base: &registry.Base{Cfg: registry.Settings{ConsumerGroup: "g", Logger: slog.New(slog.NewTextHandler(&log, nil))}}}
+	p.Entered.Store(true)
 	rows := map[string]*tended{}
 	for _, name := range []string{"b", "a", "a~next"} {
-		rows[name] = &tended{registered: registered{Name: name}}
+		rows[name] = &tended{Registered: registry.Registered{Name: name}}
 	}
 	start := time.Now()
 	for _, step := range []struct {

@@ -18,6 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // transaction applies one group of units.
@@ -26,7 +28,7 @@ type transaction struct {
 	p        *applier
 	pool     *pgxpool.Conn
 	units    []*unit
-	view     *view
+	view     *registry.View
 	path     string                                   // search_path in force
 	pairs    map[string]map[string]*deferred.Standing // by campaign and projection
 	leftOut  map[deferred.Key][]int64                 // events that operators have left out, by projection without its set and campaign
@@ -41,7 +43,7 @@ type transaction struct {
 	fenced   bool                                                                   // the fence stands
 	mark     func(ctx context.Context, u *unit, projection string, seq int64) error // names each event before it is tried; nil: they are tried without
 	trying   bool                                                                   // it is rolled back, and moves no pair
-	calls    map[*known]string                                                      // of the projections that the database applies
+	calls    map[*registry.Known]string                                             // of the projections that the database applies
 	claimed  bool                                                                   // its units are those that a claim queued before its read answers
 }
 
@@ -51,9 +53,9 @@ func (a *applier) begin(ctx context.Context, units []*unit, events int) (*transa
 }
 
 // open is begin, for a transaction in which the database applies the projections that have a call. If all have, it counts the events instead of reading them.
-func (a *applier) open(ctx context.Context, units []*unit, events int, calls map[*known]string) (*transaction, error) {
-	pulse.Of(ctx).Within(a.promises.step)
-	conn, err := a.cfg.Pool.Acquire(ctx)
+func (a *applier) open(ctx context.Context, units []*unit, events int, calls map[*registry.Known]string) (*transaction, error) {
+	pulse.Of(ctx).Within(a.Promises.Step)
+	conn, err := a.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
@@ -77,24 +79,24 @@ func (a *applier) suspectUnreadable(err error) error {
 }
 
 // on returns a transaction that will be open on a connection of the pool, which it gives back.
-func (a *applier) on(conn *pgxpool.Conn, units []*unit, events int, calls map[*known]string) *transaction {
+func (a *applier) on(conn *pgxpool.Conn, units []*unit, events int, calls map[*registry.Known]string) *transaction {
 	t := a.within(conn.Conn(), units, events)
-	t.pool, t.calls, t.Timeout, t.inForce, t.Disconnect = conn, calls, a.longest, a.longest, disconnect(conn)
+	t.pool, t.calls, t.Timeout, t.inForce, t.Disconnect = conn, calls, a.Longest, a.Longest, disconnect(conn)
 	return t
 }
 
 // within returns a transaction that is open on a connection, or will be by what is queued first.
 func (a *applier) within(conn *pgx.Conn, units []*unit, events int) *transaction {
-	t := &transaction{Pipeline: pipeline.NewPipeline(conn), p: a, units: units, path: a.searchPath, pairs: map[string]map[string]*deferred.Standing{}, events: a.slabs.get(events)}
+	t := &transaction{Pipeline: pipeline.NewPipeline(conn), p: a, units: units, path: a.SearchPath, pairs: map[string]map[string]*deferred.Standing{}, events: a.slabs.get(events)}
 	t.Origins = a.slabs.getOrigins()
-	t.Streams, t.Mode, t.Notice = a.streams, a.mode, a.notice
+	t.Streams, t.Mode, t.Notice = a.Streams, a.Mode, a.Notice
 	return t
 }
 
 // read reads what the units need, as many events at most, in one round trip with whatever is queued.
 func (t *transaction) read(ctx context.Context, events int) error {
 	p := t.p
-	read := journal.GroupRead{Events: events, Bytes: p.cfg.GroupBytes, Small: p.small.Load(), Careful: p.unreadable.Load() > 0}
+	read := journal.GroupRead{Events: events, Bytes: p.Cfg.GroupBytes, Small: p.small.Load(), Careful: p.unreadable.Load() > 0}
 	if t.claimed {
 		read.Claimed = func(i int) (string, int64) { return t.units[i].lease.CampaignID, t.units[i].place }
 	} else {
@@ -104,16 +106,16 @@ func (t *transaction) read(ctx context.Context, events int) error {
 		read.CampaignIDs[i], read.After[i], read.Until[i] = u.lease.CampaignID, u.place, u.until
 		u.events, u.counted, u.hashed, u.spoiled, u.more = nil, 0, nil, nil, false
 	}
-	t.Queue(queryRegistryGroup, p.cfg.ConsumerGroup)
-	t.Queue(queryRegistry, p.cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
-		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registered])
+	t.Queue(registry.QueryRegistryGroup, p.Cfg.ConsumerGroup)
+	t.Queue(registry.QueryRegistry, p.Cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
+		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registry.Registered])
 		if err == nil {
-			t.view = p.view(registry)
+			t.view = p.View(registry)
 		}
 		return err
 	})
 	t.Sync()
-	deferred.Standings(t.Batch, p.cfg.ConsumerGroup, read.CampaignIDs, func(d *deferred.Standing) {
+	deferred.Standings(t.Batch, p.Cfg.ConsumerGroup, read.CampaignIDs, func(d *deferred.Standing) {
 		if t.pairs[d.CampaignID] == nil {
 			t.pairs[d.CampaignID] = map[string]*deferred.Standing{}
 		}
@@ -131,8 +133,8 @@ func (t *transaction) read(ctx context.Context, events int) error {
 			reached, first = i, len(t.events)
 		}
 		t.events = append(t.events, *e)
-		if p.cfg.Catalogue != nil || e.Unreadable() != nil {
-			current, err := p.cfg.Catalogue.Current(*e)
+		if p.Cfg.Catalogue != nil || e.Unreadable() != nil {
+			current, err := p.Cfg.Catalogue.Current(*e)
 			if err != nil {
 				t.units[i].spoil(e.Seq, &failure.Undecodable{Err: err})
 			}
@@ -148,7 +150,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 			t.units[i].counted, reached = events, i
 			n += events
 		}
-		if p.cfg.Proof {
+		if p.Cfg.Proof {
 			journal.HashGroup(t.Batch, read, func(i, events int, hash int64) {
 				t.units[i].hashed = &hash
 				count(i, events)
@@ -166,7 +168,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 	if p.unreadable.Load() > 0 {
 		p.unreadable.Add(-1)
 	}
-	if !retraces && t.view.ahead {
+	if !retraces && t.view.Ahead {
 		t.queueLeftOut(t.campaigns())
 		if err := t.Flush(ctx); err != nil {
 			return t.blame(err)
@@ -183,7 +185,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 			return t.blame(p.suspectUnreadable(err))
 		}
 	}
-	if n >= events || size >= p.cfg.GroupBytes {
+	if n >= events || size >= p.Cfg.GroupBytes {
 		// The read stopped at its limit: the campaign it stopped in may go on, those after it wait for the next group.
 		t.units = t.units[:reached+1]
 		t.units[reached].more = true
@@ -193,7 +195,7 @@ func (t *transaction) read(ctx context.Context, events int) error {
 	}
 	if len(t.events) > 0 {
 		// A full group of events four times as large would still fit.
-		p.small.Store(4*size*int64(events) <= p.cfg.GroupBytes*int64(n))
+		p.small.Store(4*size*int64(events) <= p.Cfg.GroupBytes*int64(n))
 	}
 	t.dropOutdated()
 	return nil
@@ -201,8 +203,8 @@ func (t *transaction) read(ctx context.Context, events int) error {
 
 // link links the group's span to the traces that its events come from.
 func (t *transaction) link(ctx context.Context) {
-	if t.p.tracer != nil {
-		tracing.Link(t.p.tracer.Of(ctx), t.events, func(e *journal.Event) []byte { return e.Metadata })
+	if t.p.Tracer != nil {
+		tracing.Link(t.p.Tracer.Of(ctx), t.events, func(e *journal.Event) []byte { return e.Metadata })
 	}
 }
 
@@ -210,9 +212,9 @@ func (t *transaction) link(ctx context.Context) {
 func (t *transaction) counts() bool {
 	v := t.view
 	if v == nil {
-		v = t.p.seen.Load()
+		v = t.p.Seen.Load()
 	}
-	return v != nil && len(t.calls) > 0 && t.p.tracer == nil && !slices.ContainsFunc(v.projections, func(k *known) bool { return v.rows[k.name].State == stateActive && t.calls[k] == "" })
+	return v != nil && len(t.calls) > 0 && t.p.Tracer == nil && !slices.ContainsFunc(v.Projections, func(k *registry.Known) bool { return v.Rows[k.Name].State == registry.StateActive && t.calls[k] == "" })
 }
 
 // dropOutdated leaves alone those catch-up units whose pair is not what it was when they were claimed: the tables that it is about have been swapped, or dropped.
@@ -221,8 +223,8 @@ func (t *transaction) dropOutdated() {
 		if u.pair == nil {
 			continue
 		}
-		now, r := t.pairs[u.lease.CampaignID][u.pair.Projection], t.view.rows[u.pair.Projection]
-		if u.outdated = now == nil || now.NextSeq != u.place+1 && !t.trying || r == nil || r.State != stateActive || t.view.known(u.pair.Projection) == nil; u.outdated {
+		now, r := t.pairs[u.lease.CampaignID][u.pair.Projection], t.view.Rows[u.pair.Projection]
+		if u.outdated = now == nil || now.NextSeq != u.place+1 && !t.trying || r == nil || r.State != registry.StateActive || t.view.Known(u.pair.Projection) == nil; u.outdated {
 			u.events, u.counted, u.more = nil, 0, false
 			continue
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // fence queues the fenced update of the units' leases: their new checkpoints, and whether they are given back. Units without more to do give their lease back; those
@@ -28,7 +30,7 @@ func (t *transaction) fence(batch *pgx.Batch, yield func(*unit) bool) {
 		}
 		steps = append(steps, u.step(release))
 	}
-	t.p.keeper.Advance(batch, steps)
+	t.p.Keeper.Advance(batch, steps)
 }
 
 // fenceFirst runs the fence before anything is written. Afterwards nobody can take over what the transaction holds until it ends.
@@ -43,7 +45,7 @@ func (t *transaction) fenceFirst(ctx context.Context, yield func(*unit) bool) er
 // refused counts what the fence has refused.
 func (t *transaction) refused(err error) error {
 	if errors.Is(err, lease.ErrLost) {
-		t.p.metrics.rejected.Inc()
+		t.p.Metrics.Rejected.Inc()
 	}
 	return err
 }
@@ -53,7 +55,7 @@ func (t *transaction) refused(err error) error {
 // two must wait for each other in one order. Only what [Group.Tx] has sent before comes before it.
 func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error {
 	t.At = pipeline.Origin{}
-	t.limitStatements(t.p.longest) // what follows is no projection's
+	t.limitStatements(t.p.Longest) // what follows is no projection's
 	if t.patient {
 		t.Queue(pipeline.QueryPatienceAgain)
 	}
@@ -70,7 +72,7 @@ func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error 
 	}
 	t.Sync()
 	if len(done) > 0 {
-		outbox.Complete(t.Batch, t.p.cfg.ConsumerGroup, done, upTo)
+		outbox.Complete(t.Batch, t.p.Cfg.ConsumerGroup, done, upTo)
 	}
 	t.end()
 	t.Sync()
@@ -99,9 +101,9 @@ func (t *transaction) countThrough() {
 	for _, u := range t.units {
 		all += u.count()
 	}
-	for _, k := range t.view.projections {
+	for _, k := range t.view.Projections {
 		n := 0
-		if len(t.pairs) == 0 && t.view.rows[k.name].moves() {
+		if len(t.pairs) == 0 && t.view.Rows[k.Name].Moves() {
 			n = all
 		} else {
 			for _, u := range t.units {
@@ -112,15 +114,15 @@ func (t *transaction) countThrough() {
 		}
 		n -= t.stopped(k)
 		if n > 0 {
-			t.p.metrics.through.WithLabelValues(k.name).Add(float64(n))
+			t.p.Metrics.Through.WithLabelValues(k.Name).Add(float64(n))
 		}
 	}
 }
 
 // stopped is how many of the events a projection has not gone through, because it failed.
-func (t *transaction) stopped(k *known) (n int) {
+func (t *transaction) stopped(k *registry.Known) (n int) {
 	for _, f := range t.failures {
-		if f.Projection != k.name {
+		if f.Projection != k.Name {
 			continue
 		}
 		if f.policy.Action == ActionSkip {
@@ -148,9 +150,9 @@ func (t *transaction) end() {
 // that this worker does not know in the version registered.
 func (t *transaction) filePairs() {
 	var filed []deferred.Standing
-	for i := range t.view.registry {
-		r := &t.view.registry[i]
-		if r.State == stateRequested || r.moves() && t.view.known(r.Name) != nil {
+	for i := range t.view.Registry {
+		r := &t.view.Registry[i]
+		if r.State == registry.StateRequested || r.Moves() && t.view.Known(r.Name) != nil {
 			continue
 		}
 		for _, u := range t.units {
@@ -158,10 +160,10 @@ func (t *transaction) filePairs() {
 				continue
 			}
 			pair := deferred.Standing{CampaignID: u.lease.CampaignID, Projection: r.Name, NextSeq: u.place + 1}
-			if r.State != stateActive {
-				pair.NextSeq, pair.Reset = 1, r.State != stateJoining // what has been copied of it is done again
+			if r.State != registry.StateActive {
+				pair.NextSeq, pair.Reset = 1, r.State != registry.StateJoining // what has been copied of it is done again
 			}
-			if r.moves() && !t.p.draining && t.p.foreign(r) {
+			if r.Moves() && !t.p.Draining && t.p.Foreign(r) {
 				pair.Wait = handOver
 			}
 			filed = append(filed, pair)
@@ -169,7 +171,7 @@ func (t *transaction) filePairs() {
 	}
 	if len(filed) > 0 {
 		t.Sync()
-		deferred.File(t.Batch, t.p.cfg.ConsumerGroup, filed)
+		deferred.File(t.Batch, t.p.Cfg.ConsumerGroup, filed)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -47,7 +49,7 @@ func (y *replayer) verify(ctx context.Context, r VerifyRequest) (VerifyReport, e
 
 // compared is what the rows that the journal makes are compared with.
 type compared struct {
-	k      *known
+	k      *registry.Known
 	schema string                                                    // of the tables
 	pair   string                                                    // the projection in tidemark.deferred
 	still  func(ctx context.Context, db journal.Querier) (err error) // fails once that is no longer so
@@ -55,34 +57,34 @@ type compared struct {
 
 // live is the projection as it is registered, with the set of tables that goes by the name.
 func (y *replayer) live(ctx context.Context, name string) (compared, error) {
-	base, set := split(name)
-	if y.newest(base) == nil {
-		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, name, y.names())
+	base, set := registry.Split(name)
+	if y.Newest(base) == nil {
+		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, name, y.Names())
 	}
-	row, err := y.lookup(ctx, y.cfg.Pool, name)
+	row, err := y.Lookup(ctx, y.Cfg.Pool, name)
 	if err != nil {
 		return compared{}, err
 	}
 	if row == nil {
 		return compared{}, fmt.Errorf("%w: it is not registered, a worker does that when it starts", ErrRegistered)
 	}
-	k := y.set(base, set, row.Version)
+	k := y.Set(base, set, row.Version)
 	if k == nil {
-		return compared{}, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d", ErrRegistered, row.Version, name, y.newest(base).spec.Version)
+		return compared{}, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d", ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
 	}
 	still := func(ctx context.Context, db journal.Querier) error {
-		now, err := y.lookup(ctx, db, name)
+		now, err := y.Lookup(ctx, db, name)
 		switch {
 		case err != nil:
 			return err
 		case now == nil || now.Version != row.Version || !now.RegisteredAt.Equal(row.RegisteredAt):
 			return fmt.Errorf("%w: its tables have been exchanged, or removed, meanwhile: begin again", ErrRegistered)
-		case now.State != stateActive:
+		case now.State != registry.StateActive:
 			return fmt.Errorf("%w: it is joining its consumer group, try again when it is active", ErrRegistered)
 		}
 		return nil
 	}
-	return compared{k: k, schema: k.schema, pair: name, still: still}, still(ctx, y.cfg.Pool)
+	return compared{k: k, schema: k.Schema, pair: name, still: still}, still(ctx, y.Cfg.Pool)
 }
 
 // verification is a call of Verify.
@@ -102,7 +104,7 @@ func (y *replayer) verifyAgainst(ctx context.Context, source compared, r VerifyR
 	}
 	concurrency := r.Concurrency
 	if concurrency < 1 {
-		concurrency = y.cfg.Concurrency
+		concurrency = y.Cfg.Concurrency
 	}
 	work := make(chan []string)
 	g, inner := errgroup.WithContext(ctx)
@@ -168,19 +170,19 @@ func (v *verification) choose(ctx context.Context, page func([]string) error) er
 		v.expect(int64(len(ids)))
 		return page(ids)
 	case v.request.Sample > 0:
-		ids, err := sample(ctx, v.p.cfg.Pool, v.request.Sample)
+		ids, err := sample(ctx, v.p.Cfg.Pool, v.request.Sample)
 		if err != nil {
 			return err
 		}
 		v.expect(int64(len(ids)))
 		return page(ids)
 	default:
-		n, err := journal.CountCampaigns(ctx, v.p.cfg.Pool)
+		n, err := journal.CountCampaigns(ctx, v.p.Cfg.Pool)
 		if err != nil {
 			return err
 		}
 		v.expect(n)
-		return eachPage(ctx, v.p.cfg.Pool, page)
+		return eachPage(ctx, v.p.Cfg.Pool, page)
 	}
 }
 
@@ -209,14 +211,14 @@ func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 	f, err := v.look(ctx, ids, nil)
 	var apply *ApplyError
 	switch {
-	case errors.As(err, &apply) && len(ids) > 1 && !v.p.infrastructure(ctx, err):
+	case errors.As(err, &apply) && len(ids) > 1 && !v.p.Infrastructure(ctx, err):
 		for _, id := range ids {
 			if err := v.verifyTogether(ctx, []string{id}); err != nil {
 				return err
 			}
 		}
 		return nil
-	case errors.As(err, &apply) && !v.p.infrastructure(ctx, err):
+	case errors.As(err, &apply) && !v.p.Infrastructure(ctx, err):
 		f.failed = apply
 	case err != nil:
 		return err
@@ -230,7 +232,7 @@ func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 
 // doubt looks again at campaigns in which something differs, one by one: events may have been skipped in them.
 func (v *verification) doubt(ctx context.Context, ids []string, f *findings) error {
-	skipped, err := deferred.Skipped(ctx, v.p.cfg.Pool, v.source.pair, ids)
+	skipped, err := deferred.Skipped(ctx, v.p.Cfg.Pool, v.source.pair, ids)
 	if err != nil {
 		return err
 	}
@@ -246,7 +248,7 @@ func (v *verification) doubt(ctx context.Context, ids []string, f *findings) err
 		again, err := v.look(ctx, ids, func(_ string, seq int64) bool { return slices.Contains(skipped[ids[0]], seq) })
 		var apply *ApplyError
 		switch {
-		case errors.As(err, &apply) && !v.p.infrastructure(ctx, err):
+		case errors.As(err, &apply) && !v.p.Infrastructure(ctx, err):
 			again.failed = apply
 		case err != nil:
 			return err
@@ -307,7 +309,7 @@ func (v *verification) tell(d Difference) {
 // findStrays looks for rows of campaigns that the journal does not have.
 func (v *verification) findStrays(ctx context.Context) error {
 	for _, t := range v.report.Tables {
-		rows, err := v.p.cfg.Pool.Query(ctx, straysOf(pgx.Identifier{v.source.schema, t.Table}.Sanitize()))
+		rows, err := v.p.Cfg.Pool.Query(ctx, straysOf(pgx.Identifier{v.source.schema, t.Table}.Sanitize()))
 		if err != nil {
 			return err
 		}

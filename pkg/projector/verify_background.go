@@ -7,18 +7,20 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // watch verifies campaigns for as long as the projector runs, one after the other at [Config].VerifyRate and round and round, from one at random on. Of what it finds it tells
 // the log and a counter, and mends nothing.
 func (y *replayer) watch(ctx context.Context) {
-	tick := time.NewTicker(time.Minute / time.Duration(y.cfg.VerifyRate))
+	tick := time.NewTicker(time.Minute / time.Duration(y.Cfg.VerifyRate))
 	defer tick.Stop()
-	after, err := lease.Some(ctx, y.cfg.Pool, y.cfg.ConsumerGroup)
+	after, err := lease.Some(ctx, y.Cfg.Pool, y.Cfg.ConsumerGroup)
 	for failures := 0; ; {
 		if err != nil && ctx.Err() == nil {
-			y.cfg.Logger.WarnContext(ctx, "campaign not verified", "campaign", after, "error", err)
-			pause(ctx, y.backoff(failures))
+			y.Cfg.Logger.WarnContext(ctx, "campaign not verified", "campaign", after, "error", err)
+			registry.Pause(ctx, y.Backoff(failures))
 			failures++
 		} else {
 			failures = 0
@@ -34,11 +36,11 @@ func (y *replayer) watch(ctx context.Context) {
 
 // watchNext verifies the campaign that comes next, and answers it; "" at the end.
 func (y *replayer) watchNext(ctx context.Context, after string) (string, error) {
-	ids, err := journal.CampaignsAfter(ctx, y.cfg.Pool, after, 1)
+	ids, err := journal.CampaignsAfter(ctx, y.Cfg.Pool, after, 1)
 	if err != nil || len(ids) == 0 {
 		return "", err
 	}
-	for _, projection := range y.cfg.Projections {
+	for _, projection := range y.Cfg.Projections {
 		if err := y.watchOne(ctx, projection.Spec().Name, ids[0]); err != nil {
 			return ids[0], err
 		}
@@ -59,10 +61,10 @@ func (y *replayer) watchOne(ctx context.Context, name, campaignID string) error 
 	case err != nil:
 		return err
 	}
-	y.metrics.verified.WithLabelValues(name).Add(float64(report.Campaigns))
+	y.Metrics.Verified.WithLabelValues(name).Add(float64(report.Campaigns))
 	if n := report.Differences(); n > 0 {
-		y.metrics.mismatches.WithLabelValues(name).Add(float64(n))
-		y.cfg.Logger.ErrorContext(ctx, "rows are not as the journal says", "projection", name, "campaign", campaignID, "differences", n, "kind", first.Kind, "table", first.Table, "error", first.Err)
+		y.Metrics.Mismatches.WithLabelValues(name).Add(float64(n))
+		y.Cfg.Logger.ErrorContext(ctx, "rows are not as the journal says", "projection", name, "campaign", campaignID, "differences", n, "kind", first.Kind, "table", first.Table, "error", first.Err)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 	if f.resolutions, err = s.leaveOutResolved(ctx, ids); err != nil {
 		return nil, err
 	}
-	s.skips = len(ids) == 1 && s.k.maySkip()
+	s.skips = len(ids) == 1 && s.k.MaySkip()
 	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.until == 0 }), skip); err != nil {
 		return &findings{resolutions: f.resolutions}, err
 	}
@@ -89,12 +89,12 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 // places makes units of those campaigns in which it is known up to which event the rows are: all but those in which the projection is being rebuilt. Those that it has
 // not begun end at 0.
 func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*unit, error) {
-	checkpoints, err := lease.Checkpoints(ctx, s.Conn, s.p.cfg.ConsumerGroup, ids)
+	checkpoints, err := lease.Checkpoints(ctx, s.Conn, s.p.Cfg.ConsumerGroup, ids)
 	if err != nil {
 		return nil, err
 	}
 	rebuilding := map[string]bool{}
-	deferred.Standings(s.Batch, s.p.cfg.ConsumerGroup, ids, func(d *deferred.Standing) {
+	deferred.Standings(s.Batch, s.p.Cfg.ConsumerGroup, ids, func(d *deferred.Standing) {
 		switch {
 		case d.Projection != pair:
 		case d.Failed && !d.Reset:

@@ -84,7 +84,7 @@ func (y *replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
 				return err
 			}
 			for _, seq := range skipped {
-				s.leaveOut(s.k.spec.Name, r.CampaignID, seq)
+				s.leaveOut(s.k.Described.Name, r.CampaignID, seq)
 			}
 			s.skips = false
 		}
@@ -248,12 +248,12 @@ func (w *Why) explain(ctx context.Context, db journal.Querier) (err error) {
 // applyTraced is applyGroup with each event named before what is written for it.
 func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error {
 	name := func(e journal.Event) {
-		s.At = s.k.origin(e)
+		s.At = s.k.Origin(e)
 		s.Queue(queryTracing, strconv.FormatInt(e.Seq, 10))
 	}
 	each, steps := s.k.Projection.(kind.Stepper)
 	if steps && len(events) > 0 {
-		g := kind.NewGroup(events, s.k.name, "", s.Pipeline)
+		g := kind.NewGroup(events, s.k.Name, "", s.Pipeline)
 		if err := s.p.load(ctx, s.k, g); err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 	}
 	_, loads := s.k.Projection.(Loader)
 	for i := range events {
-		g := kind.NewGroup(events[i:i+1], s.k.name, "", s.Pipeline)
+		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)
 		name(events[i])
 		if loads {
 			if err := s.p.load(ctx, s.k, g); err != nil {

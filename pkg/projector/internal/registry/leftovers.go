@@ -1,4 +1,4 @@
-package projector
+package registry
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
-// dropPairs is how many pairs are deleted in one transaction.
-const dropPairs = 10_000
+// DropPairs is how many pairs are deleted in one transaction.
+const DropPairs = 10_000
 
 // queryForgetSnapshotsOf deletes up to $2 of them.
 const queryForgetSnapshotsOf = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE o.projection = $1 LIMIT $2))`
@@ -18,12 +18,12 @@ const queryLeft = `SELECT EXISTS (SELECT FROM unnest(ARRAY[$2, $2 || '~next', $2
 	EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name AND d.next_attempt_at < 'infinity')
 	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name AND d.status IN ('failed', 'dead')))`
 
-// clearLeft deletes, bit by bit, the pairs of all sets of tables and the snapshots of a projection
+// ClearLeft deletes, bit by bit, the pairs of all sets of tables and the snapshots of a projection
 // that is not registered. With the registry's lock, shared, it is not registered in the middle of a
 // bit.
-func clearLeft(ctx context.Context, db Beginner, group, name string) error {
-	for _, s := range []tableSet{nextTables, previousTables, liveTables} {
-		if err := clearSet(ctx, db, group, name, s.of(name)); err != nil {
+func ClearLeft(ctx context.Context, db Beginner, group, name string) error {
+	for _, s := range []TableSet{NextTables, PreviousTables, LiveTables} {
+		if err := clearSet(ctx, db, group, name, s.Of(name)); err != nil {
 			return err
 		}
 	}
@@ -33,7 +33,7 @@ func clearLeft(ctx context.Context, db Beginner, group, name string) error {
 func clearSet(ctx context.Context, db Beginner, group, projection, name string) error {
 	for more := true; more; {
 		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, queryRegistryShared, group); err != nil {
+			if _, err := tx.Exec(ctx, QueryRegistryShared, group); err != nil {
 				return err
 			}
 			var now string
@@ -41,12 +41,12 @@ func clearSet(ctx context.Context, db Beginner, group, projection, name string) 
 				more = false
 				return err
 			}
-			pairs, err := deferred.Drop(ctx, tx, group, name, dropPairs)
+			pairs, err := deferred.Drop(ctx, tx, group, name, DropPairs)
 			if err != nil {
 				return err
 			}
-			snapshots, err := tx.Exec(ctx, queryForgetSnapshotsOf, name, dropPairs)
-			more = pairs == dropPairs || snapshots.RowsAffected() == dropPairs
+			snapshots, err := tx.Exec(ctx, queryForgetSnapshotsOf, name, DropPairs)
+			more = pairs == DropPairs || snapshots.RowsAffected() == DropPairs
 			return err
 		})
 		if err != nil {

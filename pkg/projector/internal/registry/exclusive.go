@@ -1,4 +1,4 @@
-package projector
+package registry
 
 import (
 	"context"
@@ -29,8 +29,8 @@ const (
 	// queryRegistryExclusive waits until the groups of events that began under the registry as it was have ended. Groups that come later queue behind it, so lock_timeout is 300 ms.
 	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, hashtextextended($1, 0)))`
 
-	// queryExclusivePatience bounds how long an exclusive lock is waited for, and so for how long others wait behind it.
-	queryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true)`
+	// QueryExclusivePatience bounds how long an exclusive lock is waited for, and so for how long others wait behind it.
+	QueryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true)`
 
 	// queryGroupOf probes the primary key of a table of one row a projection.
 	queryGroupOf = `SELECT coalesce((SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = ANY ($1) ORDER BY p.name LIMIT 1), '')`
@@ -43,8 +43,8 @@ const (
 )
 
 const (
-	// queryBlockers looks at the server's lock table, for a moment. It answers '' if the backend does not wait.
-	queryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
+	// QueryBlockers looks at the server's lock table, for a moment. It answers '' if the backend does not wait.
+	QueryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
 
 	// holders names sessions h by their row a of pg_stat_activity. A prepared transaction has none.
 	holders = `coalesce(string_agg(DISTINCT CASE WHEN coalesce(h.pid, 0) = 0 THEN 'a prepared transaction' ELSE format('pid %s (%s)', h.pid, concat_ws(', ',
@@ -68,7 +68,7 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		locked := false
 		err := pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, queryExclusivePatience); err != nil {
+			if _, err := tx.Exec(ctx, QueryExclusivePatience); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, queryRegistryExclusive, e.group); err != nil {
@@ -93,7 +93,7 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 		if e.log != nil && (wait == exclusiveWaitMost || attempt == 2) {
 			e.log.WarnContext(ctx, "waiting for the registry, others go on meanwhile", "consumer_group", e.group, "in_use_by", by, "error", err)
 		}
-		if !pause(ctx, wait) {
+		if !Pause(ctx, wait) {
 			return ctx.Err()
 		}
 		wait = min(2*wait, exclusiveWaitMost)
@@ -110,9 +110,9 @@ func (e exclusive) holders(ctx context.Context) (by string) {
 	return by
 }
 
-// exclusively is [exclusive] for acts on a projection by its name. One that is not registered has no group, and nothing to wait for.
-func exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx) error) error {
-	sets := []string{name, nextTables.of(name), previousTables.of(name)}
+// Exclusively is [exclusive] for acts on a projection by its name. One that is not registered has no group, and nothing to wait for.
+func Exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx) error) error {
+	sets := []string{name, NextTables.Of(name), PreviousTables.Of(name)}
 	rows, err := db.Query(ctx, queryGroupOf, sets)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx
 	})
 }
 
-// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
+// Beginner is projector.Beginner.
 type Beginner interface {
 	journal.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)

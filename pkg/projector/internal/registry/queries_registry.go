@@ -1,10 +1,10 @@
-package projector
+package registry
 
 // The statements of the registry.
 const (
-	// queryMakeSchema is for workers of several groups that start together: an error that a block catches
+	// QueryMakeSchema is for workers of several groups that start together: an error that a block catches
 	// is not in the server's log.
-	queryMakeSchema = `DO $schema$ BEGIN
+	QueryMakeSchema = `DO $schema$ BEGIN
 			IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s) THEN
 				CREATE SCHEMA %s;
 			END IF;
@@ -12,20 +12,20 @@ const (
 			NULL; -- another group was quicker
 		END $schema$`
 
-	// querySearchPath changes where what follows in the transaction finds its tables.
-	querySearchPath = `SELECT set_config('search_path', $1, true)`
+	// QuerySearchPath changes where what follows in the transaction finds its tables.
+	QuerySearchPath = `SELECT set_config('search_path', $1, true)`
 
-	// queryRegistryShared takes the lock of the consumer group's registry in shared mode: that part of the registry does not change while the transaction is open. Applies never wait for
+	// QueryRegistryShared takes the lock of the consumer group's registry in shared mode: that part of the registry does not change while the transaction is open. Applies never wait for
 	// each other. They wait for an act that changes it, for 300 ms while that waits in turn, and for as long as it takes.
-	queryRegistryShared = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0)))`
+	QueryRegistryShared = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0)))`
 
-	// queryRegistryGroup is queryRegistryShared, and bounds how long the statements that follow wait for locks: what other groups hold is free sooner, and what another session
+	// QueryRegistryGroup is queryRegistryShared, and bounds how long the statements that follow wait for locks: what other groups hold is free sooner, and what another session
 	// holds is not to keep the group's other campaigns waiting.
-	queryRegistryGroup = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0))),
+	QueryRegistryGroup = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0))),
 		set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000, 500)::integer::text, true)`
 
-	// queryRegistry reads a table of one row a projection, and probes the pauses for each.
-	queryRegistry = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
+	// QueryRegistry reads a table of one row a projection, and probes the pauses for each.
+	QueryRegistry = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead
 		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
 
@@ -45,8 +45,8 @@ const (
 
 	queryActivate = `UPDATE tidemark.projections SET state = 'active' WHERE name = $1`
 
-	// queryPutsOff reads the catalogue: whether tables of the group's projections have constraints that may be deferred.
-	queryPutsOff = `SELECT EXISTS (
+	// QueryPutsOff reads the catalogue: whether tables of the group's projections have constraints that may be deferred.
+	QueryPutsOff = `SELECT EXISTS (
 		SELECT FROM tidemark.projections p JOIN pg_catalog.pg_namespace n ON n.nspname = p.schema_name JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = ANY (p.table_names)
 			JOIN pg_catalog.pg_constraint c ON r.oid IN (c.conrelid, c.confrelid)
 		WHERE p.consumer_group = $1 AND c.condeferrable)`

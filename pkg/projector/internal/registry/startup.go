@@ -1,4 +1,4 @@
-package projector
+package registry
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	scratches "github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
@@ -28,15 +30,15 @@ const (
 	// queryOwners reads a table of one row a projection.
 	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
 
-	querySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true), 'tidemark_check_' || pg_backend_pid()`
+	QuerySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true), 'tidemark_check_' || pg_backend_pid()`
 )
 
 // Check is [Projector.Check].
-func (g *registrar) Check(ctx context.Context) error {
+func (g *Registrar) Check(ctx context.Context) error {
 	faults := g.checkTypes()
 	var standby, readOnly bool
 	var isolation string
-	if err := g.cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation); err != nil {
+	if err := g.Cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation); err != nil {
 		return errors.Join(append(faults, fmt.Errorf("check the server: %w", err))...)
 	}
 	switch {
@@ -58,25 +60,25 @@ func (g *registrar) Check(ctx context.Context) error {
 }
 
 // checkTypes compares what projections handle with what they declare and with the catalogue.
-func (g *registrar) checkTypes() (faults []error) {
-	for _, k := range g.projections {
-		types := k.spec.Types
+func (g *Registrar) checkTypes() (faults []error) {
+	for _, k := range g.Projections {
+		types := k.Described.Types
 		if declared, has, ok := kind.Handled(k.Projection); ok {
 			for _, t := range declared {
 				if !has(t) {
-					faults = append(faults, fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the type out of Spec.Types", k.spec.Name, t))
+					faults = append(faults, fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the type out of Spec.Types", k.Described.Name, t))
 				}
 			}
 			for _, t := range types {
-				if current := g.cfg.Catalogue.Names(t)[0]; current != t && !has(current) {
-					faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so", k.spec.Name, t, current))
+				if current := g.Cfg.Catalogue.Names(t)[0]; current != t && !has(current) {
+					faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so", k.Described.Name, t, current))
 				}
 			}
 		}
 		for _, t := range types {
-			if intent := g.cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
+			if intent := g.Cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
 				faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which is %s and never shown to projections: take the handler out, or change the intent in the catalogue",
-					k.spec.Name, t, intent))
+					k.Described.Name, t, intent))
 			}
 		}
 	}
@@ -88,25 +90,25 @@ type tableColumns map[string][]string
 
 // scratchTables creates each projection's tables in a schema of their own, which is rolled back, and answers them. Those whose DDL fails are left to registration and to
 // their own check, which say why.
-func (g *registrar) scratchTables(ctx context.Context) (made map[*known]tableColumns, err error) {
-	made = map[*known]tableColumns{}
-	for _, k := range g.projections {
-		if strings.TrimSpace(k.spec.Tables) == "" {
+func (g *Registrar) scratchTables(ctx context.Context) (made map[*Known]tableColumns, err error) {
+	made = map[*Known]tableColumns{}
+	for _, k := range g.Projections {
+		if strings.TrimSpace(k.Described.Tables) == "" {
 			continue
 		}
-		err := pgx.BeginFunc(ctx, g.cfg.Pool, func(tx pgx.Tx) error {
+		err := pgx.BeginFunc(ctx, g.Cfg.Pool, func(tx pgx.Tx) error {
 			var schema string
-			if _, err := tx.Exec(ctx, queryExclusivePatience); err != nil { // foreign keys lock the tables that they refer to
+			if _, err := tx.Exec(ctx, QueryExclusivePatience); err != nil { // foreign keys lock the tables that they refer to
 				return err
 			}
 			if _, err := tx.Exec(ctx, scratches.Create); err != nil {
 				return err
 			}
-			if err := tx.QueryRow(ctx, querySearchScratch, g.searchPath).Scan(nil, &schema); err != nil {
+			if err := tx.QueryRow(ctx, QuerySearchScratch, g.SearchPath).Scan(nil, &schema); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, k.spec.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
-				if IsInfrastructure(err) {
+			if _, err := tx.Exec(ctx, k.Described.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
+				if failure.IsInfrastructure(err) {
 					return err
 				}
 				return errRollback
@@ -117,25 +119,25 @@ func (g *registrar) scratchTables(ctx context.Context) (made map[*known]tableCol
 			return errRollback
 		})
 		if !errors.Is(err, errRollback) {
-			return nil, fmt.Errorf("check the tables of projection %s: %w", k.spec.Name, err)
+			return nil, fmt.Errorf("check the tables of projection %s: %w", k.Described.Name, err)
 		}
 	}
 	return made, nil
 }
 
 // checkTables finds tables claimed twice, and tables and columns of registered projections that are gone.
-func (g *registrar) checkTables(ctx context.Context, made map[*known]tableColumns) (faults []error, err error) {
+func (g *Registrar) checkTables(ctx context.Context, made map[*Known]tableColumns) (faults []error, err error) {
 	owner := map[string]string{} // by table
-	rows, err := g.cfg.Pool.Query(ctx, queryOwners, g.cfg.Schema)
+	rows, err := g.Cfg.Pool.Query(ctx, queryOwners, g.Cfg.Schema)
 	if err != nil {
 		return nil, err
 	}
-	registered := map[identity]bool{}
+	registered := map[Identity]bool{}
 	var name string
 	var version int
 	var tables []string
 	if _, err := pgx.ForEachRow(rows, []any{&name, &version, &tables}, func() error {
-		registered[identity{name, version}] = true
+		registered[Identity{name, version}] = true
 		for _, table := range tables {
 			owner[table] = name
 		}
@@ -143,30 +145,30 @@ func (g *registrar) checkTables(ctx context.Context, made map[*known]tableColumn
 	}); err != nil {
 		return nil, err
 	}
-	there, err := readColumns(ctx, g.cfg.Pool, g.cfg.Schema)
+	there, err := readColumns(ctx, g.Cfg.Pool, g.Cfg.Schema)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range g.projections {
-		own := k.spec.Name
+	for _, k := range g.Projections {
+		own := k.Described.Name
 		for _, table := range slices.Sorted(maps.Keys(made[k])) {
 			if other, taken := owner[table]; taken && other != own {
-				faults = append(faults, fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own, g.cfg.Schema, table))
+				faults = append(faults, fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own, g.Cfg.Schema, table))
 				continue
 			}
 			owner[table] = own
-			if !registered[identity{own, k.spec.Version}] {
+			if !registered[Identity{own, k.Described.Version}] {
 				continue
 			}
 			live, exists := there[table]
 			if !exists {
-				faults = append(faults, fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version", g.cfg.Schema, table, own))
+				faults = append(faults, fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version", g.Cfg.Schema, table, own))
 				continue
 			}
 			for _, column := range made[k][table] {
 				if !slices.Contains(live, column) {
 					faults = append(faults, fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version, so that it is rebuilt",
-						g.cfg.Schema, table, own, column))
+						g.Cfg.Schema, table, own, column))
 				}
 			}
 		}

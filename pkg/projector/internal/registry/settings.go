@@ -1,4 +1,4 @@
-package projector
+package registry
 
 import (
 	"log/slog"
@@ -8,12 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
-// settings are a Config that is complete. They are plain data: New converts the one into the other, so their fields are the same.
-type settings struct {
+// Settings are a Config that is complete. They are plain data: New converts the one into the other, so their fields are the same.
+type Settings struct {
 	Pool                *pgxpool.Pool
-	Projections         []Projection
+	Projections         []kind.Projection
 	ConsumerGroup       string
 	Schema              string
 	Catalogue           *journal.Catalogue
@@ -29,7 +31,7 @@ type settings struct {
 	NoListen            bool
 	ManualRebuilds      bool
 	NoFunctions         bool
-	OnFailure           Policy
+	OnFailure           kind.Policy
 	FailureLogRetention time.Duration
 	ApplyTimeout        time.Duration
 	ShutdownTimeout     time.Duration
@@ -38,7 +40,7 @@ type settings struct {
 	SnapshotKeep        int
 	VerifyRate          int
 	Proof               bool
-	Mode                Mode
+	Mode                kind.Mode
 	InlineBestEffort    bool
-	OnStep              func(Step)
+	OnStep              func(kind.Step)
 }

@@ -1,12 +1,12 @@
-package projector
+package registry
 
 import (
 	"context"
 	"time"
 )
 
-// pause waits; it returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
+// Pause waits; it returns false if ctx ends first.
+func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -17,15 +17,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func earliest(a, b time.Time) time.Time {
+func Earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// signal leaves a token that somebody will find; one is enough.
-func signal(c chan<- struct{}) {
+// Signal leaves a token that somebody will find; one is enough.
+func Signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

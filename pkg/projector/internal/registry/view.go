@@ -1,0 +1,54 @@
+package registry
+
+import "slices"
+
+// View is what the registry means to this worker: which sets of tables of its projections it has to keep.
+type View struct {
+	Registry    []Registered
+	Rows        map[string]*Registered
+	Projections []*Known // in the order in which they are applied
+	Names       []string // of those whose pairs this worker brings forward, but for
+	Rebuilding  []string // those that are being rebuilt
+	Ahead       bool     // events may be left out that live work comes to
+}
+
+// View makes the view of a registry; it is the one before as long as nothing has changed.
+func (b *Base) View(registry []Registered) *View {
+	if old := b.Seen.Load(); old != nil && slices.EqualFunc(old.Registry, registry, Registered.same) {
+		return old
+	}
+	v := &View{Registry: registry, Rows: make(map[string]*Registered, len(registry))}
+	for i := range registry {
+		v.Rows[registry[i].Name] = &registry[i]
+		v.Ahead = v.Ahead || registry[i].ResolvedAhead
+	}
+	for _, k := range b.Sets {
+		r := v.Rows[k.Name]
+		if r == nil || r.Version != k.Described.Version || r.ConsumerGroup != b.Cfg.ConsumerGroup || r.State == StateRequested {
+			k.Call.Store(nil) // its function is gone, or not in its place
+			k.uncallable.Store(false)
+			continue
+		}
+		v.Projections = append(v.Projections, k)
+		if r.State != StateActive {
+			continue
+		}
+		if _, set := Split(k.Name); set == NextTables {
+			v.Rebuilding = append(v.Rebuilding, k.Name)
+		} else {
+			v.Names = append(v.Names, k.Name)
+		}
+	}
+	b.Seen.Store(v)
+	return v
+}
+
+// Known answers the projection that is registered under a name, in the version registered; nil if this worker has none.
+func (v *View) Known(name string) *Known {
+	for _, k := range v.Projections {
+		if k.Name == name {
+			return k
+		}
+	}
+	return nil
+}
