@@ -12,6 +12,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // stateBytes is how many bytes of rows [Projector.AsOf] and [Projector.Diff] hold in memory, at most.
@@ -188,7 +190,7 @@ func (w *travel) to(ctx context.Context, seq int64) (err error) {
 			next = min(seq, (w.place/w.every+1)*w.every)
 		}
 		u := w.s.from(w.campaignID, w.place, next)
-		if err := w.s.advance(ctx, []*unit{u}, func(_ string, seq int64) bool { return slices.Contains(w.leftOut, seq) }); err != nil {
+		if err := w.s.advance(ctx, []*apply.Unit{u}, func(_ string, seq int64) bool { return slices.Contains(w.leftOut, seq) }); err != nil {
 			return err
 		}
 		if w.place = next; able && w.every > 0 && next%w.every == 0 {

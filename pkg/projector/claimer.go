@@ -13,18 +13,20 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // claimer finds work, and hands it to the crew.
 type claimer struct {
 	*registry.Base
-	holder   *holder
-	applier  *applier
+	holder   *apply.Holder
+	applier  *apply.Applier
 	crew     *crew
 	listener *listener
-	pace     *pace
-	breaker  *breaker
-	share    *share // of what is being rebuilt
+	pace     *apply.Pace
+	breaker  *apply.Breaker
+	share    *apply.Share // of what is being rebuilt
 
 	claims       claims
 	cursor       string
@@ -32,7 +34,7 @@ type claimer struct {
 }
 
 // dispatch claims campaigns and hands them to the workers, one claim ahead of them.
-func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
+func (c *claimer) dispatch(ctx context.Context, work chan<- apply.Assignment) {
 	defer c.claims.letGo()
 	loop := pulse.Of(ctx)
 	defer loop.Rest()
@@ -41,15 +43,15 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
 	var announced, quiet time.Time // when and until when appends were asked to notify
 	var named time.Time            // when a notification first named what they were asked last
 	for ctx.Err() == nil {
-		if c.holder.drained.Load() {
+		if c.holder.Drained.Load() {
 			c.claims.letGo()
 			loop.Rest()
 			registry.Pause(ctx, drainedWait)
 			continue
 		}
 		loop.Within(c.Promises.Around)
-		trial := c.breaker.pass(ctx)
-		how := claiming{trial: trial, ahead: woken && !trial && c.crew.working.Load() == 0 && c.applier.savepoints.Load() <= 0}
+		trial := c.breaker.Pass(ctx)
+		how := claiming{trial: trial, ahead: woken && !trial && c.crew.working.Load() == 0 && c.applier.Savepoints.Load() <= 0}
 		woken = false
 		// Asked in the same request and before it looks, so that what the claim does not see is notified, but
 		// for what is being appended meanwhile. Who has just been woken does not take the time for it: what
@@ -65,7 +67,7 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
 		}
 		if err != nil {
 			quiet = time.Time{}
-			if c.breaker.failed(ctx, err) {
+			if c.breaker.Failed(ctx, err) {
 				wait := c.Backoff(0)
 				c.Cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
 				registry.Pause(ctx, wait)
@@ -78,11 +80,11 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- assignment) {
 		}
 		if trial && n > 0 {
 			loop.Rest() // the worker that has the campaign promises
-			c.breaker.settle(ctx)
+			c.breaker.Settle(ctx)
 			continue
 		}
 		if trial {
-			c.breaker.succeeded(ctx) // there is nothing to try, and the database said so
+			c.breaker.Succeeded(ctx) // there is nothing to try, and the database said so
 		}
 		switch {
 		case n > 0 && (!calm || !how.ahead && time.Now().After(quiet)) || next.again:
@@ -169,15 +171,15 @@ type claiming struct {
 
 // claim leases campaigns and hands them to the workers in assignments of about one group each. It
 // returns how many it leased.
-func (c *claimer) claim(ctx context.Context, work chan<- assignment, how claiming) (n int, next following, err error) {
+func (c *claimer) claim(ctx context.Context, work chan<- apply.Assignment, how claiming) (n int, next following, err error) {
 	start, finishes := time.Now(), c.crew.finishes.Load()
-	size, most := c.pace.assignment()
+	size, most := c.pace.Assignment()
 	if how.trial {
 		most = 1
 	}
 	bounded, cancel := c.Whole(ctx)
 	var claimed lease.Claimed
-	var first assignment
+	var first apply.Assignment
 	if how.ahead {
 		claimed, first, err = c.claimAhead(bounded, min(size, most), how.ask)
 	} else {
@@ -192,25 +194,25 @@ func (c *claimer) claim(ctx context.Context, work chan<- assignment, how claimin
 	c.crew.inTheWay.Store(!claimed.Retry.IsZero())
 	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() && c.crew.finishes.Load() != finishes}
 	c.cursor = claimed.Cursor
-	leases := c.holder.hold(claimed.Leases, start)
-	if first.opened != nil && len(leases) == len(first.units) {
+	leases := c.holder.Hold(claimed.Leases, start)
+	if first.Opened != nil && len(leases) == len(first.Units) {
 		if !c.assign(ctx, work, first) {
-			first.drop(ctx)
-			c.holder.giveBack(ctx, first.units)
+			first.Drop(ctx)
+			c.holder.GiveBack(ctx, first.Units)
 			return len(leases), following{}, ctx.Err()
 		}
 		return len(leases), next, nil
 	}
-	first.drop(ctx)
-	units := make([]*unit, len(leases))
+	first.Drop(ctx)
+	units := make([]*apply.Unit, len(leases))
 	for i, l := range leases {
-		units[i] = live(l)
+		units[i] = apply.Live(l)
 	}
 	n = len(units)
 	for parts := (n + size - 1) / size; parts > 0; parts-- {
 		k := (len(units) + parts - 1) / parts // parts of one size
-		if !c.assign(ctx, work, assignment{units: units[:k]}) {
-			c.holder.giveBack(ctx, units)
+		if !c.assign(ctx, work, apply.Assignment{Units: units[:k]}) {
+			c.holder.GiveBack(ctx, units)
 			return n, following{}, ctx.Err()
 		}
 		units = units[k:]
@@ -227,7 +229,7 @@ func (c *claimer) claim(ctx context.Context, work chan<- assignment, how claimin
 	next.retry = registry.Earliest(next.retry, due)
 	// What is being rebuilt comes last, and within its share.
 	if v := c.Seen.Load(); err == nil && behind < most && len(v.Rebuilding) > 0 {
-		if wait := c.share.wait(time.Now()); wait > 0 {
+		if wait := c.share.Wait(time.Now()); wait > 0 {
 			next.retry = registry.Earliest(next.retry, time.Now().Add(wait))
 			return n + behind, next, nil
 		}
@@ -254,7 +256,7 @@ func (c *claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (l
 }
 
 // claimDeferred leases campaigns with pairs of projections that are due. The database's clock decides which are.
-func (c *claimer) claimDeferred(ctx context.Context, work chan<- assignment, projections []string, most int) (n int, due time.Time, err error) {
+func (c *claimer) claimDeferred(ctx context.Context, work chan<- apply.Assignment, projections []string, most int) (n int, due time.Time, err error) {
 	start := time.Now()
 	bounded, cancel := c.Whole(ctx)
 	defer cancel()
@@ -267,23 +269,23 @@ func (c *claimer) claimDeferred(ctx context.Context, work chan<- assignment, pro
 		c.claims.letGo()
 		return 0, time.Time{}, err
 	}
-	leases := c.holder.hold(claimed.Leases, start)
+	leases := c.holder.Hold(claimed.Leases, start)
 	if len(leases) == 0 {
 		return 0, claimed.Retry, nil
 	}
 	units, err := c.duePairs(bounded, leases, projections)
 	if err != nil {
-		c.holder.giveBackLeases(ctx, leases)
+		c.holder.GiveBackLeases(ctx, leases)
 		return 0, time.Time{}, err
 	}
-	if !c.assign(ctx, work, assignment{units: units}) {
-		c.holder.giveBackLeases(ctx, leases)
+	if !c.assign(ctx, work, apply.Assignment{Units: units}) {
+		c.holder.GiveBackLeases(ctx, leases)
 		return 0, time.Time{}, ctx.Err()
 	}
 	return len(units), claimed.Retry, nil
 }
 
-func (c *claimer) assign(ctx context.Context, work chan<- assignment, a assignment) bool {
+func (c *claimer) assign(ctx context.Context, work chan<- apply.Assignment, a apply.Assignment) bool {
 	c.crew.working.Add(1)
 	loop := pulse.Of(ctx)
 	loop.Rest() // until one of the workers, who have promised themselves, is free
@@ -298,7 +300,7 @@ func (c *claimer) assign(ctx context.Context, work chan<- assignment, a assignme
 }
 
 // drain claims until two claims in a row, with no work under way between them, have found nothing.
-func (c *claimer) drain(ctx context.Context, work chan<- assignment) error {
+func (c *claimer) drain(ctx context.Context, work chan<- apply.Assignment) error {
 	defer c.claims.letGo()
 	for quiet := 0; quiet < 2; {
 		idle := c.crew.working.Load() == 0
@@ -322,7 +324,7 @@ func (c *claimer) drain(ctx context.Context, work chan<- assignment) error {
 }
 
 // duePairs returns the catch-up units of campaigns just leased, those of one campaign side by side.
-func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*unit, error) {
+func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
 	byID := make(map[string]lease.Lease, len(leases))
 	ids := make([]string, len(leases))
 	for i, l := range leases {
@@ -332,19 +334,19 @@ func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 	if err != nil {
 		return nil, err
 	}
-	units := make([]*unit, len(pairs))
+	units := make([]*apply.Unit, len(pairs))
 	for i, d := range pairs {
-		units[i] = catchUp(byID[d.CampaignID], d)
+		units[i] = apply.CatchUp(byID[d.CampaignID], d)
 		if d.Failed {
-			units[i].probe()
+			units[i].Probe()
 			c.Metrics.Retried.WithLabelValues(d.Projection).Inc()
 		}
 	}
 	for _, u := range units {
-		delete(byID, u.lease.CampaignID)
+		delete(byID, u.Lease.CampaignID)
 	}
 	if len(byID) > 0 { // somebody else was quicker with their pairs
-		c.holder.giveBackLeases(ctx, slices.Collect(maps.Values(byID)))
+		c.holder.GiveBackLeases(ctx, slices.Collect(maps.Values(byID)))
 	}
 	return units, nil
 }
@@ -352,39 +354,39 @@ func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 // claimAhead is a claim of about one group that opens the group's transaction and reads its events as well, in one round trip: the way from an append to its effect is a third shorter. It is for
 // a worker that has been woken and has nothing else to do; to find nothing costs more this way. The claim is a transaction of its own: should the process die
 // of what it has claimed, the leases say so.
-func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a assignment, err error) {
+func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a apply.Assignment, err error) {
 	conn, err := c.Cfg.Pool.Acquire(ctx)
 	if err != nil {
-		return lease.Claimed{}, assignment{}, fmt.Errorf("acquire a connection: %w", err)
+		return lease.Claimed{}, apply.Assignment{}, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := c.applier.on(conn, nil, c.pace.limit.events(), c.Calls())
-	t.claimed = true
-	t.Queue(queryBegin)
+	t := c.applier.On(conn, nil, c.pace.Limit.Events(), c.Calls())
+	t.Claimed = true
+	t.Queue(apply.QueryBegin)
 	c.Keeper.ClaimAhead(t.Batch, c.cursor, most, ask, func(got lease.Claimed) {
 		claimed = got
 		for _, l := range got.Leases {
-			a.units = append(a.units, live(l))
+			a.Units = append(a.Units, apply.Live(l))
 		}
-		t.units = a.units
+		t.Units = a.Units
 	})
-	t.Queue(queryCommitBegin)
-	t.queueSettings()
-	err = t.read(ctx, c.pace.limit.events())
-	if err == nil && len(a.units) > 0 && !claimed.Suspicious() {
-		a.opened = t
+	t.Queue(apply.QueryCommitBegin)
+	t.QueueSettings()
+	err = t.Read(ctx, c.pace.Limit.Events())
+	if err == nil && len(a.Units) > 0 && !claimed.Suspicious() {
+		a.Opened = t
 		return claimed, a, nil
 	}
-	t.abort(ctx)
-	if len(a.units) == 0 {
+	t.Abort(ctx)
+	if len(a.Units) == 0 {
 		return claimed, a, err
 	}
 	// What is wrong with the read the worker finds out that reads again.
 	if err := c.Keeper.Suspects(ctx, c.Cfg.Pool, claimed); err != nil {
-		c.holder.giveBackLeases(ctx, claimed.Leases)
-		return lease.Claimed{}, assignment{}, err
+		c.holder.GiveBackLeases(ctx, claimed.Leases)
+		return lease.Claimed{}, apply.Assignment{}, err
 	}
 	for i, l := range claimed.Leases {
-		a.units[i] = live(l)
+		a.Units[i] = apply.Live(l)
 	}
 	return claimed, a, nil
 }

@@ -8,14 +8,16 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // crew is the goroutines that work on assignments.
 type crew struct {
 	*registry.Base
-	holder   *holder
-	applier  *applier
-	breaker  *breaker
+	holder   *apply.Holder
+	applier  *apply.Applier
+	breaker  *apply.Breaker
 	free     chan struct{} // one of them has finished an assignment
 	working  atomic.Int64  // assignments not finished
 	finishes atomic.Int64  // assignments finished
@@ -23,7 +25,7 @@ type crew struct {
 }
 
 // worker applies assignments until there are no more.
-func (c *crew) worker(ctx context.Context, stopping <-chan struct{}, work <-chan assignment) {
+func (c *crew) worker(ctx context.Context, stopping <-chan struct{}, work <-chan apply.Assignment) {
 	loop := pulse.Of(ctx)
 	for a := range work {
 		loop.Within(c.Promises.Step)
@@ -32,7 +34,7 @@ func (c *crew) worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		if c.breaker.failed(ctx, err) {
+		if c.breaker.Failed(ctx, err) {
 			// It may concern this group alone, as a lock does that somebody holds: the others go on, and this one
 			// is not redone at once.
 			wait := c.Backoff(0)
@@ -44,18 +46,18 @@ func (c *crew) worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 
 // process applies an assignment, each unit once or, if it was cut off by others' events, once more.
 // What it does not reach it gives back.
-func (c *crew) process(ctx context.Context, stopping <-chan struct{}, a assignment) error {
-	units, all := a.units, a.units
+func (c *crew) process(ctx context.Context, stopping <-chan struct{}, a apply.Assignment) error {
+	units, all := a.Units, a.Units
 	ctx, drop := context.WithCancel(ctx)
 	defer drop()
-	c.holder.work(units, drop)
+	c.holder.Work(units, drop)
 	defer func() {
-		a.drop(ctx)
+		a.Drop(ctx)
 		if len(units) > 0 {
-			c.holder.giveBack(ctx, units)
+			c.holder.GiveBack(ctx, units)
 		}
-		left := len(units) > 0 || slices.ContainsFunc(all, func(u *unit) bool { return u.more })
-		c.holder.letGo(all)
+		left := len(units) > 0 || slices.ContainsFunc(all, func(u *apply.Unit) bool { return u.More })
+		c.holder.LetGo(all)
 		last := c.working.Add(-1) == 0
 		c.finishes.Add(1)
 		if left || c.inTheWay.Load() && !c.Draining || last && c.Draining {
@@ -69,24 +71,24 @@ func (c *crew) process(ctx context.Context, stopping <-chan struct{}, a assignme
 			return nil
 		default:
 		}
-		if c.breaker.open() {
+		if c.breaker.Open() {
 			return nil
 		}
-		n := unsuspected(units)
+		n := apply.Unsuspected(units)
 		if n == 0 {
-			n = ofOneCampaign(units)
-			if err := c.applier.applySuspect(ctx, units[:n]); err != nil {
+			n = apply.OfOneCampaign(units)
+			if err := c.applier.ApplySuspect(ctx, units[:n]); err != nil {
 				return err
 			}
-			c.holder.letGo(units[:n])
+			c.holder.LetGo(units[:n])
 			units = units[n:]
 			continue
 		}
-		var rest []*unit
-		if err := c.applier.together(func() (err error) { rest, err = c.applier.group(ctx, units[:n], a.take()); return err }); err != nil {
+		var rest []*apply.Unit
+		if err := c.applier.Together(func() (err error) { rest, err = c.applier.Group(ctx, units[:n], a.Take()); return err }); err != nil {
 			return err
 		}
-		c.holder.letGo(without(units[:n], rest))
+		c.holder.LetGo(apply.Without(units[:n], rest))
 		units = append(rest[:len(rest):len(rest)], units[n:]...)
 	}
 	return nil

@@ -53,7 +53,7 @@ func (p *Projector) Register(ctx context.Context) error {
 		return err
 	}
 	if p.base.Cfg.InlineBestEffort {
-		if err := p.base.Cfg.Pool.QueryRow(ctx, registry.QueryPutsOff, p.base.Cfg.ConsumerGroup).Scan(&p.inliner.putsOff); err != nil {
+		if err := p.base.Cfg.Pool.QueryRow(ctx, registry.QueryPutsOff, p.base.Cfg.ConsumerGroup).Scan(&p.inliner.PutsOff); err != nil {
 			return fmt.Errorf("look for deferrable constraints: %w", err)
 		}
 	}

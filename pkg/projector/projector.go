@@ -20,6 +20,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
@@ -29,9 +31,9 @@ type Projector struct {
 	listener   *listener
 	claimer    *claimer
 	crew       *crew
-	holder     *holder
-	applier    *applier
-	inliner    *inliner
+	holder     *apply.Holder
+	applier    *apply.Applier
+	inliner    *apply.Inliner
 	rebuilder  *rebuilder
 	replayer   *replayer
 	maintainer *maintainer
@@ -69,16 +71,16 @@ func New(cfg Config) (*Projector, error) {
 		Tracer:     tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
 	}
 	b.Promises = b.Bounds()
-	breaker := newBreaker(cfg.Logger, metrics.Breaker, b.Backoff)
-	share, pace := &share{workers: cfg.Concurrency, most: 1}, newPace(registry.Settings(cfg))
-	p := &Projector{base: b, registrar: &registry.Registrar{Base: b}, listener: newListener(b), holder: newHolder(b)}
-	p.applier = &applier{Base: b, holder: p.holder, pace: pace, breaker: breaker, share: share}
+	breaker := apply.NewBreaker(cfg.Logger, metrics.Breaker, b.Backoff)
+	share, pace := &apply.Share{Workers: cfg.Concurrency, Most: 1}, apply.NewPace(registry.Settings(cfg))
+	p := &Projector{base: b, registrar: &registry.Registrar{Base: b}, listener: newListener(b), holder: apply.NewHolder(b)}
+	p.applier = &apply.Applier{Base: b, Holder: p.holder, Pace: pace, Breaker: breaker, Share: share}
 	p.crew = &crew{Base: b, holder: p.holder, applier: p.applier, breaker: breaker, free: make(chan struct{}, 1)}
 	p.claimer = &claimer{
 		Base: b, holder: p.holder, applier: p.applier, crew: p.crew, listener: p.listener, pace: pace, breaker: breaker, share: share,
 		claims: claims{spare: int(pool.MaxConns) - cfg.Concurrency},
 	}
-	p.inliner = &inliner{Base: b, applier: p.applier, inline: tracing.New(
+	p.inliner = &apply.Inliner{Base: b, Applier: p.applier, Inline: tracing.New(
 		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
 	)}
 	p.replayer = &replayer{Base: b, applier: p.applier}
@@ -113,14 +115,14 @@ func (p *Projector) Run(ctx context.Context) error {
 	patient, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	// The first beat comes before the first claim: who dies of that has left a record, or would not be missed.
-	p.holder.beat(patient)
+	p.holder.Beat(patient)
 	var workers, others sync.WaitGroup
-	work := make(chan assignment)
+	work := make(chan apply.Assignment)
 	for i := range p.base.Cfg.Concurrency {
 		loop := p.base.Pulse.Loop(fmt.Sprintf("apply %d", i+1))
 		workers.Go(func() { p.crew.worker(pulse.With(patient, loop), ctx.Done(), work) })
 	}
-	others.Go(func() { p.holder.keepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
+	others.Go(func() { p.holder.KeepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.pruneLog(ctx) })
 	others.Go(func() { p.maintainer.mendClock(ctx) })
 	others.Go(func() { p.rebuilder.tendRebuilds(ctx) })
@@ -144,7 +146,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	workers.Wait()
 	stop()
 	others.Wait()
-	p.holder.forget(ctx)
+	p.holder.Forget(ctx)
 	return nil
 }
 
@@ -156,7 +158,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if p.base.Cfg.Mode == ModeShadowOnly {
-		return newShadow(p.applier).round(ctx)
+		return apply.NewShadow(p.applier).Round(ctx)
 	}
 	p.base.Draining = true
 	defer func() { p.base.Draining = false }()
@@ -168,11 +170,11 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	}
 	patient, stop := context.WithCancel(ctx)
 	defer stop()
-	p.holder.beat(patient)
+	p.holder.Beat(patient)
 	var keeper sync.WaitGroup
-	keeper.Go(func() { p.holder.keepLeases(patient) })
+	keeper.Go(func() { p.holder.KeepLeases(patient) })
 	g, inner := errgroup.WithContext(patient)
-	work := make(chan assignment)
+	work := make(chan apply.Assignment)
 	for range p.base.Cfg.Concurrency {
 		g.Go(func() error {
 			for a := range work {
@@ -190,7 +192,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	err := g.Wait()
 	stop()
 	keeper.Wait()
-	p.holder.forget(ctx)
+	p.holder.Forget(ctx)
 	if err == nil {
 		err = p.rebuilder.swapWhatIsReady(ctx)
 	}
@@ -205,13 +207,13 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			p.crew.breaker.succeeded(ctx)
+			p.crew.breaker.Succeeded(ctx)
 			return nil
 		}
 		if !IsInfrastructure(err) {
 			return err
 		}
-		p.crew.breaker.failed(ctx, err)
+		p.crew.breaker.Failed(ctx, err)
 		wait := p.base.Backoff(attempt)
 		p.base.Cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
 		if !registry.Pause(ctx, wait) {
@@ -223,7 +225,7 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 // runMode is what Run does in the modes that apply nothing.
 func (p *Projector) runMode(ctx context.Context) error {
 	if p.base.Cfg.Mode == ModeShadowOnly {
-		newShadow(p.applier).run(ctx)
+		apply.NewShadow(p.applier).Run(ctx)
 		return nil
 	}
 	<-ctx.Done()

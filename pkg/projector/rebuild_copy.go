@@ -21,6 +21,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be leased one by one to be caught up: workers take ranges of them, apply all events up to the
@@ -61,7 +63,7 @@ func (b *rebuilder) copySet(ctx context.Context, k *registry.Known) (done bool, 
 	for range b.Cfg.Concurrency {
 		g.Go(func() error {
 			for {
-				if wait := b.share.wait(time.Now()); wait > 0 {
+				if wait := b.share.Wait(time.Now()); wait > 0 {
 					if !registry.Pause(ctx, wait) {
 						return nil
 					}
@@ -74,7 +76,7 @@ func (b *rebuilder) copySet(ctx context.Context, k *registry.Known) (done bool, 
 				}
 				start := time.Now()
 				err = b.copyRange(ctx, k, *r)
-				b.share.charge(time.Since(start))
+				b.share.Charge(time.Since(start))
 				switch {
 				case errors.Is(err, errNotCopying) || ctx.Err() != nil:
 					return errNotCopying
@@ -161,16 +163,16 @@ func (b *rebuilder) copyRange(ctx context.Context, k *registry.Known, r campaign
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := b.applier.within(conn.Conn(), nil, rangeEvents)
-	t.pool, t.Timeout, t.inForce, t.Disconnect = conn, b.Longest, b.Longest, disconnect(conn)
-	defer t.abort(ctx)
-	t.Queue(queryBegin)
-	t.queueSettings()
+	t := b.applier.Within(conn.Conn(), nil, rangeEvents)
+	t.Pool, t.Timeout, t.InForce, t.Disconnect = conn, b.Longest, b.Longest, apply.Disconnect(conn)
+	defer t.Abort(ctx)
+	t.Queue(apply.QueryBegin)
+	t.QueueSettings()
 	t.Queue(registry.QueryRegistryShared, b.Cfg.ConsumerGroup)
 	var copying bool
 	t.Queue(queryCopying, k.Name, k.Described.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
 	t.Sync()
-	deferred.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.leaveOut) // before filed is read: who resolves meanwhile files
+	deferred.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.LeaveOut) // before filed is read: who resolves meanwhile files
 	filed := map[string]bool{}
 	t.Queue(queryRangeFiled, b.Cfg.ConsumerGroup, k.Name, r.first, r.last).Query(func(rows pgx.Rows) error {
 		var id string
@@ -181,14 +183,14 @@ func (b *rebuilder) copyRange(ctx context.Context, k *registry.Known, r campaign
 		return err
 	})
 	if err := t.Flush(ctx); err != nil {
-		return t.blame(err)
+		return t.Blame(err)
 	}
 	if !copying {
 		return errNotCopying
 	}
 	campaigns := slices.DeleteFunc(r.campaigns, func(l lease.Lease) bool { return filed[l.CampaignID] })
 	if err := copyCampaigns(ctx, t, k, r, campaigns); err != nil {
-		return t.blame(err)
+		return t.Blame(err)
 	}
 	for _, c := range campaigns {
 		events += c.Checkpoint
@@ -196,9 +198,9 @@ func (b *rebuilder) copyRange(ctx context.Context, k *registry.Known, r campaign
 	t.At = pipeline.Origin{}
 	t.Queue(queryRangeDone, k.Name, r.first, r.last, len(campaigns), events)
 	t.Queue(queryCommitLater)
-	t.Queue(queryCommit)
+	t.Queue(apply.QueryCommit)
 	if err := t.Flush(ctx); err != nil {
-		return t.blame(err)
+		return t.Blame(err)
 	}
 	b.Applied.Add(events)
 	b.Metrics.Group(int(events))
@@ -207,16 +209,16 @@ func (b *rebuilder) copyRange(ctx context.Context, k *registry.Known, r campaign
 }
 
 // copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection that has nothing of them yet.
-func copyCampaigns(ctx context.Context, t *transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease) error {
-	t.use(k)
-	t.limitStatements(k.Timeout(nil))
+func copyCampaigns(ctx context.Context, t *apply.Transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease) error {
+	t.Use(k)
+	t.LimitStatements(k.Timeout(nil))
 	if call := k.Call.Load(); call != nil {
-		var s stretches
+		var s apply.Stretches
 		for _, c := range campaigns {
-			t.stretch(&s, k, c.CampaignID, 0, c.Checkpoint)
+			t.Stretch(&s, k, c.CampaignID, 0, c.Checkpoint)
 		}
 		t.At = pipeline.Origin{Projection: k.Name}
-		t.Queue(call.SQL, s.campaigns, s.after, s.until)
+		t.Queue(call.SQL, s.Campaigns, s.After, s.Until)
 		return nil
 	}
 	// Whoever folds in memory need not look for what is not there, and writes each row once.
@@ -238,26 +240,26 @@ func copyCampaigns(ctx context.Context, t *transaction, k *registry.Known, r cam
 }
 
 // copyEvents hands the projection the events just read.
-func copyEvents(ctx context.Context, t *transaction, k *registry.Known, fold kind.Folder, last bool) error {
-	g := t.group(k, t.events)
+func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Known, fold kind.Folder, last bool) error {
+	g := t.Group(k, t.Events)
 	if fold != nil {
-		return t.p.supervise(ctx, k, g, func(ctx context.Context) error {
+		return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
 			if err := fold.Add(g); err != nil {
 				return err
 			}
 			return fold.Write(ctx, g, last)
 		})
 	}
-	if len(t.events) == 0 {
+	if len(t.Events) == 0 {
 		return nil
 	}
-	if err := t.p.load(ctx, k, g); err != nil {
+	if err := t.Applier.Load(ctx, k, g); err != nil {
 		return err
 	}
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	if err := t.p.apply(ctx, k, g); err != nil {
+	if err := t.Applier.Apply(ctx, k, g); err != nil {
 		return err
 	}
 	return t.Flush(ctx)

@@ -11,6 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 const (
@@ -23,23 +25,23 @@ const (
 
 // rangePages reads a range's events page by page into its transaction.
 type rangePages struct {
-	t         *transaction
+	t         *apply.Transaction
 	k         *registry.Known
 	read      journal.CampaignsRead
 	campaigns []lease.Lease // from the one on that was read last
 }
 
-func newRangePages(t *transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease) *rangePages {
+func newRangePages(t *apply.Transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease) *rangePages {
 	p := &rangePages{t: t, k: k, campaigns: campaigns}
 	// No campaign sorts between the first one's name and the first one.
 	p.read = journal.CampaignsRead{
-		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.p.Cfg.GroupBytes,
-		Careful: t.p.unreadable.Load() > 0,
+		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.Applier.Cfg.GroupBytes,
+		Careful: t.Applier.Unreadable.Load() > 0,
 	}
 	if k.Described.Types != nil {
 		p.read.Types = []string{}
 		for _, eventType := range k.Described.Types {
-			p.read.Types = append(p.read.Types, t.p.Cfg.Catalogue.Names(eventType)...)
+			p.read.Types = append(p.read.Types, t.Applier.Cfg.Catalogue.Names(eventType)...)
 		}
 	}
 	return p
@@ -51,7 +53,7 @@ const endOfCampaign = 1<<63 - 1
 // next reads the next page, as the projection wants it, and says whether there are more.
 func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	t := p.t
-	t.events = t.events[:0]
+	t.Events = t.Events[:0]
 	n, size := 0, int64(0)
 	var spoiled error
 	more, err = journal.ReadCampaigns(ctx, t.Conn, p.read, func(e *journal.Event, bytes int) {
@@ -61,23 +63,23 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
 			p.campaigns = p.campaigns[1:]
 		}
-		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint || t.leavesOut(p.k, e) {
+		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint || t.LeavesOut(p.k, e) {
 			return
 		}
-		t.events = append(t.events, *e)
-		if t.p.Cfg.Catalogue == nil && e.Unreadable() == nil {
+		t.Events = append(t.Events, *e)
+		if t.Applier.Cfg.Catalogue == nil && e.Unreadable() == nil {
 			return
 		}
-		current, err := t.p.Cfg.Catalogue.Current(*e)
-		if t.events[len(t.events)-1] = current; err != nil && spoiled == nil && p.k.Wants(&current) {
+		current, err := t.Applier.Cfg.Catalogue.Current(*e)
+		if t.Events[len(t.Events)-1] = current; err != nil && spoiled == nil && p.k.Wants(&current) {
 			spoiled = p.k.Origin(current).Wrap(&failure.Undecodable{Err: err})
 		}
 	})
-	if t.p.suspectUnreadable(err) != nil || spoiled != nil {
+	if t.Applier.SuspectUnreadable(err) != nil || spoiled != nil {
 		return false, cmp.Or(err, spoiled)
 	}
-	if t.p.Cfg.Catalogue != nil {
-		t.events = slices.DeleteFunc(t.events, func(e journal.Event) bool { return !p.k.Wants(&e) })
+	if t.Applier.Cfg.Catalogue != nil {
+		t.Events = slices.DeleteFunc(t.Events, func(e journal.Event) bool { return !p.k.Wants(&e) })
 	}
 	if n > 0 {
 		// As many as would be half of what is allowed, if they are like these.

@@ -15,6 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // tendInterval is how often, at least, a worker looks what rebuilds need of it.
@@ -34,11 +36,11 @@ type tended struct {
 // rebuilder builds tables anew beside those that are read, and exchanges the two.
 type rebuilder struct {
 	*registry.Base
-	applier    *applier
+	applier    *apply.Applier
 	registrar  *registry.Registrar
 	replayer   *replayer
 	maintainer *maintainer
-	share      *share
+	share      *apply.Share
 	strangers  strangers
 }
 
@@ -108,7 +110,7 @@ func (b *rebuilder) readTended(ctx context.Context) (map[string]*tended, error) 
 			most = min(most, *r.MaxShare)
 		}
 	}
-	b.share.set(most)
+	b.share.Set(most)
 	b.View(registry)
 	return byName, nil
 }

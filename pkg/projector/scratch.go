@@ -21,6 +21,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 const (
@@ -55,7 +57,7 @@ const (
 // scratch is a projection's tables, empty at first, in a schema of their own within a transaction that is rolled back in the end: no other transaction ever sees them. The
 // transaction sees one moment of the database, so that what it reads of live tables, of places and of the journal belongs together.
 type scratch struct {
-	*transaction
+	*apply.Transaction
 	k       *registry.Known
 	schema  string
 	tables  []scratchTable
@@ -90,7 +92,7 @@ func (t scratchTable) written() string {
 // replayer applies events again, beside the live tables: to verify them, to look back, and to keep snapshots.
 type replayer struct {
 	*registry.Base
-	applier *applier
+	applier *apply.Applier
 }
 
 // openScratch begins the transaction and creates the tables. Close it.
@@ -99,8 +101,8 @@ func (y *replayer) openScratch(ctx context.Context, k *registry.Known) (*scratch
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	s := &scratch{k: k, transaction: y.applier.within(conn.Conn(), nil, 0)}
-	s.pool, s.Timeout, s.inForce, s.Disconnect = conn, y.Longest, y.Longest, disconnect(conn)
+	s := &scratch{k: k, Transaction: y.applier.Within(conn.Conn(), nil, 0)}
+	s.Pool, s.Timeout, s.InForce, s.Disconnect = conn, y.Longest, y.Longest, apply.Disconnect(conn)
 	if err := s.begin(ctx); err != nil {
 		s.close(ctx)
 		return nil, err
@@ -114,10 +116,10 @@ func (s *scratch) begin(ctx context.Context) error {
 		return err
 	}
 	s.Queue(queryBeginScratch)
-	s.queueSettings()
+	s.QueueSettings()
 	s.Queue(registry.QueryExclusivePatience) // foreign keys lock the tables that they refer to
 	s.Queue(scratches.Create)
-	s.Queue(registry.QuerySearchScratch, s.p.SearchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
+	s.Queue(registry.QuerySearchScratch, s.Applier.SearchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.Flush(ctx); err != nil {
 		return fmt.Errorf("make a schema to build rows in (it takes the right to create one in the database): %w", err)
 	}
@@ -140,7 +142,7 @@ func (s *scratch) readTables(ctx context.Context) error {
 
 // close rolls back, and gives the connection back as it would be without all this.
 func (s *scratch) close(ctx context.Context) {
-	if s.pool != nil && !s.Abandoned && !s.Conn.IsClosed() {
+	if s.Pool != nil && !s.Abandoned && !s.Conn.IsClosed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if _, err := s.Conn.Exec(ctx, "ROLLBACK"); err == nil {
@@ -150,7 +152,7 @@ func (s *scratch) close(ctx context.Context) {
 			}
 		}
 	}
-	s.abort(ctx)
+	s.Abort(ctx)
 }
 
 // table is the quoted name of one of the tables.
@@ -158,7 +160,7 @@ func (s *scratch) table(name string) string { return pgx.Identifier{s.schema, na
 
 // advance applies the units' events, from the place of each to its end, in groups as live work does. The events that skip names are left out. It returns an
 // [*ApplyError] if the projection fails; then there is no going on. Events that operators have resolved are left out where they have been read before.
-func (s *scratch) advance(ctx context.Context, units []*unit, skip func(campaignID string, seq int64) bool) error {
+func (s *scratch) advance(ctx context.Context, units []*apply.Unit, skip func(campaignID string, seq int64) bool) error {
 	for len(units) > 0 {
 		if err := s.readUnits(ctx, units); err != nil {
 			return err
@@ -173,18 +175,18 @@ func (s *scratch) advance(ctx context.Context, units []*unit, skip func(campaign
 			err = s.applyGroup(ctx, events)
 		}
 		if err != nil {
-			return s.told(s.blame(err))
+			return s.told(s.Blame(err))
 		}
-		rest := units[len(s.units):]
-		if last := s.units[len(s.units)-1]; last.more {
-			rest = units[len(s.units)-1:]
+		rest := units[len(s.Units):]
+		if last := s.Units[len(s.Units)-1]; last.More {
+			rest = units[len(s.Units)-1:]
 		}
-		for _, u := range s.units {
-			s.since += u.count()
-			s.applied += u.count()
-			u.place = u.last()
+		for _, u := range s.Units {
+			s.since += u.Count()
+			s.applied += u.Count()
+			u.Place = u.Last()
 		}
-		s.events = s.events[:0]
+		s.Events = s.Events[:0]
 		if err := s.compact(ctx); err != nil {
 			return err
 		}
@@ -197,9 +199,9 @@ func (s *scratch) advance(ctx context.Context, units []*unit, skip func(campaign
 func (s *scratch) told(err error) error {
 	var failed *ApplyError
 	if errors.As(err, &failed) {
-		for _, u := range s.units {
-			for i := range u.events {
-				if e := &u.events[i]; e.CampaignID == failed.CampaignID && e.Seq == failed.Seq {
+		for _, u := range s.Units {
+			for i := range u.Events {
+				if e := &u.Events[i]; e.CampaignID == failed.CampaignID && e.Seq == failed.Seq {
 					failure.RedactApply(failed, redact.Error(failed.Err, e))
 				}
 			}
@@ -211,13 +213,13 @@ func (s *scratch) told(err error) error {
 // selected are the events of the units that the projection is to apply.
 func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, error) {
 	var events []journal.Event
-	for _, u := range s.units {
-		for i := range u.events {
-			e := &u.events[i]
-			if !s.wants(s.k, e) || skip != nil && skip(e.CampaignID, e.Seq) {
+	for _, u := range s.Units {
+		for i := range u.Events {
+			e := &u.Events[i]
+			if !s.Wants(s.k, e) || skip != nil && skip(e.CampaignID, e.Seq) {
 				continue
 			}
-			if err := u.spoiled[e.Seq]; err != nil && !s.skips {
+			if err := u.Spoiled[e.Seq]; err != nil && !s.skips {
 				return nil, s.told(s.k.Origin(*e).Wrap(err))
 			}
 			events = append(events, *e)
@@ -227,37 +229,37 @@ func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, erro
 }
 
 // readUnits reads the next events of the units, as many as a group holds.
-func (s *scratch) readUnits(ctx context.Context, units []*unit) error {
-	cfg := s.p.Cfg
-	s.units = units
+func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
+	cfg := s.Applier.Cfg
+	s.Units = units
 	ids := make([]string, len(units))
-	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.p.unreadable.Load() > 0}
+	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.Applier.Unreadable.Load() > 0}
 	for i, u := range units {
-		ids[i], read.After[i], read.Until[i] = u.lease.CampaignID, u.place, u.until
-		u.events, u.spoiled, u.more = nil, nil, false
+		ids[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
+		u.Events, u.Spoiled, u.More = nil, nil, false
 	}
 	n, size, reached, first := 0, int64(0), 0, 0
-	all := s.events[:0]
+	all := s.Events[:0]
 	journal.ReadGroup(s.Batch, read, func(i int, e *journal.Event, bytes int) {
 		current, err := cfg.Catalogue.Current(*e)
 		if err != nil {
-			units[i].spoil(e.Seq, &failure.Undecodable{Err: err})
+			units[i].Spoil(e.Seq, &failure.Undecodable{Err: err})
 		}
 		if i != reached {
 			reached, first = i, len(all)
 		}
 		all = append(all, current)
-		units[i].events = all[first:]
+		units[i].Events = all[first:]
 		size += int64(bytes)
 		n++
 	})
 	if err := s.Flush(ctx); err != nil {
-		return s.blame(s.p.suspectUnreadable(err))
+		return s.Blame(s.Applier.SuspectUnreadable(err))
 	}
-	s.events = all
+	s.Events = all
 	if n >= cfg.GroupEvents || size >= cfg.GroupBytes {
-		s.units = units[:reached+1]
-		units[reached].more = true
+		s.Units = units[:reached+1]
+		units[reached].More = true
 	}
 	return nil
 }
@@ -271,23 +273,23 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 		return s.applyTraced(ctx, events)
 	}
 	g := kind.NewGroup(events, s.k.Name, "", s.Pipeline)
-	s.limitStatements(s.k.Timeout(events))
-	if err := s.p.load(ctx, s.k, g); err != nil {
+	s.LimitStatements(s.k.Timeout(events))
+	if err := s.Applier.Load(ctx, s.k, g); err != nil {
 		return err
 	}
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}
-	if err := s.p.apply(ctx, s.k, g); err != nil {
+	if err := s.Applier.Apply(ctx, s.k, g); err != nil {
 		return err
 	}
 	return s.Flush(ctx)
 }
 
 // applySkipping is applyGroup for events of one campaign that leaves out those that fail if the projection's policy says so.
-func (s *scratch) applySkipping(ctx context.Context, u *unit, events []journal.Event) error {
+func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []journal.Event) error {
 	for len(events) > 0 {
-		n, cause, err := s.applyUpTo(ctx, s.k, u, events)
+		n, cause, err := s.ApplyUpTo(ctx, s.k, u, events)
 		switch {
 		case err != nil || cause == nil:
 			return err
@@ -303,9 +305,9 @@ func (s *scratch) applySkipping(ctx context.Context, u *unit, events []journal.E
 // leaveOutResolved reads which events of campaigns are resolved for the projection, and has them left out.
 func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]deferred.Resolution, error) {
 	resolutions, err := deferred.ResolutionsOf(ctx, s.Conn, s.k.Described.Name, campaignIDs)
-	s.leftOut = nil
+	s.LeftOut = nil
 	for _, r := range resolutions {
-		s.leaveOut(r.Projection, r.CampaignID, r.Seq)
+		s.LeaveOut(r.Projection, r.CampaignID, r.Seq)
 	}
 	return resolutions, err
 }
@@ -357,6 +359,6 @@ func (s *scratch) untouched(ctx context.Context) error {
 }
 
 // from is a unit that brings the projection from a place in a campaign to another.
-func (s *scratch) from(campaignID string, place, until int64) *unit {
-	return &unit{lease: lease.Lease{CampaignID: campaignID}, place: place, until: until}
+func (s *scratch) from(campaignID string, place, until int64) *apply.Unit {
+	return &apply.Unit{Lease: lease.Lease{CampaignID: campaignID}, Place: place, Until: until}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,17 +62,17 @@ func noteIn(t *testing.T, pool *pgxpool.Pool, campaign string, n int) {
 func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	apply, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}})
+	applying, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Some work is done, more pairs than a claim finds have failed and are due, and the rest waits.
-	const pairs = shadowCampaigns + 4
+	const pairs = apply.ShadowCampaigns + 4
 	for i := range pairs {
 		noteIn(t, pool, fmt.Sprintf("old%02d3", i), 4)
 	}
 	noteIn(t, pool, "old4", 2)
-	if _, err := apply.Drain(t.Context()); err != nil {
+	if _, err := applying.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred SET status = 'failed', next_attempt_at = now()`); err != nil {
@@ -89,14 +91,14 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := footprint(t, pool)
-	s := newShadow(shadowing.applier)
+	s := apply.NewShadow(shadowing.applier)
 	// More rounds than it takes attempts to kill a pair, twice over. Each does the same, so an hour of them does.
 	rounds := 0
 	for steps := 0; rounds < 20; steps++ {
 		if steps > 1000 {
 			t.Fatalf("%d rounds in %d steps", rounds, steps)
 		}
-		again, err := s.step(t.Context())
+		again, err := s.Step(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +151,7 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() { done <- shadowing.Run(ctx) }()
-	apply, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}, Concurrency: 2})
+	applying, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}, Concurrency: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +159,7 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 		for i := range 10 {
 			noteIn(t, pool, fmt.Sprintf("c%d_%d", i, round%2), 3)
 		}
-		if _, err := apply.Drain(t.Context()); err != nil {
+		if _, err := applying.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -173,7 +175,7 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := apply.Drain(t.Context()); err != nil {
+	if _, err := applying.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var applied, deferred int

@@ -8,48 +8,50 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // TestARebuildGetsItsShareOfTheTimeAndNoMore drives the budget with a clock of its own, for four goroutines a quarter of whose time is given away: one second each second.
 func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 	t.Parallel()
-	rebuilt := &unit{pair: &deferred.Standing{Projection: registry.NextTables.Of("scores")}}
-	live := &unit{}
-	behind := &unit{pair: &deferred.Standing{Projection: "scores"}}
+	rebuilt := &apply.Unit{Pair: &deferred.Standing{Projection: registry.NextTables.Of("scores")}}
+	live := &apply.Unit{}
+	behind := &apply.Unit{Pair: &deferred.Standing{Projection: "scores"}}
 	for name, c := range map[string]struct {
 		most  float64
-		units []*unit // of a group, nil: a range is copied
+		units []*apply.Unit // of a group, nil: a range is copied
 		want  time.Duration
 	}{
 		"copying":                             {0.25, nil, 10 * time.Second},
-		"catching up":                         {0.25, []*unit{rebuilt}, 10 * time.Second},
-		"half of a group":                     {0.25, []*unit{rebuilt, live}, 20 * time.Second},
+		"catching up":                         {0.25, []*apply.Unit{rebuilt}, 10 * time.Second},
+		"half of a group":                     {0.25, []*apply.Unit{rebuilt, live}, 20 * time.Second},
 		"a tenth":                             {0.1, nil, 4 * time.Second},
-		"live work, which is not charged":     {0.25, []*unit{live}, time.Minute},
-		"a retry of the tables that are read": {0.25, []*unit{behind}, time.Minute},
+		"live work, which is not charged":     {0.25, []*apply.Unit{live}, time.Minute},
+		"a retry of the tables that are read": {0.25, []*apply.Unit{behind}, time.Minute},
 		"all of the time":                     {1, nil, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &share{workers: 4, most: 1}
-			s.set(c.most)
+			s := &apply.Share{Workers: 4, Most: 1}
+			s.Set(c.most)
 			const turn = 30 * time.Millisecond
 			var spent time.Duration
 			now := time.Unix(1, 0)
 			for end := now.Add(10 * time.Second); now.Before(end); {
-				if wait := s.wait(now); wait > 0 {
+				if wait := s.Wait(now); wait > 0 {
 					now = now.Add(wait)
 					continue
 				}
 				// Six such turns go on at a time.
 				if now = now.Add(turn / 6); c.units == nil {
-					s.charge(turn)
+					s.Charge(turn)
 				} else {
-					s.spend(c.units, turn)
+					s.Spend(c.units, turn)
 				}
 				spent += turn
 			}
-			if off := spent - c.want; off < -shareBurst-turn || off > 2*shareBurst+turn {
+			if off := spent - c.want; off < -apply.ShareBurst-turn || off > 2*apply.ShareBurst+turn {
 				t.Errorf("%v of 40 s were spent, want about %v", spent, c.want)
 			}
 		})
@@ -85,8 +87,8 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 		if err := two.rebuilder.tend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if two.rebuilder.share.most != most {
-			t.Errorf("the share is %v, want %v", two.rebuilder.share.most, most)
+		if two.rebuilder.share.Most != most {
+			t.Errorf("the share is %v, want %v", two.rebuilder.share.Most, most)
 		}
 	}
 	ask(0.25)
@@ -94,7 +96,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	if err := two.rebuilder.copyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	copied := two.rebuilder.share.budget
+	copied := two.rebuilder.share.Budget
 	if copied >= 0 {
 		t.Error("copying is not charged")
 	}
@@ -105,7 +107,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	if _, err := two.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if two.rebuilder.share.budget >= copied {
+	if two.rebuilder.share.Budget >= copied {
 		t.Error("catching up is not charged")
 	}
 }

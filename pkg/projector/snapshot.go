@@ -119,7 +119,7 @@ func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, leftOu
 		}
 		rows += list
 	}
-	_, err := s.p.Cfg.Pool.Exec(ctx, queryKeepSnapshot, campaignID, s.k.Described.Name, s.k.Described.Version, seq, shape(s.k), leftOut, names, []byte(rows+"]"))
+	_, err := s.Applier.Cfg.Pool.Exec(ctx, queryKeepSnapshot, campaignID, s.k.Described.Name, s.k.Described.Version, seq, shape(s.k), leftOut, names, []byte(rows+"]"))
 	if err != nil {
 		return fmt.Errorf("keep a snapshot: %w", err)
 	}
@@ -129,7 +129,7 @@ func (s *scratch) keep(ctx context.Context, campaignID string, seq int64, leftOu
 // thin keeps the campaign's snapshots at the number allowed. It deletes one at a time: where the bound was lowered there are several to delete, and which is next depends on those that are left.
 func (s *scratch) thin(ctx context.Context, campaignID string) error {
 	for {
-		tag, err := s.p.Cfg.Pool.Exec(ctx, queryThinSnapshots, campaignID, s.k.Described.Name, s.k.Described.Version, s.p.Cfg.SnapshotKeep)
+		tag, err := s.Applier.Cfg.Pool.Exec(ctx, queryThinSnapshots, campaignID, s.k.Described.Name, s.k.Described.Version, s.Applier.Cfg.SnapshotKeep)
 		if err != nil {
 			return fmt.Errorf("thin out snapshots: %w", err)
 		}

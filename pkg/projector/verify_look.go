@@ -14,6 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // verifyShown is how many differences of a batch are kept to show.
@@ -50,13 +52,13 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 	f := &findings{passed: int64(len(ids) - len(units))}
 	ids = ids[:0:0]
 	for _, u := range units {
-		ids = append(ids, u.lease.CampaignID)
+		ids = append(ids, u.Lease.CampaignID)
 	}
 	if f.resolutions, err = s.leaveOutResolved(ctx, ids); err != nil {
 		return nil, err
 	}
 	s.skips = len(ids) == 1 && s.k.MaySkip()
-	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.until == 0 }), skip); err != nil {
+	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *apply.Unit) bool { return u.Until == 0 }), skip); err != nil {
 		return &findings{resolutions: f.resolutions}, err
 	}
 	if err := s.untouched(ctx); err != nil {
@@ -88,13 +90,13 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 
 // places makes units of those campaigns in which it is known up to which event the rows are: all but those in which the projection is being rebuilt. Those that it has
 // not begun end at 0.
-func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*unit, error) {
-	checkpoints, err := lease.Checkpoints(ctx, s.Conn, s.p.Cfg.ConsumerGroup, ids)
+func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*apply.Unit, error) {
+	checkpoints, err := lease.Checkpoints(ctx, s.Conn, s.Applier.Cfg.ConsumerGroup, ids)
 	if err != nil {
 		return nil, err
 	}
 	rebuilding := map[string]bool{}
-	deferred.Standings(s.Batch, s.p.Cfg.ConsumerGroup, ids, func(d *deferred.Standing) {
+	deferred.Standings(s.Batch, s.Applier.Cfg.ConsumerGroup, ids, func(d *deferred.Standing) {
 		switch {
 		case d.Projection != pair:
 		case d.Failed && !d.Reset:
@@ -106,7 +108,7 @@ func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*uni
 	if err := s.Flush(ctx); err != nil {
 		return nil, err
 	}
-	var units []*unit
+	var units []*apply.Unit
 	for _, id := range ids {
 		if !rebuilding[id] {
 			units = append(units, s.from(id, 0, checkpoints[id]))
@@ -119,7 +121,7 @@ func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*uni
 const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
 
 func (s *scratch) unbounded(ctx context.Context) error {
-	s.inForce = 0
+	s.InForce = 0
 	return s.Exec(ctx, queryUnbounded)
 }
 

@@ -84,7 +84,7 @@ func (y *replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
 				return err
 			}
 			for _, seq := range skipped {
-				s.leaveOut(s.k.Described.Name, r.CampaignID, seq)
+				s.LeaveOut(s.k.Described.Name, r.CampaignID, seq)
 			}
 			s.skips = false
 		}
@@ -254,13 +254,13 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 	each, steps := s.k.Projection.(kind.Stepper)
 	if steps && len(events) > 0 {
 		g := kind.NewGroup(events, s.k.Name, "", s.Pipeline)
-		if err := s.p.load(ctx, s.k, g); err != nil {
+		if err := s.Applier.Load(ctx, s.k, g); err != nil {
 			return err
 		}
 		if err := s.Flush(ctx); err != nil {
 			return err
 		}
-		if err := s.p.supervise(ctx, s.k, g, func(ctx context.Context) error { return each.ApplyEach(ctx, g, name) }); err != nil {
+		if err := s.Applier.Supervise(ctx, s.k, g, func(ctx context.Context) error { return each.ApplyEach(ctx, g, name) }); err != nil {
 			return err
 		}
 		return s.Flush(ctx)
@@ -270,14 +270,14 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)
 		name(events[i])
 		if loads {
-			if err := s.p.load(ctx, s.k, g); err != nil {
+			if err := s.Applier.Load(ctx, s.k, g); err != nil {
 				return err
 			}
 			if err := s.Flush(ctx); err != nil {
 				return err
 			}
 		}
-		if err := s.p.apply(ctx, s.k, g); err != nil {
+		if err := s.Applier.Apply(ctx, s.k, g); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,10 @@
-package projector
+package apply
 
 import (
 	"context"
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -13,7 +12,7 @@ import (
 const lockLook = 100 * time.Millisecond
 
 // queuePatience queues, ahead of a savepoint, how long what follows may wait for locks.
-func (t *transaction) queuePatience() {
+func (t *Transaction) queuePatience() {
 	if t.trying { // it has a patience of its own
 		return
 	}
@@ -25,14 +24,14 @@ func (t *transaction) queuePatience() {
 }
 
 // watchLocks looks who keeps the transaction's connection from going on, until stop is called. It needs another connection of the pool; where there is none to be had, nobody knows.
-func (t *transaction) watchLocks(ctx context.Context) (stop func()) {
+func (t *Transaction) watchLocks(ctx context.Context) (stop func()) {
 	pid := t.Conn.PgConn().PID()
 	watching, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	look := func() {
 		defer close(done)
 		for found := ""; found == "" && watching.Err() == nil; registry.Pause(watching, lockLook) {
-			conn, err := t.p.Cfg.Pool.Acquire(watching)
+			conn, err := t.Applier.Cfg.Pool.Acquire(watching)
 			if err != nil {
 				return
 			}

@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -12,16 +12,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // applyIsolated redoes a group that failed, one unit at a time, with a savepoint around each
 // projection, so that the rest goes on and only the culprit is deferred. It returns an error only for
 // the infrastructure's failures; a unit whose lease is lost is dropped.
-func (a *applier) applyIsolated(ctx context.Context, units []*unit, events int) (applied int, err error) {
+func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) (applied int, err error) {
 	for i := 0; i < len(units); {
 		// Several pairs of one campaign share a lease, and so a transaction.
 		n := 1
-		for i+n < len(units) && units[i+n].lease.CampaignID == units[i].lease.CampaignID {
+		for i+n < len(units) && units[i+n].Lease.CampaignID == units[i].Lease.CampaignID {
 			n++
 		}
 		done, err := a.applyCampaignInTime(ctx, units[i:i+n], events, map[failure.Verdict]error{}, false)
@@ -29,7 +31,7 @@ func (a *applier) applyIsolated(ctx context.Context, units []*unit, events int) 
 		switch {
 		case errors.Is(err, lease.ErrLost):
 			a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
-			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", units[i].lease.CampaignID, "generation", units[i].lease.Generation)
+			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", units[i].Lease.CampaignID, "generation", units[i].Lease.Generation)
 		case err != nil:
 			return applied, err
 		}
@@ -38,18 +40,18 @@ func (a *applier) applyIsolated(ctx context.Context, units []*unit, events int) 
 	return applied, nil
 }
 
-func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, verdicts map[failure.Verdict]error, marked bool) (int, error) {
+func (a *Applier) applyCampaign(ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool) (int, error) {
 	t, err := a.begin(ctx, units, events)
 	if err != nil {
 		return 0, err
 	}
 	t.verdicts, t.Checks = verdicts, true
 	if marked {
-		t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
-			return a.Keeper.Mark(ctx, a.Cfg.Pool, u.lease, projection, seq)
+		t.mark = func(ctx context.Context, u *Unit, projection string, seq int64) error {
+			return a.Keeper.Mark(ctx, a.Cfg.Pool, u.Lease, projection, seq)
 		}
 	}
-	defer t.abort(ctx)
+	defer t.Abort(ctx)
 	t.link(ctx)
 	if !marked { // a suspect's lease must go on being renewed: by when it was, and when its owner was seen last, the dead are told from the living
 		if err := t.fenceFirst(ctx, always); err != nil {
@@ -57,8 +59,8 @@ func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, 
 		}
 	}
 	applied := 0
-	for _, u := range t.units {
-		applied += u.count()
+	for _, u := range t.Units {
+		applied += u.Count()
 		for _, k := range t.view.Projections {
 			if err := t.applyUnit(ctx, k, u); err != nil {
 				return 0, err
@@ -66,12 +68,12 @@ func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, 
 		}
 	}
 	if marked { // the commit is nobody's doing
-		if err := a.Keeper.Unmark(ctx, a.Cfg.Pool, units[0].lease); err != nil {
+		if err := a.Keeper.Unmark(ctx, a.Cfg.Pool, units[0].Lease); err != nil {
 			return 0, err
 		}
 	}
 	if len(t.failures) > 0 {
-		a.Cfg.OnStep(StepDeferring)
+		a.Cfg.OnStep(kind.StepDeferring)
 	}
 	if err := t.finish(ctx, always); err != nil {
 		return 0, err
@@ -81,34 +83,34 @@ func (a *applier) applyCampaign(ctx context.Context, units []*unit, events int, 
 }
 
 // always gives every lease back.
-func always(*unit) bool { return true }
+func always(*Unit) bool { return true }
 
 // applyUnit applies a unit's events to one projection. If that fails for any reason of its own it
 // finds the event, keeps what came before it, and leaves it to the projection's policy whether that is
 // the end.
-func (t *transaction) applyUnit(ctx context.Context, k *registry.Known, u *unit) error {
+func (t *Transaction) applyUnit(ctx context.Context, k *registry.Known, u *Unit) error {
 	if !t.applies(k, u) {
 		return nil
 	}
-	t.use(k) // outside the savepoints: going back to one would put it back too
-	if u.pair != nil && u.pair.Reset {
-		cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, []*unit{u}) })
+	t.Use(k) // outside the savepoints: going back to one would put it back too
+	if u.Pair != nil && u.Pair.Reset {
+		cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, []*Unit{u}) })
 		switch {
-		case cause != nil && (len(u.events) == 0 || t.broken(ctx, k, cause)):
-			return t.blame(cause)
+		case cause != nil && (len(u.Events) == 0 || t.broken(ctx, k, cause)):
+			return t.Blame(cause)
 		case cause != nil:
-			t.failReset(k, &u.events[0], cause)
+			t.failReset(k, &u.Events[0], cause)
 			return nil
 		}
 	}
 	var events []journal.Event
-	for _, e := range u.events {
-		if t.wants(k, &e) {
+	for _, e := range u.Events {
+		if t.Wants(k, &e) {
 			events = append(events, e)
 		}
 	}
 	for len(events) > 0 {
-		n, cause, err := t.applyUpTo(ctx, k, u, events)
+		n, cause, err := t.ApplyUpTo(ctx, k, u, events)
 		if err != nil || cause == nil {
 			return err
 		}
@@ -120,10 +122,10 @@ func (t *transaction) applyUnit(ctx context.Context, k *registry.Known, u *unit)
 	return nil
 }
 
-// applyUpTo applies events up to the one that fails: it answers how many it applied, and the cause;
+// ApplyUpTo applies events up to the one that fails: it answers how many it applied, and the cause;
 // nil if none fails. It halves what fails, or goes by what the error says, until a single event is
 // left, so that one among a thousand costs a dozen savepoints.
-func (t *transaction) applyUpTo(ctx context.Context, k *registry.Known, u *unit, events []journal.Event) (n int, cause, err error) {
+func (t *Transaction) ApplyUpTo(ctx context.Context, k *registry.Known, u *Unit, events []journal.Event) (n int, cause, err error) {
 	if t.mark != nil {
 		return t.applyMarked(ctx, k, u, events)
 	}
@@ -150,13 +152,13 @@ func (t *transaction) applyUpTo(ctx context.Context, k *registry.Known, u *unit,
 			}
 			continue
 		case t.broken(ctx, k, cause):
-			return 0, nil, t.blame(cause)
+			return 0, nil, t.Blame(cause)
 		case size == 1:
 			return from, cause, nil
 		}
 		to = from + size
 		size /= 2
-		var named *ApplyError
+		var named *failure.ApplyError
 		if hinted = !hinted && errors.As(cause, &named) && named.Seq > 0; hinted {
 			for i := from; i < to; i++ {
 				if events[i].Seq == named.Seq {
@@ -173,24 +175,24 @@ func (t *transaction) applyUpTo(ctx context.Context, k *registry.Known, u *unit,
 }
 
 // attempt applies events inside a savepoint, which it rolls back to if they fail.
-func (t *transaction) attempt(ctx context.Context, k *registry.Known, events []journal.Event) error {
-	t.limitStatements(k.Timeout(events))
+func (t *Transaction) attempt(ctx context.Context, k *registry.Known, events []journal.Event) error {
+	t.LimitStatements(k.Timeout(events))
 	err := t.savepoint(ctx, k, func() error {
-		g := t.group(k, events)
-		if err := t.p.load(ctx, k, g); err != nil {
+		g := t.Group(k, events)
+		if err := t.Applier.Load(ctx, k, g); err != nil {
 			return err
 		}
 		if err := t.Flush(ctx); err != nil {
 			return err
 		}
-		return t.p.apply(ctx, k, g)
+		return t.Applier.Apply(ctx, k, g)
 	})
 	noteLate(err, events)
 	return err
 }
 
 // savepoint does something for a projection inside a savepoint, which it rolls back to if that fails.
-func (t *transaction) savepoint(ctx context.Context, k *registry.Known, do func() error) error {
+func (t *Transaction) savepoint(ctx context.Context, k *registry.Known, do func() error) error {
 	t.At = pipeline.Origin{}
 	t.queuePatience()
 	if err := t.Exec(ctx, pipeline.QuerySavepointPart); err != nil {
@@ -218,13 +220,13 @@ func (t *transaction) savepoint(ctx context.Context, k *registry.Known, do func(
 }
 
 // broken says whether the failure is the infrastructure's: the transaction is beyond repair, and nobody's fault.
-func (t *transaction) broken(ctx context.Context, k *registry.Known, err error) bool {
+func (t *Transaction) broken(ctx context.Context, k *registry.Known, err error) bool {
 	if t.Abandoned || t.Conn.IsClosed() || ctx.Err() != nil {
 		return true
 	}
-	var apply *ApplyError
+	var apply *failure.ApplyError
 	if errors.As(err, &apply) {
 		err = apply.Err
 	}
-	return k.Classify(err) == ClassInfrastructure
+	return k.Classify(err) == failure.ClassInfrastructure
 }

@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // trial is campaigns that a shadow tries in one go, under a name that outlives the process: all that nobody has died of, or a single one that somebody has.
 type trial struct {
-	units []*unit
+	units []*Unit
 	known lease.Trial
 	ended bool // all of it has been tried
 }
@@ -26,13 +26,13 @@ func (t *trial) convicted() bool { return t.known.Crashes >= deadly && t.known.D
 
 func (t *trial) campaigns() (ids []string) {
 	for _, u := range t.units {
-		ids = append(ids, u.lease.CampaignID)
+		ids = append(ids, u.Lease.CampaignID)
 	}
 	return slices.Compact(ids)
 }
 
 // trials names the campaigns of units, and parts those that processes have died of from the others.
-func (s *shadow) trials(ctx context.Context, units []*unit) ([]*trial, error) {
+func (s *shadow) trials(ctx context.Context, units []*Unit) ([]*trial, error) {
 	all := &trial{units: units}
 	if len(units) == 0 {
 		return nil, nil
@@ -45,8 +45,8 @@ func (s *shadow) trials(ctx context.Context, units []*unit) ([]*trial, error) {
 	}
 	trials := []*trial{{}}
 	for len(units) > 0 {
-		n, of := ofOneCampaign(units), trials[0]
-		if suspected, is := known[units[0].lease.CampaignID]; is {
+		n, of := OfOneCampaign(units), trials[0]
+		if suspected, is := known[units[0].Lease.CampaignID]; is {
 			of = &trial{known: suspected}
 			trials = append(trials, of)
 		}
@@ -57,21 +57,21 @@ func (s *shadow) trials(ctx context.Context, units []*unit) ([]*trial, error) {
 }
 
 // watch has the transaction name each event of a campaign that processes have died of before it is tried, and leave out the one that they died of.
-func (s *shadow) watch(ctx context.Context, t *transaction, one *trial) {
+func (s *shadow) watch(ctx context.Context, t *Transaction, one *trial) {
 	t.mark, t.verdicts = nil, nil
 	if !one.suspect() {
 		return
 	}
-	t.mark = func(ctx context.Context, u *unit, projection string, seq int64) error {
+	t.mark = func(ctx context.Context, u *Unit, projection string, seq int64) error {
 		whole, cancel := s.p.Whole(ctx)
 		defer cancel()
-		return s.p.Keeper.TryEvent(whole, s.p.Cfg.Pool, u.lease.CampaignID, projection, seq)
+		return s.p.Keeper.TryEvent(whole, s.p.Cfg.Pool, u.Lease.CampaignID, projection, seq)
 	}
 	if !one.convicted() {
 		return
 	}
-	at := failure.Verdict{Projection: one.known.Projection, CampaignID: one.units[0].lease.CampaignID, Seq: one.known.Seq}
-	t.verdicts = map[failure.Verdict]error{at: &CrashError{Crashes: one.known.Crashes, Alone: one.known.Deaths}}
+	at := failure.Verdict{Projection: one.known.Projection, CampaignID: one.units[0].Lease.CampaignID, Seq: one.known.Seq}
+	t.verdicts = map[failure.Verdict]error{at: &failure.CrashError{Crashes: one.known.Crashes, Alone: one.known.Deaths}}
 	if !s.left[at] {
 		s.left[at] = true
 		s.p.Cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it", "projection", at.Projection, "campaign", at.CampaignID, "seq", at.Seq, "crashes", one.known.Crashes)

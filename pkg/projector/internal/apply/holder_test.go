@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"testing"
@@ -17,15 +17,15 @@ func TestAClaimEndsTheWorkUnderTheLeaseThatHasRunOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := newHolder(&registry.Base{Metrics: metrics})
+	o := NewHolder(&registry.Base{Metrics: metrics})
 	first := lease.Lease{CampaignID: "a", Generation: 1}
 	dropped := 0
-	o.hold([]lease.Lease{first}, time.Now())
-	o.work([]*unit{{lease: first}}, func() { dropped++ })
-	if fresh := o.hold([]lease.Lease{first}, time.Now()); len(fresh) != 0 || dropped != 0 {
+	o.Hold([]lease.Lease{first}, time.Now())
+	o.Work([]*Unit{{Lease: first}}, func() { dropped++ })
+	if fresh := o.Hold([]lease.Lease{first}, time.Now()); len(fresh) != 0 || dropped != 0 {
 		t.Fatalf("the same generation again: %d to work on, %d dropped, want none", len(fresh), dropped)
 	}
-	fresh := o.hold([]lease.Lease{{CampaignID: "a", Generation: 2}}, time.Now())
+	fresh := o.Hold([]lease.Lease{{CampaignID: "a", Generation: 2}}, time.Now())
 	if len(fresh) != 1 || dropped != 1 {
 		t.Fatalf("the next generation: %d to work on, %d dropped, want 1 and 1", len(fresh), dropped)
 	}
@@ -37,11 +37,11 @@ func TestAClaimLeavesTheWorkAloneWhoseLeaseWasGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := newHolder(&registry.Base{Cfg: registry.Settings{LeaseTTL: time.Hour}, Metrics: metrics})
+	o := NewHolder(&registry.Base{Cfg: registry.Settings{LeaseTTL: time.Hour}, Metrics: metrics})
 	done, next := lease.Lease{CampaignID: "a", Generation: 1}, lease.Lease{CampaignID: "b", Generation: 1}
-	o.hold([]lease.Lease{done, next}, time.Now())
-	o.work([]*unit{{lease: done}, {lease: next}}, func() { t.Error("the work on what else was assigned has ended") })
-	if fresh := o.hold([]lease.Lease{{CampaignID: "a", Generation: 2}}, time.Now()); len(fresh) != 1 {
+	o.Hold([]lease.Lease{done, next}, time.Now())
+	o.Work([]*Unit{{Lease: done}, {Lease: next}}, func() { t.Error("the work on what else was assigned has ended") })
+	if fresh := o.Hold([]lease.Lease{{CampaignID: "a", Generation: 2}}, time.Now()); len(fresh) != 1 {
 		t.Errorf("%d to work on, want 1", len(fresh))
 	}
 }

@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 const (
@@ -42,7 +44,7 @@ type collection struct {
 // collect has a projection queue what it does about the events of tasks. An event that fails ends its
 // own campaign's task, or is skipped: nothing has been sent, so the others do not notice. The error is
 // [errIntricate], or one about the transaction.
-func (t *transaction) collect(ctx context.Context, k *registry.Known, tasks []*task) (*collection, error) {
+func (t *Transaction) collect(ctx context.Context, k *registry.Known, tasks []*task) (*collection, error) {
 	each := kind.Eventwise(k.Projection)
 	if each == nil || !t.Streams || k.Intricate.Load() || t.looksAhead(k) {
 		return nil, kind.ErrIntricate
@@ -55,8 +57,8 @@ func (t *transaction) collect(ctx context.Context, k *registry.Known, tasks []*t
 		c.events = append(c.events, one.events)
 		n += len(one.events)
 	}
-	g.Events = t.events
-	if n < len(t.events) {
+	g.Events = t.Events
+	if n < len(t.Events) {
 		g.Events = slices.Concat(c.events...)
 	}
 	c.Origins, c.Batch.QueuedQueries = make([]pipeline.Origin, 0, n+1), make([]*pgx.QueuedQuery, 0, n)
@@ -64,11 +66,11 @@ func (t *transaction) collect(ctx context.Context, k *registry.Known, tasks []*t
 	if len(g.Events) == 0 {
 		return c, nil
 	}
-	err := t.p.supervise(ctx, k, g, func(ctx context.Context) error { return c.run(ctx, each, g) })
+	err := t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error { return c.run(ctx, each, g) })
 	t.Abandoned = t.Abandoned || c.Abandoned
 	if err != nil {
 		if t.over(ctx, k, err) {
-			return nil, t.blame(err)
+			return nil, t.Blame(err)
 		}
 		return nil, kind.ErrIntricate
 	}
@@ -81,7 +83,7 @@ func (t *transaction) collect(ctx context.Context, k *registry.Known, tasks []*t
 }
 
 // run queues the statements of all events.
-func (c *collection) run(ctx context.Context, each kind.EachEvent, g *Group) error {
+func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group) error {
 	texts := map[string]bool{}
 	last := "" // the text looked up last
 	for i, events := range c.events {
@@ -90,13 +92,13 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *Group) err
 			err := c.apply(ctx, each, g, e)
 			switch {
 			case kind.GroupEnded(g):
-				return ErrAbandoned
+				return kind.ErrAbandoned
 			case c.Refused || !c.plain(from, &e, texts, &last):
 				c.k.Intricate.Store(true)
 				return kind.ErrIntricate
 			case err == nil:
 				continue
-			case ctx.Err() != nil || c.k.Classify(err) == ClassInfrastructure:
+			case ctx.Err() != nil || c.k.Classify(err) == failure.ClassInfrastructure:
 				return err
 			}
 			c.Batch.QueuedQueries, c.Origins = c.Batch.QueuedQueries[:from], c.Origins[:from]
@@ -110,10 +112,10 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *Group) err
 }
 
 // apply calls the projection for one event and makes an error of a panic.
-func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *Group, e journal.Event) (err error) {
+func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Group, e journal.Event) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &PanicError{Value: r, Stack: string(debug.Stack())}
+			err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
 		}
 	}()
 	g.At(e)
@@ -187,7 +189,7 @@ func (p *part) cut(most int) []*part {
 // goes on after the culprit, all that is left is rest.
 func (p *part) without(cause error) (before *part, rest []*part) {
 	culprit := p.origins[p.Failed]
-	i := slices.IndexFunc(p.tasks, func(one *task) bool { return one.unit.lease.CampaignID == culprit.CampaignID })
+	i := slices.IndexFunc(p.tasks, func(one *task) bool { return one.unit.Lease.CampaignID == culprit.CampaignID })
 	one := p.tasks[i]
 	skipped := one.strike(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == culprit.Seq }), cause)
 	from, to := p.Failed, p.Failed+1

@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // queryForgetSnapshotOf goes by the primary key.
@@ -19,11 +21,11 @@ const queryForgetSnapshotOf = `DELETE FROM tidemark.snapshots WHERE campaign_id 
 const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`
 
 // resetRows queues the deletion of what the projection keeps of those campaigns that it begins again.
-func (t *transaction) resetRows(ctx context.Context, k *registry.Known, units []*unit) error {
+func (t *Transaction) resetRows(ctx context.Context, k *registry.Known, units []*Unit) error {
 	var ids []string
 	for _, u := range units {
-		if u.pair != nil && u.pair.Reset && u.pair.Projection == k.Name && !u.outdated {
-			ids = append(ids, u.lease.CampaignID)
+		if u.Pair != nil && u.Pair.Reset && u.Pair.Projection == k.Name && !u.outdated {
+			ids = append(ids, u.Lease.CampaignID)
 		}
 	}
 	if len(ids) == 0 {
@@ -33,10 +35,10 @@ func (t *transaction) resetRows(ctx context.Context, k *registry.Known, units []
 		t.At = pipeline.Origin{}
 		t.Queue(queryForgetSnapshotOf, ids, k.Name)
 	}
-	g := t.group(k, nil)
-	t.use(k)
-	return t.p.supervise(ctx, k, g, func(ctx context.Context) error {
-		if own, ok := k.Projection.(Resetter); ok {
+	g := t.Group(k, nil)
+	t.Use(k)
+	return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
+		if own, ok := k.Projection.(kind.Resetter); ok {
 			return own.Reset(ctx, g, ids)
 		}
 		r := t.view.Rows[k.Name]

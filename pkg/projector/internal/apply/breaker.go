@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -22,10 +22,10 @@ const (
 	breakerOpen                         // nothing is claimed
 )
 
-// breaker keeps one worker away from a database, or a link to it, that fails: its dispatcher asks before each claim, its workers before each group. It opens after
+// Breaker keeps one worker away from a database, or a link to it, that fails: its dispatcher asks before each claim, its workers before each group. It opens after
 // breakerThreshold failures in a row, waits with full jitter (up to 50 ms, doubled with each further failure, up to 5 s), lets one campaign be claimed and tried, and
 // closes when that, or anything else that was still under way, succeeds. It says nothing of events: none of this costs one an attempt.
-type breaker struct {
+type Breaker struct {
 	log     *slog.Logger
 	gauge   prometheus.Gauge
 	backoff func(failures int) time.Duration
@@ -37,12 +37,12 @@ type breaker struct {
 	changed  chan struct{} // closed at the next change of state
 }
 
-func newBreaker(log *slog.Logger, gauge prometheus.Gauge, backoff func(int) time.Duration) *breaker {
-	return &breaker{log: log, gauge: gauge, backoff: backoff, changed: make(chan struct{})}
+func NewBreaker(log *slog.Logger, gauge prometheus.Gauge, backoff func(int) time.Duration) *Breaker {
+	return &Breaker{log: log, gauge: gauge, backoff: backoff, changed: make(chan struct{})}
 }
 
-// pass waits while the breaker is open. It answers whether what follows is a trial: to be kept small, and to be waited for with settle.
-func (b *breaker) pass(ctx context.Context) (trial bool) {
+// Pass waits while the breaker is open. It answers whether what follows is a trial: to be kept small, and to be waited for with settle.
+func (b *Breaker) Pass(ctx context.Context) (trial bool) {
 	for ctx.Err() == nil {
 		b.mu.Lock()
 		state, wait, changed := b.state, time.Until(b.until), b.changed
@@ -60,8 +60,8 @@ func (b *breaker) pass(ctx context.Context) (trial bool) {
 	return false
 }
 
-// settle waits until a trial has come to its end.
-func (b *breaker) settle(ctx context.Context) {
+// Settle waits until a trial has come to its end.
+func (b *Breaker) Settle(ctx context.Context) {
 	for ctx.Err() == nil {
 		b.mu.Lock()
 		state, changed := b.state, b.changed
@@ -87,15 +87,15 @@ func awaitChange(ctx context.Context, wait time.Duration, changed <-chan struct{
 	}
 }
 
-// open says whether work is to be given back rather than begun.
-func (b *breaker) open() bool {
+// Open says whether work is to be given back rather than begun.
+func (b *Breaker) Open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state == breakerOpen
 }
 
-// failed counts a failure. It answers whether somebody should hear of it: while the breaker is open only its changes are news.
-func (b *breaker) failed(ctx context.Context, err error) (news bool) {
+// Failed counts a failure. It answers whether somebody should hear of it: while the breaker is open only its changes are news.
+func (b *Breaker) Failed(ctx context.Context, err error) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures++
@@ -112,8 +112,8 @@ func (b *breaker) failed(ctx context.Context, err error) (news bool) {
 	return false
 }
 
-// succeeded closes the breaker.
-func (b *breaker) succeeded(ctx context.Context) {
+// Succeeded closes the breaker.
+func (b *Breaker) Succeeded(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state != breakerClosed {
@@ -124,7 +124,7 @@ func (b *breaker) succeeded(ctx context.Context) {
 }
 
 // change is called under the lock.
-func (b *breaker) change(to breakerState) {
+func (b *Breaker) change(to breakerState) {
 	b.state = to
 	b.gauge.Set(float64(to))
 	close(b.changed)

@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 var errGone = errors.New("the database is gone")
 
 // testBreaker has waits that the test names, and writes to the log that it returns.
-func testBreaker(wait func(failures int) time.Duration) (*breaker, *bytes.Buffer) {
+func testBreaker(wait func(failures int) time.Duration) (*Breaker, *bytes.Buffer) {
 	log := &bytes.Buffer{}
-	return newBreaker(slog.New(slog.NewTextHandler(log, nil)), prometheus.NewGauge(prometheus.GaugeOpts{Name: "state"}), wait), log
+	return NewBreaker(slog.New(slog.NewTextHandler(log, nil)), prometheus.NewGauge(prometheus.GaugeOpts{Name: "state"}), wait), log
 }
 
 func forever(int) time.Duration { return time.Hour }
@@ -30,21 +30,21 @@ func TestBreaker(t *testing.T) {
 		b, _ := testBreaker(forever)
 		for range 5 {
 			for range breakerThreshold - 1 {
-				if !b.failed(t.Context(), errGone) || b.open() {
+				if !b.Failed(t.Context(), errGone) || b.Open() {
 					t.Fatal("a failure below the threshold opened it")
 				}
 			}
-			b.succeeded(t.Context())
+			b.Succeeded(t.Context())
 		}
 		for range breakerThreshold {
-			b.failed(t.Context(), errGone)
+			b.Failed(t.Context(), errGone)
 		}
-		if !b.open() {
+		if !b.Open() {
 			t.Error("it is not open")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		b.pass(ctx)
+		b.Pass(ctx)
 		if ctx.Err() == nil {
 			t.Error("somebody passed it while it was open")
 		}
@@ -53,30 +53,30 @@ func TestBreaker(t *testing.T) {
 		t.Parallel()
 		var waits []int
 		b, _ := testBreaker(func(failures int) time.Duration { waits = append(waits, failures); return 0 })
-		if b.pass(t.Context()) {
+		if b.Pass(t.Context()) {
 			t.Error("a closed breaker asks for a trial")
 		}
 		for range breakerThreshold {
-			b.failed(t.Context(), errGone)
+			b.Failed(t.Context(), errGone)
 		}
 		for range 2 {
-			if !b.pass(t.Context()) || b.open() {
+			if !b.Pass(t.Context()) || b.Open() {
 				t.Fatal("there is no trial after the wait")
 			}
-			b.failed(t.Context(), errGone)
-			if !b.open() {
+			b.Failed(t.Context(), errGone)
+			if !b.Open() {
 				t.Fatal("a trial that failed did not open it")
 			}
 		}
 		if len(waits) != 3 || waits[0] != 0 || waits[1] != 1 || waits[2] != 2 {
 			t.Errorf("the waits were for %v failures beyond the threshold, want 0, 1, 2", waits)
 		}
-		b.pass(t.Context())
+		b.Pass(t.Context())
 		settled := make(chan struct{})
-		go func() { defer close(settled); b.settle(t.Context()) }()
-		b.succeeded(t.Context())
+		go func() { defer close(settled); b.Settle(t.Context()) }()
+		b.Succeeded(t.Context())
 		<-settled
-		if b.open() || b.pass(t.Context()) || !b.failed(t.Context(), errGone) || b.open() {
+		if b.Open() || b.Pass(t.Context()) || !b.Failed(t.Context(), errGone) || b.Open() {
 			t.Error("it did not close, or counts what was before it closed")
 		}
 	})
@@ -84,11 +84,11 @@ func TestBreaker(t *testing.T) {
 		t.Parallel()
 		b, _ := testBreaker(forever)
 		for range breakerThreshold {
-			b.failed(t.Context(), errGone)
+			b.Failed(t.Context(), errGone)
 		}
 		passed := make(chan bool)
-		go func() { passed <- b.pass(t.Context()) }()
-		b.succeeded(t.Context())
+		go func() { passed <- b.Pass(t.Context()) }()
+		b.Succeeded(t.Context())
 		if <-passed {
 			t.Error("the claim after it is a trial")
 		}
@@ -97,11 +97,11 @@ func TestBreaker(t *testing.T) {
 		t.Parallel()
 		b, log := testBreaker(atOnce)
 		for range breakerThreshold + 10 {
-			b.failed(t.Context(), errGone)
+			b.Failed(t.Context(), errGone)
 		}
-		b.pass(t.Context())
-		b.succeeded(t.Context())
-		b.succeeded(t.Context())
+		b.Pass(t.Context())
+		b.Succeeded(t.Context())
+		b.Succeeded(t.Context())
 		if n := strings.Count(log.String(), "\n"); n != 3 {
 			t.Errorf("%d lines, want one for each of open, half-open and closed:\n%s", n, log)
 		}
@@ -114,22 +114,22 @@ func TestTheLimitOfAGroupHalvesWithEachFailureAndGrowsBack(t *testing.T) {
 	for range 20 {
 		l.shrink()
 	}
-	if n := l.events(); n != 1 {
+	if n := l.Events(); n != 1 {
 		t.Errorf("after many failures it is %d, want 1", n)
 	}
 	successes := 0
-	for ; l.events() < 1000 && successes < 1000; successes++ {
-		before := l.events()
+	for ; l.Events() < 1000 && successes < 1000; successes++ {
+		before := l.Events()
 		l.grow()
-		if l.events() > 2*before {
-			t.Fatalf("it jumped from %d to %d", before, l.events())
+		if l.Events() > 2*before {
+			t.Fatalf("it jumped from %d to %d", before, l.Events())
 		}
 	}
 	if successes > 60 {
 		t.Errorf("it took %d successes to be whole again", successes)
 	}
 	l.grow()
-	if n := l.events(); n != 1000 {
+	if n := l.Events(); n != 1000 {
 		t.Errorf("it grew to %d, beyond what is configured", n)
 	}
 }

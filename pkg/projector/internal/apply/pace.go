@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"math"
@@ -10,34 +10,34 @@ import (
 // firstClaim is the part of a claim that is one of before anything is known.
 const firstClaim = 4
 
-// pace goes by the groups of late: how many campaigns make about one group, and how many events a group may have.
-type pace struct {
+// Pace goes by the groups of late: how many campaigns make about one group, and how many events a group may have.
+type Pace struct {
 	most  int    // campaigns that a claim takes
-	limit *limit // of the events in a group
+	Limit *limit // of the events in a group
 
 	mu      sync.Mutex
 	average float64 // events a campaign; 0: there were no groups
 }
 
-func newPace(cfg registry.Settings) *pace {
-	return &pace{most: cfg.ClaimCampaigns, limit: newLimit(cfg.GroupEvents)}
+func NewPace(cfg registry.Settings) *Pace {
+	return &Pace{most: cfg.ClaimCampaigns, Limit: newLimit(cfg.GroupEvents)}
 }
 
-// assignment is how many campaigns make about one group, going by those of late, and how many to claim
+// Assignment is how many campaigns make about one group, going by those of late, and how many to claim
 // at once: whole groups, as far as a claim goes. While nothing is known of groups a claim is a small
 // one, so that it soon is.
-func (s *pace) assignment() (size, most int) {
+func (s *Pace) Assignment() (size, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most = s.most
-	size = int(math.Ceil(float64(s.limit.events()) / max(1, s.average)))
+	size = int(math.Ceil(float64(s.Limit.Events()) / max(1, s.average)))
 	if s.average == 0 {
 		return size, max(1, most/firstClaim)
 	}
 	return size, max(most/size*size, min(size, most))
 }
 
-func (s *pace) observe(campaigns, events int) {
+func (s *Pace) observe(campaigns, events int) {
 	if campaigns == 0 {
 		return
 	}
@@ -63,7 +63,7 @@ type limit struct {
 
 func newLimit(most int) *limit { return &limit{most: most, now: most} }
 
-func (l *limit) events() int {
+func (l *limit) Events() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now

@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -11,16 +11,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // looksAhead says whether what COMMIT checks is to be checked at once, so that its failure is somebody's: of projections that have violated a deferred constraint, of all after a COMMIT that failed, and
 // where there will be no COMMIT.
-func (t *transaction) looksAhead(k *registry.Known) bool {
-	return t.trying || k.Violates.Load() || t.p.uncommitted.Load() > 0
+func (t *Transaction) looksAhead(k *registry.Known) bool {
+	return t.trying || k.Violates.Load() || t.Applier.uncommitted.Load() > 0
 }
 
 // lookAhead has the server check what a projection leaves to COMMIT.
-func (t *transaction) lookAhead(ctx context.Context, k *registry.Known) error {
+func (t *Transaction) lookAhead(ctx context.Context, k *registry.Known) error {
 	if !t.looksAhead(k) {
 		return nil
 	}
@@ -36,8 +38,8 @@ func (t *transaction) lookAhead(ctx context.Context, k *registry.Known) error {
 
 // notCommitted notes that a transaction whose statements all went through has failed, for a reason
 // that is not the infrastructure's: the next ones are applied savepointed, and look ahead.
-func (a *applier) notCommitted(ctx context.Context, err error) {
-	var named *ApplyError
+func (a *Applier) notCommitted(ctx context.Context, err error) {
+	var named *failure.ApplyError
 	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || a.Infrastructure(ctx, err) {
 		return
 	}

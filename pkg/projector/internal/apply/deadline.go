@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"bytes"
@@ -27,10 +27,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
+// Supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
 // connection is closed under it and its group is of no more use, so that it can do no harm, and the projector goes on. In a transaction that is not the projector's
 // own there is no going on without it: it is waited for.
-func (a *applier) supervise(ctx context.Context, k *registry.Known, g *Group, run func(context.Context) error) error {
+func (a *Applier) Supervise(ctx context.Context, k *registry.Known, g *kind.Group, run func(context.Context) error) error {
 	timeout, start := k.Timeout(g.Events), time.Now()
 	pulse.Of(ctx).Within(a.Promises.Step)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
@@ -59,7 +59,7 @@ func (a *applier) supervise(ctx context.Context, k *registry.Known, g *Group, ru
 }
 
 // late makes a [DeadlineError] of what the deadline has caused.
-func late(bounded context.Context, k *registry.Known, g *Group, err error, timeout time.Duration, start time.Time) error {
+func late(bounded context.Context, k *registry.Known, g *kind.Group, err error, timeout time.Duration, start time.Time) error {
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
 		closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
 		if closed || errors.Is(err, context.DeadlineExceeded) {
@@ -74,9 +74,9 @@ func late(bounded context.Context, k *registry.Known, g *Group, err error, timeo
 }
 
 // wrapAs puts a cause in the place of err's, under the event that err names.
-func wrapAs(err error, k *registry.Known, cause *DeadlineError) error {
-	at := ApplyError{Projection: k.Name}
-	var named *ApplyError
+func wrapAs(err error, k *registry.Known, cause *failure.DeadlineError) error {
+	at := failure.ApplyError{Projection: k.Name}
+	var named *failure.ApplyError
 	if errors.As(err, &named) {
 		at = *named
 	}
@@ -115,7 +115,7 @@ func (h *handling) run(call func() error, m *registry.Metrics) {
 }
 
 // abandon goes on without code that does not return.
-func (a *applier) abandon(ctx context.Context, k *registry.Known, g *Group, h *handling, timeout time.Duration) error {
+func (a *Applier) abandon(ctx context.Context, k *registry.Known, g *kind.Group, h *handling, timeout time.Duration) error {
 	kind.EndGroup(g)
 	kind.LineOf(g).Abandoned = true
 	kind.LineOf(g).Disconnect()
@@ -127,7 +127,7 @@ func (a *applier) abandon(ctx context.Context, k *registry.Known, g *Group, h *h
 		return err
 	}
 	first := g.Events[0]
-	return &ApplyError{Projection: k.Name, CampaignID: first.CampaignID, Err: failure.NewDeadline(k.Name, timeout, stack, failure.Attempt{Lost: true})}
+	return &failure.ApplyError{Projection: k.Name, CampaignID: first.CampaignID, Err: failure.NewDeadline(k.Name, timeout, stack, failure.Attempt{Lost: true})}
 }
 
 // stack is where the goroutine is.
@@ -154,8 +154,8 @@ func (h *handling) stack() string {
 }
 
 // verdict is what is known of an event before it is tried: that it cannot be read, or that the projection has failed on it in a way that took the transaction with it.
-func (t *transaction) verdict(k *registry.Known, u *unit, e *journal.Event) error {
-	if err := u.spoiled[e.Seq]; err != nil {
+func (t *Transaction) verdict(k *registry.Known, u *Unit, e *journal.Event) error {
+	if err := u.Spoiled[e.Seq]; err != nil {
 		return err
 	}
 	return t.verdicts[failure.Verdict{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq}]
@@ -163,7 +163,7 @@ func (t *transaction) verdict(k *registry.Known, u *unit, e *journal.Event) erro
 
 // noteLate notes in a [DeadlineError] what was tried.
 func noteLate(err error, events []journal.Event) {
-	var late *DeadlineError
+	var late *failure.DeadlineError
 	if errors.As(err, &late) {
 		tried := failure.AttemptOf(late)
 		tried.Events, tried.At = len(events), failure.Verdict{Projection: late.Projection, CampaignID: events[0].CampaignID, Seq: events[0].Seq}
@@ -173,10 +173,10 @@ func noteLate(err error, events []journal.Event) {
 // applyCampaignInTime is applyCampaign that gets over deadlines which cost the transaction. A deadline
 // of many events says nothing of one: they are tried one by one then. verdicts is what is known
 // beforehand.
-func (a *applier) applyCampaignInTime(ctx context.Context, units []*unit, events int, verdicts map[failure.Verdict]error, marked bool) (int, error) {
+func (a *Applier) applyCampaignInTime(ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool) (int, error) {
 	for {
 		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
-		var late *DeadlineError
+		var late *failure.DeadlineError
 		switch {
 		case !errors.As(err, &late) || failure.AttemptOf(late).Events == 0 || ctx.Err() != nil:
 			return n, err
@@ -185,15 +185,15 @@ func (a *applier) applyCampaignInTime(ctx context.Context, units []*unit, events
 		default:
 			verdicts[failure.AttemptOf(late).At] = late
 		}
-		a.pace.limit.shrink()
+		a.Pace.Limit.shrink()
 	}
 }
 
-// queueSettings queues the settings of a transaction.
-func (t *transaction) queueSettings() {
+// QueueSettings queues the settings of a transaction.
+func (t *Transaction) QueueSettings() {
 	// A handler may sit in Go for as long as its timeout, and a while until it is given up.
-	idle := max(t.p.Cfg.LeaseTTL, t.p.Longest+2*registry.Grace)
-	t.Queue(querySettings, t.path, strconv.FormatInt(idle.Milliseconds(), 10), t.p.Longest.Milliseconds(), max(1, t.p.Longest.Milliseconds()/2)).
+	idle := max(t.Applier.Cfg.LeaseTTL, t.Applier.Longest+2*registry.Grace)
+	t.Queue(querySettings, t.path, strconv.FormatInt(idle.Milliseconds(), 10), t.Applier.Longest.Milliseconds(), max(1, t.Applier.Longest.Milliseconds()/2)).
 		QueryRow(func(row pgx.Row) error {
 			var milliseconds float64
 			err := row.Scan(nil, nil, nil, nil, nil, nil, nil, &milliseconds)
@@ -202,47 +202,47 @@ func (t *transaction) queueSettings() {
 		})
 }
 
-// limitStatements queues the limit on the statements of one projection, where it differs from the one in force.
-func (t *transaction) limitStatements(timeout time.Duration) {
-	if t.Timeout == 0 || timeout == t.inForce { // the limits of somebody else's transaction stay as they are
+// LimitStatements queues the limit on the statements of one projection, where it differs from the one in force.
+func (t *Transaction) LimitStatements(timeout time.Duration) {
+	if t.Timeout == 0 || timeout == t.InForce { // the limits of somebody else's transaction stay as they are
 		return
 	}
 	if t.Batch.Len() == 0 || timeout < t.Timeout {
 		t.Timeout = timeout
 	}
-	t.inForce = timeout
+	t.InForce = timeout
 	t.Queue(queryStatementTimeout, strconv.FormatInt(min(timeout, t.limit).Milliseconds(), 10))
 }
 
-// disconnect returns what ends a connection at once, whoever uses it.
-func disconnect(conn *pgxpool.Conn) func() {
+// Disconnect returns what ends a connection at once, whoever uses it.
+func Disconnect(conn *pgxpool.Conn) func() {
 	wire := conn.Conn().PgConn().Conn()
 	return func() { _ = wire.Close() }
 }
 
-// load and apply call the projection and make an error of a panic.
-func (a *applier) load(ctx context.Context, k *registry.Known, g *Group) (err error) {
-	l, ok := k.Projection.(Loader)
+// Load and apply call the projection and make an error of a panic.
+func (a *Applier) Load(ctx context.Context, k *registry.Known, g *kind.Group) (err error) {
+	l, ok := k.Projection.(kind.Loader)
 	if !ok {
 		return nil
 	}
-	return a.supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
+	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
 }
 
-func (a *applier) apply(ctx context.Context, k *registry.Known, g *Group) error {
-	return a.supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
+func (a *Applier) Apply(ctx context.Context, k *registry.Known, g *kind.Group) error {
+	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
 }
 
-func guarded(k *registry.Known, g *Group, call func() error) (err error) {
+func guarded(k *registry.Known, g *kind.Group, call func() error) (err error) {
 	kind.LineOf(g).At = pipeline.Origin{Projection: k.Name}
 	defer func() {
 		if r := recover(); r != nil {
-			err = kind.LineOf(g).At.Wrap(&PanicError{Value: r, Stack: string(debug.Stack())})
+			err = kind.LineOf(g).At.Wrap(&failure.PanicError{Value: r, Stack: string(debug.Stack())})
 		}
 		kind.LineOf(g).At = pipeline.Origin{}
 	}()
 	err = call()
-	var apply *ApplyError
+	var apply *failure.ApplyError
 	if err == nil || errors.As(err, &apply) {
 		return err
 	}

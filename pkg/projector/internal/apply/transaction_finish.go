@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -15,37 +15,39 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
 // fence queues the fenced update of the units' leases: their new checkpoints, and whether they are given back. Units without more to do give their lease back; those
 // with more give it back if yield says so.
-func (t *transaction) fence(batch *pgx.Batch, yield func(*unit) bool) {
+func (t *Transaction) fence(batch *pgx.Batch, yield func(*Unit) bool) {
 	// One step a lease: several pairs of one campaign share it.
-	steps := make([]lease.Step, 0, len(t.units))
-	for i, u := range t.units {
-		release := !u.more || yield(u)
-		if i > 0 && t.units[i-1].lease.CampaignID == u.lease.CampaignID {
+	steps := make([]lease.Step, 0, len(t.Units))
+	for i, u := range t.Units {
+		release := !u.More || yield(u)
+		if i > 0 && t.Units[i-1].Lease.CampaignID == u.Lease.CampaignID {
 			steps[len(steps)-1].Release = steps[len(steps)-1].Release && release
 			continue
 		}
 		steps = append(steps, u.step(release))
 	}
-	t.p.Keeper.Advance(batch, steps)
+	t.Applier.Keeper.Advance(batch, steps)
 }
 
 // fenceFirst runs the fence before anything is written. Afterwards nobody can take over what the transaction holds until it ends.
-func (t *transaction) fenceFirst(ctx context.Context, yield func(*unit) bool) error {
+func (t *Transaction) fenceFirst(ctx context.Context, yield func(*Unit) bool) error {
 	t.At = pipeline.Origin{}
 	t.fence(t.Batch, yield)
 	t.fenced = true
 	t.Sync()
-	return t.blame(t.refused(lease.Error(t.Flush(ctx))))
+	return t.Blame(t.refused(lease.Error(t.Flush(ctx))))
 }
 
 // refused counts what the fence has refused.
-func (t *transaction) refused(err error) error {
+func (t *Transaction) refused(err error) error {
 	if errors.Is(err, lease.ErrLost) {
-		t.p.Metrics.Rejected.Inc()
+		t.Applier.Metrics.Rejected.Inc()
 	}
 	return err
 }
@@ -53,9 +55,9 @@ func (t *transaction) refused(err error) error {
 // finish writes what follows from the events of the units having been applied, and ends the transaction, in one round trip with whatever is queued. The fence, unless
 // it stands already, goes ahead of what is queued: who takes campaigns over (ApplyInline) locks their leases and then writes the projections' rows too, and the
 // two must wait for each other in one order. Only what [Group.Tx] has sent before comes before it.
-func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error {
+func (t *Transaction) finish(ctx context.Context, yield func(*Unit) bool) error {
 	t.At = pipeline.Origin{}
-	t.limitStatements(t.p.Longest) // what follows is no projection's
+	t.LimitStatements(t.Applier.Longest) // what follows is no projection's
 	if t.patient {
 		t.Queue(pipeline.QueryPatienceAgain)
 	}
@@ -65,14 +67,14 @@ func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error 
 	t.survived()
 	var done []string
 	var upTo []int64
-	for _, u := range t.units {
-		if u.pair == nil {
-			done, upTo = append(done, u.lease.CampaignID), append(upTo, u.last())
+	for _, u := range t.Units {
+		if u.Pair == nil {
+			done, upTo = append(done, u.Lease.CampaignID), append(upTo, u.Last())
 		}
 	}
 	t.Sync()
 	if len(done) > 0 {
-		outbox.Complete(t.Batch, t.p.Cfg.ConsumerGroup, done, upTo)
+		outbox.Complete(t.Batch, t.Applier.Cfg.ConsumerGroup, done, upTo)
 	}
 	t.end()
 	t.Sync()
@@ -83,87 +85,87 @@ func (t *transaction) finish(ctx context.Context, yield func(*unit) bool) error 
 		t.Origins = slices.Insert(t.Origins, 0, make([]pipeline.Origin, len(ahead.QueuedQueries))...)
 	}
 	if err := t.refused(lease.Error(t.Flush(ctx))); err != nil {
-		t.p.notCommitted(ctx, err)
-		return t.blame(err)
+		t.Applier.notCommitted(ctx, err)
+		return t.Blame(err)
 	}
 	if t.last == nil {
 		t.countThrough()
 	}
-	for _, u := range t.units {
+	for _, u := range t.Units {
 		u.settle()
 	}
 	return nil
 }
 
 // countThrough counts, for each projection, the events that it has gone through in what has just been committed: without those that were skipped, and up to the one that stopped it.
-func (t *transaction) countThrough() {
+func (t *Transaction) countThrough() {
 	all := 0
-	for _, u := range t.units {
-		all += u.count()
+	for _, u := range t.Units {
+		all += u.Count()
 	}
 	for _, k := range t.view.Projections {
 		n := 0
 		if len(t.pairs) == 0 && t.view.Rows[k.Name].Moves() {
 			n = all
 		} else {
-			for _, u := range t.units {
+			for _, u := range t.Units {
 				if t.applies(k, u) {
-					n += u.count()
+					n += u.Count()
 				}
 			}
 		}
 		n -= t.stopped(k)
 		if n > 0 {
-			t.p.Metrics.Through.WithLabelValues(k.Name).Add(float64(n))
+			t.Applier.Metrics.Through.WithLabelValues(k.Name).Add(float64(n))
 		}
 	}
 }
 
 // stopped is how many of the events a projection has not gone through, because it failed.
-func (t *transaction) stopped(k *registry.Known) (n int) {
+func (t *Transaction) stopped(k *registry.Known) (n int) {
 	for _, f := range t.failures {
 		if f.Projection != k.Name {
 			continue
 		}
-		if f.policy.Action == ActionSkip {
+		if f.policy.Action == kind.ActionSkip {
 			n++
 			continue
 		}
-		for _, u := range t.units {
-			if u.lease.CampaignID == f.CampaignID && t.applies(k, u) {
-				n += int(u.last() - f.Seq + 1)
+		for _, u := range t.Units {
+			if u.Lease.CampaignID == f.CampaignID && t.applies(k, u) {
+				n += int(u.Last() - f.Seq + 1)
 			}
 		}
 	}
 	return n
 }
 
-func (t *transaction) end() {
+func (t *Transaction) end() {
 	if t.last != nil {
 		t.last()
 		return
 	}
-	t.Queue(queryCommit)
+	t.Queue(QueryCommit)
 }
 
 // filePairs files the campaigns that move for every projection of the group that does not move with them: one that is joining or paused, and one
 // that this worker does not know in the version registered.
-func (t *transaction) filePairs() {
+func (t *Transaction) filePairs() {
 	var filed []deferred.Standing
 	for i := range t.view.Registry {
 		r := &t.view.Registry[i]
 		if r.State == registry.StateRequested || r.Moves() && t.view.Known(r.Name) != nil {
 			continue
 		}
-		for _, u := range t.units {
-			if u.pair != nil || u.count() == 0 || t.pairs[u.lease.CampaignID][r.Name] != nil {
+		for _, u := range t.Units {
+			if u.Pair != nil || u.Count() == 0 || t.pairs[u.Lease.CampaignID][r.Name] != nil {
 				continue
 			}
-			pair := deferred.Standing{CampaignID: u.lease.CampaignID, Projection: r.Name, NextSeq: u.place + 1}
+			pair := deferred.Standing{CampaignID: u.Lease.CampaignID, Projection: r.Name, NextSeq: u.Place + 1}
 			if r.State != registry.StateActive {
 				pair.NextSeq, pair.Reset = 1, r.State != registry.StateJoining // what has been copied of it is done again
 			}
-			if r.Moves() && !t.p.Draining && t.p.Foreign(r) {
+			if r.Moves() && !t.Applier.Draining && t.Applier.Foreign(r) {
 				pair.Wait = handOver
 			}
 			filed = append(filed, pair)
@@ -171,23 +173,23 @@ func (t *transaction) filePairs() {
 	}
 	if len(filed) > 0 {
 		t.Sync()
-		deferred.File(t.Batch, t.p.Cfg.ConsumerGroup, filed)
+		deferred.File(t.Batch, t.Applier.Cfg.ConsumerGroup, filed)
 	}
 }
 
 // movePairs moves the pairs of catch-up units, and removes those that have caught up.
-func (t *transaction) movePairs() {
+func (t *Transaction) movePairs() {
 	var moved, caughtUp []deferred.Standing
-	for _, u := range t.units {
-		if u.pair == nil || u.outdated {
+	for _, u := range t.Units {
+		if u.Pair == nil || u.outdated {
 			continue
 		}
 		if t.hasFailed(u) {
-			u.more = u.more && !yields(u) // one that has been given back has nothing to do until it is due
+			u.More = u.More && !yields(u) // one that has been given back has nothing to do until it is due
 			continue
 		}
-		now := deferred.Standing{CampaignID: u.lease.CampaignID, Projection: u.pair.Projection, NextSeq: u.last() + 1}
-		if u.more {
+		now := deferred.Standing{CampaignID: u.Lease.CampaignID, Projection: u.Pair.Projection, NextSeq: u.Last() + 1}
+		if u.More {
 			moved = append(moved, now)
 		} else {
 			caughtUp = append(caughtUp, now)
@@ -203,9 +205,9 @@ func (t *transaction) movePairs() {
 }
 
 // hasFailed says whether a catch-up unit's pair has failed and stays where it did.
-func (t *transaction) hasFailed(u *unit) bool {
+func (t *Transaction) hasFailed(u *Unit) bool {
 	for _, f := range t.failures {
-		if f.CampaignID == u.lease.CampaignID && f.Projection == u.pair.Projection && f.policy.Action != ActionSkip {
+		if f.CampaignID == u.Lease.CampaignID && f.Projection == u.Pair.Projection && f.policy.Action != kind.ActionSkip {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -23,9 +23,9 @@ const (
 	certain = 4
 )
 
-// together runs what applies a group. Groups run side by side, but for suspects: should one end the
+// Together runs what applies a group. Groups run side by side, but for suspects: should one end the
 // process, it is to be known that it was that one.
-func (a *applier) together(apply func() error) error {
+func (a *Applier) Together(apply func() error) error {
 	a.alone.RLock()
 	defer a.alone.RUnlock()
 	return apply()
@@ -36,13 +36,13 @@ func convicted(s *lease.Suspect) bool {
 	return s.Projection != "" && s.Crashes >= deadly && s.Deaths >= deadlyMarked && (s.Deaths >= s.Unexplained || s.Deaths >= certain)
 }
 
-// applySuspect applies the units of one suspect campaign while nothing else is applied in this
+// ApplySuspect applies the units of one suspect campaign while nothing else is applied in this
 // process: as one group, or event by event and projection by projection if that has cost a process
 // before. What it does not reach it gives back.
-func (a *applier) applySuspect(ctx context.Context, units []*unit) error {
+func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	a.alone.Lock()
 	defer a.alone.Unlock()
-	held, s := units[0].lease, units[0].lease.Suspect
+	held, s := units[0].Lease, units[0].Lease.Suspect
 	log := a.Cfg.Logger.With("campaign", held.CampaignID, "crashes", s.Crashes)
 	// It is survived, whatever comes of it. If the database cannot be told, the worker's next beat takes
 	// its name off the list of the dead, and with it the mark's meaning.
@@ -60,10 +60,10 @@ func (a *applier) applySuspect(ctx context.Context, units []*unit) error {
 	log.WarnContext(ctx, "campaign has cost several processes, applying it alone and one by one", "marked", s.Marked)
 	known := map[failure.Verdict]error{}
 	if convicted(s) {
-		known[failure.Verdict{Projection: s.Projection, CampaignID: held.CampaignID, Seq: s.Seq}] = &CrashError{Crashes: s.Crashes, Alone: s.Deaths}
+		known[failure.Verdict{Projection: s.Projection, CampaignID: held.CampaignID, Seq: s.Seq}] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
 	}
 	ctx, span := a.Tracer.Start(ctx)
-	n, err := a.applyCampaignInTime(ctx, units, a.pace.limit.events(), known, true)
+	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Limit.Events(), known, true)
 	span.End(n, err)
 	if errors.Is(err, lease.ErrLost) {
 		a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
@@ -71,35 +71,35 @@ func (a *applier) applySuspect(ctx context.Context, units []*unit) error {
 		return nil
 	}
 	if err != nil {
-		a.pace.limit.shrink()
+		a.Pace.Limit.shrink()
 		return err
 	}
-	a.breaker.succeeded(ctx)
-	a.pace.limit.grow()
+	a.Breaker.Succeeded(ctx)
+	a.Pace.Limit.grow()
 	a.Applied.Add(int64(n))
 	a.Metrics.Group(n)
 	return nil
 }
 
 // applyWatched applies the units of one campaign as a group of its own under a mark that names the campaign.
-func (a *applier) applyMarked(ctx context.Context, units []*unit) error {
-	err := a.Keeper.Mark(ctx, a.Cfg.Pool, units[0].lease, "", 0)
+func (a *Applier) applyMarked(ctx context.Context, units []*Unit) error {
+	err := a.Keeper.Mark(ctx, a.Cfg.Pool, units[0].Lease, "", 0)
 	if errors.Is(err, lease.ErrLost) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	rest, err := a.group(ctx, units, nil)
+	rest, err := a.Group(ctx, units, nil)
 	if err == nil && len(rest) > 0 {
-		a.holder.giveBack(ctx, rest)
+		a.Holder.GiveBack(ctx, rest)
 	}
 	return err
 }
 
 // applyMarked applies events one by one, each named by a mark that is committed before it is tried.
 // Otherwise it is like applyUpTo.
-func (t *transaction) applyMarked(ctx context.Context, k *registry.Known, u *unit, events []journal.Event) (n int, cause, err error) {
+func (t *Transaction) applyMarked(ctx context.Context, k *registry.Known, u *Unit, events []journal.Event) (n int, cause, err error) {
 	for i := range events {
 		if known := t.verdict(k, u, &events[i]); known != nil {
 			return i, known, nil
@@ -112,7 +112,7 @@ func (t *transaction) applyMarked(ctx context.Context, k *registry.Known, u *uni
 			continue
 		}
 		if t.broken(ctx, k, cause) {
-			return 0, nil, t.blame(cause)
+			return 0, nil, t.Blame(cause)
 		}
 		return i, cause, nil
 	}
@@ -120,11 +120,11 @@ func (t *transaction) applyMarked(ctx context.Context, k *registry.Known, u *uni
 }
 
 // survived queues that the campaigns that get further with the transaction are not suspects.
-func (t *transaction) survived() {
+func (t *Transaction) survived() {
 	var ids []string
-	for _, u := range t.units {
-		if u.lease.Suspect != nil {
-			ids = append(ids, u.lease.CampaignID)
+	for _, u := range t.Units {
+		if u.Lease.Suspect != nil {
+			ids = append(ids, u.Lease.CampaignID)
 		}
 	}
 	if len(ids) == 0 {
@@ -133,8 +133,8 @@ func (t *transaction) survived() {
 	t.Sync()
 	for _, f := range t.failures {
 		if f.Code == failure.CodeCrash {
-			t.p.Keeper.Explained(t.Batch, f.CampaignID)
+			t.Applier.Keeper.Explained(t.Batch, f.CampaignID)
 		}
 	}
-	t.p.Keeper.Survived(t.Batch, ids)
+	t.Applier.Keeper.Survived(t.Batch, ids)
 }

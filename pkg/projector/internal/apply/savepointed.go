@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"cmp"
@@ -27,14 +27,14 @@ const savepointsAfter = 32
 const splitFrom = 512
 
 // retried says whether pairs that have failed are among the units.
-func retried(units []*unit) bool {
-	return slices.ContainsFunc(units, func(u *unit) bool { return u.pair != nil && u.pair.Failed })
+func retried(units []*Unit) bool {
+	return slices.ContainsFunc(units, func(u *Unit) bool { return u.Pair != nil && u.Pair.Failed })
 }
 
 // splittable says whether savepoints cost the group next to nothing: it is large, so a savepoint for
 // each projection does not count, and what projections queue can be cut into parts.
-func (t *transaction) splittable() bool {
-	if !t.Streams || len(t.calls) > 0 || len(t.events) < splitFrom || slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil }) {
+func (t *Transaction) splittable() bool {
+	if !t.Streams || len(t.calls) > 0 || len(t.Events) < splitFrom || slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil }) {
 		return false
 	}
 	return !slices.ContainsFunc(t.view.Projections, func(k *registry.Known) bool {
@@ -45,8 +45,8 @@ func (t *transaction) splittable() bool {
 // applySavepointed applies as many of the units as a group holds, in one transaction and in parts with
 // a savepoint each: culprits are found and left to their policies, only the part that one was in is
 // done again, and all else goes on. Otherwise it is like applyBatched.
-func (a *applier) applySavepointed(ctx context.Context, units []*unit) (n int, done []*unit, err error) {
-	t, err := a.begin(ctx, units, a.pace.limit.events())
+func (a *Applier) applySavepointed(ctx context.Context, units []*Unit) (n int, done []*Unit, err error) {
+	t, err := a.begin(ctx, units, a.Pace.Limit.Events())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -55,18 +55,18 @@ func (a *applier) applySavepointed(ctx context.Context, units []*unit) (n int, d
 
 // savepointed is applySavepointed in a transaction that has read its units. Unless the fence is to
 // come first it goes ahead of what is sent: who waits for a lease need not wait for handlers too.
-func (a *applier) savepointed(ctx context.Context, t *transaction, fenceFirst bool) (n int, done []*unit, err error) {
-	defer t.abort(ctx)
+func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bool) (n int, done []*Unit, err error) {
+	defer t.Abort(ctx)
 	t.Checks = true
 	t.link(ctx)
-	a.Cfg.OnStep(StepRead)
-	for _, u := range t.units {
-		n += u.count()
+	a.Cfg.OnStep(kind.StepRead)
+	for _, u := range t.Units {
+		n += u.Count()
 		u.groups++
 	}
 	defer func() {
 		if err != nil {
-			for _, u := range t.units {
+			for _, u := range t.Units {
 				u.groups--
 			}
 		}
@@ -80,32 +80,32 @@ func (a *applier) savepointed(ctx context.Context, t *transaction, fenceFirst bo
 	if err != nil {
 		return 0, nil, err
 	}
-	a.Cfg.OnStep(StepApplied)
+	a.Cfg.OnStep(kind.StepApplied)
 	if len(t.failures) > 0 {
-		a.Cfg.OnStep(StepDeferring)
+		a.Cfg.OnStep(kind.StepDeferring)
 	}
 	if err := t.finish(ctx, yields); err != nil {
 		return 0, nil, err
 	}
-	a.Cfg.OnStep(StepCommitted)
+	a.Cfg.OnStep(kind.StepCommitted)
 	t.report(ctx)
 	a.noteFailures(t)
-	return n, t.units, nil
+	return n, t.Units, nil
 }
 
 // noteFailures decides by a group how many of the next are applied savepointed, and for the sake of
 // which projections. Pairs that are tried again say nothing of what is applied for the first time.
-func (a *applier) noteFailures(t *transaction) {
-	if !slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair == nil }) {
+func (a *Applier) noteFailures(t *Transaction) {
+	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair == nil }) {
 		return
 	}
-	a.savepoints.Add(-1) // several at once may go below zero, which is as good as zero
+	a.Savepoints.Add(-1) // several at once may go below zero, which is as good as zero
 	a.uncommitted.Add(-1)
 	for _, k := range t.view.Projections {
 		k.Savepoints.Add(-1)
 	}
 	for _, f := range t.failures {
-		a.savepoints.Store(savepointsAfter)
+		a.Savepoints.Store(savepointsAfter)
 		t.view.Known(f.Projection).Savepoints.Store(savepointsAfter)
 	}
 }
@@ -113,7 +113,7 @@ func (a *applier) noteFailures(t *transaction) {
 // task is what a unit has for a projection.
 type task struct {
 	k      *registry.Known
-	unit   *unit
+	unit   *Unit
 	events []journal.Event // in order; without those that have failed, and those that wait for them
 	struck []struck        // those that have failed, unless an earlier one does
 }
@@ -140,7 +140,7 @@ func (one *task) strike(i int, cause error) (skipped bool) {
 // applyInParts applies the units' events to all projections. What can be cut into parts is sent when
 // all of it is there; projections that must see what became of one statement before they come to the
 // next are applied before, each by itself.
-func (t *transaction) applyInParts(ctx context.Context) error {
+func (t *Transaction) applyInParts(ctx context.Context) error {
 	var all []*task
 	var collected []*collection
 	for _, k := range t.view.Projections {
@@ -156,7 +156,7 @@ func (t *transaction) applyInParts(ctx context.Context) error {
 		switch {
 		case errors.Is(err, kind.ErrIntricate):
 			if err = t.fenceOnce(ctx); err == nil {
-				t.use(k)
+				t.Use(k)
 				err = t.bisect(ctx, tasks, false)
 			}
 		case err == nil:
@@ -169,10 +169,10 @@ func (t *transaction) applyInParts(ctx context.Context) error {
 	if err := t.fenceOnce(ctx); err != nil {
 		return err
 	}
-	if err := t.runParts(ctx, cutIntoParts(collected, !retried(t.units))); err != nil {
+	if err := t.runParts(ctx, cutIntoParts(collected, !retried(t.Units))); err != nil {
 		return err
 	}
-	t.useSchema(t.p.SearchPath)
+	t.useSchema(t.Applier.SearchPath)
 	for _, one := range all {
 		slices.SortFunc(one.struck, func(a, b struck) int { return cmp.Compare(a.event.Seq, b.event.Seq) })
 		for i := range one.struck {
@@ -183,7 +183,7 @@ func (t *transaction) applyInParts(ctx context.Context) error {
 }
 
 // fenceOnce is fenceFirst, unless the fence stands.
-func (t *transaction) fenceOnce(ctx context.Context) error {
+func (t *Transaction) fenceOnce(ctx context.Context) error {
 	if t.fenced {
 		return nil
 	}
@@ -191,16 +191,16 @@ func (t *transaction) fenceOnce(ctx context.Context) error {
 }
 
 // tasks answers what there is to apply to a projection, and begins anew those of its pairs that are to.
-func (t *transaction) tasks(ctx context.Context, k *registry.Known) ([]*task, error) {
+func (t *Transaction) tasks(ctx context.Context, k *registry.Known) ([]*task, error) {
 	reset, err := t.resetPairs(ctx, k)
 	if err != nil {
 		return nil, err
 	}
 	var tasks []*task
-	for _, u := range t.units {
+	for _, u := range t.Units {
 		switch {
 		case !t.applies(k, u):
-		case !reset && u.pair != nil && u.pair.Reset:
+		case !reset && u.Pair != nil && u.Pair.Reset:
 			if err := t.applyUnit(ctx, k, u); err != nil {
 				return nil, err
 			}
@@ -214,11 +214,11 @@ func (t *transaction) tasks(ctx context.Context, k *registry.Known) ([]*task, er
 }
 
 // task answers what a unit has for a projection. An event that is known to fail need not be tried.
-func (t *transaction) task(k *registry.Known, u *unit) *task {
-	one := &task{k: k, unit: u, events: u.events}
-	for i := range u.events {
-		if !t.wants(k, &u.events[i]) {
-			one.events = slices.DeleteFunc(slices.Clone(u.events), func(e journal.Event) bool { return !t.wants(k, &e) })
+func (t *Transaction) task(k *registry.Known, u *Unit) *task {
+	one := &task{k: k, unit: u, events: u.Events}
+	for i := range u.Events {
+		if !t.Wants(k, &u.Events[i]) {
+			one.events = slices.DeleteFunc(slices.Clone(u.Events), func(e journal.Event) bool { return !t.Wants(k, &e) })
 			break
 		}
 	}
@@ -232,29 +232,29 @@ func (t *transaction) task(k *registry.Known, u *unit) *task {
 
 // resetPairs deletes the rows of all pairs that begin anew, and says whether that went well; if not it
 // concerns one of them.
-func (t *transaction) resetPairs(ctx context.Context, k *registry.Known) (ok bool, err error) {
-	if !slices.ContainsFunc(t.units, func(u *unit) bool { return u.pair != nil && u.pair.Reset && t.applies(k, u) }) {
+func (t *Transaction) resetPairs(ctx context.Context, k *registry.Known) (ok bool, err error) {
+	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil && u.Pair.Reset && t.applies(k, u) }) {
 		return true, nil
 	}
-	t.use(k) // outside the savepoint: going back to it would put it back too
-	cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, t.units) })
+	t.Use(k) // outside the savepoint: going back to it would put it back too
+	cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, t.Units) })
 	if cause != nil && t.over(ctx, k, cause) {
-		return false, t.blame(cause)
+		return false, t.Blame(cause)
 	}
 	return cause == nil, nil
 }
 
 // over says whether a failure ends the transaction: it is broken, or the failure is nobody's, or
 // somebody took so much time that it is to be tried one campaign at a time.
-func (t *transaction) over(ctx context.Context, k *registry.Known, err error) bool {
-	var late *DeadlineError
+func (t *Transaction) over(ctx context.Context, k *registry.Known, err error) bool {
+	var late *failure.DeadlineError
 	return errors.As(err, &late) || t.broken(ctx, k, err)
 }
 
 // bisect applies what a projection has to do, in one savepoint. If that fails it looks for the
 // campaign that did, by what the error says or by halves. hinted: what the last error said has been
 // followed, and may have misled.
-func (t *transaction) bisect(ctx context.Context, tasks []*task, hinted bool) error {
+func (t *Transaction) bisect(ctx context.Context, tasks []*task, hinted bool) error {
 	if len(tasks) == 1 {
 		return t.applyTask(ctx, tasks[0])
 	}
@@ -271,12 +271,12 @@ func (t *transaction) bisect(ctx context.Context, tasks []*task, hinted bool) er
 	case cause == nil:
 		return nil
 	case t.over(ctx, k, cause):
-		return t.blame(cause)
+		return t.Blame(cause)
 	}
 	from, to := 0, len(tasks)/2
-	var named *ApplyError
+	var named *failure.ApplyError
 	if hinted = !hinted && errors.As(cause, &named); hinted {
-		if i := slices.IndexFunc(tasks, func(one *task) bool { return one.unit.lease.CampaignID == named.CampaignID }); i >= 0 {
+		if i := slices.IndexFunc(tasks, func(one *task) bool { return one.unit.Lease.CampaignID == named.CampaignID }); i >= 0 {
 			from, to = i, i+1
 		}
 	}
@@ -292,9 +292,9 @@ func (t *transaction) bisect(ctx context.Context, tasks []*task, hinted bool) er
 }
 
 // applyTask applies what one campaign has for a projection, up to the event that fails, if one does.
-func (t *transaction) applyTask(ctx context.Context, one *task) error {
+func (t *Transaction) applyTask(ctx context.Context, one *task) error {
 	for events := one.events; len(events) > 0; {
-		n, cause, err := t.applyUpTo(ctx, one.k, one.unit, events)
+		n, cause, err := t.ApplyUpTo(ctx, one.k, one.unit, events)
 		if err != nil || cause == nil {
 			return err
 		}
@@ -308,15 +308,15 @@ func (t *transaction) applyTask(ctx context.Context, one *task) error {
 }
 
 // runParts runs parts, and what is left of those that fail without their culprits.
-func (t *transaction) runParts(ctx context.Context, parts []*part) error {
+func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 	for first := true; len(parts) > 0; first = false {
 		var stream []*part
 		var last *registry.Known
 		for _, one := range parts {
 			if one.k != last {
 				last = one.k
-				t.use(one.k)
-				t.limitStatements(one.timeout)
+				t.Use(one.k)
+				t.LimitStatements(one.timeout)
 				if t.Batch.Len() > 0 {
 					stream = append(stream, &part{Savepoint: pipeline.Savepoint{Queries: t.Batch.QueuedQueries}})
 					t.Reset()
@@ -334,7 +334,7 @@ func (t *transaction) runParts(ctx context.Context, parts []*part) error {
 		err := t.StreamParts(ctx, saved)
 		stop()
 		if err != nil {
-			return t.blame(err)
+			return t.Blame(err)
 		}
 		parts = nil
 		undone := map[*registry.Known]*part{} // what went well and was undone with what did not: it will go well again
@@ -343,12 +343,12 @@ func (t *transaction) runParts(ctx context.Context, parts []*part) error {
 				continue
 			}
 			if one.k == nil {
-				return t.blame(one.Cause)
+				return t.Blame(one.Cause)
 			}
 			culprit := one.origins[one.Failed]
 			cause := culprit.Wrap(failure.Cancelled(one.Cause, culprit.Projection, one.timeout, start))
 			if t.over(ctx, one.k, cause) {
-				return t.blame(cause)
+				return t.Blame(cause)
 			}
 			before, rest := one.without(cause)
 			switch together := undone[one.k]; {

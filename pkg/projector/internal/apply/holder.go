@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -24,22 +24,22 @@ type holding struct {
 	dropped bool
 }
 
-// holder keeps the leases of this worker: it renews them, ends the work under those that are lost, and gives them back.
-type holder struct {
+// Holder keeps the leases of this worker: it renews them, ends the work under those that are lost, and gives them back.
+type Holder struct {
 	*registry.Base
-	drained atomic.Bool // by an operator
+	Drained atomic.Bool // by an operator
 
 	mu   sync.Mutex
 	held map[string]*holding // by campaign
 }
 
-func newHolder(b *registry.Base) *holder { return &holder{Base: b, held: map[string]*holding{}} }
+func NewHolder(b *registry.Base) *Holder { return &Holder{Base: b, held: map[string]*holding{}} }
 
-// hold takes charge of leases asked for at a time, and returns those to work on. That leaves out a
+// Hold takes charge of leases asked for at a time, and returns those to work on. That leaves out a
 // campaign that is worked on under the same generation: claims do not wait for the disk, so a crash of
 // the server can forget one, and the fence could not tell its work from that of the claim that
 // follows.
-func (o *holder) hold(leases []lease.Lease, asked time.Time) []lease.Lease {
+func (o *Holder) Hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	fresh := make([]lease.Lease, 0, len(leases))
@@ -60,12 +60,12 @@ func (o *holder) hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	return fresh
 }
 
-// work names the function that ends the work under the units' leases.
-func (o *holder) work(units []*unit, drop func()) {
+// Work names the function that ends the work under the units' leases.
+func (o *Holder) Work(units []*Unit, drop func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, u := range units {
-		if h := o.held[u.lease.CampaignID]; h != nil && h.lease.Generation == u.lease.Generation {
+		if h := o.held[u.Lease.CampaignID]; h != nil && h.lease.Generation == u.Lease.Generation {
 			h.drop = drop
 		}
 	}
@@ -73,7 +73,7 @@ func (o *holder) work(units []*unit, drop func()) {
 
 // renewed notes what a request for renewal at a time has prolonged, and ends the work under leases
 // that have run out: it may hang on a connection that fell silent, and others may have taken over.
-func (o *holder) renewed(kept []lease.Lease, asked time.Time) {
+func (o *Holder) renewed(kept []lease.Lease, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range kept {
@@ -87,7 +87,7 @@ func (o *holder) renewed(kept []lease.Lease, asked time.Time) {
 }
 
 // dropExpired ends the work under a lease that has run out.
-func (o *holder) dropExpired(h *holding) {
+func (o *Holder) dropExpired(h *holding) {
 	if h.drop == nil || h.dropped || time.Since(h.renewed) <= o.Cfg.LeaseTTL {
 		return
 	}
@@ -96,28 +96,28 @@ func (o *holder) dropExpired(h *holding) {
 	o.Metrics.Lost.WithLabelValues(registry.LostExpired).Inc()
 }
 
-// letGo forgets units whose leases are given back, or lost.
-func (o *holder) letGo(units []*unit) {
+// LetGo forgets units whose leases are given back, or lost.
+func (o *Holder) LetGo(units []*Unit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, u := range units {
-		o.remove(u.lease)
+		o.remove(u.Lease)
 	}
 	o.Metrics.Held.Set(float64(len(o.held)))
 }
 
-// giveBack releases the leases of units that were not applied. Should that fail they expire.
-func (o *holder) giveBack(ctx context.Context, units []*unit) {
+// GiveBack releases the leases of units that were not applied. Should that fail they expire.
+func (o *Holder) GiveBack(ctx context.Context, units []*Unit) {
 	leases := make([]lease.Lease, 0, len(units))
 	for i, u := range units {
-		if i == 0 || u.lease.CampaignID != units[i-1].lease.CampaignID {
-			leases = append(leases, u.lease)
+		if i == 0 || u.Lease.CampaignID != units[i-1].Lease.CampaignID {
+			leases = append(leases, u.Lease)
 		}
 	}
-	o.giveBackLeases(ctx, leases)
+	o.GiveBackLeases(ctx, leases)
 }
 
-func (o *holder) giveBackLeases(ctx context.Context, leases []lease.Lease) {
+func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()
 	if err := o.Keeper.Release(ctx, o.Cfg.Pool, leases); err != nil {
@@ -132,13 +132,13 @@ func (o *holder) giveBackLeases(ctx context.Context, leases []lease.Lease) {
 }
 
 // remove forgets a lease, unless it has been acquired again since. The caller holds the lock.
-func (o *holder) remove(l lease.Lease) {
+func (o *Holder) remove(l lease.Lease) {
 	if h := o.held[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
 		delete(o.held, l.CampaignID)
 	}
 }
 
-func (o *holder) holding() []lease.Lease {
+func (o *Holder) holding() []lease.Lease {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	leases := make([]lease.Lease, 0, len(o.held))
@@ -148,8 +148,8 @@ func (o *holder) holding() []lease.Lease {
 	return leases
 }
 
-// keepLeases renews what is held three times in the life of a lease, and records that the worker lives.
-func (o *holder) keepLeases(ctx context.Context) {
+// KeepLeases renews what is held three times in the life of a lease, and records that the worker lives.
+func (o *Holder) KeepLeases(ctx context.Context) {
 	renew := time.NewTicker(o.Cfg.LeaseTTL / 3)
 	defer renew.Stop()
 	beat := time.NewTicker(min(beatInterval, o.Cfg.LeaseTTL/4)) // note_crashes tells the dead by it
@@ -162,7 +162,7 @@ func (o *holder) keepLeases(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			o.beat(ctx)
+			o.Beat(ctx)
 		case <-renew.C:
 			leases := o.holding()
 			if len(leases) == 0 {
@@ -181,9 +181,9 @@ func (o *holder) keepLeases(ctx context.Context) {
 	}
 }
 
-// beat records that the worker lives. It is not cut short when the worker stops: the server might
+// Beat records that the worker lives. It is not cut short when the worker stops: the server might
 // still do what nobody waits for any more, after the record has been removed. Renewals wait for it.
-func (o *holder) beat(ctx context.Context) {
+func (o *Holder) Beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(o.Cfg.LeaseTTL/3, registry.ReleaseTimeout))
 	defer cancel()
 	drained, err := o.Keeper.Beat(bounded, o.Cfg.Pool, o.Host, os.Getpid(), len(o.holding()), o.Applied.Load())
@@ -193,12 +193,12 @@ func (o *holder) beat(ctx context.Context) {
 		}
 		return
 	}
-	if o.drained.Swap(drained) != drained {
+	if o.Drained.Swap(drained) != drained {
 		o.Cfg.Logger.InfoContext(ctx, "an operator has drained the worker, or has it go on", "drained", drained)
 	}
 }
 
-func (o *holder) forget(ctx context.Context) {
+func (o *Holder) Forget(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()
 	if err := o.Keeper.Forget(ctx, o.Cfg.Pool); err != nil {

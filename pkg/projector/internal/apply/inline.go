@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -40,16 +40,16 @@ var (
 	errBacklog = errors.New("there is more to apply than one group holds")
 )
 
-// inliner applies events in the transactions that append them.
-type inliner struct {
+// Inliner applies events in the transactions that append them.
+type Inliner struct {
 	*registry.Base
-	applier *applier
-	inline  *tracing.Tracer // nil: nobody follows traces
-	putsOff bool            // it looks ahead to COMMIT, which is not to fail for its sake
+	Applier *Applier
+	Inline  *tracing.Tracer // nil: nobody follows traces
+	PutsOff bool            // it looks ahead to COMMIT, which is not to fail for its sake
 }
 
 // ApplyInline is [Projector.ApplyInline].
-func (in *inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
+func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
 	if !in.Entered.Load() {
 		return ErrNotRegistered
 	}
@@ -62,7 +62,7 @@ func (in *inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 	if len(campaigns) == 0 {
 		return nil
 	}
-	ctx, span := in.inline.StartWithin(ctx)
+	ctx, span := in.Inline.StartWithin(ctx)
 	n := 0
 	defer func() { span.End(n, failed) }()
 	for attempt := 1; ; attempt++ {
@@ -89,19 +89,19 @@ func (in *inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 }
 
 // applyInline applies what the campaigns are behind, inside a savepoint that is gone when it succeeds, and returns the number of events.
-func (in *inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []string) (n int, err error) {
+func (in *Inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []string) (n int, err error) {
 	units, before, err := in.takeOver(ctx, conn, campaigns)
 	if err != nil {
 		return 0, err
 	}
 	left := slices.DeleteFunc(slices.Clone(campaigns), func(id string) bool {
-		return slices.ContainsFunc(units, func(u *unit) bool { return u.lease.CampaignID == id })
+		return slices.ContainsFunc(units, func(u *Unit) bool { return u.Lease.CampaignID == id })
 	})
 	if len(units) == 0 {
 		return 0, in.endInline(ctx, conn, before, left)
 	}
 	for {
-		applied, rest, err := in.applySlice(ctx, conn, units, func(t *transaction) { in.queueEnd(t.Pipeline, before, left) })
+		applied, rest, err := in.applySlice(ctx, conn, units, func(t *Transaction) { in.queueEnd(t.Pipeline, before, left) })
 		if err != nil {
 			return 0, err
 		}
@@ -114,7 +114,7 @@ func (in *inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []
 }
 
 // takeOver opens the savepoint and takes the campaigns' leases. It returns the settings to put back.
-func (in *inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []string) (units []*unit, before []string, err error) {
+func (in *Inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []string) (units []*Unit, before []string, err error) {
 	var isolation string
 	before = make([]string, 5)
 	line := pipeline.NewPipeline(conn)
@@ -125,7 +125,7 @@ func (in *inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []str
 	line.Sync()
 	in.Keeper.TakeOver(line.Batch, campaigns, !in.Cfg.InlineBestEffort, func(leases []lease.Lease) {
 		for _, l := range leases {
-			units = append(units, live(l))
+			units = append(units, Live(l))
 		}
 	})
 	line.Queue(registry.QueryRegistryShared, in.Cfg.ConsumerGroup)
@@ -136,28 +136,28 @@ func (in *inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []str
 	if isolation != readCommitted {
 		return nil, nil, fmt.Errorf("%w, this one is %s: begin it as such, or apply by workers", ErrIsolation, strings.ToUpper(isolation))
 	}
-	slices.SortFunc(units, func(a, b *unit) int { return strings.Compare(a.lease.CampaignID, b.lease.CampaignID) })
+	slices.SortFunc(units, func(a, b *Unit) int { return strings.Compare(a.Lease.CampaignID, b.Lease.CampaignID) })
 	return units, before, nil
 }
 
 // applySlice applies as much of the units as one group holds. If that is all, end queues what comes last.
-func (in *inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*unit, end func(*transaction)) (n int, rest []*unit, err error) {
-	t := in.applier.within(conn, units, in.Cfg.GroupEvents)
+func (in *Inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*Unit, end func(*Transaction)) (n int, rest []*Unit, err error) {
+	t := in.Applier.Within(conn, units, in.Cfg.GroupEvents)
 	t.Streams = false // the connection is somebody else's
 	defer t.recycle()
-	if err := t.read(ctx, in.Cfg.GroupEvents); err != nil {
+	if err := t.Read(ctx, in.Cfg.GroupEvents); err != nil {
 		return 0, nil, err
 	}
 	t.link(ctx)
-	rest = units[len(t.units):]
-	if t.units[len(t.units)-1].more {
-		rest = units[len(t.units)-1:]
+	rest = units[len(t.Units):]
+	if t.Units[len(t.Units)-1].More {
+		rest = units[len(t.Units)-1:]
 	}
 	if len(rest) > 0 && in.Cfg.InlineBestEffort {
 		return 0, nil, errBacklog
 	}
-	for _, u := range t.units {
-		n += len(u.events)
+	for _, u := range t.Units {
+		n += len(u.Events)
 	}
 	t.last = func() {
 		if len(rest) == 0 {
@@ -167,12 +167,12 @@ func (in *inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*unit
 	if err := t.applyAll(ctx); err != nil {
 		return 0, nil, err
 	}
-	return n, rest, t.finish(ctx, func(*unit) bool { return false })
+	return n, rest, t.finish(ctx, func(*Unit) bool { return false })
 }
 
 // queueEnd puts the settings back, leaves work items for campaigns that are left to the workers, and keeps what was done.
-func (in *inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
-	if in.putsOff {
+func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
+	if in.PutsOff {
 		line.QueueLookAhead()
 	}
 	line.Queue(querySetInline, before[0], before[1], before[2], before[3], before[4])
@@ -183,13 +183,13 @@ func (in *inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 	line.Queue(queryRelease)
 }
 
-func (in *inliner) endInline(ctx context.Context, conn *pgx.Conn, before, left []string) error {
+func (in *Inliner) endInline(ctx context.Context, conn *pgx.Conn, before, left []string) error {
 	line := pipeline.NewPipeline(conn)
 	in.queueEnd(line, before, left)
 	return line.Flush(ctx)
 }
 
-func (in *inliner) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns []string) error {
+func (in *Inliner) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns []string) error {
 	line := pipeline.NewPipeline(conn)
 	outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, campaigns)
 	if err := line.Flush(ctx); err != nil {
@@ -207,3 +207,19 @@ func undoInline(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, queryRelease, pgx.QueryExecModeSimpleProtocol)
 	return err
 }
+
+// The statements around an inline apply, in somebody else's transaction.
+const (
+	querySavepoint  = `SAVEPOINT tidemark_inline`
+	queryUndoInline = `ROLLBACK TO SAVEPOINT tidemark_inline`
+	queryRelease    = `RELEASE SAVEPOINT tidemark_inline`
+
+	// querySettingsNow reads what querySetInline changes until the transaction ends or it is put back.
+	querySettingsNow = `SELECT current_setting('transaction_isolation'), current_setting('search_path'), current_setting('enable_seqscan'), current_setting('jit'),
+		current_setting('enable_memoize'), current_setting('lock_timeout')`
+	querySetInline = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', $2, true), set_config('jit', $3, true), set_config('enable_memoize', $4, true),
+		set_config('lock_timeout', $5, true)`
+)
+
+// queryShadowPatience keeps a shadow from waiting for rows: it gives way to workers before they could be in a deadlock with it.
+const queryShadowPatience = `SELECT set_config('lock_timeout', '200ms', true)`

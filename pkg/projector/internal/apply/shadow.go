@@ -1,4 +1,4 @@
-package projector
+package apply
 
 import (
 	"context"
@@ -12,15 +12,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
-// shadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them from workers while it is open, which is half a lease's life at most.
-const shadowCampaigns = 16
+// ShadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them from workers while it is open, which is half a lease's life at most.
+const ShadowCampaigns = 16
 
 // shadow walks round the queue and does what a worker would do, in transactions that it rolls back, the claim included. It keeps no leases, counts no attempt, and changes
 // no row but those by which it is known, should the process die, what it died of; what would have happened is counted in metrics and logged once a round. A sequence that a projection draws from moves all the same.
 type shadow struct {
-	p       *applier
+	p       *Applier
 	cursor  string
 	applied map[string]int           // events, by projection, in this round
 	failed  map[[2]string]int        // by projection and class, in this round
@@ -28,14 +30,14 @@ type shadow struct {
 	left    map[failure.Verdict]bool // events left out because processes died of them
 }
 
-func newShadow(p *applier) *shadow {
+func NewShadow(p *Applier) *shadow {
 	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}, left: map[failure.Verdict]bool{}}
 }
 
-// run goes round until ctx ends.
-func (s *shadow) run(ctx context.Context) {
+// Run goes round until ctx ends.
+func (s *shadow) Run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		again, err := s.step(ctx)
+		again, err := s.Step(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
@@ -53,10 +55,10 @@ func (s *shadow) run(ctx context.Context) {
 	}
 }
 
-// round goes round the queue once and answers how many events would have been applied.
-func (s *shadow) round(ctx context.Context) (n int, err error) {
+// Round goes round the queue once and answers how many events would have been applied.
+func (s *shadow) Round(ctx context.Context) (n int, err error) {
 	for again := true; again; {
-		if again, err = s.step(ctx); err != nil {
+		if again, err = s.Step(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -67,19 +69,19 @@ func (s *shadow) round(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// step tries the campaigns that a claim finds, and says whether the round goes on. A round ends with the pairs whose retry is due.
-func (s *shadow) step(ctx context.Context) (again bool, err error) {
+// Step tries the campaigns that a claim finds, and says whether the round goes on. A round ends with the pairs whose retry is due.
+func (s *shadow) Step(ctx context.Context) (again bool, err error) {
 	cursor := s.cursor
 	if cursor == "" {
 		if err := s.p.Keeper.ForgetTrials(ctx, s.p.Cfg.Pool); err != nil {
 			return false, err
 		}
 	}
-	err = s.try(ctx, func(t *transaction) (units []*unit, more bool, err error) {
-		claimed, err := s.p.Keeper.Claim(ctx, t.Conn, cursor, shadowCampaigns, 0)
+	err = s.try(ctx, func(t *Transaction) (units []*Unit, more bool, err error) {
+		claimed, err := s.p.Keeper.Claim(ctx, t.Conn, cursor, ShadowCampaigns, 0)
 		for _, l := range claimed.Leases {
 			if l.CampaignID > cursor { // not again from the beginning
-				units = append(units, live(l))
+				units = append(units, Live(l))
 			}
 		}
 		// Nothing changes, so the queue has no end for a claim: the round is over where it would begin again.
@@ -94,8 +96,8 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 		return again, err
 	}
 	// What one transaction has claimed it does not find again, so the next claim goes on where this one ends.
-	return false, s.try(ctx, func(t *transaction) (units []*unit, more bool, err error) {
-		claimed, err := s.p.Keeper.ClaimDeferred(ctx, t.Conn, s.p.Behind(), shadowCampaigns)
+	return false, s.try(ctx, func(t *Transaction) (units []*Unit, more bool, err error) {
+		claimed, err := s.p.Keeper.ClaimDeferred(ctx, t.Conn, s.p.Behind(), ShadowCampaigns)
 		if err != nil || len(claimed.Leases) == 0 {
 			return nil, false, err
 		}
@@ -105,7 +107,7 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 		}
 		pairs, err := deferred.Due(ctx, t.Conn, s.p.Cfg.ConsumerGroup, ids, s.p.Behind())
 		for _, d := range pairs {
-			units = append(units, catchUp(byID[d.CampaignID], d))
+			units = append(units, CatchUp(byID[d.CampaignID], d))
 		}
 		return units, true, err
 	})
@@ -113,7 +115,7 @@ func (s *shadow) step(ctx context.Context) (again bool, err error) {
 
 // try opens a transaction, has campaigns claimed, applies their events group by group to the end, each on what those before it have left, and rolls back. After half a
 // lease's life it leaves it at that.
-func (s *shadow) try(ctx context.Context, claim func(*transaction) (units []*unit, more bool, err error)) error {
+func (s *shadow) try(ctx context.Context, claim func(*Transaction) (units []*Unit, more bool, err error)) error {
 	p := s.p
 	enough := time.Now().Add(p.Cfg.LeaseTTL / 2)
 	bounded, cancel := context.WithTimeout(ctx, p.Cfg.LeaseTTL)
@@ -122,18 +124,18 @@ func (s *shadow) try(ctx context.Context, claim func(*transaction) (units []*uni
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := p.within(conn.Conn(), nil, p.Cfg.GroupEvents)
-	t.pool, t.Timeout, t.inForce, t.Disconnect = conn, p.Longest, p.Longest, disconnect(conn)
-	defer t.abort(ctx)
-	t.Queue(queryBegin)
-	t.queueSettings()
+	t := p.Within(conn.Conn(), nil, p.Cfg.GroupEvents)
+	t.Pool, t.Timeout, t.InForce, t.Disconnect = conn, p.Longest, p.Longest, Disconnect(conn)
+	defer t.Abort(ctx)
+	t.Queue(QueryBegin)
+	t.QueueSettings()
 	t.Queue(queryShadowPatience)
 	t.trying = true
 	if err := t.Flush(bounded); err != nil {
 		return err
 	}
 	for more := true; more; {
-		var units []*unit
+		var units []*Unit
 		if units, more, err = claim(t); err != nil {
 			return err
 		}
@@ -146,7 +148,7 @@ func (s *shadow) try(ctx context.Context, claim func(*transaction) (units []*uni
 }
 
 // tryAll tries what has been claimed, and says whether there is no more time.
-func (s *shadow) tryAll(ctx context.Context, t *transaction, units []*unit, enough time.Time) (over bool, err error) {
+func (s *shadow) tryAll(ctx context.Context, t *Transaction, units []*Unit, enough time.Time) (over bool, err error) {
 	trials, err := s.trials(ctx, units)
 	if err != nil {
 		return false, err
@@ -172,12 +174,12 @@ func (s *shadow) tryAll(ctx context.Context, t *transaction, units []*unit, enou
 }
 
 // tryGroup applies as much of the units as a group holds, and answers those that have more to do.
-func (s *shadow) tryGroup(ctx context.Context, t *transaction, units []*unit) (rest []*unit, err error) {
-	t.units, t.events = units, t.events[:0]
-	if err := t.read(ctx, s.p.Cfg.GroupEvents); err != nil {
+func (s *shadow) tryGroup(ctx context.Context, t *Transaction, units []*Unit) (rest []*Unit, err error) {
+	t.Units, t.Events = units, t.Events[:0]
+	if err := t.Read(ctx, s.p.Cfg.GroupEvents); err != nil {
 		return nil, err
 	}
-	for _, u := range t.units {
+	for _, u := range t.Units {
 		stopped := false
 		for _, k := range t.view.Projections {
 			if !t.applies(k, u) {
@@ -187,21 +189,21 @@ func (s *shadow) tryGroup(ctx context.Context, t *transaction, units []*unit) (r
 			if err != nil {
 				return nil, err
 			}
-			if end && u.pair == nil { // from here on it would be behind
-				t.stop(u.lease.CampaignID, k)
+			if end && u.Pair == nil { // from here on it would be behind
+				t.stop(u.Lease.CampaignID, k)
 			}
-			stopped = end && u.pair != nil
+			stopped = end && u.Pair != nil
 		}
 		u.settle()
-		if u.more && !stopped {
+		if u.More && !stopped {
 			rest = append(rest, u)
 		}
 	}
-	return append(rest, units[len(t.units):]...), nil
+	return append(rest, units[len(t.Units):]...), nil
 }
 
 // stop leaves the campaign out for the projection as if its pair were deferred.
-func (t *transaction) stop(campaignID string, k *registry.Known) {
+func (t *Transaction) stop(campaignID string, k *registry.Known) {
 	if t.pairs[campaignID] == nil {
 		t.pairs[campaignID] = map[string]*deferred.Standing{}
 	}
@@ -209,10 +211,10 @@ func (t *transaction) stop(campaignID string, k *registry.Known) {
 }
 
 // tryApart applies a unit's events to one projection and counts what became of them. It says whether one of them stops it.
-func (s *shadow) tryApart(ctx context.Context, t *transaction, k *registry.Known, u *unit) (stopped bool, err error) {
+func (s *shadow) tryApart(ctx context.Context, t *Transaction, k *registry.Known, u *Unit) (stopped bool, err error) {
 	before := len(t.failures)
 	err = t.applyUnit(ctx, k, u)
-	var late *DeadlineError
+	var late *failure.DeadlineError
 	if errors.As(err, &late) {
 		s.fail(k.Name, string(late.FailureClass()), 1)
 	}
@@ -222,13 +224,13 @@ func (s *shadow) tryApart(ctx context.Context, t *transaction, k *registry.Known
 	end := int64(0) // the event that stops it
 	for _, f := range t.failures[before:] {
 		s.fail(f.Projection, f.Class, 1)
-		if f.policy.Action != ActionSkip {
+		if f.policy.Action != kind.ActionSkip {
 			end = f.Seq
 		}
 	}
 	applied := 0
-	for i := range u.events {
-		if t.wants(k, &u.events[i]) && (end == 0 || u.events[i].Seq < end) {
+	for i := range u.Events {
+		if t.Wants(k, &u.Events[i]) && (end == 0 || u.Events[i].Seq < end) {
 			applied++
 		}
 	}

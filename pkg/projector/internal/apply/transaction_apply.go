@@ -1,0 +1,140 @@
+package apply
+
+import (
+	"context"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+)
+
+// Use queues that the statements that follow are about a projection's set of tables.
+func (t *Transaction) Use(k *registry.Known) {
+	t.useSchema(k.Path)
+}
+
+func (t *Transaction) useSchema(path string) {
+	if t.path != path {
+		t.path = path
+		t.At = pipeline.Origin{}
+		t.Queue(registry.QuerySearchPath, path)
+	}
+}
+
+// Group makes a projection's group.
+func (t *Transaction) Group(k *registry.Known, events []journal.Event) *kind.Group {
+	return kind.NewGroup(events, k.Name, k.Comment, t.Pipeline)
+}
+
+// applyAll hands every projection the events it wants of the units, as one group each.
+func (t *Transaction) applyAll(ctx context.Context) (err error) {
+	defer func() { err = t.Blame(err) }()
+	groups, kinds := make([]*kind.Group, 0, len(t.view.Projections)), make([]*registry.Known, 0, len(t.view.Projections))
+	for _, k := range t.view.Projections {
+		if err := t.resetRows(ctx, k, t.Units); err != nil {
+			return err
+		}
+		if t.calls[k] != "" {
+			continue
+		}
+		events, err := t.wanted(k, t.Units)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			continue
+		}
+		g := t.Group(k, events)
+		groups, kinds = append(groups, g), append(kinds, k)
+		t.Use(k)
+		t.LimitStatements(k.Timeout(events))
+		if err := t.Applier.Load(ctx, k, g); err != nil {
+			return err
+		}
+	}
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	for i, g := range groups {
+		k := kinds[i]
+		t.Use(k)
+		t.LimitStatements(k.Timeout(g.Events))
+		if err := t.Applier.Apply(ctx, k, g); err != nil {
+			return err
+		}
+	}
+	for _, k := range t.view.Projections {
+		if t.calls[k] != "" {
+			t.callFunction(k)
+		}
+	}
+	t.useSchema(t.Applier.SearchPath)
+	return nil
+}
+
+// wanted returns the events of the units that a projection is to apply, in order.
+func (t *Transaction) wanted(k *registry.Known, units []*Unit) ([]journal.Event, error) {
+	n, total := 0, 0
+	for _, u := range units {
+		total += len(u.Events)
+		if !t.applies(k, u) {
+			continue
+		}
+		for i := range u.Events {
+			if !t.Wants(k, &u.Events[i]) {
+				continue
+			}
+			if err := u.Spoiled[u.Events[i].Seq]; err != nil {
+				return nil, k.Origin(u.Events[i]).Wrap(err)
+			}
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return nil, nil
+	case n == len(t.Events) && total == n:
+		return t.Events, nil
+	}
+	wanted := make([]journal.Event, 0, n)
+	for _, u := range units {
+		if !t.applies(k, u) {
+			continue
+		}
+		for i := range u.Events {
+			if t.Wants(k, &u.Events[i]) {
+				wanted = append(wanted, u.Events[i])
+			}
+		}
+	}
+	return wanted, nil
+}
+
+// applies says whether the unit brings the projection forward.
+func (t *Transaction) applies(k *registry.Known, u *Unit) bool {
+	if u.Pair != nil {
+		return u.Pair.Projection == k.Name && !u.outdated
+	}
+	return t.view.Rows[k.Name].Moves() && t.pairs[u.Lease.CampaignID][k.Name] == nil
+}
+
+// callFunction queues the call that applies the units' events.
+func (t *Transaction) callFunction(k *registry.Known) {
+	var s Stretches
+	for _, u := range t.Units {
+		if u.Count() > 0 && t.applies(k, u) {
+			t.Stretch(&s, k, u.Lease.CampaignID, u.Place, u.Last())
+		}
+	}
+	if len(s.Campaigns) > 0 {
+		t.Use(k)
+		t.LimitStatements(registry.LongestTimeout([]*registry.Known{k}))
+		t.At = pipeline.Origin{Projection: k.Name}
+		t.Queue(t.calls[k], s.Campaigns, s.After, s.Until)
+		t.At = pipeline.Origin{}
+	}
+}

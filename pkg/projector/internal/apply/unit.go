@@ -1,0 +1,133 @@
+package apply
+
+import (
+	"context"
+	"math"
+
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+)
+
+// Unit is a campaign to bring forward under its lease: all projections that are in step from the checkpoint on, or one deferred projection from
+// the place where it stands up to the checkpoint.
+type Unit struct {
+	Lease  lease.Lease
+	Pair   *deferred.Standing // nil: live work
+	Place  int64              // the last seq done
+	Until  int64              // the last seq to do
+	groups int                // groups it had a part in since it was claimed
+
+	// Of the group under way:
+	Events   []journal.Event
+	counted  int             // events that are known by number only: the database applies them
+	hashed   *int64          // the hash of their ids; nil: nobody has looked at them
+	Spoiled  map[int64]error // by seq: events that cannot be brought to their current version
+	More     bool            // there may be events beyond those read
+	outdated bool            // the pair is not any more what it was
+}
+
+func Live(l lease.Lease) *Unit {
+	return &Unit{Lease: l, Place: l.Checkpoint, Until: math.MaxInt64}
+}
+
+func CatchUp(l lease.Lease, p *deferred.Standing) *Unit {
+	return &Unit{Lease: l, Pair: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
+}
+
+// Probe bounds the unit to the event that its pair stands before. A pair that has failed there is likely to fail again, and what waits behind it would have been read for nothing.
+func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }
+
+// probes says whether something waits behind the event to which the unit is bounded.
+func (u *Unit) probes() bool { return u.Pair != nil && u.Until < u.Lease.Checkpoint }
+
+func (u *Unit) Spoil(seq int64, err error) {
+	if u.Spoiled == nil {
+		u.Spoiled = map[int64]error{}
+	}
+	u.Spoiled[seq] = err
+}
+
+// Count is the number of events that the group brings the unit forward.
+func (u *Unit) Count() int { return len(u.Events) + u.counted }
+
+// Last is where the unit stands once its events are applied.
+func (u *Unit) Last() int64 {
+	if n := len(u.Events); n > 0 {
+		return u.Events[n-1].Seq
+	}
+	return u.Place + int64(u.counted)
+}
+
+// step is what the group's end does to the unit's lease.
+func (u *Unit) step(release bool) lease.Step {
+	s := lease.Step{CampaignID: u.Lease.CampaignID, Generation: u.Lease.Generation, From: u.Lease.Checkpoint, To: u.Lease.Checkpoint, Release: release}
+	if u.Pair == nil {
+		s.To, s.Events, s.Hash = u.Last(), int64(u.Count()), u.hash()
+	} else {
+		s.Hash = new(int64) // of no events
+	}
+	return s
+}
+
+// hash is that of the ids of the group's events, by which it can be proved later that these were applied, and no others; nil: it is not known.
+func (u *Unit) hash() *int64 {
+	if u.counted > 0 {
+		return u.hashed
+	}
+	hash := int64(0)
+	for i := range u.Events {
+		hash ^= journal.IDHash(u.Events[i].ID)
+	}
+	return &hash
+}
+
+// settle takes over what has been committed.
+func (u *Unit) settle() {
+	u.Place = u.Last()
+	if u.Pair == nil {
+		u.Lease.Checkpoint = u.Place
+	} else {
+		u.Pair.Reset = false
+	}
+	u.Events, u.counted, u.hashed = nil, 0, nil
+}
+
+// Unsuspected is how many of the units come before the first suspect.
+func Unsuspected(units []*Unit) int {
+	for i, u := range units {
+		if u.Lease.Suspect != nil {
+			return i
+		}
+	}
+	return len(units)
+}
+
+// OfOneCampaign is how many of the units are the first one's campaign's: several pairs of one campaign share a lease, and so a transaction.
+func OfOneCampaign(units []*Unit) int {
+	n := 1
+	for n < len(units) && units[n].Lease.CampaignID == units[0].Lease.CampaignID {
+		n++
+	}
+	return n
+}
+
+// Assignment is what a worker is to bring forward.
+type Assignment struct {
+	Units  []*Unit
+	Opened *Transaction // has read the first group of them; nil: none has
+}
+
+// Take answers the transaction that has read, once.
+func (a *Assignment) Take() *Transaction {
+	t := a.Opened
+	a.Opened = nil
+	return t
+}
+
+// Drop ends the transaction that nobody took.
+func (a *Assignment) Drop(ctx context.Context) {
+	if t := a.Take(); t != nil {
+		t.Abort(ctx)
+	}
+}
