@@ -10,6 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
 const (
@@ -63,7 +65,7 @@ func (m *maintainer) prune(ctx context.Context) (total int64, err error) {
 func (m *maintainer) pruneSnapshots(ctx context.Context) (total int64, err error) {
 	bounded, cancel := m.Bounded(ctx)
 	defer cancel()
-	rows, err := m.Cfg.Pool.Query(bounded, queryOutlivedSnapshots)
+	rows, err := m.Cfg.Pool.Query(bounded, replay.QueryOutlivedSnapshots)
 	if err != nil {
 		return 0, err
 	}
@@ -86,7 +88,7 @@ func (m *maintainer) pruneSnapshots(ctx context.Context) (total int64, err error
 func (m *maintainer) forgetSnapshots(ctx context.Context, projection string, version int) (total int64, err error) {
 	for range pruneBatch {
 		bounded, cancel := m.Bounded(ctx)
-		tag, err := m.Cfg.Pool.Exec(bounded, queryForgetSomeSnapshots, projection, version, pruneRows)
+		tag, err := m.Cfg.Pool.Exec(bounded, replay.QueryForgetSomeSnapshots, projection, version, pruneRows)
 		cancel()
 		total += tag.RowsAffected()
 		if err != nil || tag.RowsAffected() < pruneRows {

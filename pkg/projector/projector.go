@@ -22,6 +22,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
@@ -35,7 +37,7 @@ type Projector struct {
 	applier    *apply.Applier
 	inliner    *apply.Inliner
 	rebuilder  *rebuilder
-	replayer   *replayer
+	replayer   *replay.Replayer
 	maintainer *maintainer
 }
 
@@ -83,7 +85,7 @@ func New(cfg Config) (*Projector, error) {
 	p.inliner = &apply.Inliner{Base: b, Applier: p.applier, Inline: tracing.New(
 		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
 	)}
-	p.replayer = &replayer{Base: b, applier: p.applier}
+	p.replayer = &replay.Replayer{Base: b, Applier: p.applier}
 	p.maintainer = &maintainer{Base: b, listener: p.listener}
 	p.rebuilder = &rebuilder{
 		Base: b, applier: p.applier, registrar: p.registrar, replayer: p.replayer, maintainer: p.maintainer, share: share,
@@ -134,10 +136,10 @@ func (p *Projector) Run(ctx context.Context) error {
 		others.Go(func() { p.maintainer.repairGaps(ctx) })
 	}
 	if p.base.Cfg.VerifyRate > 0 {
-		others.Go(func() { p.replayer.watch(ctx) })
+		others.Go(func() { p.replayer.Watch(ctx) })
 	}
 	if p.base.Cfg.SnapshotEvery > 0 {
-		others.Go(func() { p.replayer.keepSnapshots(ctx) })
+		others.Go(func() { p.replayer.KeepSnapshots(ctx) })
 	}
 	p.claimer.dispatch(pulse.With(ctx, p.base.Pulse.Loop("claim")), work)
 	close(work)

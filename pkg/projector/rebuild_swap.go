@@ -18,6 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
 // swapSet is the name that a set has while two change theirs.
@@ -276,7 +278,7 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, k
 		}
 	}
 	if live.Version == replacement.Version { // others have snapshots of their own
-		if _, err := tx.Exec(ctx, queryForgetSnapshots, name); err != nil {
+		if _, err := tx.Exec(ctx, replay.QueryForgetSnapshots, name); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
 // tendInterval is how often, at least, a worker looks what rebuilds need of it.
@@ -38,7 +40,7 @@ type rebuilder struct {
 	*registry.Base
 	applier    *apply.Applier
 	registrar  *registry.Registrar
-	replayer   *replayer
+	replayer   *replay.Replayer
 	maintainer *maintainer
 	share      *apply.Share
 	strangers  strangers

@@ -1,4 +1,4 @@
-package projector
+package replay
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
-// VerifyRequest says what [Projector.Verify] looks at: the campaigns named, or a sample, or all.
+// VerifyRequest is projector.VerifyRequest.
 type VerifyRequest struct {
 	Projection string
 	Campaigns  []string
@@ -28,7 +28,7 @@ type VerifyRequest struct {
 	OnProgress   func(VerifyReport)
 }
 
-// VerifyReport counts what [Projector.Verify] has looked at and found.
+// VerifyReport is projector.VerifyReport.
 type VerifyReport struct {
 	Campaigns int64    // verified
 	Total     int64    // to be verified, as far as is known
@@ -43,7 +43,7 @@ type VerifyReport struct {
 	Strays    int64 // rows of campaigns that the journal does not have
 }
 
-// VerifiedTable counts the rows of a table.
+// VerifiedTable is projector.VerifiedTable.
 type VerifiedTable struct {
 	Table                     string
 	Rows                      int64 // that the journal says there should be, in the campaigns verified
@@ -59,7 +59,7 @@ func (r VerifyReport) Differences() int64 {
 	return n
 }
 
-// DifferenceKind says in which way something differs.
+// DifferenceKind is projector.DifferenceKind.
 type DifferenceKind string
 
 // The kinds of differences.
@@ -71,7 +71,7 @@ const (
 	DifferenceFailed    DifferenceKind = "failed"    // the campaign's events cannot be applied from the first one on
 )
 
-// Difference is a row that is not as the journal says.
+// Difference is projector.Difference.
 type Difference struct {
 	Kind       DifferenceKind
 	CampaignID string

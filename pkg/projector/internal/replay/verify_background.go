@@ -1,4 +1,4 @@
-package projector
+package replay
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// watch verifies campaigns for as long as the projector runs, one after the other at [Config].VerifyRate and round and round, from one at random on. Of what it finds it tells
+// Watch verifies campaigns for as long as the projector runs, one after the other at [Config].VerifyRate and round and round, from one at random on. Of what it finds it tells
 // the log and a counter, and mends nothing.
-func (y *replayer) watch(ctx context.Context) {
+func (y *Replayer) Watch(ctx context.Context) {
 	tick := time.NewTicker(time.Minute / time.Duration(y.Cfg.VerifyRate))
 	defer tick.Stop()
 	after, err := lease.Some(ctx, y.Cfg.Pool, y.Cfg.ConsumerGroup)
@@ -35,7 +35,7 @@ func (y *replayer) watch(ctx context.Context) {
 }
 
 // watchNext verifies the campaign that comes next, and answers it; "" at the end.
-func (y *replayer) watchNext(ctx context.Context, after string) (string, error) {
+func (y *Replayer) watchNext(ctx context.Context, after string) (string, error) {
 	ids, err := journal.CampaignsAfter(ctx, y.Cfg.Pool, after, 1)
 	if err != nil || len(ids) == 0 {
 		return "", err
@@ -48,7 +48,7 @@ func (y *replayer) watchNext(ctx context.Context, after string) (string, error) 
 	return ids[0], nil
 }
 
-func (y *replayer) watchOne(ctx context.Context, name, campaignID string) error {
+func (y *Replayer) watchOne(ctx context.Context, name, campaignID string) error {
 	first := Difference{}
 	report, err := y.Verify(ctx, VerifyRequest{Projection: name, Campaigns: []string{campaignID}, Concurrency: 1, OnDifference: func(d Difference) {
 		if first.Kind == "" {
@@ -56,7 +56,7 @@ func (y *replayer) watchOne(ctx context.Context, name, campaignID string) error 
 		}
 	}})
 	switch {
-	case errors.Is(err, ErrNotVerifiable), errors.Is(err, ErrRegistered): // nothing to be done, or not yet
+	case errors.Is(err, ErrNotVerifiable), errors.Is(err, registry.ErrRegistered): // nothing to be done, or not yet
 		return nil
 	case err != nil:
 		return err

@@ -1,4 +1,4 @@
-package projector
+package replay
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 const (
@@ -36,13 +38,13 @@ const (
 				FROM tidemark.snapshots o WHERE (o.campaign_id, o.projection, o.version) = ($1, $2, $3) WINDOW w AS (ORDER BY o.seq)
 			) x WHERE x.n > $4 AND x.gap IS NOT NULL ORDER BY x.gap, x.seq LIMIT 1)`
 
-	queryForgetSnapshots = `DELETE FROM tidemark.snapshots WHERE projection = $1`
-	// queryForgetSomeSnapshots deletes up to $3 of a version's.
-	queryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`
+	QueryForgetSnapshots = `DELETE FROM tidemark.snapshots WHERE projection = $1`
+	// QueryForgetSomeSnapshots deletes up to $3 of a version's.
+	QueryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`
 
-	// queryOutlivedSnapshots steps from one version to the next along the index, and answers those that are of no use any more: lower ones than the projection's that none of its tables are of, and higher ones, which somebody
+	// QueryOutlivedSnapshots steps from one version to the next along the index, and answers those that are of no use any more: lower ones than the projection's that none of its tables are of, and higher ones, which somebody
 	// may be about to register, whose latest is older than a week; and those of projections that are not registered.
-	queryOutlivedSnapshots = `WITH RECURSIVE versions AS (
+	QueryOutlivedSnapshots = `WITH RECURSIVE versions AS (
 			(SELECT s.projection, s.version FROM tidemark.snapshots s ORDER BY s.projection, s.version LIMIT 1)
 			UNION ALL
 			SELECT n.projection, n.version FROM versions v CROSS JOIN LATERAL (
@@ -149,8 +151,8 @@ func (s *scratch) snapshotable(ctx context.Context) (bool, error) {
 	return !numbered, err
 }
 
-// keepSnapshots makes the snapshots of long campaigns that are missing, for as long as the projector runs.
-func (y *replayer) keepSnapshots(ctx context.Context) {
+// KeepSnapshots makes the snapshots of long campaigns that are missing, for as long as the projector runs.
+func (y *Replayer) KeepSnapshots(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		err := y.snapshotAll(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -165,7 +167,7 @@ func (y *replayer) keepSnapshots(ctx context.Context) {
 }
 
 // snapshotAll looks at all campaigns once, from one at random on, so that replicas do not do the same.
-func (y *replayer) snapshotAll(ctx context.Context) error {
+func (y *Replayer) snapshotAll(ctx context.Context) error {
 	first, err := lease.Some(ctx, y.Cfg.Pool, y.Cfg.ConsumerGroup)
 	if err != nil {
 		return err
@@ -185,7 +187,7 @@ func (y *replayer) snapshotAll(ctx context.Context) error {
 }
 
 // snapshotSome makes the snapshots of a page of campaigns.
-func (y *replayer) snapshotSome(ctx context.Context, k *registry.Known, cursor string) (last string, more bool, err error) {
+func (y *Replayer) snapshotSome(ctx context.Context, k *registry.Known, cursor string) (last string, more bool, err error) {
 	rows, err := y.Cfg.Pool.Query(ctx, queryLongCampaigns, y.Cfg.ConsumerGroup, cursor, y.Cfg.SnapshotEvery, k.Described.Name, k.Described.Version, snapshotCampaigns)
 	if err != nil {
 		return "", false, err
@@ -203,7 +205,7 @@ func (y *replayer) snapshotSome(ctx context.Context, k *registry.Known, cursor s
 	}
 	for id, seq := range long {
 		err := y.travel(ctx, k.Described.Name, id, func(_ *scratch, to func(int64) error) error { return to(seq) }, seq)
-		var failed *ApplyError
+		var failed *failure.ApplyError
 		switch {
 		case errors.As(err, &failed), errors.Is(err, ErrTouched): // what can be looked back on is seen by whoever looks
 			y.Cfg.Logger.DebugContext(ctx, "snapshot not made", "projection", k.Described.Name, "campaign", id, "error", err)

@@ -1,4 +1,4 @@
-package projector
+package replay
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // stateBytes is how many bytes of rows [Projector.AsOf] and [Projector.Diff] hold in memory, at most.
@@ -22,7 +24,7 @@ const stateBytes = 32 << 20
 // ErrStateTooLarge is returned by [Projector.AsOf] and [Projector.Diff] for rows of more than 32 MiB.
 var ErrStateTooLarge = errors.New("rows come to more than 32 MiB: choose an earlier event, or query the live tables")
 
-// State is what a projection keeps of one campaign after one of its events.
+// State is projector.State.
 type State struct {
 	Projection string
 	Version    int
@@ -31,7 +33,7 @@ type State struct {
 	Tables     []StateTable // in the order of their creation
 }
 
-// StateTable is the rows of a table.
+// StateTable is projector.StateTable.
 type StateTable struct {
 	Table   string
 	Key     []string          // columns of the primary key; none: it has none
@@ -40,7 +42,7 @@ type StateTable struct {
 }
 
 // AsOf is [Projector.AsOf].
-func (y *replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (State, error) {
+func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (State, error) {
 	var state State
 	err := y.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
 		if err = to(seq); err != nil {
@@ -56,7 +58,7 @@ func (y *replayer) AsOf(ctx context.Context, projection, campaignID string, seq 
 	return state, nil
 }
 
-// ChangeKind says what happened to a row.
+// ChangeKind is projector.ChangeKind.
 type ChangeKind string
 
 // The kinds of changes.
@@ -66,7 +68,7 @@ const (
 	ChangeChanged ChangeKind = "changed"
 )
 
-// Change is what became of a row between two events.
+// Change is projector.Change.
 type Change struct {
 	Kind          ChangeKind
 	Table         string
@@ -76,7 +78,7 @@ type Change struct {
 }
 
 // Diff is [Projector.Diff].
-func (y *replayer) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]Change, error) {
+func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]Change, error) {
 	var changes []Change
 	size := 0
 	err := y.travel(ctx, projection, campaignID, func(s *scratch, until func(int64) error) error {
@@ -121,10 +123,10 @@ func (y *replayer) Diff(ctx context.Context, projection, campaignID string, from
 func (s *scratch) before(i int) string { return s.table(fmt.Sprintf("tidemark_before_%d", i)) }
 
 // travel opens a scratch and calls visit with what brings it to an event of the campaign. seqs are those that visit goes to: they must exist.
-func (y *replayer) travel(ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64) error {
+func (y *Replayer) travel(ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64) error {
 	k := y.Newest(projection)
 	if k == nil {
-		return fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, projection, y.Names())
+		return fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, projection, y.Names())
 	}
 	s, err := y.openScratch(ctx, k)
 	if err != nil {

@@ -1,4 +1,4 @@
-package projector
+package replay
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 var ErrNotVerifiable = errors.New("projection cannot be verified")
 
 // Verify is [Projector.Verify].
-func (y *replayer) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
+func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
 	report, err := y.verify(ctx, r)
 	if err != nil {
 		return report, fmt.Errorf("verify projection %s: %w", r.Projection, err)
@@ -36,7 +38,7 @@ func (y *replayer) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, e
 	return report, nil
 }
 
-func (y *replayer) verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
+func (y *Replayer) verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
 	if err := r.validate(); err != nil {
 		return VerifyReport{}, err
 	}
@@ -56,21 +58,21 @@ type compared struct {
 }
 
 // live is the projection as it is registered, with the set of tables that goes by the name.
-func (y *replayer) live(ctx context.Context, name string) (compared, error) {
+func (y *Replayer) live(ctx context.Context, name string) (compared, error) {
 	base, set := registry.Split(name)
 	if y.Newest(base) == nil {
-		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", ErrRegistered, name, y.Names())
+		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, name, y.Names())
 	}
 	row, err := y.Lookup(ctx, y.Cfg.Pool, name)
 	if err != nil {
 		return compared{}, err
 	}
 	if row == nil {
-		return compared{}, fmt.Errorf("%w: it is not registered, a worker does that when it starts", ErrRegistered)
+		return compared{}, fmt.Errorf("%w: it is not registered, a worker does that when it starts", registry.ErrRegistered)
 	}
 	k := y.Set(base, set, row.Version)
 	if k == nil {
-		return compared{}, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d", ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
+		return compared{}, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d", registry.ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
 	}
 	still := func(ctx context.Context, db journal.Querier) error {
 		now, err := y.Lookup(ctx, db, name)
@@ -78,9 +80,9 @@ func (y *replayer) live(ctx context.Context, name string) (compared, error) {
 		case err != nil:
 			return err
 		case now == nil || now.Version != row.Version || !now.RegisteredAt.Equal(row.RegisteredAt):
-			return fmt.Errorf("%w: its tables have been exchanged, or removed, meanwhile: begin again", ErrRegistered)
+			return fmt.Errorf("%w: its tables have been exchanged, or removed, meanwhile: begin again", registry.ErrRegistered)
 		case now.State != registry.StateActive:
-			return fmt.Errorf("%w: it is joining its consumer group, try again when it is active", ErrRegistered)
+			return fmt.Errorf("%w: it is joining its consumer group, try again when it is active", registry.ErrRegistered)
 		}
 		return nil
 	}
@@ -89,7 +91,7 @@ func (y *replayer) live(ctx context.Context, name string) (compared, error) {
 
 // verification is a call of Verify.
 type verification struct {
-	p       *replayer
+	p       *Replayer
 	source  compared
 	request VerifyRequest
 
@@ -97,7 +99,7 @@ type verification struct {
 	report VerifyReport
 }
 
-func (y *replayer) verifyAgainst(ctx context.Context, source compared, r VerifyRequest) (VerifyReport, error) {
+func (y *Replayer) verifyAgainst(ctx context.Context, source compared, r VerifyRequest) (VerifyReport, error) {
 	v := &verification{p: y, source: source, request: r}
 	if err := v.begin(ctx); err != nil {
 		return v.report, err
@@ -209,7 +211,7 @@ func eachPage(ctx context.Context, db journal.Querier, page func([]string) error
 // verifyTogether verifies campaigns in one transaction, or each in its own if one of them fails.
 func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 	f, err := v.look(ctx, ids, nil)
-	var apply *ApplyError
+	var apply *failure.ApplyError
 	switch {
 	case errors.As(err, &apply) && len(ids) > 1 && !v.p.Infrastructure(ctx, err):
 		for _, id := range ids {
@@ -246,7 +248,7 @@ func (v *verification) doubt(ctx context.Context, ids []string, f *findings) err
 	}
 	if len(skipped) > 0 {
 		again, err := v.look(ctx, ids, func(_ string, seq int64) bool { return slices.Contains(skipped[ids[0]], seq) })
-		var apply *ApplyError
+		var apply *failure.ApplyError
 		switch {
 		case errors.As(err, &apply) && !v.p.Infrastructure(ctx, err):
 			again.failed = apply

@@ -1,4 +1,4 @@
-package projector
+package replay
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 	gone = ""
 )
 
-// WhyRequest names a row of a campaign.
+// WhyRequest is projector.WhyRequest.
 type WhyRequest struct {
 	Projection string
 	CampaignID string
@@ -37,7 +37,7 @@ type WhyRequest struct {
 	Seq        int64    // as of this event; 0: the last one
 }
 
-// Why says which events wrote a row as it is.
+// Why is projector.Why.
 type Why struct {
 	Projection string
 	Table      string
@@ -49,7 +49,7 @@ type Why struct {
 	Gone       *journal.Event  // where there is no row: the event that deleted it; nil: there never was one
 }
 
-// Cause is the event that gave a column the value that it has.
+// Cause is projector.Cause.
 type Cause struct {
 	Column string
 	Value  json.RawMessage
@@ -57,7 +57,7 @@ type Cause struct {
 }
 
 // Why is [Projector.Why].
-func (y *replayer) Why(ctx context.Context, r WhyRequest) (Why, error) {
+func (y *Replayer) Why(ctx context.Context, r WhyRequest) (Why, error) {
 	why, err := y.why(ctx, r)
 	if err != nil {
 		return Why{}, fmt.Errorf("why a row of projection %s, campaign %q, is as it is: %w", r.Projection, r.CampaignID, err)
@@ -65,7 +65,7 @@ func (y *replayer) Why(ctx context.Context, r WhyRequest) (Why, error) {
 	return why, nil
 }
 
-func (y *replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
+func (y *Replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
 	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		t, match, err := s.find(r)
 		if err != nil {
@@ -105,7 +105,7 @@ func (y *replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
 }
 
 // skippedByPolicy answers which of a campaign's events the projection's policy skips, up to the one asked for.
-func (y *replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []int64, err error) {
+func (y *Replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []int64, err error) {
 	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		s.tracing = true // from the first event on
 		err := to(r.Seq)
@@ -265,7 +265,7 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 		}
 		return s.Flush(ctx)
 	}
-	_, loads := s.k.Projection.(Loader)
+	_, loads := s.k.Projection.(kind.Loader)
 	for i := range events {
 		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)
 		name(events[i])

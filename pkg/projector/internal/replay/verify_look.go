@@ -1,4 +1,4 @@
-package projector
+package replay
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
 // verifyShown is how many differences of a batch are kept to show.
@@ -28,7 +30,7 @@ type findings struct {
 	campaigns   []string        // in which something differs, sorted
 	passed      int64           // campaigns in which the projection is being rebuilt
 	events      int64
-	failed      *ApplyError // instead of all but resolutions
+	failed      *failure.ApplyError // instead of all but resolutions
 	resolutions []deferred.Resolution
 }
 

@@ -1,4 +1,4 @@
-package projector
+package replay
 
 import (
 	"context"
@@ -89,19 +89,19 @@ func (t scratchTable) written() string {
 	return strings.Join(names, ", ")
 }
 
-// replayer applies events again, beside the live tables: to verify them, to look back, and to keep snapshots.
-type replayer struct {
+// Replayer applies events again, beside the live tables: to verify them, to look back, and to keep snapshots.
+type Replayer struct {
 	*registry.Base
-	applier *apply.Applier
+	Applier *apply.Applier
 }
 
 // openScratch begins the transaction and creates the tables. Close it.
-func (y *replayer) openScratch(ctx context.Context, k *registry.Known) (*scratch, error) {
+func (y *Replayer) openScratch(ctx context.Context, k *registry.Known) (*scratch, error) {
 	conn, err := y.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	s := &scratch{k: k, Transaction: y.applier.Within(conn.Conn(), nil, 0)}
+	s := &scratch{k: k, Transaction: y.Applier.Within(conn.Conn(), nil, 0)}
 	s.Pool, s.Timeout, s.InForce, s.Disconnect = conn, y.Longest, y.Longest, apply.Disconnect(conn)
 	if err := s.begin(ctx); err != nil {
 		s.close(ctx)
@@ -197,7 +197,7 @@ func (s *scratch) advance(ctx context.Context, units []*apply.Unit, skip func(ca
 
 // told gives a failure the text that those may see who do not see values of events.
 func (s *scratch) told(err error) error {
-	var failed *ApplyError
+	var failed *failure.ApplyError
 	if errors.As(err, &failed) {
 		for _, u := range s.Units {
 			for i := range u.Events {

@@ -1,0 +1,13 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/internal/sqltest"
+)
+
+func TestEveryStatementPrepares(t *testing.T) {
+	t.Parallel()
+	sqltest.Prepare(t, pgtest.New(t), "")
+}
