@@ -22,7 +22,7 @@ func (m *maintainer) repairGaps(ctx context.Context) {
 		}
 		m.Metrics.Gaps.WithLabelValues(registry.GapRepaired).Inc()
 		m.Cfg.Logger.WarnContext(ctx, "gap repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head)
-		registry.Signal(m.listener.wake)
+		registry.Signal(m.listener.Wake)
 	}}
 	for failures := 0; ctx.Err() == nil; {
 		next := gapInterval

@@ -12,6 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/claim"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 // maintainer deletes what is old, and repairs gaps.
 type maintainer struct {
 	*registry.Base
-	listener *listener
+	listener *claim.Listener
 }
 
 // pruneLog deletes what is old of the failure log, and snapshots that have outlived their version, now and then.

@@ -24,15 +24,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
+
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/claim"
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
 type Projector struct {
 	base       *registry.Base
 	registrar  *registry.Registrar
-	listener   *listener
-	claimer    *claimer
-	crew       *crew
+	listener   *claim.Listener
+	claimer    *claim.Claimer
+	crew       *claim.Crew
 	holder     *apply.Holder
 	applier    *apply.Applier
 	inliner    *apply.Inliner
@@ -75,12 +77,12 @@ func New(cfg Config) (*Projector, error) {
 	b.Promises = b.Bounds()
 	breaker := apply.NewBreaker(cfg.Logger, metrics.Breaker, b.Backoff)
 	share, pace := &apply.Share{Workers: cfg.Concurrency, Most: 1}, apply.NewPace(registry.Settings(cfg))
-	p := &Projector{base: b, registrar: &registry.Registrar{Base: b}, listener: newListener(b), holder: apply.NewHolder(b)}
+	p := &Projector{base: b, registrar: &registry.Registrar{Base: b}, listener: claim.NewListener(b), holder: apply.NewHolder(b)}
 	p.applier = &apply.Applier{Base: b, Holder: p.holder, Pace: pace, Breaker: breaker, Share: share}
-	p.crew = &crew{Base: b, holder: p.holder, applier: p.applier, breaker: breaker, free: make(chan struct{}, 1)}
-	p.claimer = &claimer{
-		Base: b, holder: p.holder, applier: p.applier, crew: p.crew, listener: p.listener, pace: pace, breaker: breaker, share: share,
-		claims: claims{spare: int(pool.MaxConns) - cfg.Concurrency},
+	p.crew = &claim.Crew{Base: b, Holder: p.holder, Applier: p.applier, Breaker: breaker, Free: make(chan struct{}, 1)}
+	p.claimer = &claim.Claimer{
+		Base: b, Holder: p.holder, Applier: p.applier, Crew: p.crew, Listener: p.listener, Pace: pace, Breaker: breaker, Share: share,
+		Claims: claim.Claims{Spare: int(pool.MaxConns) - cfg.Concurrency},
 	}
 	p.inliner = &apply.Inliner{Base: b, Applier: p.applier, Inline: tracing.New(
 		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
@@ -122,15 +124,15 @@ func (p *Projector) Run(ctx context.Context) error {
 	work := make(chan apply.Assignment)
 	for i := range p.base.Cfg.Concurrency {
 		loop := p.base.Pulse.Loop(fmt.Sprintf("apply %d", i+1))
-		workers.Go(func() { p.crew.worker(pulse.With(patient, loop), ctx.Done(), work) })
+		workers.Go(func() { p.crew.Worker(pulse.With(patient, loop), ctx.Done(), work) })
 	}
 	others.Go(func() { p.holder.KeepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.pruneLog(ctx) })
 	others.Go(func() { p.maintainer.mendClock(ctx) })
 	others.Go(func() { p.rebuilder.tendRebuilds(ctx) })
 	if !p.base.Cfg.NoListen {
-		others.Go(func() { p.listener.listen(ctx) })
-		others.Go(func() { p.listener.endWaits(ctx) })
+		others.Go(func() { p.listener.Listen(ctx) })
+		others.Go(func() { p.listener.EndWaits(ctx) })
 	}
 	if p.base.Cfg.GapRate > 0 {
 		others.Go(func() { p.maintainer.repairGaps(ctx) })
@@ -141,7 +143,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	if p.base.Cfg.SnapshotEvery > 0 {
 		others.Go(func() { p.replayer.KeepSnapshots(ctx) })
 	}
-	p.claimer.dispatch(pulse.With(ctx, p.base.Pulse.Loop("claim")), work)
+	p.claimer.Dispatch(pulse.With(ctx, p.base.Pulse.Loop("claim")), work)
 	close(work)
 	expire := time.AfterFunc(p.base.Cfg.ShutdownTimeout, stop)
 	defer expire.Stop()
@@ -180,7 +182,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	for range p.base.Cfg.Concurrency {
 		g.Go(func() error {
 			for a := range work {
-				if err := p.crew.process(inner, inner.Done(), a); err != nil {
+				if err := p.crew.Process(inner, inner.Done(), a); err != nil {
 					return err
 				}
 			}
@@ -189,7 +191,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	}
 	g.Go(func() error {
 		defer close(work)
-		return p.claimer.drain(inner, work)
+		return p.claimer.Drain(inner, work)
 	})
 	err := g.Wait()
 	stop()
@@ -209,13 +211,13 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			p.crew.breaker.Succeeded(ctx)
+			p.crew.Breaker.Succeeded(ctx)
 			return nil
 		}
 		if !IsInfrastructure(err) {
 			return err
 		}
-		p.crew.breaker.Failed(ctx, err)
+		p.crew.Breaker.Failed(ctx, err)
 		wait := p.base.Backoff(attempt)
 		p.base.Cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
 		if !registry.Pause(ctx, wait) {

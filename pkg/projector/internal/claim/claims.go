@@ -1,4 +1,4 @@
-package projector
+package claim
 
 import (
 	"context"
@@ -11,20 +11,20 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// claims is the connection that claims in a row keep to, one after the other. What a claim needs is planned once a connection, and that takes longer than the claim: going
+// Claims is the connection that claims in a row keep to, one after the other. What a claim needs is planned once a connection, and that takes longer than the claim: going
 // around the pool, each connection would pay for it.
-type claims struct {
+type Claims struct {
 	conn  *pgxpool.Conn
-	spare int // connections beyond those that apply
+	Spare int // connections beyond those that apply
 }
 
 // on returns the connection, or the pool if that has none to spare: one must be left for leases to be renewed on, and one that listens.
-func (c *claims) on(ctx context.Context, b *registry.Base) (lease.DB, error) {
+func (c *Claims) on(ctx context.Context, b *registry.Base) (lease.DB, error) {
 	needed := 2
 	if !b.Draining && !b.Cfg.NoListen {
 		needed++
 	}
-	if c.spare < needed {
+	if c.Spare < needed {
 		return b.Cfg.Pool, nil
 	}
 	if c.conn == nil {
@@ -38,7 +38,7 @@ func (c *claims) on(ctx context.Context, b *registry.Base) (lease.DB, error) {
 }
 
 // letGo gives the connection back to the pool.
-func (c *claims) letGo() {
+func (c *Claims) letGo() {
 	if c.conn != nil {
 		c.conn.Release()
 		c.conn = nil

@@ -1,4 +1,4 @@
-package projector
+package claim
 
 import (
 	"context"
@@ -12,22 +12,22 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// listener hears when an append or an operator notifies.
-type listener struct {
+// Listener hears when an append or an operator notifies.
+type Listener struct {
 	*registry.Base
-	wake      chan struct{} // somebody appended
+	Wake      chan struct{} // somebody appended
 	woken     chan string   // the wait that a notification has named
 	asked     atomic.Int64  // when the wait in force was asked for, by this clock in nanoseconds
 	listening atomic.Bool   // notifications arrive
 }
 
-func newListener(b *registry.Base) *listener {
-	return &listener{Base: b, wake: make(chan struct{}, 1), woken: make(chan string, 1)}
+func NewListener(b *registry.Base) *Listener {
+	return &Listener{Base: b, Wake: make(chan struct{}, 1), woken: make(chan string, 1)}
 }
 
-// listen wakes the dispatcher when an append notifies. It has a connection of its own. Where that is
+// Listen wakes the dispatcher when an append notifies. It has a connection of its own. Where that is
 // not to be had, or LISTEN does not work (PgBouncer in transaction mode), all goes on by polling.
-func (w *listener) listen(ctx context.Context) {
+func (w *Listener) Listen(ctx context.Context) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		err := w.listenOnce(ctx, func() { attempt = 0 })
 		if ctx.Err() != nil {
@@ -39,7 +39,7 @@ func (w *listener) listen(ctx context.Context) {
 	}
 }
 
-func (w *listener) listenOnce(ctx context.Context, connected func()) error {
+func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
 	conn, err := pgx.ConnectConfig(ctx, w.Cfg.Pool.Config().ConnConfig)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (w *listener) listenOnce(ctx context.Context, connected func()) error {
 		if err != nil {
 			return err
 		}
-		registry.Signal(w.wake)
+		registry.Signal(w.Wake)
 		select {
 		case w.woken <- n.Payload:
 		default: // it is the same wait, or the next one, that somebody is about to end
@@ -75,10 +75,10 @@ func (w *listener) listenOnce(ctx context.Context, connected func()) error {
 // awakeAfter is how long a wait that has been ended by a notification goes on unless another takes its place.
 const awakeAfter = 20 * time.Millisecond
 
-// endWaits ends the waits that notifications have named, so that under load appends stop notifying. A
+// EndWaits ends the waits that notifications have named, so that under load appends stop notifying. A
 // worker that is idle asks anew as soon as it is woken, or soon after; to end its earlier wait at the
 // same moment could end the new one.
-func (w *listener) endWaits(ctx context.Context) {
+func (w *Listener) EndWaits(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-package projector
+package claim
 
 import (
 	"context"
@@ -17,25 +17,25 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
-// claimer finds work, and hands it to the crew.
-type claimer struct {
+// Claimer finds work, and hands it to the crew.
+type Claimer struct {
 	*registry.Base
-	holder   *apply.Holder
-	applier  *apply.Applier
-	crew     *crew
-	listener *listener
-	pace     *apply.Pace
-	breaker  *apply.Breaker
-	share    *apply.Share // of what is being rebuilt
+	Holder   *apply.Holder
+	Applier  *apply.Applier
+	Crew     *Crew
+	Listener *Listener
+	Pace     *apply.Pace
+	Breaker  *apply.Breaker
+	Share    *apply.Share // of what is being rebuilt
 
-	claims       claims
+	Claims       Claims
 	cursor       string
 	lookedBehind time.Time
 }
 
-// dispatch claims campaigns and hands them to the workers, one claim ahead of them.
-func (c *claimer) dispatch(ctx context.Context, work chan<- apply.Assignment) {
-	defer c.claims.letGo()
+// Dispatch claims campaigns and hands them to the workers, one claim ahead of them.
+func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
+	defer c.Claims.letGo()
 	loop := pulse.Of(ctx)
 	defer loop.Rest()
 	idle, woken := 0, false
@@ -43,22 +43,22 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- apply.Assignment) {
 	var announced, quiet time.Time // when and until when appends were asked to notify
 	var named time.Time            // when a notification first named what they were asked last
 	for ctx.Err() == nil {
-		if c.holder.Drained.Load() {
-			c.claims.letGo()
+		if c.Holder.Drained.Load() {
+			c.Claims.letGo()
 			loop.Rest()
 			registry.Pause(ctx, drainedWait)
 			continue
 		}
 		loop.Within(c.Promises.Around)
-		trial := c.breaker.Pass(ctx)
-		how := claiming{trial: trial, ahead: woken && !trial && c.crew.working.Load() == 0 && c.applier.Savepoints.Load() <= 0}
+		trial := c.Breaker.Pass(ctx)
+		how := claiming{trial: trial, ahead: woken && !trial && c.Crew.working.Load() == 0 && c.Applier.Savepoints.Load() <= 0}
 		woken = false
 		// Asked in the same request and before it looks, so that what the claim does not see is notified, but
 		// for what is being appended meanwhile. Who has just been woken does not take the time for it: what
 		// was asked stands until awakeAfter is over, and the next claim comes before that.
 		now := time.Now()
 		stands := how.ahead && now.Sub(named) < awakeAfter/2
-		if calm && !stands && c.listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
+		if calm && !stands && c.Listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
 			announced, quiet, how.ask = now, now.Add(c.Cfg.PollInterval), c.Cfg.PollInterval*2
 		}
 		n, next, err := c.claim(ctx, work, how)
@@ -67,7 +67,7 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		}
 		if err != nil {
 			quiet = time.Time{}
-			if c.breaker.Failed(ctx, err) {
+			if c.Breaker.Failed(ctx, err) {
 				wait := c.Backoff(0)
 				c.Cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
 				registry.Pause(ctx, wait)
@@ -76,15 +76,15 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		}
 		calm = next.around
 		if how.ask > 0 {
-			c.listener.asked.Store(announced.UnixNano())
+			c.Listener.asked.Store(announced.UnixNano())
 		}
 		if trial && n > 0 {
 			loop.Rest() // the worker that has the campaign promises
-			c.breaker.Settle(ctx)
+			c.Breaker.Settle(ctx)
 			continue
 		}
 		if trial {
-			c.breaker.Succeeded(ctx) // there is nothing to try, and the database said so
+			c.Breaker.Succeeded(ctx) // there is nothing to try, and the database said so
 		}
 		switch {
 		case n > 0 && (!calm || !how.ahead && time.Now().After(quiet)) || next.again:
@@ -95,7 +95,7 @@ func (c *claimer) dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		case time.Now().Before(quiet):
 			idle = max(idle, announcedIdle)
 		}
-		c.claims.letGo()
+		c.Claims.letGo()
 		awoken := c.sleep(ctx, c.wait(idle), next.retry)
 		c.Metrics.Wakeups.WithLabelValues(awoken.String()).Inc()
 		switch awoken {
@@ -130,13 +130,13 @@ const (
 
 // wait is how long to wait after so many claims in vain: milliseconds after there was work, then ever
 // longer up to the poll interval.
-func (c *claimer) wait(idle int) time.Duration {
+func (c *Claimer) wait(idle int) time.Duration {
 	wait := min(time.Millisecond<<min(idle, 20), c.Cfg.PollInterval)
 	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
 }
 
 // sleep waits until it is time, a retry is due, or there is reason to look.
-func (c *claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time) registry.Awoken {
+func (c *Claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time) registry.Awoken {
 	// A retry that is past by this clock and was not claimed is held, or not due by the database's: it is
 	// looked for at the usual pace.
 	if until := time.Until(retry); !retry.IsZero() && until > 0 {
@@ -145,9 +145,9 @@ func (c *claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-c.listener.wake:
+	case <-c.Listener.Wake:
 		return registry.Notified
-	case <-c.crew.free:
+	case <-c.Crew.Free:
 		return registry.Finished
 	case <-ctx.Done():
 	case <-timer.C:
@@ -171,9 +171,9 @@ type claiming struct {
 
 // claim leases campaigns and hands them to the workers in assignments of about one group each. It
 // returns how many it leased.
-func (c *claimer) claim(ctx context.Context, work chan<- apply.Assignment, how claiming) (n int, next following, err error) {
-	start, finishes := time.Now(), c.crew.finishes.Load()
-	size, most := c.pace.Assignment()
+func (c *Claimer) claim(ctx context.Context, work chan<- apply.Assignment, how claiming) (n int, next following, err error) {
+	start, finishes := time.Now(), c.Crew.finishes.Load()
+	size, most := c.Pace.Assignment()
 	if how.trial {
 		most = 1
 	}
@@ -191,14 +191,14 @@ func (c *claimer) claim(ctx context.Context, work chan<- apply.Assignment, how c
 		return 0, following{}, err
 	}
 	// A worker that finishes after this says so; one that has finished meanwhile may have had what was in the way.
-	c.crew.inTheWay.Store(!claimed.Retry.IsZero())
-	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() && c.crew.finishes.Load() != finishes}
+	c.Crew.inTheWay.Store(!claimed.Retry.IsZero())
+	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() && c.Crew.finishes.Load() != finishes}
 	c.cursor = claimed.Cursor
-	leases := c.holder.Hold(claimed.Leases, start)
+	leases := c.Holder.Hold(claimed.Leases, start)
 	if first.Opened != nil && len(leases) == len(first.Units) {
 		if !c.assign(ctx, work, first) {
 			first.Drop(ctx)
-			c.holder.GiveBack(ctx, first.Units)
+			c.Holder.GiveBack(ctx, first.Units)
 			return len(leases), following{}, ctx.Err()
 		}
 		return len(leases), next, nil
@@ -212,7 +212,7 @@ func (c *claimer) claim(ctx context.Context, work chan<- apply.Assignment, how c
 	for parts := (n + size - 1) / size; parts > 0; parts-- {
 		k := (len(units) + parts - 1) / parts // parts of one size
 		if !c.assign(ctx, work, apply.Assignment{Units: units[:k]}) {
-			c.holder.GiveBack(ctx, units)
+			c.Holder.GiveBack(ctx, units)
 			return n, following{}, ctx.Err()
 		}
 		units = units[k:]
@@ -229,7 +229,7 @@ func (c *claimer) claim(ctx context.Context, work chan<- apply.Assignment, how c
 	next.retry = registry.Earliest(next.retry, due)
 	// What is being rebuilt comes last, and within its share.
 	if v := c.Seen.Load(); err == nil && behind < most && len(v.Rebuilding) > 0 {
-		if wait := c.share.Wait(time.Now()); wait > 0 {
+		if wait := c.Share.Wait(time.Now()); wait > 0 {
 			next.retry = registry.Earliest(next.retry, time.Now().Add(wait))
 			return n + behind, next, nil
 		}
@@ -243,50 +243,50 @@ func (c *claimer) claim(ctx context.Context, work chan<- apply.Assignment, how c
 }
 
 // claimOnly leaves the reading to the workers.
-func (c *claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (lease.Claimed, error) {
-	db, err := c.claims.on(ctx, c.Base)
+func (c *Claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (lease.Claimed, error) {
+	db, err := c.Claims.on(ctx, c.Base)
 	if err != nil {
 		return lease.Claimed{}, err
 	}
 	claimed, err := c.Keeper.Claim(ctx, db, c.cursor, most, ask)
 	if err != nil {
-		c.claims.letGo()
+		c.Claims.letGo()
 	}
 	return claimed, err
 }
 
 // claimDeferred leases campaigns with pairs of projections that are due. The database's clock decides which are.
-func (c *claimer) claimDeferred(ctx context.Context, work chan<- apply.Assignment, projections []string, most int) (n int, due time.Time, err error) {
+func (c *Claimer) claimDeferred(ctx context.Context, work chan<- apply.Assignment, projections []string, most int) (n int, due time.Time, err error) {
 	start := time.Now()
 	bounded, cancel := c.Whole(ctx)
 	defer cancel()
-	db, err := c.claims.on(bounded, c.Base)
+	db, err := c.Claims.on(bounded, c.Base)
 	if err != nil {
 		return 0, time.Time{}, err
 	}
 	claimed, err := c.Keeper.ClaimDeferred(bounded, db, projections, most)
 	if err != nil {
-		c.claims.letGo()
+		c.Claims.letGo()
 		return 0, time.Time{}, err
 	}
-	leases := c.holder.Hold(claimed.Leases, start)
+	leases := c.Holder.Hold(claimed.Leases, start)
 	if len(leases) == 0 {
 		return 0, claimed.Retry, nil
 	}
 	units, err := c.duePairs(bounded, leases, projections)
 	if err != nil {
-		c.holder.GiveBackLeases(ctx, leases)
+		c.Holder.GiveBackLeases(ctx, leases)
 		return 0, time.Time{}, err
 	}
 	if !c.assign(ctx, work, apply.Assignment{Units: units}) {
-		c.holder.GiveBackLeases(ctx, leases)
+		c.Holder.GiveBackLeases(ctx, leases)
 		return 0, time.Time{}, ctx.Err()
 	}
 	return len(units), claimed.Retry, nil
 }
 
-func (c *claimer) assign(ctx context.Context, work chan<- apply.Assignment, a apply.Assignment) bool {
-	c.crew.working.Add(1)
+func (c *Claimer) assign(ctx context.Context, work chan<- apply.Assignment, a apply.Assignment) bool {
+	c.Crew.working.Add(1)
 	loop := pulse.Of(ctx)
 	loop.Rest() // until one of the workers, who have promised themselves, is free
 	select {
@@ -294,16 +294,16 @@ func (c *claimer) assign(ctx context.Context, work chan<- apply.Assignment, a ap
 		loop.Within(c.Promises.Around)
 		return true
 	case <-ctx.Done():
-		c.crew.working.Add(-1)
+		c.Crew.working.Add(-1)
 		return false
 	}
 }
 
-// drain claims until two claims in a row, with no work under way between them, have found nothing.
-func (c *claimer) drain(ctx context.Context, work chan<- apply.Assignment) error {
-	defer c.claims.letGo()
+// Drain claims until two claims in a row, with no work under way between them, have found nothing.
+func (c *Claimer) Drain(ctx context.Context, work chan<- apply.Assignment) error {
+	defer c.Claims.letGo()
 	for quiet := 0; quiet < 2; {
-		idle := c.crew.working.Load() == 0
+		idle := c.Crew.working.Load() == 0
 		n, _, err := c.claim(ctx, work, claiming{})
 		switch {
 		case err != nil:
@@ -315,7 +315,7 @@ func (c *claimer) drain(ctx context.Context, work chan<- apply.Assignment) error
 		default:
 			quiet = 0
 			select {
-			case <-c.crew.free:
+			case <-c.Crew.Free:
 			case <-ctx.Done():
 			}
 		}
@@ -324,7 +324,7 @@ func (c *claimer) drain(ctx context.Context, work chan<- apply.Assignment) error
 }
 
 // duePairs returns the catch-up units of campaigns just leased, those of one campaign side by side.
-func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
+func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
 	byID := make(map[string]lease.Lease, len(leases))
 	ids := make([]string, len(leases))
 	for i, l := range leases {
@@ -346,7 +346,7 @@ func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 		delete(byID, u.Lease.CampaignID)
 	}
 	if len(byID) > 0 { // somebody else was quicker with their pairs
-		c.holder.GiveBackLeases(ctx, slices.Collect(maps.Values(byID)))
+		c.Holder.GiveBackLeases(ctx, slices.Collect(maps.Values(byID)))
 	}
 	return units, nil
 }
@@ -354,12 +354,12 @@ func (c *claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 // claimAhead is a claim of about one group that opens the group's transaction and reads its events as well, in one round trip: the way from an append to its effect is a third shorter. It is for
 // a worker that has been woken and has nothing else to do; to find nothing costs more this way. The claim is a transaction of its own: should the process die
 // of what it has claimed, the leases say so.
-func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a apply.Assignment, err error) {
+func (c *Claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a apply.Assignment, err error) {
 	conn, err := c.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return lease.Claimed{}, apply.Assignment{}, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := c.applier.On(conn, nil, c.pace.Limit.Events(), c.Calls())
+	t := c.Applier.On(conn, nil, c.Pace.Limit.Events(), c.Calls())
 	t.Claimed = true
 	t.Queue(apply.QueryBegin)
 	c.Keeper.ClaimAhead(t.Batch, c.cursor, most, ask, func(got lease.Claimed) {
@@ -371,7 +371,7 @@ func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (
 	})
 	t.Queue(apply.QueryCommitBegin)
 	t.QueueSettings()
-	err = t.Read(ctx, c.pace.Limit.Events())
+	err = t.Read(ctx, c.Pace.Limit.Events())
 	if err == nil && len(a.Units) > 0 && !claimed.Suspicious() {
 		a.Opened = t
 		return claimed, a, nil
@@ -382,7 +382,7 @@ func (c *claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (
 	}
 	// What is wrong with the read the worker finds out that reads again.
 	if err := c.Keeper.Suspects(ctx, c.Cfg.Pool, claimed); err != nil {
-		c.holder.GiveBackLeases(ctx, claimed.Leases)
+		c.Holder.GiveBackLeases(ctx, claimed.Leases)
 		return lease.Claimed{}, apply.Assignment{}, err
 	}
 	for i, l := range claimed.Leases {
