@@ -41,7 +41,8 @@ func calls(t *testing.T) map[string]call {
 		return leases
 	}
 	one := slices.Repeat([]int64{perCampaign}, group)
-	statements, projecting := constants(t, "../../pkg/deferred"), constants(t, "../../pkg/projector")
+	statements := constants(t, "../../pkg/deferred")
+	applying, registry := constants(t, "../../pkg/projector/internal/apply"), constants(t, "../../pkg/projector/internal/registry")
 	publishing := constants(t, "../../pkg/publisher/internal/ledger")
 	topics := slices.Repeat([]string{"t"}, group)
 	return map[string]call{
@@ -115,10 +116,10 @@ func calls(t *testing.T) map[string]call {
 			if err := tx.QueryRow(t.Context(), "SELECT proname FROM pg_proc WHERE proname LIKE 'tidemark_notes_%'").Scan(&function); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(t.Context(), projecting["querySettings"], "tidemark_views", "30000", 5000, 2500); err != nil {
+			if _, err := tx.Exec(t.Context(), applying["querySettings"], "tidemark_views", "30000", 5000, 2500); err != nil {
 				return err
 			}
-			call := strings.Replace(projecting["queryCallFunction"], "%s", function, 1)
+			call := strings.Replace(registry["queryCallFunction"], "%s", function, 1)
 			if _, err := tx.Exec(t.Context(), call, campaigns(group, all), make([]int64, group), one); err != nil {
 				return err
 			}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

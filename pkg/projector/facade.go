@@ -10,7 +10,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -49,7 +48,7 @@ func (p *Projector) Register(ctx context.Context) error {
 			return fmt.Errorf("register projection %s: %w", k.Described.Name, err)
 		}
 	}
-	if err := p.rebuilder.tend(ctx); err != nil {
+	if err := p.rebuilder.Tend(ctx); err != nil {
 		return err
 	}
 	if p.base.Cfg.InlineBestEffort {

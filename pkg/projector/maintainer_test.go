@@ -18,10 +18,10 @@ func TestPruningDeletesAllThatIsOldInBatchesAndNothingElse(t *testing.T) {
 		SELECT 'failed', 'g', now() - make_interval(days => CASE WHEN i <= 2500 THEN 11 ELSE 9 END) FROM generate_series(1, 2507) i`); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := p.maintainer.prune(t.Context()); err != nil || n != 2500 {
+	if n, err := p.maintainer.Prune(t.Context()); err != nil || n != 2500 {
 		t.Fatalf("prune = %d, %v, want 2500", n, err)
 	}
-	if n, err := p.maintainer.prune(t.Context()); err != nil || n != 0 {
+	if n, err := p.maintainer.Prune(t.Context()); err != nil || n != 0 {
 		t.Fatalf("prune = %d, %v, want nothing more", n, err)
 	}
 	var left int
@@ -49,10 +49,10 @@ func TestSnapshotsThatHaveOutlivedTheirVersionArePruned(t *testing.T) {
 		CROSS JOIN LATERAL generate_series(1, v.n) i`); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := p.maintainer.pruneSnapshots(t.Context()); err != nil || n != 2509 {
+	if n, err := p.maintainer.PruneSnapshots(t.Context()); err != nil || n != 2509 {
 		t.Errorf("pruned %d, %v, want 2509", n, err)
 	}
-	if n, err := p.maintainer.pruneSnapshots(t.Context()); err != nil || n != 0 {
+	if n, err := p.maintainer.PruneSnapshots(t.Context()); err != nil || n != 0 {
 		t.Errorf("pruned %d, %v, want nothing more", n, err)
 	}
 	var left string

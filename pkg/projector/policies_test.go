@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -18,14 +18,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/claim"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
@@ -38,9 +35,9 @@ type Projector struct {
 	holder     *apply.Holder
 	applier    *apply.Applier
 	inliner    *apply.Inliner
-	rebuilder  *rebuilder
+	rebuilder  *rebuild.Rebuilder
 	replayer   *replay.Replayer
-	maintainer *maintainer
+	maintainer *rebuild.Maintainer
 }
 
 // New checks the configuration and returns a projector. It does not touch the database.
@@ -88,9 +85,9 @@ func New(cfg Config) (*Projector, error) {
 		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
 	)}
 	p.replayer = &replay.Replayer{Base: b, Applier: p.applier}
-	p.maintainer = &maintainer{Base: b, listener: p.listener}
-	p.rebuilder = &rebuilder{
-		Base: b, applier: p.applier, registrar: p.registrar, replayer: p.replayer, maintainer: p.maintainer, share: share,
+	p.maintainer = &rebuild.Maintainer{Base: b, Listener: p.listener}
+	p.rebuilder = &rebuild.Rebuilder{
+		Base: b, Applier: p.applier, Registrar: p.registrar, Replayer: p.replayer, Maintainer: p.maintainer, Share: share,
 	}
 	return p, nil
 }
@@ -127,15 +124,15 @@ func (p *Projector) Run(ctx context.Context) error {
 		workers.Go(func() { p.crew.Worker(pulse.With(patient, loop), ctx.Done(), work) })
 	}
 	others.Go(func() { p.holder.KeepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
-	others.Go(func() { p.maintainer.pruneLog(ctx) })
-	others.Go(func() { p.maintainer.mendClock(ctx) })
-	others.Go(func() { p.rebuilder.tendRebuilds(ctx) })
+	others.Go(func() { p.maintainer.PruneLog(ctx) })
+	others.Go(func() { p.maintainer.MendClock(ctx) })
+	others.Go(func() { p.rebuilder.TendRebuilds(ctx) })
 	if !p.base.Cfg.NoListen {
 		others.Go(func() { p.listener.Listen(ctx) })
 		others.Go(func() { p.listener.EndWaits(ctx) })
 	}
 	if p.base.Cfg.GapRate > 0 {
-		others.Go(func() { p.maintainer.repairGaps(ctx) })
+		others.Go(func() { p.maintainer.RepairGaps(ctx) })
 	}
 	if p.base.Cfg.VerifyRate > 0 {
 		others.Go(func() { p.replayer.Watch(ctx) })
@@ -167,7 +164,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	p.base.Draining = true
 	defer func() { p.base.Draining = false }()
 	before := p.base.Applied.Load()
-	for _, step := range []func(context.Context) error{p.rebuilder.tend, p.rebuilder.copyRanges, p.rebuilder.tend} {
+	for _, step := range []func(context.Context) error{p.rebuilder.Tend, p.rebuilder.CopyRanges, p.rebuilder.Tend} {
 		if err := step(ctx); err != nil {
 			return 0, err
 		}
@@ -198,7 +195,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	keeper.Wait()
 	p.holder.Forget(ctx)
 	if err == nil {
-		err = p.rebuilder.swapWhatIsReady(ctx)
+		err = p.rebuilder.SwapWhatIsReady(ctx)
 	}
 	return int(p.base.Applied.Load() - before), err
 }

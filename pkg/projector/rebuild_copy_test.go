@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -65,7 +65,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	noteIn(t, pool, "c8", 1) // is not applied yet
-	if err := two.rebuilder.copyRanges(t.Context()); err != nil {
+	if err := two.rebuilder.CopyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := number(t, pool, `SELECT count(*) FROM tidemark_next_seen.seen`); n != 5*3 {
@@ -76,7 +76,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.projections WHERE state = 'copied'`); n != 1 {
 		t.Error("the copying has not ended")
 	}
-	if err := two.rebuilder.tend(t.Context()); err != nil {
+	if err := two.rebuilder.Tend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'seen~next'`); n != 3+3 {
@@ -115,18 +115,18 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.rebuilder.tend(t.Context()); err != nil {
+	if err := two.rebuilder.Tend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	k := two.base.Set("seen", registry.NextTables, 2)
-	r, err := two.rebuilder.takeRange(t.Context(), k)
+	r, err := two.rebuilder.TakeRange(t.Context(), k)
 	if err != nil || r == nil {
 		t.Fatal(r, err)
 	}
-	if err := two.rebuilder.endCopy(t.Context(), k); err != nil {
+	if err := two.rebuilder.EndCopy(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.rebuilder.copyRange(t.Context(), k, *r); !errors.Is(err, errNotCopying) {
+	if err := two.rebuilder.CopyRange(t.Context(), k, *r); !errors.Is(err, rebuild.ErrNotCopying) {
 		t.Errorf("copied: %v", err)
 	}
 	if n := number(t, pool, `SELECT count(*) FROM tidemark_next_seen.seen`); n > 0 {

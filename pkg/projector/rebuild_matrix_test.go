@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
-
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -66,9 +66,9 @@ func begun(c *cell) {
 	c.must(c.all.Register(c.Context()))
 	c.startRebuild()
 	for _, name := range c.names {
-		c.must(c.all.rebuilder.beginRebuild(c.Context(), name, 2))
+		c.must(c.all.rebuilder.BeginRebuild(c.Context(), name, 2))
 	}
-	_, err := c.all.rebuilder.readTended(c.Context())
+	_, err := c.all.rebuilder.ReadTended(c.Context())
 	c.must(err)
 }
 
@@ -77,14 +77,14 @@ func copied(c *cell) {
 	c.Helper()
 	begun(c)
 	c.exec(`UPDATE tidemark.rebuilds SET copied_to = 'c1'`)
-	c.must(c.all.rebuilder.copyRanges(c.Context()))
+	c.must(c.all.rebuilder.CopyRanges(c.Context()))
 }
 
 // joined has c0 and c1 filed.
 func joined(c *cell) {
 	c.Helper()
 	copied(c)
-	c.must(c.all.rebuilder.tend(c.Context()))
+	c.must(c.all.rebuilder.Tend(c.Context()))
 }
 
 // exchanged has c0 failed in both sets of tables.
@@ -99,7 +99,7 @@ func exchanged(c *cell) {
 func withdrawnBy(c *cell, s registry.TableSet) {
 	c.Helper()
 	for _, name := range c.names {
-		c.exec(queryWithdraw, s.Of(name), withdrawn)
+		c.exec(rebuild.QueryWithdraw, s.Of(name), rebuild.Withdrawn)
 	}
 }
 
@@ -220,7 +220,7 @@ func projectionActs() []rebuildAct {
 		}, refused: in("requested next_withdrawn "+underWay, ErrRebuilding.Error(), in("previous_withdrawn first_joining", ErrNoPrevious.Error()))},
 		{name: "abort", do: func(c *cell, name string) error { return AbortRebuild(c.Context(), c.pool, name, operator()) }, refused: noRebuild},
 		{name: "a second rebuild", do: start(3, 0), refused: in("requested "+underWay, "version 2 is being built: abort that first", in("next_withdrawn", "is being aborted"))},
-		{name: "a newer version", do: func(c *cell, name string) error { return c.all.rebuilder.beginRebuild(c.Context(), name, 3) }},
+		{name: "a newer version", do: func(c *cell, name string) error { return c.all.rebuilder.BeginRebuild(c.Context(), name, 3) }},
 		{name: "remove", do: func(c *cell, name string) error { return Remove(c.Context(), c.pool, name, true, operator()) }},
 		{name: "pause", do: pause},
 		{name: "pause next", do: func(c *cell, name string) error {

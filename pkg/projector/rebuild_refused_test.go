@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -64,7 +64,7 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 					return
 				}
 				if err = other.Register(ctx); err == nil {
-					second = other.rebuilder.swapIfReady(ctx, "seen", other.base.Set("seen", registry.NextTables, 2))
+					second = other.rebuilder.SwapIfReady(ctx, "seen", other.base.Set("seen", registry.NextTables, 2))
 				}
 			})
 		}
@@ -79,7 +79,7 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	if idle > 0 {
 		t.Errorf("%d transactions wait while the tables are verified", idle)
 	}
-	if !errors.Is(second, errNotYet) {
+	if !errors.Is(second, rebuild.ErrNotYet) {
 		t.Errorf("a second worker that would exchange them: %v", second)
 	}
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.projections WHERE name = 'seen' AND version = 2`); n != 1 {

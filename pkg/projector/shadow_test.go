@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 )
 
 // shadowed is a projection that fails on every third event of campaigns whose name ends in 3, and counts otherwise.

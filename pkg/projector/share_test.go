@@ -6,10 +6,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // TestARebuildGetsItsShareOfTheTimeAndNoMore drives the budget with a clock of its own, for four goroutines a quarter of whose time is given away: one second each second.
@@ -84,19 +82,19 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 		if _, err := StartRebuild(t.Context(), pool, "seen", RebuildOptions{MaxShare: &most}, deferred.Act{By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := two.rebuilder.tend(t.Context()); err != nil {
+		if err := two.rebuilder.Tend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if two.rebuilder.share.Most != most {
-			t.Errorf("the share is %v, want %v", two.rebuilder.share.Most, most)
+		if two.rebuilder.Share.Most != most {
+			t.Errorf("the share is %v, want %v", two.rebuilder.Share.Most, most)
 		}
 	}
 	ask(0.25)
 	ask(1) // then nobody waits, and the budget is what was spent
-	if err := two.rebuilder.copyRanges(t.Context()); err != nil {
+	if err := two.rebuilder.CopyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	copied := two.rebuilder.share.Budget
+	copied := two.rebuilder.Share.Budget
 	if copied >= 0 {
 		t.Error("copying is not charged")
 	}
@@ -107,7 +105,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	if _, err := two.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if two.rebuilder.share.Budget >= copied {
+	if two.rebuilder.Share.Budget >= copied {
 		t.Error("catching up is not charged")
 	}
 }

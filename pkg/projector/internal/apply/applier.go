@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Applier brings units forward, a group of them in one transaction, and finds out what failed.

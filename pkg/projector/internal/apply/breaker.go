@@ -37,6 +37,7 @@ type Breaker struct {
 	changed  chan struct{} // closed at the next change of state
 }
 
+// NewBreaker returns a breaker that is closed.
 func NewBreaker(log *slog.Logger, gauge prometheus.Gauge, backoff func(int) time.Duration) *Breaker {
 	return &Breaker{log: log, gauge: gauge, backoff: backoff, changed: make(chan struct{})}
 }

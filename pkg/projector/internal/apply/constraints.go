@@ -7,12 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // looksAhead says whether what COMMIT checks is to be checked at once, so that its failure is somebody's: of projections that have violated a deferred constraint, of all after a COMMIT that failed, and

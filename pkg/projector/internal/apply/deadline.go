@@ -17,13 +17,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -229,6 +225,7 @@ func (a *Applier) Load(ctx context.Context, k *registry.Known, g *kind.Group) (e
 	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
 }
 
+// Apply calls the projection and makes an error of a panic.
 func (a *Applier) Apply(ctx context.Context, k *registry.Known, g *kind.Group) error {
 	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -33,6 +32,7 @@ type Holder struct {
 	held map[string]*holding // by campaign
 }
 
+// NewHolder returns a holder of nothing.
 func NewHolder(b *registry.Base) *Holder { return &Holder{Base: b, held: map[string]*holding{}} }
 
 // Hold takes charge of leases asked for at a time, and returns those to work on. That leaves out a
@@ -117,6 +117,7 @@ func (o *Holder) GiveBack(ctx context.Context, units []*Unit) {
 	o.GiveBackLeases(ctx, leases)
 }
 
+// GiveBackLeases releases leases. Should that fail they expire.
 func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()
@@ -198,6 +199,7 @@ func (o *Holder) Beat(ctx context.Context) {
 	}
 }
 
+// Forget removes the worker's record.
 func (o *Holder) Forget(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()

@@ -12,11 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -14,9 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -18,6 +17,7 @@ func (t *Transaction) queueLeftOut(campaignIDs []string) {
 	deferred.LeftOut(t.Batch, campaignIDs, t.LeaveOut)
 }
 
+// LeaveOut notes that operators have left an event out for a projection.
 func (t *Transaction) LeaveOut(projection, campaignID string, seq int64) {
 	if t.LeftOut == nil {
 		t.LeftOut = map[deferred.Key][]int64{}

@@ -6,9 +6,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -19,6 +19,7 @@ type Pace struct {
 	average float64 // events a campaign; 0: there were no groups
 }
 
+// NewPace returns a pace before the first group.
 func NewPace(cfg registry.Settings) *Pace {
 	return &Pace{most: cfg.ClaimCampaigns, Limit: newLimit(cfg.GroupEvents)}
 }

@@ -7,11 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // queryForgetSnapshotOf goes by the primary key.

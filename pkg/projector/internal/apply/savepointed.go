@@ -8,13 +8,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -8,12 +8,9 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // ShadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them from workers while it is open, which is half a lease's life at most.
@@ -30,6 +27,7 @@ type shadow struct {
 	left    map[failure.Verdict]bool // events left out because processes died of them
 }
 
+// NewShadow returns a shadow that begins a round.
 func NewShadow(p *Applier) *shadow {
 	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}, left: map[failure.Verdict]bool{}}
 }

@@ -5,9 +5,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 

@@ -14,11 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -267,6 +264,7 @@ func (t *Transaction) recycle() {
 	t.Applier.slabs.putOrigins(t.Origins)
 }
 
+// The statements of a group's transaction.
 const (
 	// QueryBegin opens the transaction of a group. It is pipelined with the reads that follow.
 	QueryBegin  = `BEGIN ISOLATION LEVEL READ COMMITTED`

@@ -4,11 +4,8 @@ import (
 	"context"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -11,12 +11,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // fence queues the fenced update of the units' leases: their new checkpoints, and whether they are given back. Units without more to do give their lease back; those

@@ -27,10 +27,12 @@ type Unit struct {
 	outdated bool            // the pair is not any more what it was
 }
 
+// Live is a campaign under its lease, for all projections in step.
 func Live(l lease.Lease) *Unit {
 	return &Unit{Lease: l, Place: l.Checkpoint, Until: math.MaxInt64}
 }
 
+// CatchUp is a pair under its campaign's lease.
 func CatchUp(l lease.Lease, p *deferred.Standing) *Unit {
 	return &Unit{Lease: l, Pair: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
 }
@@ -41,6 +43,7 @@ func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }
 // probes says whether something waits behind the event to which the unit is bounded.
 func (u *Unit) probes() bool { return u.Pair != nil && u.Until < u.Lease.Checkpoint }
 
+// Spoil notes that an event cannot be brought to its current version.
 func (u *Unit) Spoil(seq int64, err error) {
 	if u.Spoiled == nil {
 		u.Spoiled = map[int64]error{}

@@ -11,10 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Claimer finds work, and hands it to the crew.

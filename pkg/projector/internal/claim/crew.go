@@ -6,12 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Crew is the goroutines that work on assignments.

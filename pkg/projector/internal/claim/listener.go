@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -21,6 +20,7 @@ type Listener struct {
 	listening atomic.Bool   // notifications arrive
 }
 
+// NewListener returns a listener that does not listen yet.
 func NewListener(b *registry.Base) *Listener {
 	return &Listener{Base: b, Wake: make(chan struct{}, 1), woken: make(chan string, 1)}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 

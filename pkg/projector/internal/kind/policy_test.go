@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-	"pgregory.net/rapid"
 )
 
 func drawPolicy(t *rapid.T) Policy {

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 

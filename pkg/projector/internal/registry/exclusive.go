@@ -7,10 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 

@@ -9,9 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 )
 
 // SQLSTATEs of a function that cannot be called.

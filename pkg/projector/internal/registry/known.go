@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
 // Known is a projection that this worker has, with one of the sets of tables that it may have.
@@ -147,6 +144,7 @@ func (k *Known) Wants(e *journal.Event) bool {
 	return e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
 }
 
+// Origin is what statements about an event are for.
 func (k *Known) Origin(e journal.Event) pipeline.Origin {
 	return pipeline.Origin{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
+// Metrics are counted where things happen.
 type Metrics struct {
 	applied   prometheus.Counter
 	groups    prometheus.Counter
@@ -42,6 +43,7 @@ type Metrics struct {
 const (
 	nativeFactor = 1.1 // between the buckets of a native histogram
 
+	// LostTakenOver and those below are values of labels.
 	LostTakenOver = "taken_over"
 	LostExpired   = "expired"
 
@@ -131,6 +133,7 @@ func byProjection(name, help string) *prometheus.CounterVec {
 // Awoken is what ended a sleep.
 type Awoken int
 
+// The ends of a sleep.
 const (
 	Elapsed  Awoken = iota
 	Notified        // by an append

@@ -12,10 +12,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
+// The states of a set of tables.
 const (
 	StateRequested = "requested"
 	StateCopying   = "copying"
@@ -59,6 +59,7 @@ func (g *Registrar) check(ctx context.Context) error {
 
 var errRollback = errors.New("rolled back")
 
+// Register enters one projection, with its tables.
 func (g *Registrar) Register(ctx context.Context, k *Known) error {
 	now, err := g.Enter(ctx, k)
 	switch {

@@ -11,11 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	scratches "github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	scratches "github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
 )
 
 // The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.

@@ -12,6 +12,7 @@ import (
 // registered under a name of its own, and followed like a projection of its own.
 type TableSet string
 
+// The sets.
 const (
 	LiveTables     TableSet = ""
 	NextTables     TableSet = "next"

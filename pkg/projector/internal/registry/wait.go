@@ -17,6 +17,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// Earliest answers the earlier of two times; the zero time is none.
 func Earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -12,9 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -12,11 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (
@@ -38,6 +36,7 @@ const (
 				FROM tidemark.snapshots o WHERE (o.campaign_id, o.projection, o.version) = ($1, $2, $3) WINDOW w AS (ORDER BY o.seq)
 			) x WHERE x.n > $4 AND x.gap IS NOT NULL ORDER BY x.gap, x.seq LIMIT 1)`
 
+	// QueryForgetSnapshots deletes all of a projection's.
 	QueryForgetSnapshots = `DELETE FROM tidemark.snapshots WHERE projection = $1`
 	// QueryForgetSomeSnapshots deletes up to $3 of a version's.
 	QueryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`

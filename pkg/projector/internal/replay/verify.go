@@ -12,10 +12,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

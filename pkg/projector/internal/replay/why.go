@@ -13,7 +13,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 

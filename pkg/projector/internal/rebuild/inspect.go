@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // queryProjections reads a table of one row a projection.
 const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at FROM tidemark.projections ORDER BY name`
 
-// Registered is a projection as the database knows it, whichever workers run.
+// Registered is projector.Registered.
 type Registered struct {
 	Name         string
 	Group        string // consumer group
@@ -24,7 +24,7 @@ type Registered struct {
 	RegisteredAt time.Time
 }
 
-// Projections lists the projections that are registered, in the order of their names.
+// Projections is projector.Projections.
 func Projections(ctx context.Context, db journal.Querier) ([]Registered, error) {
 	rows, err := db.Query(ctx, queryProjections)
 	if err != nil {

@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -8,11 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// Rebuild is a rebuild that has not ended.
+// Rebuild is projector.Rebuild.
 type Rebuild struct {
 	Projection  string
 	Group       string
@@ -38,10 +37,10 @@ type Rebuild struct {
 	At          time.Time
 }
 
-// RebuildName is the name under which a rebuild of the projection is paused and resumed (pkg/pause), and under which its pairs are found in pkg/deferred.
+// RebuildName is projector.RebuildName.
 func RebuildName(projection string) string { return registry.NextTables.Of(projection) }
 
-// Rebuilds lists the rebuilds under way, or that of one projection, in the order of their names. It counts up to 10,000 of the pairs that are behind; beyond, figures are estimated.
+// Rebuilds is projector.Rebuilds.
 func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Rebuild, error) {
 	rows, err := db.Query(ctx, queryProgress, projection)
 	if err != nil {

@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -10,14 +10,11 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
-
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
@@ -35,27 +32,27 @@ type tended struct {
 	MaxShare *float64 // of the rebuild, if it is one's
 }
 
-// rebuilder builds tables anew beside those that are read, and exchanges the two.
-type rebuilder struct {
+// Rebuilder builds tables anew beside those that are read, and exchanges the two.
+type Rebuilder struct {
 	*registry.Base
-	applier    *apply.Applier
-	registrar  *registry.Registrar
-	replayer   *replay.Replayer
-	maintainer *maintainer
-	share      *apply.Share
+	Applier    *apply.Applier
+	Registrar  *registry.Registrar
+	Replayer   *replay.Replayer
+	Maintainer *Maintainer
+	Share      *apply.Share
 	strangers  strangers
 }
 
-// tendRebuilds does what rebuilds need besides catching up, until ctx ends.
-func (b *rebuilder) tendRebuilds(ctx context.Context) {
+// TendRebuilds does what rebuilds need besides catching up, until ctx ends.
+func (b *Rebuilder) TendRebuilds(ctx context.Context) {
 	for failures := 0; registry.Pause(ctx, min(tendInterval, b.Cfg.PollInterval)); {
-		err := b.tend(ctx)
+		err := b.Tend(ctx)
 		if err == nil {
-			err = b.copyRanges(ctx)
+			err = b.CopyRanges(ctx)
 		}
 		if err == nil {
 			failures = 0
-			err = b.swapWhatIsReady(ctx)
+			err = b.SwapWhatIsReady(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			b.Cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
@@ -65,11 +62,11 @@ func (b *rebuilder) tendRebuilds(ctx context.Context) {
 	}
 }
 
-// tend looks at the registry: it begins and goes on with rebuilds of what this worker has, removes tables that were kept for long enough, and makes functions of SQL files.
-func (b *rebuilder) tend(ctx context.Context) error {
+// Tend looks at the registry: it begins and goes on with rebuilds of what this worker has, removes tables that were kept for long enough, and makes functions of SQL files.
+func (b *Rebuilder) Tend(ctx context.Context) error {
 	for changed, round := true, 0; changed && round < tendRounds; round++ {
 		changed = false
-		rows, err := b.readTended(ctx)
+		rows, err := b.ReadTended(ctx)
 		if err != nil {
 			return err
 		}
@@ -95,8 +92,8 @@ func (b *rebuilder) tend(ctx context.Context) error {
 	return nil
 }
 
-// readTended reads the registry, and takes notice of it.
-func (b *rebuilder) readTended(ctx context.Context) (map[string]*tended, error) {
+// ReadTended reads the registry, and takes notice of it.
+func (b *Rebuilder) ReadTended(ctx context.Context) (map[string]*tended, error) {
 	rows, err := b.Cfg.Pool.Query(ctx, queryTended, b.Cfg.ConsumerGroup)
 	if err != nil {
 		return nil, err
@@ -112,18 +109,18 @@ func (b *rebuilder) readTended(ctx context.Context) (map[string]*tended, error) 
 			most = min(most, *r.MaxShare)
 		}
 	}
-	b.share.Set(most)
+	b.Share.Set(most)
 	b.View(registry)
 	return byName, nil
 }
 
 // tendOne says whether it has changed the registry.
-func (b *rebuilder) tendOne(ctx context.Context, name string, rows map[string]*tended) (changed bool, err error) {
+func (b *Rebuilder) tendOne(ctx context.Context, name string, rows map[string]*tended) (changed bool, err error) {
 	live, building, kept := rows[name], rows[registry.NextTables.Of(name)], rows[registry.PreviousTables.Of(name)]
-	if live == nil || b.Cfg.Mode == ModeShadowOnly {
+	if live == nil || b.Cfg.Mode == kind.ModeShadowOnly {
 		return false, nil
 	}
-	if kept != nil && (kept.Expired || kept.Version == withdrawn) { // whoever withdraws it may have died
+	if kept != nil && (kept.Expired || kept.Version == Withdrawn) { // whoever withdraws it may have died
 		return true, b.expire(ctx, name)
 	}
 	newest := b.Newest(name)
@@ -132,14 +129,14 @@ func (b *rebuilder) tendOne(ctx context.Context, name string, rows map[string]*t
 	case building != nil && building.State == registry.StateRequested && building.Version > 0:
 		wanted = b.Set(name, registry.LiveTables, building.Version)
 	case building != nil && building.State == registry.StateRequested && building.Version == 0 && newest.Described.Version >= live.Version:
-	case building != nil && building.Version == withdrawn: // whoever aborts it may have died
+	case building != nil && building.Version == Withdrawn: // whoever aborts it may have died
 		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error { return nil })
 	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) && (building == nil || building.Version < newest.Described.Version):
 	default:
 		wanted = nil
 	}
 	if wanted != nil {
-		return true, b.beginRebuild(ctx, name, wanted.Described.Version)
+		return true, b.BeginRebuild(ctx, name, wanted.Described.Version)
 	}
 	for _, s := range []registry.TableSet{registry.LiveTables, registry.NextTables} {
 		r := rows[s.Of(name)]
@@ -147,14 +144,14 @@ func (b *rebuilder) tendOne(ctx context.Context, name string, rows map[string]*t
 			continue
 		}
 		if k := b.Set(name, s, r.Version); k != nil {
-			return true, b.registrar.FileCampaigns(ctx, k)
+			return true, b.Registrar.FileCampaigns(ctx, k)
 		}
 	}
 	return false, nil
 }
 
 // expire removes tables that were kept for long enough, or keeps them a while longer for those who still use them.
-func (b *rebuilder) expire(ctx context.Context, name string) error {
+func (b *Rebuilder) expire(ctx context.Context, name string) error {
 	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, func(pgx.Tx, *lockedSet) error { return nil })
 	var guests *exchange.GuestsError
 	if !errors.As(err, &guests) {
@@ -165,8 +162,8 @@ func (b *rebuilder) expire(ctx context.Context, name string) error {
 	return err
 }
 
-// beginRebuild makes the tables of a rebuild, unless somebody else was quicker. One of a lower version makes way.
-func (b *rebuilder) beginRebuild(ctx context.Context, name string, version int) error {
+// BeginRebuild makes the tables of a rebuild, unless somebody else was quicker. One of a lower version makes way.
+func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) error {
 	k, by := b.Set(name, registry.NextTables, version), deferred.Act{By: "worker " + b.Keeper.Owner}
 	var campaigns, events int64
 	if err := b.Cfg.Pool.QueryRow(ctx, queryMeasureRebuild, b.Cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
@@ -192,7 +189,7 @@ func (b *rebuilder) beginRebuild(ctx context.Context, name string, version int) 
 				if err := writeRebuild(ctx, tx, name, RebuildOptions{}, by); err != nil {
 					return err
 				}
-			case building.State == registry.StateRequested && building.Version != withdrawn && (building.Version == 0 || building.Version == version):
+			case building.State == registry.StateRequested && building.Version != Withdrawn && (building.Version == 0 || building.Version == version):
 				if _, err := tx.Exec(ctx, queryForgetRow, k.Name); err != nil {
 					return err
 				}
@@ -216,8 +213,8 @@ func (b *rebuilder) beginRebuild(ctx context.Context, name string, version int) 
 }
 
 // makeTables makes the tables, with what users have added to the live ones.
-func (b *rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Known, live *lockedSet) error {
-	r, err := b.registrar.Insert(ctx, tx, k)
+func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Known, live *lockedSet) error {
+	r, err := b.Registrar.Insert(ctx, tx, k)
 	if err != nil {
 		return err
 	}
@@ -249,7 +246,7 @@ func (b *rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Known
 
 // noteObstacles says at once what will keep the tables from being exchanged, as far as it is there
 // already: there is time to do something about it.
-func (b *rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registry.Registered) error {
+func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registry.Registered) error {
 	err := exchange.Blocked(ctx, tx, live.tables(), (&lockedSet{Registered: *r}).tables())
 	var blocked *exchange.BlockedError
 	if !errors.As(err, &blocked) {
@@ -268,18 +265,18 @@ func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.A
 	return exchange.Added(ctx, tx, live.tables(), set.tables())
 }
 
-// swapWhatIsReady exchanges the tables of those rebuilds that are done.
-func (b *rebuilder) swapWhatIsReady(ctx context.Context) error {
+// SwapWhatIsReady exchanges the tables of those rebuilds that are done.
+func (b *Rebuilder) SwapWhatIsReady(ctx context.Context) error {
 	for _, name := range b.Seen.Load().Rebuilding {
 		k := b.Seen.Load().Known(name)
 		if k == nil {
 			continue
 		}
-		err := b.swapIfReady(ctx, k.Described.Name, k)
-		if err == nil || errors.Is(err, errNotYet) {
+		err := b.SwapIfReady(ctx, k.Described.Name, k)
+		if err == nil || errors.Is(err, ErrNotYet) {
 			continue
 		}
-		if IsInfrastructure(err) && !failure.IsLockTimeout(err) {
+		if failure.IsInfrastructure(err) && !failure.IsLockTimeout(err) {
 			return err
 		}
 		b.Cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.Described.Name, "error", err)

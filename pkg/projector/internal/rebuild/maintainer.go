@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -8,12 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/claim"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
 const (
@@ -22,23 +19,23 @@ const (
 	pruneBatch = 100       // transactions at a time: what is left waits for the next
 )
 
-// maintainer deletes what is old, and repairs gaps.
-type maintainer struct {
+// Maintainer deletes what is old, and repairs gaps.
+type Maintainer struct {
 	*registry.Base
-	listener *claim.Listener
+	Listener *claim.Listener
 }
 
-// pruneLog deletes what is old of the failure log, and snapshots that have outlived their version, now and then.
-func (m *maintainer) pruneLog(ctx context.Context) {
+// PruneLog deletes what is old of the failure log, and snapshots that have outlived their version, now and then.
+func (m *Maintainer) PruneLog(ctx context.Context) {
 	for registry.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
-		n, err := m.prune(ctx)
+		n, err := m.Prune(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			m.Cfg.Logger.WarnContext(ctx, "failure log not pruned", "error", err)
 		case n > 0:
 			m.Cfg.Logger.InfoContext(ctx, "failure log pruned", "rows", n, "older_than", m.Cfg.FailureLogRetention)
 		}
-		n, err = m.pruneSnapshots(ctx)
+		n, err = m.PruneSnapshots(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			m.Cfg.Logger.WarnContext(ctx, "snapshots not pruned", "error", err)
@@ -48,8 +45,8 @@ func (m *maintainer) pruneLog(ctx context.Context) {
 	}
 }
 
-// prune deletes batches until there is nothing left to delete, or enough is done.
-func (m *maintainer) prune(ctx context.Context) (total int64, err error) {
+// Prune deletes batches until there is nothing left to delete, or enough is done.
+func (m *Maintainer) Prune(ctx context.Context) (total int64, err error) {
 	for range pruneBatch {
 		bounded, cancel := m.Bounded(ctx)
 		n, err := deferred.Prune(bounded, m.Cfg.Pool, m.Cfg.FailureLogRetention, pruneRows)
@@ -62,9 +59,9 @@ func (m *maintainer) prune(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// pruneSnapshots deletes batches of the snapshots that are of no use any more, until there are none
+// PruneSnapshots deletes batches of the snapshots that are of no use any more, until there are none
 // left, or enough is done.
-func (m *maintainer) pruneSnapshots(ctx context.Context) (total int64, err error) {
+func (m *Maintainer) PruneSnapshots(ctx context.Context) (total int64, err error) {
 	bounded, cancel := m.Bounded(ctx)
 	defer cancel()
 	rows, err := m.Cfg.Pool.Query(bounded, replay.QueryOutlivedSnapshots)
@@ -87,7 +84,7 @@ func (m *maintainer) pruneSnapshots(ctx context.Context) (total int64, err error
 }
 
 // forgetSnapshots deletes a version's snapshots, a batch a transaction.
-func (m *maintainer) forgetSnapshots(ctx context.Context, projection string, version int) (total int64, err error) {
+func (m *Maintainer) forgetSnapshots(ctx context.Context, projection string, version int) (total int64, err error) {
 	for range pruneBatch {
 		bounded, cancel := m.Bounded(ctx)
 		tag, err := m.Cfg.Pool.Exec(bounded, replay.QueryForgetSomeSnapshots, projection, version, pruneRows)

@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -10,25 +10,22 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// withdrawn is the version of a set of tables that is being removed: no worker has it.
-const withdrawn = -1
+// Withdrawn is the version of a set of tables that is being removed: no worker has it.
+const Withdrawn = -1
 
 // errNothing: there is no such set of tables.
 var errNothing = errors.New("nothing to withdraw")
 
-// AbortRebuild ends a projection's rebuild and leaves nothing of it behind: tables, pairs, functions. Workers do not begin one of the same version or a lower one by themselves
-// again; [StartRebuild] does. It waits for the groups under way. Errors are [ErrNoRebuild], one that names the views and the like that somebody has made on the new tables, and those of the
-// database; after an error call it again.
-func AbortRebuild(ctx context.Context, db Beginner, name string, act deferred.Act) error {
+// AbortRebuild is projector.AbortRebuild.
+func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act deferred.Act) error {
 	err := withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
 		if set == nil {
 			return ErrNoRebuild
 		}
-		if set.Version == withdrawn {
+		if set.Version == Withdrawn {
 			return nil
 		}
 		if _, err := tx.Exec(ctx, queryDecline, name, set.Version); err != nil {
@@ -44,7 +41,7 @@ func AbortRebuild(ctx context.Context, db Beginner, name string, act deferred.Ac
 
 // withdraw removes one of a projection's sets of tables that is not the live one, with its pairs. First it takes it from the workers, in a transaction together with what first does, which gets the row
 // or nil. From then on nobody follows it, and the rest can be done bit by bit, and again.
-func withdraw(ctx context.Context, db Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error) error {
+func withdraw(ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error) error {
 	var set *lockedSet
 	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, name)
@@ -63,7 +60,7 @@ func withdraw(ctx context.Context, db Beginner, name string, s registry.TableSet
 		if set == nil {
 			return errNothing // and no commit
 		}
-		_, err = tx.Exec(ctx, queryWithdraw, set.Name, withdrawn)
+		_, err = tx.Exec(ctx, QueryWithdraw, set.Name, Withdrawn)
 		return err
 	})
 	if errors.Is(err, errNothing) {
@@ -84,7 +81,7 @@ func withdraw(ctx context.Context, db Beginner, name string, s registry.TableSet
 	return registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		// Two that withdraw the same meet here.
 		rows, err := lockSets(ctx, tx, name)
-		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != withdrawn {
+		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != Withdrawn {
 			return err
 		}
 		if s == registry.NextTables {

@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -13,16 +13,11 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be leased one by one to be caught up: workers take ranges of them, apply all events up to the
@@ -37,8 +32,8 @@ const (
 	foldedRangeEvents    = 20_000
 )
 
-// copyRanges copies what is to be copied of rebuilds of this worker's projections.
-func (b *rebuilder) copyRanges(ctx context.Context) error {
+// CopyRanges copies what is to be copied of rebuilds of this worker's projections.
+func (b *Rebuilder) CopyRanges(ctx context.Context) error {
 	for _, k := range b.Seen.Load().Projections {
 		if b.Seen.Load().Rows[k.Name].State != registry.StateCopying {
 			continue
@@ -48,7 +43,7 @@ func (b *rebuilder) copyRanges(ctx context.Context) error {
 			return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
 		}
 		if done {
-			if err := b.endCopy(ctx, k); err != nil {
+			if err := b.EndCopy(ctx, k); err != nil {
 				return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
 			}
 		}
@@ -57,29 +52,29 @@ func (b *rebuilder) copyRanges(ctx context.Context) error {
 }
 
 // copySet copies range by range, and says whether all have been taken.
-func (b *rebuilder) copySet(ctx context.Context, k *registry.Known) (done bool, err error) {
+func (b *Rebuilder) copySet(ctx context.Context, k *registry.Known) (done bool, err error) {
 	var taken atomic.Bool
 	g, ctx := errgroup.WithContext(ctx)
 	for range b.Cfg.Concurrency {
 		g.Go(func() error {
 			for {
-				if wait := b.share.Wait(time.Now()); wait > 0 {
+				if wait := b.Share.Wait(time.Now()); wait > 0 {
 					if !registry.Pause(ctx, wait) {
 						return nil
 					}
 					continue
 				}
-				r, err := b.takeRange(ctx, k)
+				r, err := b.TakeRange(ctx, k)
 				if err != nil || r == nil {
 					taken.Store(err == nil)
 					return err
 				}
 				start := time.Now()
-				err = b.copyRange(ctx, k, *r)
-				b.share.Charge(time.Since(start))
+				err = b.CopyRange(ctx, k, *r)
+				b.Share.Charge(time.Since(start))
 				switch {
-				case errors.Is(err, errNotCopying) || ctx.Err() != nil:
-					return errNotCopying
+				case errors.Is(err, ErrNotCopying) || ctx.Err() != nil:
+					return ErrNotCopying
 				case err != nil && (b.Infrastructure(ctx, err) || failure.IsLockTimeout(err)):
 					return err
 				case err != nil:
@@ -89,14 +84,14 @@ func (b *rebuilder) copySet(ctx context.Context, k *registry.Known) (done bool, 
 		})
 	}
 	err = g.Wait()
-	if errors.Is(err, errNotCopying) {
+	if errors.Is(err, ErrNotCopying) {
 		return false, nil
 	}
 	return taken.Load() && err == nil, err
 }
 
-// errNotCopying says that the rebuild has been paused, or has got further, or is gone.
-var errNotCopying = errors.New("the rebuild does not copy")
+// ErrNotCopying says that the rebuild has been paused, or has got further, or is gone.
+var ErrNotCopying = errors.New("the rebuild does not copy")
 
 // campaignRange is the campaigns after first, up to last.
 type campaignRange struct {
@@ -104,13 +99,13 @@ type campaignRange struct {
 	campaigns   []lease.Lease // those that have moved, where they stood: whoever moves one from there files it
 }
 
-// takeRange takes the next range; nil: there is none.
-func (b *rebuilder) takeRange(ctx context.Context, k *registry.Known) (r *campaignRange, err error) {
+// TakeRange takes the next range; nil: there is none.
+func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Known) (r *campaignRange, err error) {
 	err = pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
 		var first string
 		err := tx.QueryRow(ctx, queryCopyCursor, k.Described.Name).Scan(&first)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return errNotCopying
+			return ErrNotCopying
 		}
 		if err != nil {
 			return err
@@ -131,7 +126,7 @@ func (b *rebuilder) takeRange(ctx context.Context, k *registry.Known) (r *campai
 }
 
 // nextRange answers the campaigns after first, so many or with so many events at most, but one in any case; nil: there are none.
-func (b *rebuilder) nextRange(ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64) (*campaignRange, error) {
+func (b *Rebuilder) nextRange(ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64) (*campaignRange, error) {
 	rows, err := tx.Query(ctx, queryNextRange, b.Cfg.ConsumerGroup, first, campaigns)
 	if err != nil {
 		return nil, err
@@ -154,8 +149,8 @@ func (b *rebuilder) nextRange(ctx context.Context, tx pgx.Tx, first string, camp
 	return r, nil
 }
 
-// copyRange applies the events of a range's campaigns, but for those that have been filed already.
-func (b *rebuilder) copyRange(ctx context.Context, k *registry.Known, r campaignRange) (err error) {
+// CopyRange applies the events of a range's campaigns, but for those that have been filed already.
+func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Known, r campaignRange) (err error) {
 	ctx, span := b.Traced(ctx, "copy", k)
 	events := int64(0)
 	defer func() { span.End(int(events), wrong(err)) }()
@@ -163,7 +158,7 @@ func (b *rebuilder) copyRange(ctx context.Context, k *registry.Known, r campaign
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := b.applier.Within(conn.Conn(), nil, rangeEvents)
+	t := b.Applier.Within(conn.Conn(), nil, rangeEvents)
 	t.Pool, t.Timeout, t.InForce, t.Disconnect = conn, b.Longest, b.Longest, apply.Disconnect(conn)
 	defer t.Abort(ctx)
 	t.Queue(apply.QueryBegin)
@@ -186,7 +181,7 @@ func (b *rebuilder) copyRange(ctx context.Context, k *registry.Known, r campaign
 		return t.Blame(err)
 	}
 	if !copying {
-		return errNotCopying
+		return ErrNotCopying
 	}
 	campaigns := slices.DeleteFunc(r.campaigns, func(l lease.Lease) bool { return filed[l.CampaignID] })
 	if err := copyCampaigns(ctx, t, k, r, campaigns); err != nil {
@@ -265,8 +260,8 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Known, fo
 	return t.Flush(ctx)
 }
 
-// endCopy ends the copying once all ranges have been taken: those under way are waited for, and whoever comes later is too late.
-func (b *rebuilder) endCopy(ctx context.Context, k *registry.Known) error {
+// EndCopy ends the copying once all ranges have been taken: those under way are waited for, and whoever comes later is too late.
+func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Known) error {
 	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)
 		return err
@@ -279,7 +274,7 @@ func (b *rebuilder) endCopy(ctx context.Context, k *registry.Known) error {
 
 // wrong is an error that something went wrong, and not that there is nothing to do.
 func wrong(err error) error {
-	if errors.Is(err, errNotCopying) || errors.Is(err, errNotYet) {
+	if errors.Is(err, ErrNotCopying) || errors.Is(err, ErrNotYet) {
 		return nil
 	}
 	return err

@@ -1,19 +1,18 @@
-package projector
+package rebuild
 
 import (
 	"context"
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // gapInterval is how long a worker that has looked for gaps waits before it looks again.
 const gapInterval = time.Hour
 
-// repairGaps looks for campaigns that would be left behind and has them filed, now and then. A gap that is not repaired this time is found again.
-func (m *maintainer) repairGaps(ctx context.Context) {
+// RepairGaps looks for campaigns that would be left behind and has them filed, now and then. A gap that is not repaired this time is found again.
+func (m *Maintainer) RepairGaps(ctx context.Context) {
 	repair := outbox.Repair{Group: m.Cfg.ConsumerGroup, By: "worker " + m.Keeper.Owner, Reason: "found by the worker", Rate: m.Cfg.GapRate, OnGap: func(g outbox.Gap, err error) {
 		if err != nil {
 			m.Metrics.Gaps.WithLabelValues(registry.GapFailed).Inc()
@@ -22,7 +21,7 @@ func (m *maintainer) repairGaps(ctx context.Context) {
 		}
 		m.Metrics.Gaps.WithLabelValues(registry.GapRepaired).Inc()
 		m.Cfg.Logger.WarnContext(ctx, "gap repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head)
-		registry.Signal(m.listener.Wake)
+		registry.Signal(m.Listener.Wake)
 	}}
 	for failures := 0; ctx.Err() == nil; {
 		next := gapInterval

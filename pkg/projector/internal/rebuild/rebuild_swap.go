@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"cmp"
@@ -16,20 +16,18 @@ import (
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
 // swapSet is the name that a set has while two change theirs.
 const swapSet registry.TableSet = "swap"
 
-// errNotYet says that something is still on its way.
-var errNotYet = errors.New("not all campaigns have caught up")
+// ErrNotYet says that something is still on its way.
+var ErrNotYet = errors.New("not all campaigns have caught up")
 
-// swapIfReady exchanges the tables of a rebuild if nothing is left behind. Of the workers that try, one does.
-func (b *rebuilder) swapIfReady(ctx context.Context, name string, k *registry.Known) error {
+// SwapIfReady exchanges the tables of a rebuild if nothing is left behind. Of the workers that try, one does.
+func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Known) error {
 	o, err := ready(ctx, b.Cfg.Pool, b.Cfg.ConsumerGroup, name)
 	if err != nil {
 		return err
@@ -58,9 +56,9 @@ func (b *rebuilder) swapIfReady(ctx context.Context, name string, k *registry.Kn
 // onDuty does something that one worker at a time is to do, or answers [errNotYet]. No transaction
 // is open meanwhile, which the server might end. The duty runs out with the worker's leases if it
 // dies, and what is done is stopped if another worker has taken it over.
-func (b *rebuilder) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
+func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
 	if mine, err := lease.TakeDuty(ctx, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL); err != nil || !mine {
-		return cmp.Or(err, errNotYet)
+		return cmp.Or(err, ErrNotYet)
 	}
 	within, stop := context.WithCancel(ctx)
 	var renewing sync.WaitGroup
@@ -74,7 +72,7 @@ func (b *rebuilder) onDuty(ctx context.Context, duty string, do func(context.Con
 	})
 	err := do(within)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		err = errNotYet // another does it
+		err = ErrNotYet // another does it
 	}
 	stop()
 	renewing.Wait()
@@ -103,20 +101,20 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 	var behind, failed int64
 	err = db.QueryRow(ctx, queryReadRebuild, name).Scan(&o.allowFailed, &o.keep, &o.verify, &o.ignore, &o.refused)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return o, errNotYet // somebody else was quicker
+		return o, ErrNotYet // somebody else was quicker
 	}
 	if err != nil {
 		return o, err
 	}
 	if o.refused {
-		return o, errNotYet
+		return o, ErrNotYet
 	}
 	if err := db.QueryRow(ctx, queryBehind, group, registry.NextTables.Of(name), o.allowFailed).Scan(&behind, &failed); err != nil {
 		return o, err
 	}
 	switch {
 	case behind > 0:
-		return o, errNotYet
+		return o, ErrNotYet
 	case failed > o.allowFailed:
 		return o, fmt.Errorf("at least %d of its campaigns are failed or dead, allowed are %d: mend and requeue them, or allow them", failed, o.allowFailed)
 	}
@@ -124,7 +122,7 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 }
 
 // prepareSwap does ahead of the exchange what takes time: it counts rows, verifies a sample, and gathers statistics, without which the first plans of the new tables would be bad ones.
-func (b *rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readiness) error {
+func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readiness) error {
 	if o.verify > 0 {
 		if err := b.countRows(ctx, k); err != nil {
 			return err
@@ -137,9 +135,9 @@ func (b *rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readin
 		if err != nil {
 			return err
 		}
-		report, err := b.replayer.Verify(ctx, VerifyRequest{Projection: k.Name, Sample: o.verify, Ignore: append(passing, o.ignore...), Concurrency: 1})
+		report, err := b.Replayer.Verify(ctx, replay.VerifyRequest{Projection: k.Name, Sample: o.verify, Ignore: append(passing, o.ignore...), Concurrency: 1})
 		switch {
-		case errors.Is(err, ErrNotVerifiable):
+		case errors.Is(err, replay.ErrNotVerifiable):
 			b.Cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.Described.Name, "reason", err)
 		case err != nil:
 			return err
@@ -152,13 +150,13 @@ func (b *rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readin
 		return err
 	}
 	if live := b.Seen.Load().Rows[k.Described.Name]; live != nil && live.Version == k.Described.Version { // they can be made again; the exchange has few left to forget
-		if _, err := b.maintainer.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
+		if _, err := b.Maintainer.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
 			return err
 		}
 	}
 	r := b.Seen.Load().Rows[k.Name]
 	if r == nil {
-		return errNotYet
+		return ErrNotYet
 	}
 	for _, table := range r.TableNames {
 		if _, err := b.Cfg.Pool.Exec(ctx, "ANALYZE "+pgx.Identifier{r.SchemaName, table}.Sanitize()); err != nil {
@@ -169,7 +167,7 @@ func (b *rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readin
 }
 
 // addLate gives the new tables what was added to the live ones since they were made: indexes without keeping writers from them.
-func (b *rebuilder) addLate(ctx context.Context, k *registry.Known) error {
+func (b *Rebuilder) addLate(ctx context.Context, k *registry.Known) error {
 	var added []exchange.Addition
 	err := pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, k.Described.Name)
@@ -178,7 +176,7 @@ func (b *rebuilder) addLate(ctx context.Context, k *registry.Known) error {
 		}
 		live, set := rows[k.Described.Name], rows[k.Name]
 		if live == nil || set == nil {
-			return errNotYet
+			return ErrNotYet
 		}
 		added, err = addedTo(ctx, tx, live, set)
 		return err
@@ -201,7 +199,7 @@ func (b *rebuilder) addLate(ctx context.Context, k *registry.Known) error {
 }
 
 // runIn runs a statement outside of any transaction, with the search_path of a set of tables.
-func (b *rebuilder) runIn(ctx context.Context, k *registry.Known, sql string) error {
+func (b *Rebuilder) runIn(ctx context.Context, k *registry.Known, sql string) error {
 	conn, err := b.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -227,9 +225,9 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, k
 	live, replacement := rows[name], rows[from.Of(name)]
 	switch {
 	case live == nil || replacement == nil || replacement.State != registry.StateActive:
-		return errNotYet
+		return ErrNotYet
 	case replacement.Paused:
-		return errNotYet
+		return ErrNotYet
 	}
 	if kept := rows[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {
 		if err := dropSet(ctx, tx, kept); err != nil {
@@ -248,7 +246,7 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, k
 	}
 	if from == registry.NextTables {
 		if added, err := addedTo(ctx, tx, live, replacement); err != nil || len(added) > 0 {
-			return errors.Join(err, errNotYet) // the next attempt adds it
+			return errors.Join(err, ErrNotYet) // the next attempt adds it
 		}
 	}
 	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic, function.Prefix(name, live.Version)); err != nil {

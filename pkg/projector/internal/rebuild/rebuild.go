@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -7,14 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Errors of rebuilds. Their messages say what to do.
@@ -42,7 +41,7 @@ const (
 	defaultVerify   = 1000
 )
 
-// RebuildOptions says how a projection is to be rebuilt. A field that is nil has its default or, if the rebuild has begun, stays as it is.
+// RebuildOptions is projector.RebuildOptions.
 type RebuildOptions struct {
 	Version     *int           // to build; default: the highest that a worker has
 	MaxShare    *float64       // of the time of each worker that goes to rebuilds, above 0 up to 1; default 0.5
@@ -72,14 +71,8 @@ func (o RebuildOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// StartRebuild asks the workers to build a projection's tables anew beside those that are read, from the first event of each campaign, and to exchange the two when nothing is left behind. All goes
-// on meanwhile: live events reach both. It returns at once; [Rebuilds] says how far it is. For a rebuild that has begun it changes the options instead, and has the exchange tried
-// again; begun says which of the two it was. A version lower than the one it builds, or another one that is asked for, is refused. A version that was aborted or rolled back is built if it is the one that is asked for, or
-// the highest that a worker has where none is; otherwise no worker begins it by itself, as before.
-//
-// Errors are [ErrUnknownProjection], [ErrNoCode] for a version that is asked for while none of the workers has it, and those of the
-// database.
-func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOptions, act deferred.Act) (begun bool, err error) {
+// StartRebuild is projector.StartRebuild.
+func StartRebuild(ctx context.Context, db registry.Beginner, name string, o RebuildOptions, act deferred.Act) (begun bool, err error) {
 	if err := o.validate(); err != nil {
 		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
 	}
@@ -93,7 +86,7 @@ func StartRebuild(ctx context.Context, db Beginner, name string, o RebuildOption
 		switch {
 		case live == nil:
 			return ErrUnknownProjection
-		case building != nil && building.Version == withdrawn:
+		case building != nil && building.Version == Withdrawn:
 			return errors.New("the one before is being aborted: try again in a moment")
 		}
 		if building != nil {

@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"cmp"
@@ -7,12 +7,9 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 const (

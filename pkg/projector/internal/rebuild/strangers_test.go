@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"bytes"
@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 func TestProjectionsThatAWorkerDoesNotHaveAreAWarningOnceNoUpgradeTakesSoLong(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	p := &rebuilder{Base: &registry.Base{Cfg: registry.Settings{ConsumerGroup: "g", Logger: slog.New(slog.NewTextHandler(&log, nil))}}}
+	p := &Rebuilder{Base: &registry.Base{Cfg: registry.Settings{ConsumerGroup: "g", Logger: slog.New(slog.NewTextHandler(&log, nil))}}}
 	p.Entered.Store(true)
 	rows := map[string]*tended{}
 	for _, name := range []string{"b", "a", "a~next"} {

@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	pauses "github.com/tidemark-go/tidemark/pkg/pause"
-
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -18,9 +17,9 @@ const (
 	clockSlack = time.Minute
 )
 
-// mendClock looks, now and then, for times of a server's clock that has gone back since: of pairs and
+// MendClock looks, now and then, for times of a server's clock that has gone back since: of pairs and
 // pauses, as the claim does of leases.
-func (m *maintainer) mendClock(ctx context.Context) {
+func (m *Maintainer) MendClock(ctx context.Context) {
 	for ok := true; ok; ok = registry.Pause(ctx, clockEvery) {
 		for more := true; more && ctx.Err() == nil; {
 			pairs, paused, err := m.mendTimes(ctx)
@@ -35,7 +34,7 @@ func (m *maintainer) mendClock(ctx context.Context) {
 	}
 }
 
-func (m *maintainer) mendTimes(ctx context.Context) (pairs int64, paused int, err error) {
+func (m *Maintainer) mendTimes(ctx context.Context) (pairs int64, paused int, err error) {
 	longest := map[string]time.Duration{}
 	for _, k := range m.Sets {
 		longest[k.Name] = max(longest[k.Name], k.LongestWait()+clockSlack)

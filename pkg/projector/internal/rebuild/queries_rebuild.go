@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 // The statements of rebuilds. They touch tables of one row a projection, under the registry's lock where they change them.
 const (
@@ -32,7 +32,7 @@ const (
 	queryRefuse         = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
 	queryForetell       = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
 	queryForgetRebuild  = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
-	queryWithdraw       = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
+	QueryWithdraw       = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
 	queryForgetRow      = `DELETE FROM tidemark.projections WHERE name = $1`
 	queryDecline        = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
 

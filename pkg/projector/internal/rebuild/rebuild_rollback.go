@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -6,33 +6,30 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // ErrOtherTables is returned by [Rollback] when the tables that are kept are not those that [RollbackOptions] names.
 var ErrOtherTables = errors.New("other tables are kept by now than when the rollback was asked for: look at the projection again")
 
-// RollbackOptions says how tables that were replaced come back.
+// RollbackOptions is projector.RollbackOptions.
 type RollbackOptions struct {
 	AllowBehind int64         // campaigns in which they may be behind: they show what they showed then, until a worker that has their version has caught up; -1: any number
 	Keep        time.Duration // how long those that make way are kept in turn; default 24h
 	Kept        Kept          // the tables that come back, as [CheckRollback] answered them; default: whichever are kept
 }
 
-// Kept are tables that were replaced.
+// Kept is projector.Kept.
 type Kept struct {
 	Version      int
 	RegisteredAt time.Time // tells them from others of the same version
 }
 
-// CheckRollback answers the tables that [Rollback] would put back, or the error that it would return before it exchanges anything. It takes no locks.
-//
-// Errors are those of [Rollback], but for [ErrOtherTables].
+// CheckRollback is projector.CheckRollback.
 func CheckRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (Kept, error) {
 	kept, err := checkRollback(ctx, db, name, o)
 	if err != nil {
@@ -65,7 +62,7 @@ func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
 		return nil, ErrUnknownProjection
 	case rows[registry.NextTables.Of(name)] != nil:
 		return nil, ErrRebuilding
-	case kept == nil || kept.Version == withdrawn:
+	case kept == nil || kept.Version == Withdrawn:
 		return nil, ErrNoPrevious
 	case kept.Paused:
 		return nil, fmt.Errorf("%w: %s is paused, resume it and wait", ErrBehind, kept.Name)
@@ -96,13 +93,8 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, ke
 		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
 }
 
-// Rollback puts the tables that a rebuild has replaced in their place again, with all that they have been given since: workers that have their version went on applying events to them. Those that make way
-// are kept in turn, so that a rollback can be rolled back; workers do not begin to build their version again by themselves.
-//
-// It runs statements with the schema of the read models in the search_path, and so whatever their owner has made there: call it as the role of the workers, as they do for operators, and as none with more rights.
-//
-// Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind], [ErrOtherTables] and those of the database.
-func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, act deferred.Act) error {
+// Rollback is projector.Rollback.
+func Rollback(ctx context.Context, db registry.Beginner, name string, o RollbackOptions, act deferred.Act) error {
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}

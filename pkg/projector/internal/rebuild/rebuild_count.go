@@ -1,4 +1,4 @@
-package projector
+package rebuild
 
 import (
 	"context"
@@ -27,10 +27,10 @@ const (
 
 // countRows counts the rows of the new tables and of those that are read. A table that has become empty, or has rows of campaigns without events, keeps them from being exchanged; other numbers are only told: another
 // version may well keep more rows, or fewer.
-func (b *rebuilder) countRows(ctx context.Context, k *registry.Known) error {
+func (b *Rebuilder) countRows(ctx context.Context, k *registry.Known) error {
 	set, live := b.Seen.Load().Rows[k.Name], b.Seen.Load().Rows[k.Described.Name]
 	if set == nil || live == nil {
-		return errNotYet
+		return ErrNotYet
 	}
 	rows, err := b.Cfg.Pool.Query(ctx, queryCampaignTables, set.SchemaName)
 	if err != nil {
