@@ -31,7 +31,7 @@ var (
 )
 
 // RebuildOptions says how a projection is to be rebuilt. A field that is nil has its default or, if the rebuild has begun, stays as it is.
-type RebuildOptions = rebuild.RebuildOptions
+type RebuildOptions = rebuild.Options
 
 // StartRebuild asks the workers to build a projection's tables anew beside those that are read, from the first event of each campaign, and to exchange the two when nothing is left behind. All goes
 // on meanwhile: live events reach both. It returns at once; [Rebuilds] says how far it is. For a rebuild that has begun it changes the options instead, and has the exchange tried
@@ -49,7 +49,7 @@ type Rebuild = rebuild.Rebuild
 
 // RebuildName is the name under which a rebuild of the projection is paused and resumed (pkg/pause), and under which its pairs are found in pkg/deferred.
 func RebuildName(projection string) string {
-	return rebuild.RebuildName(projection)
+	return rebuild.NameOf(projection)
 }
 
 // Rebuilds lists the rebuilds under way, or that of one projection, in the order of their names. It counts up to 10,000 of the pairs that are behind; beyond, figures are estimated.

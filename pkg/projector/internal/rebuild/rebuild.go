@@ -34,15 +34,15 @@ var (
 	ErrBehind = errors.New("the tables are behind")
 )
 
-// The defaults of [RebuildOptions].
+// The defaults of [Options].
 const (
 	defaultMaxShare = 0.5
 	defaultKeep     = 24 * time.Hour
 	defaultVerify   = 1000
 )
 
-// RebuildOptions is projector.RebuildOptions.
-type RebuildOptions struct {
+// Options is projector.RebuildOptions.
+type Options struct {
 	Version     *int           // to build; default: the highest that a worker has
 	MaxShare    *float64       // of the time of each worker that goes to rebuilds, above 0 up to 1; default 0.5
 	AllowFailed *int64         // campaigns that may be failed or dead when the tables are exchanged; default 0
@@ -51,7 +51,7 @@ type RebuildOptions struct {
 	Ignore      []string       // columns that may differ then, "column" or "table.column"; those whose default is the time or chance may in any case
 }
 
-func (o RebuildOptions) validate() error {
+func (o Options) validate() error {
 	var errs []error
 	if o.Version != nil && *o.Version < 1 {
 		errs = append(errs, fmt.Errorf("Version is %d: versions start at 1", *o.Version))
@@ -72,7 +72,7 @@ func (o RebuildOptions) validate() error {
 }
 
 // StartRebuild is projector.StartRebuild.
-func StartRebuild(ctx context.Context, db registry.Beginner, name string, o RebuildOptions, act deferred.Act) (begun bool, err error) {
+func StartRebuild(ctx context.Context, db registry.Beginner, name string, o Options, act deferred.Act) (begun bool, err error) {
 	if err := o.validate(); err != nil {
 		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
 	}
@@ -127,7 +127,7 @@ func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) 
 	return fmt.Errorf("%w: version %d is asked for, workers of consumer group %q have %v: start one that has it first", ErrNoCode, *version, group, known[name])
 }
 
-func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o RebuildOptions, act deferred.Act) error {
+func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o Options, act deferred.Act) error {
 	_, err := tx.Exec(ctx, queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0), or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason)
 	return err
 }

@@ -37,8 +37,8 @@ type Rebuild struct {
 	At          time.Time
 }
 
-// RebuildName is projector.RebuildName.
-func RebuildName(projection string) string { return registry.NextTables.Of(projection) }
+// NameOf is projector.RebuildName.
+func NameOf(projection string) string { return registry.NextTables.Of(projection) }
 
 // Rebuilds is projector.Rebuilds.
 func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Rebuild, error) {

@@ -186,7 +186,7 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 				if err := deferred.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by); err != nil {
 					return err
 				}
-				if err := writeRebuild(ctx, tx, name, RebuildOptions{}, by); err != nil {
+				if err := writeRebuild(ctx, tx, name, Options{}, by); err != nil {
 					return err
 				}
 			case building.State == registry.StateRequested && building.Version != Withdrawn && (building.Version == 0 || building.Version == version):

@@ -40,10 +40,10 @@ type Metrics struct {
 	Mismatches *prometheus.CounterVec
 }
 
+// Values of labels, and what histograms have in common.
 const (
 	nativeFactor = 1.1 // between the buckets of a native histogram
 
-	// LostTakenOver and those below are values of labels.
 	LostTakenOver = "taken_over"
 	LostExpired   = "expired"
 
