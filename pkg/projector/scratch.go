@@ -111,7 +111,11 @@ func (s *scratch) begin(ctx context.Context) error {
 	s.queueSettings()
 	s.queue(queryExclusivePatience) // foreign keys lock the tables that they refer to
 	s.queue(scratches.Create)
-	s.queue(querySearchScratch, s.p.searchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
+	path := s.p.searchPath
+	if s.p.cfg.OwnTablesOnly {
+		path = "pg_temp"
+	}
+	s.queue(querySearchScratch, path).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.flush(ctx); err != nil {
 		return fmt.Errorf("make a schema to build rows in (it takes the right to create one in the database): %w", err)
 	}
