@@ -61,23 +61,3 @@ func (b *base) unwritten(err error, what string) {
 		b.cfg.Logger.WarnContext(b.ctx, "cannot write "+what, "error", err)
 	}
 }
-
-// signal leaves a token that somebody will find; one is enough.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// pause waits; it returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
