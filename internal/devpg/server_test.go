@@ -91,7 +91,7 @@ func TestRestartKeepsDataAndAddress(t *testing.T) {
 	for _, mode := range []devpg.Mode{devpg.Fast, devpg.Immediate} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			server := open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: map[string]string{"shared_buffers": "16MB"}})
+			server := open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: quick("").Settings})
 			url := server.URL()
 			mustExec(t, url, "CREATE TABLE kept AS SELECT 'still here' AS word")
 			if err := server.Restart(t.Context(), mode); err != nil {
