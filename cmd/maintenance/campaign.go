@@ -12,7 +12,7 @@ import (
 )
 
 func newCampaign(env *cli.Env) *cobra.Command {
-	sqlFiles := verification.Compiled{}
+	sqlFiles := verification.Compiled{Operators: true}
 	return cli.Noun("campaign", "See, replay, stop and resume campaigns; travel in their time",
 		newCampaignShow(env), newCampaignReplay(env), newPause(env, pausableCampaign()), newResume(env, pausableCampaign()),
 		verification.NewAsOf(env, sqlFiles), verification.NewDiff(env, sqlFiles), verification.NewWhy(env, sqlFiles),

@@ -112,6 +112,7 @@ func leaves(of *cobra.Command) map[string]*cobra.Command {
 func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 	t.Parallel()
 	all := leaves(newRoot(environment("", false, nil, nil)))
+	filled := map[string]string{} // by the files that filled it
 	for _, k := range commands() {
 		c := all[k.command]
 		if c == nil {
@@ -124,6 +125,16 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 		}
 		if len(k.log) == 0 {
 			continue
+		}
+		if k.prepare == nil {
+			if filled[k.fixtures] == "" {
+				filled[k.fixtures] = ready(t, database(t, strings.Fields(k.fixtures)...))
+			}
+			url := filled[k.fixtures]
+			k.prepare = func(*testing.T) string { return url }
+		} else {
+			prepare := k.prepare
+			k.prepare = func(t *testing.T) string { t.Helper(); return ready(t, prepare(t)) }
 		}
 		t.Run(k.command+" "+k.args, func(t *testing.T) {
 			t.Parallel()
@@ -140,13 +151,7 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 // isInTheLog does an act in each session, on copies of what it is prepared with.
 func isInTheLog(t *testing.T, k known, c *cobra.Command) {
 	t.Helper()
-	prepared := k.prepare
-	if prepared == nil {
-		prepared = func(t *testing.T) string { return database(t, strings.Fields(k.fixtures)...) }
-	}
-	filled := prepared(t)
-	change(t, filled, forgetActs)
-	poolOf(t, filled).Close() // what is connected to cannot be copied
+	filled := k.prepare(t)
 	for _, session := range pgtest.Sessions() {
 		t.Run(session.Name, func(t *testing.T) {
 			t.Parallel()
@@ -184,6 +189,14 @@ func isInTheLog(t *testing.T, k known, c *cobra.Command) {
 			}
 		})
 	}
+}
+
+// ready has the log of a database be empty, and lets go of it: what is connected to cannot be copied.
+func ready(t *testing.T, url string) string {
+	t.Helper()
+	change(t, url, forgetActs)
+	poolOf(t, url).Close()
+	return url
 }
 
 const (

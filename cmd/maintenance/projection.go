@@ -37,7 +37,7 @@ func newProjection(env *cli.Env) *cobra.Command {
 		},
 	}
 	return cli.Noun("projection", "See, verify, backfill, rebuild, stop, resume and remove projections",
-		newProjectionList(env), verification.NewVerify(env, verification.Compiled{}), newProjectionBackfill(env), newProjectionRebuild(env), newProjectionRollback(env), newPause(env, p), newResume(env, p),
+		newProjectionList(env), verification.NewVerify(env, verification.Compiled{Operators: true}), newProjectionBackfill(env), newProjectionRebuild(env), newProjectionRollback(env), newPause(env, p), newResume(env, p),
 		newProjectionRemove(env))
 }
 

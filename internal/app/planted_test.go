@@ -330,8 +330,10 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 			w.get(t, auth.Admin, "/api/v1/campaigns/c-"+way+"/asof?seq=1&projection="+projection)
 			w.get(t, auth.Admin, "/api/v1/campaigns/c-"+way+"/diff?to=1&projection="+projection)
 			w.get(t, auth.Admin, "/api/v1/campaigns/c-"+way+"/why?projection="+projection+"&key=")
-			w.get(t, auth.Admin, "/campaign?id=c-"+way+"&then=1")
 		}
+	}
+	for _, way := range ways {
+		w.get(t, auth.Admin, "/campaign?id=c-"+way+"&then=1")
 	}
 	for _, name := range []string{"hook400", "hook422-cut", "mean-whole", "mean-none", "mean-panics", "rows"} {
 		w.post(t, "/api/v1/publishers/all/"+name+"/test-send", `{"campaign_id": "c-cast", "seq": 1}`)

@@ -152,7 +152,7 @@ func TestProcessesThatRaceToOpenShareOneServer(t *testing.T) {
 func TestAHalfMadeClusterIsThrownAway(t *testing.T) {
 	t.Parallel()
 	dir := stateFolder(t)
-	first := startHolder(t, dir)
+	first := startHolder(t, "initdb "+dir)
 	halfMade := func() []string {
 		found, err := filepath.Glob(filepath.Join(clusterHome(dir), "pg.making-*", "base"))
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // holdEnv turns the test binary into a process that opens the server of that folder, says its URL, and closes it when its input ends.
-// With the value "private" the folder is temporary.
+// With the value "private" the folder is temporary; after "initdb " no seed is used.
 const holdEnv = "TIDEMARK_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -33,8 +33,11 @@ func TestMain(m *testing.M) {
 }
 
 func hold(dir string) error {
+	dir, initdb := strings.CutPrefix(dir, "initdb ")
 	cfg := quick(dir)
-	cfg.Seed = "" // what is killed is initdb
+	if initdb {
+		cfg.Seed = ""
+	}
 	if dir == "private" {
 		cfg.Dir, cfg.Private = "", true
 	}

@@ -70,7 +70,7 @@ func TestTheLastUserStopsTheServer(t *testing.T) {
 
 func TestSettingsGoOnTopOfDurableDefaults(t *testing.T) {
 	t.Parallel()
-	server := open(t, devpg.Config{Private: true, Settings: map[string]string{
+	server := open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: map[string]string{
 		"shared_buffers": "16MB", "application_name": "it's quoted",
 	}})
 	for name, want := range map[string]string{
@@ -91,7 +91,7 @@ func TestRestartKeepsDataAndAddress(t *testing.T) {
 	for _, mode := range []devpg.Mode{devpg.Fast, devpg.Immediate} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			server := open(t, devpg.Config{Private: true, Settings: map[string]string{"shared_buffers": "16MB"}})
+			server := open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: quick("").Settings})
 			url := server.URL()
 			mustExec(t, url, "CREATE TABLE kept AS SELECT 'still here' AS word")
 			if err := server.Restart(t.Context(), mode); err != nil {
@@ -174,7 +174,7 @@ func TestAFolderThatIsNoClusterIsNotOverwritten(t *testing.T) {
 
 func TestASettingThatPostgresRefusesIsReportedWithItsWords(t *testing.T) {
 	t.Parallel()
-	_, err := devpg.Open(t.Context(), devpg.Config{Private: true, Settings: map[string]string{"fsync": "off", "shared_buffers": "plenty"}})
+	_, err := devpg.Open(t.Context(), devpg.Config{Private: true, Seed: quick("").Seed, Settings: map[string]string{"fsync": "off", "shared_buffers": "plenty"}})
 	if err == nil || !strings.Contains(err.Error(), `"shared_buffers": "plenty"`) {
 		t.Errorf("opening answers: %v", err)
 	}

@@ -3,7 +3,7 @@
 //
 // How a snippet is checked follows from its language:
 //
-//	go       it stands word for word in a .go file of this repository, which is compiled or run by other tests
+//	go       it stands in a .go file of this repository, wrapped the same or not, which is compiled or run by other tests
 //	sql      psql runs it on a migrated database of its own
 //	python   a Python with psycopg runs it, likewise
 //	js       Node with pg runs it, likewise

@@ -38,13 +38,15 @@ func TestGoSnippets(t *testing.T) {
 	}
 }
 
-// flatten removes indentation, which a snippet taken out of a function loses, and whether a line is the last.
+// flatten removes white space and the marks of comments: a snippet is indented less than its source,
+// and may be wrapped elsewhere.
 func flatten(code string) string {
-	lines := strings.Split(strings.Trim(code, "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
+	var flat []string
+	for _, line := range strings.Split(code, "\n") {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "//")
+		flat = append(flat, strings.Fields(line)...)
 	}
-	return "\n" + strings.Join(lines, "\n") + "\n"
+	return strings.NewReplacer(",)", ")", ",}", "}", "\"+\"", "").Replace(strings.Join(flat, ""))
 }
 
 func anyContains(texts []string, part string) bool {

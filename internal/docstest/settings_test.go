@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSettings compares the pages' tables of settings with what the worker says of itself. The README's has all of them.
+// TestSettings compares the pages' tables of settings with what the worker says of itself. That of docs/configuration.md has all of them.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	defaults := workerDefaults(t)
@@ -25,12 +25,12 @@ func TestSettings(t *testing.T) {
 				t.Errorf("%s: the default of %s is %q, the page says %q", p.path, name, want, standard)
 			}
 		}
-		if p.path != "README.md" {
+		if p.path != "docs/configuration.md" {
 			continue
 		}
 		for name := range defaults {
 			if !listed[name] {
-				t.Errorf("README.md: %s is missing", name)
+				t.Errorf("docs/configuration.md: %s is missing", name)
 			}
 		}
 	}

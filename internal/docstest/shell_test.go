@@ -47,6 +47,8 @@ func checkLine(t *testing.T, programs map[string]string, words []string) (mistak
 		return checkTargets(t, withoutVariables(words[1:]))
 	case len(words) > 2 && words[0] == "go" && words[1] == "run":
 		return checkProgram(t, programs, words[2], words[3:])
+	case words[0] == "go" && (words[1] == "get" || words[1] == "install"):
+		return checkInstalls(t, words)
 	case strings.HasPrefix(words[0], "scripts/"):
 		if _, err := os.Stat(filepath.Join(root, words[0])); err != nil {
 			return err.Error()
@@ -58,6 +60,19 @@ func checkLine(t *testing.T, programs map[string]string, words []string) (mistak
 		return ""
 	}
 	return "nothing checks this command; see doc.go"
+}
+
+// checkInstalls says whether TestTutorial, which needs no network, runs the command.
+func checkInstalls(t *testing.T, words []string) string {
+	t.Helper()
+	tutorial, err := os.ReadFile(filepath.Join(root, "docs/tutorial.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(tutorial), "\n"+strings.Join(words, " ")+"\n") {
+		return "docs/tutorial.md does not have this command"
+	}
+	return ""
 }
 
 func checkTargets(t *testing.T, targets []string) string {

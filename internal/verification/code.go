@@ -23,18 +23,26 @@ import (
 type Compiled struct {
 	Projections []projector.Projection
 	Catalogue   *journal.Catalogue
+
+	// Operators says that others than the workers' role run the commands: they do not look among the read models unless they are told to.
+	Operators bool
 }
 
 // code is where the code of projections comes from, for one command.
 type code struct {
 	compiled             Compiled
 	directory, catalogue string
+	trusts               bool // what the workers' role has made among the read models
 	set                  *config.Set
 }
 
 // bind adds the settings of workers that say where files are.
 func (c *code) bind(command *cobra.Command) {
 	c.set = config.NewSet(command.Flags())
+	if c.compiled.Operators {
+		command.Flags().BoolVar(&c.trusts, "trust-read-models", false,
+			"find tables and functions of the read models' schema by their bare names too: runs what the workers' role has made there, with your rights")
+	}
 	c.set.String(&c.directory, "projections-dir", "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
 	c.set.String(&c.catalogue, "catalogue", "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 }
@@ -94,7 +102,7 @@ func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(project
 			continue
 		}
 		found = true
-		p, err := projector.New(projector.Config{Pool: pool, Projections: byName[name], ConsumerGroup: r.Group, Schema: schema[name], Catalogue: catalogue})
+		p, err := projector.New(projector.Config{Pool: pool, Projections: byName[name], ConsumerGroup: r.Group, Schema: schema[name], Catalogue: catalogue, OwnTablesOnly: c.compiled.Operators && !c.trusts})
 		if err != nil {
 			return err
 		}

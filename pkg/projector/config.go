@@ -44,6 +44,7 @@ type Config struct {
 	Concurrency    int           // groups applied at the same time; default 4
 	NoListen       bool          // rely on polling alone
 	ManualRebuilds bool          // leave a projection whose version has risen to [StartRebuild]; default: the first worker that has it begins its rebuild
+	OwnTablesOnly  bool          // [Projector.Verify] and its like look up bare names in pg_catalog and the projection's own tables alone: for sessions with more rights than the workers' role
 	NoFunctions    bool          // run SQL files statement by statement, and make no functions of them in the database
 
 	OnFailure           Policy        // what becomes of an event that a projection cannot apply, unless the projection says otherwise; default: see [Policy]

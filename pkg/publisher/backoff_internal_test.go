@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // alone is a relay of one pair, to the sink, that has no database.
@@ -75,7 +76,7 @@ func TestTheFirstEventEndsTheIdleBackoff(t *testing.T) {
 	r, key := alone(t, sinkFunc(accepts))
 	p := claimed(r, key, 0)
 	p.wanting, p.empty, p.nextPoll = true, 9, time.Now().Add(time.Minute)
-	r.reader.cache.add(&page{until: 1, events: []journal.Event{{CampaignID: "c", Seq: 1, Position: 1}}})
+	r.reader.cache.Add(&pages.Page{Until: 1, Events: []journal.Event{{CampaignID: "c", Seq: 1, Position: 1}}})
 	r.reader.head = 1
 	r.dispatcher.fill(p, time.Now())
 	if p.wanting || p.empty != 0 || !p.nextPoll.IsZero() {

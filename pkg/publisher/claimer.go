@@ -22,9 +22,9 @@ type claimer struct {
 	drainer   *drainer
 
 	ticking     bool
-	nudged      bool                    // since the tick under way began
-	generations map[Key]int64           // of pairs, the last that was seen
-	members     map[string]map[Key]bool // relays and what they know
+	nudged      bool                            // since the tick under way began
+	generations map[Key]int64                   // of pairs, the last that was seen
+	members     map[string]map[ledger.Pair]bool // relays and what they know
 }
 
 // tick is a look at everything that is not the journal: who else publishes, what operators have done to pairs, which pairs are free, what is to be tried again.
@@ -36,7 +36,7 @@ type tick struct {
 	saved   map[Key]int64   // up to where pairs were known to be written before
 	mine    []ledger.Pair   // active pairs that are held
 	known   map[string]bool // relays whose knowledge is known
-	members map[string]map[Key]bool
+	members map[string]map[ledger.Pair]bool
 	claimed []ledger.Claimed
 }
 
@@ -46,7 +46,7 @@ const dueEach = 16
 // tick starts a look.
 func (c *claimer) tick(now time.Time) {
 	c.ticking, c.nudged = true, false
-	t := &tick{started: now, holding: map[Key]bool{}, head: c.reader.head, saved: map[Key]int64{}, known: map[string]bool{}, members: map[string]map[Key]bool{}}
+	t := &tick{started: now, holding: map[Key]bool{}, head: c.reader.head, saved: map[Key]int64{}, known: map[string]bool{}, members: map[string]map[ledger.Pair]bool{}}
 	for owner := range c.members {
 		t.known[owner] = true
 	}
@@ -82,9 +82,9 @@ func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) erro
 	}
 	t.Seen = seen
 	for owner, knows := range seen.Relays {
-		t.members[owner] = map[Key]bool{}
+		t.members[owner] = map[ledger.Pair]bool{}
 		for _, pair := range knows {
-			t.members[owner][Key(pair)] = true
+			t.members[owner][pair] = true
 		}
 	}
 	return c.claim(ctx, conn, t)
@@ -102,7 +102,7 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 			if err := c.refuseAhead(ctx, conn, row); err != nil {
 				return err
 			}
-		case assigned[key] == c.owner:
+		case assigned[row.Pair] == c.owner:
 			free = append(free, row.Pair)
 		}
 	}
@@ -115,8 +115,8 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 }
 
 // assigned answers which relay is to have which pair.
-func (c *claimer) assigned(t *tick) map[Key]string {
-	relays, seats := map[string]map[Key]bool{}, make([]seat, 0, len(t.Pairs))
+func (c *claimer) assigned(t *tick) map[ledger.Pair]string {
+	relays, seats := map[string]map[ledger.Pair]bool{}, make([]ledger.Seat, 0, len(t.Pairs))
 	for owner, knows := range t.members {
 		if t.known[owner] {
 			knows = c.members[owner] // not written while a tick is under way
@@ -125,14 +125,14 @@ func (c *claimer) assigned(t *tick) map[Key]string {
 	}
 	for _, row := range t.Pairs {
 		if row.Active {
-			s := seat{Key: Key(row.Pair)}
+			s := ledger.Seat{Pair: row.Pair}
 			if row.Leased {
-				s.holder = row.Owner
+				s.Holder = row.Owner
 			}
 			seats = append(seats, s)
 		}
 	}
-	return assign(relays, seats)
+	return ledger.Assign(relays, seats)
 }
 
 // refuseAhead stops a pair whose position is one that the journal has never handed out: the journal was restored from a backup older than the position. To
@@ -220,7 +220,7 @@ func (c *claimer) ticked(t *tick, err error) {
 		if p == nil || !p.claimed.Before(t.started) {
 			continue
 		}
-		switch to := assigned[key]; {
+		switch to := assigned[row.Pair]; {
 		case row.Owner != c.owner || row.Generation != p.generation:
 			c.metrics.lost.Inc()
 			c.drop(p)

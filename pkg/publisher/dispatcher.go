@@ -45,7 +45,7 @@ func (d *dispatcher) advance(p *pair, now time.Time) {
 func (d *dispatcher) fill(p *pair, now time.Time) {
 	room, before := d.room(p), p.read
 	for len(p.pending) < room {
-		page := d.reader.cache.at(p.read)
+		page := d.reader.cache.At(p.read)
 		if page == nil {
 			break
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // drainer brings campaigns back that were held.
@@ -106,7 +107,7 @@ func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *return
 			c.err = err
 			return
 		}
-		faults := upcast(d.cfg.Catalogue, events)
+		faults := pages.Upcast(d.cfg.Catalogue, events)
 		var batch []Event
 		for i := range events {
 			if p.filter.Match(&events[i]) && (c.row.Holds || events[i].Seq == c.row.Seq) {

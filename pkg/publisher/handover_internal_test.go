@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 // await waits until a query answers true.
@@ -62,7 +63,7 @@ func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	second := seldom(t, pool)
 	await(t, pool, "the second is there", "SELECT count(*) = 2 FROM tidemark.relays")
 	await(t, pool, "both listen", `SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle' AND query = 'LISTEN `+ledger.Channel+`'`)
-	signal(first.listener.nudge) // it sees the second, and that one of the pairs is the other's
+	pace.Signal(first.listener.Nudge) // it sees the second, and that one of the pairs is the other's
 	await(t, pool, "each has one", "SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.publications WHERE owner = $1", second.owner)
 }
 

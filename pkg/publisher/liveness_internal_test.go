@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {
@@ -27,7 +28,7 @@ func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {
 	r.inbox <- func() { <-held }
 	until := func(met func([]string) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Minute); !met(r.Stuck()); pause(ctx, 10*time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !met(r.Stuck()); pace.Wait(ctx, 10*time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("these are stuck: %v", r.Stuck())
 			}

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // pair is a topic and a publisher that this process holds. Only the relay's loop touches it; what
@@ -81,8 +82,8 @@ type wait struct {
 }
 
 // take fills the round from a page, up to room events, and leaves out what the topic does not have and campaigns that are held.
-func (p *pair) take(page *page, room int) {
-	events := page.events
+func (p *pair) take(page *pages.Page, room int) {
+	events := page.Events
 	first := sort.Search(len(events), func(i int) bool { return events[i].Position > p.read })
 	for i := first; i < len(events); i++ {
 		if len(p.pending) >= room {
@@ -100,9 +101,9 @@ func (p *pair) take(page *page, room int) {
 		if n := len(p.pending); n == cap(p.pending) {
 			p.pending = slices.Grow(p.pending, min(max(3*n, 8), room-n, len(events)-i))
 		}
-		p.pending = append(p.pending, Event{Event: *e, Topic: p.Topic, fault: page.faults[e.Position]})
+		p.pending = append(p.pending, Event{Event: *e, Topic: p.Topic, fault: page.Faults[e.Position]})
 	}
-	p.read = page.until
+	p.read = page.Until
 }
 
 // settle moves acked as far as nothing is pending.
@@ -117,12 +118,6 @@ func (p *pair) settle(now time.Time) {
 			p.changed = now
 		}
 	}
-}
-
-// backoff is the wait after so many failures in a row: doubled from 100 ms on up to limit, with up to a quarter more or less.
-func backoff(failures int, limit time.Duration, random float64) time.Duration {
-	d := min(100*time.Millisecond<<min(max(failures-1, 0), 20), limit)
-	return time.Duration(float64(d) * (0.75 + random/2))
 }
 
 // retryDelay is the wait before an event's next attempt.

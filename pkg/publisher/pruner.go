@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 const (
@@ -19,7 +21,7 @@ type pruner struct{ *base }
 
 // pruneLog prunes now and then, for the first time some minutes after it begins: replicas do not all do so together.
 func (p *pruner) pruneLog(ctx context.Context) {
-	for wait := rand.N(pruneEvery); pause(ctx, wait); wait = pruneEvery/2 + rand.N(pruneEvery) {
+	for wait := rand.N(pruneEvery); pace.Wait(ctx, wait); wait = pruneEvery/2 + rand.N(pruneEvery) {
 		n, err := p.prune(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:

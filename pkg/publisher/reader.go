@@ -9,15 +9,16 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // reader reads the journal for the pairs that wait, and keeps what it read last.
 type reader struct {
 	*agenda
-	listener  *listener
-	cache     pages
+	listener  *listener.Listener
+	cache     pages.Cache
 	reads     []*reading
 	head      int64     // where the journal ended when it was last read to its end
 	hungry    bool      // a pair may wait for a read that could be started
@@ -28,7 +29,7 @@ type reader struct {
 	inFlight  int       // reads in a row that found appends in flight and nothing else
 }
 
-func newReader(a *agenda, l *listener) *reader {
+func newReader(a *agenda, l *listener.Listener) *reader {
 	r := &reader{agenda: a, listener: l}
 	r.forget()
 	return r
@@ -36,30 +37,20 @@ func newReader(a *agenda, l *listener) *reader {
 
 // forget forgets what was read: another journal has taken the place of this one.
 func (r *reader) forget() {
-	r.cache, r.head = pages{limit: r.cfg.CacheBytes, full: r.cfg.PageEvents}, 0
+	r.cache, r.head = pages.NewCache(r.cfg.CacheBytes, r.cfg.PageEvents), 0
 }
 
 // reading is a read of the journal under way.
 type reading struct {
-	after    int64
-	journal  int           // of the relay's journals
-	floor    int64         // up to which the journal is known to be complete; not beyond after: ask
-	announce time.Duration // ask appends to notify for so long if there is nothing; 0: do not
-	soon     bool          // that was asked a moment ago: look again soon instead
-	wakes    int           // notifications before it started
-	small    bool          // events are so small that a page's bytes need not be watched by the server
-}
-
-// window is what a reading brought.
-type window struct {
-	page
-	floor, last int64
+	pages.Query
+	journal int  // of the relay's journals
+	soon    bool // to be notified was asked for a moment ago: look again soon instead
+	wakes   int  // notifications before it started
 }
 
 const (
 	maxReads      = 2                    // at once
 	announceEvery = 4 * time.Millisecond // bounds the rate of notifications
-	pageBytes     = 4 << 20              // of payload in one read, about
 	aheadMost     = 3                    // pages in memory from the one that a pair is in, while there is room
 	tailPair      = 100 * time.Microsecond
 	tailMost      = 20 * time.Millisecond
@@ -105,7 +96,7 @@ func (r *reader) startReads(now time.Time) {
 			r.hungry = true // once one of them is done
 			return
 		}
-		near := func(rd *reading) bool { return rd.after <= p.read && p.read-rd.after <= int64(r.cfg.PageEvents) }
+		near := func(rd *reading) bool { return rd.After <= p.read && p.read-rd.After <= int64(r.cfg.PageEvents) }
 		if slices.ContainsFunc(r.reads, near) {
 			continue
 		}
@@ -129,19 +120,19 @@ func tailPause(pairs int) time.Duration {
 // read them again, until they are done.
 func (r *reader) prefetch(p *pair, now time.Time) {
 	ahead := 1
-	if r.cache.bytes < r.cache.limit/2 {
+	if r.cache.Roomy() {
 		ahead = aheadMost
 	}
 	at := p.read
 	for range ahead {
-		in := r.cache.at(at)
+		in := r.cache.At(at)
 		if in == nil {
 			break
 		}
-		at = in.until
+		at = in.Until
 	}
-	if at >= r.head || at < p.ahead || len(r.reads) >= maxReads || r.stopping || r.cache.at(at) != nil ||
-		slices.ContainsFunc(r.reads, func(rd *reading) bool { return rd.after <= at && at-rd.after <= int64(r.cfg.PageEvents) }) {
+	if at >= r.head || at < p.ahead || len(r.reads) >= maxReads || r.stopping || r.cache.At(at) != nil ||
+		slices.ContainsFunc(r.reads, func(rd *reading) bool { return rd.After <= at && at-rd.After <= int64(r.cfg.PageEvents) }) {
 		return
 	}
 	p.ahead = at + 1
@@ -150,12 +141,15 @@ func (r *reader) prefetch(p *pair, now time.Time) {
 
 // read starts a reading.
 func (r *reader) read(after int64, now time.Time) {
-	rd := &reading{after: after, journal: r.journals, floor: r.head, wakes: r.wakes, small: r.small}
+	rd := &reading{
+		Query:   pages.Query{After: after, Floor: r.head, Events: r.cfg.PageEvents, Small: r.small, Catalogue: r.cfg.Catalogue},
+		journal: r.journals, wakes: r.wakes,
+	}
 	if after >= r.head {
 		r.lastTail = now
-		if r.listener.listening.Load() {
+		if r.listener.Listening() {
 			if rd.soon = now.Sub(r.announced) < announceEvery; !rd.soon {
-				rd.announce, r.announced = 2*r.longestPoll()+time.Second, now
+				rd.Announce, r.announced = 2*r.longestPoll()+time.Second, now
 			}
 		}
 	}
@@ -176,47 +170,27 @@ func (r *reader) longestPoll() (longest time.Duration) {
 	return longest
 }
 
-// readWindow reads what there is below the writer floor. Before it comes back with nothing it asks to be notified, and looks once more at what was appended before that was known.
-func (r *reader) readWindow(ctx context.Context, rd *reading) (w *window, err error) {
+// readWindow reads what there is below the writer floor.
+func (r *reader) readWindow(ctx context.Context, rd *reading) (w *pages.Window, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(r.cfg.LeaseTTL, readTimeout))
 	defer cancel()
 	err = r.db.Use(ctx, func(conn *pgxpool.Conn) error {
-		w, err = r.readOnce(ctx, conn, rd.after, rd.floor, rd.small)
-		if err != nil || w.until > rd.after || rd.announce == 0 {
-			return err
-		}
-		if err = lease.Wait(ctx, conn, rd.announce); err == nil {
-			w, err = r.readOnce(ctx, conn, rd.after, 0, rd.small)
-		}
+		w, err = pages.Read(ctx, conn, rd.Query)
 		return err
 	})
 	return w, err
 }
 
-func (r *reader) readOnce(ctx context.Context, conn *pgxpool.Conn, after, floor int64, small bool) (w *window, err error) {
-	w = &window{page: page{after: after, until: after}, floor: floor, last: floor}
-	if after >= floor {
-		if w.floor, w.last, err = journal.Progress(ctx, conn); err != nil || w.floor <= after {
-			return w, err
-		}
-	}
-	if w.events, w.until, err = journal.ReadWindow(ctx, conn, journal.Window{After: after, Floor: w.floor, Events: r.cfg.PageEvents, Bytes: pageBytes, Small: small}); err != nil {
-		return nil, err
-	}
-	w.faults = upcast(r.cfg.Catalogue, w.events)
-	return w, nil
-}
-
 // arrived gives what was read to the pairs that wait for it.
-func (r *reader) arrived(rd *reading, w *window, err error, started time.Time) {
+func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.Time) {
 	r.reads = slices.DeleteFunc(r.reads, func(other *reading) bool { return other == rd })
 	r.hungry = true
 	now := time.Now()
 	if err != nil {
 		r.small = false // it may have been more than there was time for
 		if r.ctx.Err() == nil {
-			wait := backoff(2, time.Second, 0.5)
-			r.cfg.Logger.WarnContext(r.ctx, "cannot read the journal", "after", rd.after, "error", err, "wait", wait)
+			wait := pace.Backoff(2, time.Second, 0.5)
+			r.cfg.Logger.WarnContext(r.ctx, "cannot read the journal", "after", rd.After, "error", err, "wait", wait)
 			for _, p := range r.pairs {
 				if p.wanting {
 					p.notBefore = later(p.notBefore, now.Add(wait))
@@ -231,22 +205,22 @@ func (r *reader) arrived(rd *reading, w *window, err error, started time.Time) {
 		return // another has taken its place
 	}
 	switch {
-	case w.until == w.after && w.floor < w.last:
+	case w.Until == w.After && w.Floor < w.Last:
 		r.inFlight++
 	default:
 		r.inFlight = 0
 	}
-	r.head = max(r.head, w.floor)
-	if n := len(w.events); n > 0 {
-		r.small = 4*w.payload()*int64(r.cfg.PageEvents) <= pageBytes*int64(n)
+	r.head = max(r.head, w.Floor)
+	if n := len(w.Events); n > 0 {
+		r.small = 4*w.Payload()*int64(r.cfg.PageEvents) <= pages.Bytes*int64(n)
 	}
-	r.cache.add(&w.page)
-	nothing := w.until == w.after
+	r.cache.Add(&w.Page)
+	nothing := w.Until == w.After
 	for _, p := range r.pairs {
-		if p.busy && !nothing && w.after >= p.read {
+		if p.busy && !nothing && w.After >= p.read {
 			r.prefetch(p, now)
 		}
-		if !p.wanting || p.busy || p.leaving || p.read < w.after || p.read > w.until {
+		if !p.wanting || p.busy || p.leaving || p.read < w.After || p.read > w.Until {
 			continue
 		}
 		switch {

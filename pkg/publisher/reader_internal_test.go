@@ -12,6 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // before runs something when a statement is about to be sent.
@@ -52,12 +54,12 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	t.Cleanup(traced.Close)
 	r, _ := alone(t, sinkFunc(accepts))
 	r.db = ledger.New(traced, r.owner, r.cfg.LeaseTTL)
-	w, err := r.reader.readWindow(t.Context(), &reading{announce: time.Minute})
+	w, err := r.reader.readWindow(t.Context(), &reading{Query: pages.Query{Announce: time.Minute, Events: 1000}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if appended != 1 || len(w.events) != 1 {
-		t.Errorf("%d events were appended, %d were seen", appended, len(w.events))
+	if appended != 1 || len(w.Events) != 1 {
+		t.Errorf("%d events were appended, %d were seen", appended, len(w.Events))
 	}
 }
 
@@ -65,16 +67,16 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 func TestARelayThatBeginsToListenLooksOnce(t *testing.T) {
 	t.Parallel()
 	r, _ := alone(t, sinkFunc(accepts))
-	r.cfg.Pool = pgtest.New(t)
+	r.listener = listener.New(pgtest.New(t), r.cfg.Logger)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.listener.listen(ctx)
+		r.listener.Run(ctx)
 	}()
 	select {
-	case <-r.listener.wake:
+	case <-r.listener.Wake:
 	case <-ctx.Done():
 		t.Error("it listens, and does not look at what was appended before")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
 )
 
 // Relay publishes the pairs that it holds. Several may run, in one process or in many; they share the pairs among them.
@@ -25,7 +26,7 @@ type Relay struct {
 	around time.Duration // by when the loop has gone round: it looks at everything once a minute, and does nothing that takes time
 	pulse  pulse.Pulse
 
-	listener   *listener
+	listener   *listener.Listener
 	pruner     *pruner
 	registrar  *registrar
 	saver      *saver
@@ -67,7 +68,7 @@ func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string)
 	a := &agenda{base: b, pairs: map[Key]*pair{}}
 	r := &Relay{
 		agenda: a, around: 3 * time.Minute,
-		listener: newListener(b), pruner: &pruner{b}, registrar: newRegistrar(b, host),
+		listener: listener.New(cfg.Pool, cfg.Logger), pruner: &pruner{b}, registrar: newRegistrar(b, host),
 		saver: &saver{agenda: a}, history: &history{agenda: a, sent: map[Key]recent{}}, parker: &parker{a},
 	}
 	r.reader = newReader(a, r.listener)
@@ -75,7 +76,7 @@ func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string)
 	r.dispatcher = &dispatcher{agenda: a, reader: r.reader, parker: r.parker, saver: r.saver, history: r.history}
 	r.claimer = &claimer{
 		agenda: a, registrar: r.registrar, reader: r.reader, saver: r.saver, history: r.history, drainer: r.drainer,
-		generations: map[Key]int64{}, members: map[string]map[Key]bool{},
+		generations: map[Key]int64{}, members: map[string]map[ledger.Pair]bool{},
 	}
 	return r
 }
@@ -88,7 +89,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.ctx = patient
 	var others sync.WaitGroup
 	if !r.cfg.NoListen {
-		others.Go(func() { r.listener.listen(ctx) })
+		others.Go(func() { r.listener.Run(ctx) })
 	}
 	others.Go(func() { r.pruner.pruneLog(ctx) })
 	r.loop(ctx, cut)
@@ -125,9 +126,9 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 			f()
 			r.drainInbox()
 		case <-timer.C:
-		case <-r.listener.wake:
+		case <-r.listener.Wake:
 			r.reader.awake()
-		case <-r.listener.nudge:
+		case <-r.listener.Nudge:
 			r.claimer.nudge()
 		case <-stop:
 			stop = nil

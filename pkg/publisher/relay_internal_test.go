@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 func TestAnIdlePairPollsLessAndLess(t *testing.T) {
@@ -50,43 +51,9 @@ func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	due, soon, later := waiting(now), waiting(now.Add(200*time.Millisecond)), waiting(now.Add(time.Second))
 	r := newRelay(Config{PollInterval: 500 * time.Millisecond}, nil, nil, "", "")
 	r.pairs = map[Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}
-	r.reader.arrived(&reading{}, &window{}, nil, now)
+	r.reader.arrived(&reading{}, &pages.Window{}, nil, now)
 	if !due.polled || !soon.polled || later.polled {
 		t.Errorf("a look found nothing: it was one of the pair that was due: %v, of the one due in 200ms: %v, of the one due in a second: %v", due.polled, soon.polled, later.polled)
-	}
-}
-
-func TestBackoffDoublesUpToItsLimit(t *testing.T) {
-	t.Parallel()
-	for failures, want := range map[int]time.Duration{1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 5: 1600 * time.Millisecond, 8: 10 * time.Second, 100: 10 * time.Second} {
-		for _, random := range []float64{0, 0.5, 0.999} {
-			if got := backoff(failures, 10*time.Second, random); got < want*3/4 || got > want*5/4 {
-				t.Errorf("after %d failures: %s", failures, got)
-			}
-		}
-	}
-}
-
-func TestPagesAreFoundByPositionAndBounded(t *testing.T) {
-	t.Parallel()
-	c := pages{limit: 100 * (eventBytes + 2), full: 10}
-	for at := int64(0); at < 1000; at += 2 {
-		c.add(&page{after: at, until: at + 2, events: []journal.Event{{Position: at + 2, Payload: []byte("{}")}}})
-	}
-	if len(c.list) > 11 || c.bytes > c.limit {
-		t.Errorf("%d pages of %d bytes are kept", len(c.list), c.bytes)
-	}
-	if c.at(1000) != nil || c.at(0) != nil {
-		t.Error("there are pages for what was not read, or was dropped")
-	}
-	p := c.at(995)
-	if p == nil || p.after > 995 || p.until < 996 {
-		t.Errorf("position 995 is in %+v", p)
-	}
-	early := p.events[:1:1]
-	c.add(&page{after: 1000, until: 1001, events: []journal.Event{{Position: 1001}}})
-	if early[0].Position != p.events[0].Position {
-		t.Error("adding to a page has changed what its readers have")
 	}
 }
 
@@ -115,7 +82,7 @@ func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	r.reader.startReads(time.Now())
 	var from []int64
 	for _, rd := range r.reader.reads {
-		from = append(from, rd.after)
+		from = append(from, rd.After)
 	}
 	if slices.Sort(from); !slices.Equal(from, []int64{0, 50_000}) {
 		t.Errorf("reads begin after %d, want one for all near the beginning and one for all near 50000", from)
@@ -139,7 +106,7 @@ func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 		}
 	}
 	r, key := alone(t, sinkFunc(accepts))
-	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = ledger.New(pool, r.owner, r.cfg.LeaseTTL), events, 1, pages{limit: 1, full: events}
+	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = ledger.New(pool, r.owner, r.cfg.LeaseTTL), events, 1, pages.NewCache(1, events)
 	p := claimed(r, key, 0)
 	p.busy = true
 	r.reader.head = count * events

@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // Of events that are made up to try a sink.
@@ -129,7 +131,7 @@ func (r *ReplayRequest) each(ctx context.Context, db journal.Querier, floor int6
 		if len(events) == 0 {
 			return nil
 		}
-		faults := upcast(r.Catalogue, events)
+		faults := pages.Upcast(r.Catalogue, events)
 		var batch []Event
 		for i := range events {
 			if e := &events[i]; r.Topic.Match(e) {
@@ -175,7 +177,7 @@ func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event)
 			failures = 0
 			continue
 		}
-		wait, final := backoff(failures+1, r.To.BackoffMax, rand.Float64()), false
+		wait, final := pace.Backoff(failures+1, r.To.BackoffMax, rand.Float64()), false
 		var refused *BatchError
 		var paused *pauseError
 		var after *retryAfterError
@@ -195,7 +197,7 @@ func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event)
 		if failures++; final || failures >= r.Attempts {
 			return fail(err)
 		}
-		if !pause(ctx, wait) {
+		if !pace.Wait(ctx, wait) {
 			return fail(ctx.Err())
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 const (
@@ -153,7 +154,7 @@ func (s *saver) release(back []written) {
 // fail lets a pair wait, and says so in its row. It costs no event an attempt.
 func (s *saver) fail(p *pair, err error, now time.Time) {
 	p.failures++
-	wait := backoff(p.failures, p.to.BackoffMax, rand.Float64())
+	wait := pace.Backoff(p.failures, p.to.BackoffMax, rand.Float64())
 	var after *retryAfterError
 	if errors.As(err, &after) && after.after > wait {
 		wait = min(after.after, retryAfterMax)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 	"unicode/utf8"
 
@@ -317,4 +318,25 @@ const maxError = 2000
 // describe says which event was refused, and how often.
 func describe(e *Event, attempts int, err error) string {
 	return fmt.Sprintf("event %d of campaign %s (%s, %s) was refused, attempt %d: %v", e.Seq, e.CampaignID, e.Type, e.ID, attempts, err)
+}
+
+// callSink turns a panic into an error, and takes values of the batch out of what the sink says.
+func callSink(ctx context.Context, sink Sink, batch []Event) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("sink %s panicked: %v\n%s", sink.Name(), r, debug.Stack())
+		}
+		err = withoutValues(err, batch)
+	}()
+	return sink.Publish(ctx, batch)
+}
+
+// callHealthy turns a panic into an error.
+func callHealthy(ctx context.Context, checker HealthChecker) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("health check panicked: %v", r)
+		}
+	}()
+	return checker.Healthy(ctx)
 }

@@ -311,6 +311,9 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	ran("rebuild and swap")
 	rollBack(t, pools["operator"], pools["worker"], "counted")
 	ran("rollback")
+	_, err = in.admin.Exec(t.Context(), behind, pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+	everyAct(t, pools["operator"], pools["worker"], ran)
 	for who, pool := range map[string]*pgxpool.Pool{"the operator": pools["operator"], "a superuser": super} {
 		_, err := doctor.Run(t.Context(), pool, doctor.Options{Mode: "x"})
 		must(t, err)

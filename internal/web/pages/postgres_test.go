@@ -42,7 +42,7 @@ func TestAPreparedAppendIsShownWithWhatEndsIt(t *testing.T) {
 		}
 	}
 	const prepared = "prepared transaction 'forgotten'; end it: ROLLBACK PREPARED 'forgotten'"
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
 		status, body := w.get(t, auth.Viewer, "/postgres")
 		if status == http.StatusOK && strings.Count(html.UnescapeString(body), prepared) == 2 {

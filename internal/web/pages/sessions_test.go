@@ -182,7 +182,7 @@ func (w *world) askAll(t *testing.T) (answers []string) {
 // settle waits until all operations have ended but that for a publisher that no worker has.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for running := 1; running > 0; {
 		if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.operations WHERE state = 'running' AND kind <> 'republish'`).Scan(&running); err != nil {
 			t.Fatal(err)

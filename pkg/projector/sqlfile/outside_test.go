@@ -37,6 +37,14 @@ func TestAFileMakesNothingOutsideOfItsOwnSchema(t *testing.T) {
 		"CREATE TRIGGER spy AFTER INSERT ON others.kept FOR EACH ROW EXECUTE FUNCTION others.noted()": "trigger others.spy",
 		"CREATE SCHEMA mine": "schema mine",
 		"DO $$ BEGIN EXECUTE 'CREATE FUNCTION others.dynamic() RETURNS integer RETURN 1'; END $$": "function others.dynamic",
+		// A part with EXCEPTION is a subtransaction.
+		"DO $$ BEGIN CREATE FUNCTION others.caught() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                   "function others.caught",
+		"DO $$ BEGIN BEGIN CREATE SCHEMA nested; EXCEPTION WHEN OTHERS THEN NULL; END; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                           "schema nested",
+		"DO $$ BEGIN CREATE TYPE others.kind AS ENUM ('a'); EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                                      "type others.kind",
+		"DO $$ BEGIN CREATE TABLE others.caught (a text); EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                                        "relation others.caught",
+		"DO $$ BEGIN CREATE FUNCTION others.undone() RETURNS integer RETURN 1; RAISE 'no'; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                       "",
+		"DO $$ BEGIN CREATE FUNCTION own() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                             "",
+		`CREATE FUNCTION make() RETURNS void LANGUAGE plpgsql AS $$ BEGIN CREATE FUNCTION others.made() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; END $$; SELECT make()`: "function others.made",
 	} {
 		t.Run(sql, func(t *testing.T) {
 			t.Parallel()
@@ -52,4 +60,31 @@ func TestAFileMakesNothingOutsideOfItsOwnSchema(t *testing.T) {
 			assertMistakes(t, err, []string{fmt.Sprintf(refused, 4, want)})
 		})
 	}
+}
+
+// What another session commits meanwhile is not the file's.
+func TestWhatOthersMakeMeanwhileIsNotTheFiles(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	projection, err := loadText("-- projection: s\n-- version: 1\nCREATE TABLE s (a text, campaign_id text);\n-- on: x\nINSERT INTO s VALUES ('')")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), "SELECT pg_current_xact_id()"); err != nil {
+			return err
+		}
+		if _, err := pool.Exec(t.Context(), "CREATE FUNCTION public.meanwhile() RETURNS integer LANGUAGE sql RETURN 1"); err != nil {
+			return err
+		}
+		found, err := outside(t.Context(), tx, nil)
+		if err == nil && len(found) > 0 {
+			t.Errorf("found %q", found)
+		}
+		if err != nil {
+			return err
+		}
+		return projection.Check(t.Context(), tx)
+	})
+	assertMistakes(t, err, nil)
 }

@@ -30,6 +30,7 @@ type Settings struct {
 	Concurrency         int
 	NoListen            bool
 	ManualRebuilds      bool
+	OwnTablesOnly       bool
 	NoFunctions         bool
 	OnFailure           kind.Policy
 	FailureLogRetention time.Duration

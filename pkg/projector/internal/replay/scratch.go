@@ -115,7 +115,11 @@ func (s *scratch) begin(ctx context.Context) error {
 	s.QueueSettings()
 	s.Queue(registry.QueryExclusivePatience) // foreign keys lock the tables that they refer to
 	s.Queue(scratches.Create)
-	s.Queue(registry.QuerySearchScratch, s.Applier.SearchPath).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
+	path := s.Applier.SearchPath
+	if s.Applier.Cfg.OwnTablesOnly {
+		path = "pg_temp"
+	}
+	s.Queue(registry.QuerySearchScratch, path).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.Flush(ctx); err != nil {
 		return fmt.Errorf("make a schema to build rows in (it takes the right to create one in the database): %w", err)
 	}

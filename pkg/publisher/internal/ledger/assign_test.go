@@ -1,4 +1,4 @@
-package publisher
+package ledger
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 )
 
 // settled lets all relays act on what is assigned until nothing changes: pairs move to who they are assigned to.
-func settled(t *rapid.T, relays map[string]map[Key]bool, seats []seat) map[Key]string {
-	assigned := assign(relays, seats)
+func settled(t *rapid.T, relays map[string]map[Pair]bool, seats []Seat) map[Pair]string {
+	assigned := Assign(relays, seats)
 	for i := range seats {
-		seats[i].holder = assigned[seats[i].Key]
+		seats[i].Holder = assigned[seats[i].Pair]
 	}
-	for key, owner := range assign(relays, seats) {
+	for key, owner := range Assign(relays, seats) {
 		if assigned[key] != owner {
 			t.Fatalf("%s is to move again, from %s to %s", key, assigned[key], owner)
 		}
@@ -25,13 +25,13 @@ func TestPairsAreSharedOutEvenlyAndStayWhereTheyCan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(t, "pairs")
-		seats := make([]seat, n)
-		all := map[Key]bool{}
+		seats := make([]Seat, n)
+		all := map[Pair]bool{}
 		for i := range seats {
-			seats[i].Key = Key{fmt.Sprint(i), "p"}
-			all[seats[i].Key] = true
+			seats[i].Pair = Pair{fmt.Sprint(i), "p"}
+			all[seats[i].Pair] = true
 		}
-		relays := map[string]map[Key]bool{}
+		relays := map[string]map[Pair]bool{}
 		for i := range rapid.IntRange(1, 6).Draw(t, "relays") {
 			relays[fmt.Sprint("r", i)] = all
 		}
@@ -48,8 +48,8 @@ func TestPairsAreSharedOutEvenlyAndStayWhereTheyCan(t *testing.T) {
 		}
 		delete(relays, "r0")
 		for i := range seats {
-			if seats[i].holder == "r0" {
-				seats[i].holder = ""
+			if seats[i].Holder == "r0" {
+				seats[i].Holder = ""
 			}
 		}
 		left := settled(t, relays, seats)
@@ -62,7 +62,7 @@ func TestPairsAreSharedOutEvenlyAndStayWhereTheyCan(t *testing.T) {
 	})
 }
 
-func even(t *rapid.T, relays map[string]map[Key]bool, assigned map[Key]string, n int) {
+func even(t *rapid.T, relays map[string]map[Pair]bool, assigned map[Pair]string, n int) {
 	load := map[string]int{}
 	for _, owner := range assigned {
 		load[owner]++
@@ -79,17 +79,17 @@ func even(t *rapid.T, relays map[string]map[Key]bool, assigned map[Key]string, n
 
 func TestAPairGoesOnlyToARelayThatKnowsIt(t *testing.T) {
 	t.Parallel()
-	a, b := Key{"a", "p"}, Key{"b", "p"}
-	relays := map[string]map[Key]bool{"old": {a: true}, "new": {a: true, b: true}}
-	assigned := assign(relays, []seat{{Key: a}, {Key: b}})
+	a, b := Pair{"a", "p"}, Pair{"b", "p"}
+	relays := map[string]map[Pair]bool{"old": {a: true}, "new": {a: true, b: true}}
+	assigned := Assign(relays, []Seat{{Pair: a}, {Pair: b}})
 	if assigned[b] != "new" || assigned[a] != "old" {
 		t.Errorf("got %v", assigned)
 	}
-	if assigned := assign(map[string]map[Key]bool{"old": {a: true}}, []seat{{Key: a}, {Key: b}}); assigned[b] != "" {
+	if assigned := Assign(map[string]map[Pair]bool{"old": {a: true}}, []Seat{{Pair: a}, {Pair: b}}); assigned[b] != "" {
 		t.Errorf("got %v", assigned)
 	}
 	// One that died keeps what it has leased until that expires, and gets no more.
-	assigned = assign(map[string]map[Key]bool{"old": {a: true, b: true}}, []seat{{a, "dead"}, {Key: b}})
+	assigned = Assign(map[string]map[Pair]bool{"old": {a: true, b: true}}, []Seat{{a, "dead"}, {Pair: b}})
 	if assigned[a] != "dead" || assigned[b] != "old" {
 		t.Errorf("got %v", assigned)
 	}

@@ -1,0 +1,83 @@
+// Package listener wakes a relay when an event is appended, or when there is something to do in its tables.
+package listener
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
+)
+
+// Listener hears notifications. Of many that come together it passes one on.
+type Listener struct {
+	Wake  chan struct{} // an event was appended
+	Nudge chan struct{} // pairs are free, or an operator has acted
+
+	pool      *pgxpool.Pool
+	logger    *slog.Logger
+	listening atomic.Bool
+}
+
+// New returns a listener that connects as the pool does.
+func New(pool *pgxpool.Pool, logger *slog.Logger) *Listener {
+	return &Listener{Wake: make(chan struct{}, 1), Nudge: make(chan struct{}, 1), pool: pool, logger: logger}
+}
+
+// Listening says that what is appended now will be heard.
+func (l *Listener) Listening() bool { return l.listening.Load() }
+
+// Run listens until ctx is cancelled. It has a connection of its own. Where that is not to be had, or LISTEN does not work (PgBouncer in transaction
+// mode), all goes on by polling.
+func (l *Listener) Run(ctx context.Context) {
+	for attempt := 1; ctx.Err() == nil; attempt++ {
+		err := l.once(ctx, func() { attempt = 1 })
+		if ctx.Err() != nil {
+			return
+		}
+		wait := pace.Backoff(attempt, 5*time.Second, 0.5)
+		l.logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
+		pace.Wait(ctx, wait)
+	}
+}
+
+func (l *Listener) once(ctx context.Context, connected func()) error {
+	conn, err := pgx.ConnectConfig(ctx, l.pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(bounded)
+	}()
+	for _, name := range []string{lease.Channel, ledger.Channel} {
+		if _, err := conn.Exec(ctx, "LISTEN "+name); err != nil {
+			return err
+		}
+	}
+	connected()
+	l.listening.Store(true)
+	defer l.listening.Store(false)
+	pace.Signal(l.Wake) // what was appended before is not notified
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		if n.Channel == ledger.Channel {
+			pace.Signal(l.Nudge)
+			continue
+		}
+		pace.Signal(l.Wake)
+		if err := lease.Awake(ctx, conn, n.Payload); err != nil {
+			return err
+		}
+	}
+}
