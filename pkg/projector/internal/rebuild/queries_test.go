@@ -9,5 +9,9 @@ import (
 
 func TestEveryStatementPrepares(t *testing.T) {
 	t.Parallel()
-	sqltest.Prepare(t, pgtest.New(t), "")
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE documents (campaign_id text COLLATE "C", key text COLLATE "C", doc jsonb NOT NULL, PRIMARY KEY (campaign_id, key))`); err != nil {
+		t.Fatal(err)
+	}
+	sqltest.Prepare(t, pool, "documents")
 }
