@@ -162,7 +162,7 @@ func TestACampaignGoesOnAfterAnOutage(t *testing.T) {
 		t.Error("it says that it is healthy")
 	}
 	start()
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(3 * time.Minute); ; {
 		err := sink.Publish(t.Context(), batch)
 		if err == nil {
 			break

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
@@ -17,18 +15,6 @@ func newDeferred(env *cli.Env) *cobra.Command {
 	noun.Long = `A projection that cannot apply an event is set aside for that campaign, and only there: a deferred pair. A failed pair is tried again by itself, a dead one
 waits for one of the acts here, a rebuilding one is catching up. Every failure and every act is kept in the log, with who and why.`
 	return noun
-}
-
-// onePair says what to do about an act on one pair that did not work.
-func onePair(err error, key deferred.Key) error {
-	switch {
-	case errors.Is(err, deferred.ErrNotFound):
-		return cli.Hint(err, "maintenance deferred list --campaign %s", cli.Quote(key.CampaignID))
-	case errors.Is(err, deferred.ErrConflict):
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance deferred show --projection %s --campaign %s", cli.Quote(key.Projection), cli.Quote(key.CampaignID))
-	default:
-		return err
-	}
 }
 
 // bindKey adds the flags that name a pair.

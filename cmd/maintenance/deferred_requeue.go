@@ -87,7 +87,7 @@ type actOnPair struct {
 func (a actOnPair) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
 	outcome, err := a.do(admin.On(pool), ctx, by(a.act), a.key)
 	if err != nil {
-		return onePair(err, a.key)
+		return err
 	}
 	if a.asJSON {
 		return env.PrintJSON(outcome)

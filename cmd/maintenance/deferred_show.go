@@ -32,7 +32,7 @@ func newDeferredShow(env *cli.Env) *cobra.Command {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				detail, err := deferred.Show(ctx, pool, key)
 				if err != nil {
-					return onePair(err, key)
+					return err
 				}
 				if asJSON {
 					return env.PrintJSON(operator.One(detail))

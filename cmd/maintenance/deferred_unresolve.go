@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -40,14 +39,10 @@ place, in each set of tables that has gone past it. If the event still fails, th
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				outcome, err := admin.On(pool).Unresolve(ctx, by(act), key, seq)
-				switch {
-				case errors.Is(err, deferred.ErrNotResolved):
-					return cli.Hint(err, "maintenance deferred resolutions --campaign %s", cli.Quote(key.CampaignID))
-				case errors.Is(err, deferred.ErrNotResettable):
-					return cli.Exitf(cli.ExitConflict, "%w", err)
-				case err != nil:
+				if err != nil {
 					return err
-				case asJSON:
+				}
+				if asJSON {
 					return env.PrintJSON(outcome)
 				}
 				env.Note("Event %d is not left out any more; workers apply the campaign anew: maintenance campaign show %s", seq, cli.Quote(key.CampaignID))

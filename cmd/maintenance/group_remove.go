@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 func newGroupRemove(env *cli.Env) *cobra.Command {
@@ -42,7 +40,7 @@ and asks for the group's name. Interrupted, the same command goes on.`,
 func removeGroup(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string, act cli.Act, asJSON bool) error {
 	removal, err := admin.On(pool).PreviewGroupRemoval(ctx, name)
 	if err != nil {
-		return groupError(err)
+		return err
 	}
 	what := "consumer group " + name + " with its work items, checkpoints and pauses"
 	if !act.DryRun {
@@ -50,19 +48,8 @@ func removeGroup(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name str
 			return err
 		}
 		if _, err := admin.On(pool).RemoveGroup(ctx, by(act), name, name); err != nil {
-			return groupError(err)
+			return err
 		}
 	}
 	return tellRemoval(env, admin.ActRemoveGroup, act.DryRun, removal, what, asJSON)
-}
-
-// groupError says what to do about a group that has projections, or that is not there.
-func groupError(err error) error {
-	switch {
-	case errors.Is(err, outbox.ErrInUse):
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w: remove that first", err), "maintenance projection list")
-	case errors.Is(err, outbox.ErrNotRegistered):
-		return cli.Hint(err, "maintenance group list")
-	}
-	return err
 }

@@ -21,11 +21,15 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/operator"
 )
 
 func main() { os.Exit(run()) }
@@ -44,9 +48,30 @@ func run() int {
 // perform runs one command line, in whichever form it is written.
 func perform(ctx context.Context, env *cli.Env, args []string) int {
 	root := newRoot(env)
+	env.Known = answerTo
 	args, err := fromFlagForm(args)
 	if err != nil {
 		return cli.Fail(ctx, root, env, err)
 	}
 	return cli.Run(ctx, root, env, args)
+}
+
+// answerTo answers an error as [operator.AnswerTo] has it.
+func answerTo(command *cobra.Command, err error) (code int, next string) {
+	answer, ok := operator.AnswerTo(err)
+	if !ok {
+		return 0, ""
+	}
+	if answer.Next == "" {
+		return answer.Exit(), ""
+	}
+	next = "maintenance " + strings.Replace(answer.Next, "NOUN", command.Parent().Name(), 1)
+	for _, name := range strings.Fields(answer.With) {
+		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
+			next += " --" + flag.Name + " " + cli.Quote(flag.Value.String())
+		} else if name == "NAME" && command.Flags().NArg() > 0 {
+			next += " " + cli.Quote(command.Flags().Arg(0))
+		}
+	}
+	return answer.Exit(), next
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -122,7 +121,7 @@ func newOperationShow(env *cli.Env) *cobra.Command {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				o, err := admin.On(pool).Operation(ctx, id)
 				if err != nil {
-					return explainOperation(err)
+					return err
 				}
 				items, err := admin.On(pool).Items(ctx, id, after, limit)
 				if err != nil {
@@ -208,7 +207,7 @@ func newOperationAbort(env *cli.Env) *cobra.Command {
 				acts := admin.On(pool)
 				outcome, err := acts.Abort(ctx, by(act), id)
 				if err != nil {
-					return explainOperation(err)
+					return err
 				}
 				if asJSON {
 					return env.PrintJSON(outcome)
@@ -234,17 +233,6 @@ func operationID(text string) (int64, error) {
 		return 0, cli.Usagef("%q is no number of an operation: maintenance operation list shows them", text)
 	}
 	return id, nil
-}
-
-// explainOperation says what to type next.
-func explainOperation(err error) error {
-	switch {
-	case errors.Is(err, admin.ErrNotFound):
-		return cli.Hint(err, "maintenance operation list")
-	case errors.Is(err, admin.ErrChanged):
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance operation list")
-	}
-	return err
 }
 
 // operationIDs offers operations to the shell.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -37,9 +36,6 @@ projection, or for many events, there is deferred requeue.`,
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				outcome, err := admin.On(pool).RequeueEvent(ctx, by(act), group, campaign, seq)
-				if errors.Is(err, deferred.ErrNotFound) {
-					return cli.Hint(err, "maintenance deferred list --campaign %s", cli.Quote(campaign))
-				}
 				var done admin.Requeued
 				if err == nil {
 					err = json.Unmarshal(outcome.Detail, &done)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -44,9 +43,6 @@ func newPause(env *cli.Env, p pausable) *cobra.Command {
 					return err
 				}
 				outcome, err := admin.On(pool).Pause(ctx, by(act), target, lasts)
-				if errors.Is(err, pause.ErrUnknown) {
-					return cli.Hint(err, "maintenance group list")
-				}
 				if err != nil {
 					return err
 				}
@@ -84,9 +80,6 @@ func newResume(env *cli.Env, p pausable) *cobra.Command {
 					return err
 				}
 				outcome, err := admin.On(pool).Resume(ctx, by(act), target)
-				if errors.Is(err, pause.ErrNotPaused) {
-					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance group list")
-				}
 				if err != nil {
 					return err
 				}

@@ -86,7 +86,7 @@ func (r rebuild) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, flag
 		}
 		outcome, err := acts.AbortRebuild(ctx, request, r.name)
 		if err != nil {
-			return rebuildError(err)
+			return err
 		}
 		return r.tell(env, outcome, "The rebuild of projection %s is aborted, nothing of it is left.")
 	case r.pause:
@@ -95,19 +95,19 @@ func (r rebuild) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, flag
 			err = projector.ErrNoRebuild
 		}
 		if err != nil {
-			return rebuildError(err)
+			return err
 		}
 		return r.tell(env, outcome, "The rebuild of projection %[1]s is paused; to go on: maintenance projection rebuild %[1]s --resume")
 	case r.resume:
 		outcome, err := acts.ResumeRebuild(ctx, by(r.act), found.Group, r.name)
 		if err != nil {
-			return rebuildError(err)
+			return err
 		}
 		return r.tell(env, outcome, "The rebuild of projection %[1]s goes on; to see how far it is: maintenance projection rebuild %[1]s --wait")
 	}
 	started, err := acts.StartRebuild(ctx, by(r.act), r.name, r.options(flags))
 	if err != nil {
-		return rebuildError(err)
+		return err
 	}
 	var what struct{ Begun bool }
 	if err := json.Unmarshal(started.Detail, &what); err != nil {
@@ -158,17 +158,4 @@ func (r rebuild) options(flags *pflag.FlagSet) (o projector.RebuildOptions) {
 		o.Ignore = r.ignore
 	}
 	return o
-}
-
-func rebuildError(err error) error {
-	switch {
-	case errors.Is(err, projector.ErrNoCode):
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance worker list")
-	case errors.Is(err, projector.ErrNoRebuild), errors.Is(err, pause.ErrNotPaused), errors.Is(err, projector.ErrNoPrevious), errors.Is(err, projector.ErrRebuilding), errors.Is(err, projector.ErrBehind):
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance projection list")
-	case errors.Is(err, projector.ErrUnknownProjection):
-		return cli.Hint(err, "maintenance projection list")
-	default:
-		return err
-	}
 }

@@ -56,7 +56,7 @@ It asks for the projection's name.`,
 					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance projection rollback %s --allow-behind -1", cli.Quote(args[0]))
 				}
 				if err != nil {
-					return rebuildError(err)
+					return err
 				}
 				done, err := awaitRollback(ctx, env, pool, started)
 				if err != nil {
@@ -100,7 +100,7 @@ func awaitRollback(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, starte
 			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the rollback, which a worker does; to withdraw it: maintenance operation abort %d", o.ID)
 			return done, cli.Hint(err, "maintenance operation show %d", o.ID)
 		case err != nil:
-			return done, explainOperation(err)
+			return done, err
 		case now.State == "done":
 			return done, nil
 		case now.State == "aborted":

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -44,14 +43,6 @@ func (c *pairChoice) find(ctx context.Context, pool *pgxpool.Pool, name string) 
 		err = cli.Hint(fmt.Errorf("%s: %w: a pair is known once a worker has begun to publish it", what, publisher.ErrNotFound), "maintenance publisher list")
 	}
 	return list, err
-}
-
-// pairError says what to do about an act on a pair that did not work.
-func pairError(err error, name string) error {
-	if errors.Is(err, publisher.ErrConflict) {
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance publisher show %s", cli.Quote(name))
-	}
-	return err
 }
 
 func publisherAct(act cli.Act) publisher.Act { return publisher.Act{By: act.By, Reason: act.Reason} }

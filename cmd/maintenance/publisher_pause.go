@@ -83,7 +83,7 @@ func (o onPublisher) command(env *cli.Env, command *cobra.Command) *cobra.Comman
 			}
 			keys := o.keys(list)
 			if err := o.do(admin.On(pool), ctx, by(act), keys); err != nil {
-				return pairError(err, args[0])
+				return err
 			}
 			if asJSON {
 				return printAct(env, o.kind, false, o.detail(keys))

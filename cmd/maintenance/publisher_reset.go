@@ -122,7 +122,7 @@ func (r *resetting) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, n
 	}
 	expected, err := r.expect(ctx, pool, keys, to)
 	if err != nil {
-		return pairError(err, name)
+		return err
 	}
 	sent, skipped := sums(expected)
 	if r.act.DryRun {
@@ -140,7 +140,7 @@ func (r *resetting) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, n
 		return nil
 	})
 	if err != nil {
-		return pairError(err, name)
+		return err
 	}
 	return r.tell(env, keys, done, name)
 }

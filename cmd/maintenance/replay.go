@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -43,7 +42,7 @@ type replay struct {
 func (r replay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
 	n, err := r.count(ctx, pool)
 	if err != nil {
-		return replayError(err)
+		return err
 	}
 	verb, did := "replay", "replayed"
 	if r.missing {
@@ -66,7 +65,7 @@ func (r replay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error
 		if ctx.Err() != nil {
 			return cli.Exitf(cli.ExitPartial, "interrupted: %s are filed and will be replayed; the same command files all of them again", pairs(document.Pairs))
 		}
-		return replayError(err)
+		return err
 	}
 	if document.Pairs > 0 {
 		r.warn(ctx, env, pool)
@@ -157,16 +156,5 @@ func (r replay) warn(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) {
 	}
 	if err == nil {
 		env.Note("No worker of consumer group %q is running: it goes on when one is started.", r.request.Group)
-	}
-}
-
-func replayError(err error) error {
-	switch {
-	case errors.Is(err, deferred.ErrUnknown):
-		return cli.Hint(err, "maintenance projection list")
-	case errors.Is(err, deferred.ErrNotResettable):
-		return cli.Hint(err, "maintenance campaign replay --help")
-	default:
-		return err
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,9 +50,6 @@ nothing, an admin also what leaves events out, moves positions and exchanges tab
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				created, err := admin.On(pool).CreateToken(ctx, by(act), args[0], parsed, d)
-				if errors.Is(err, auth.ErrNameTaken) {
-					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance token revoke %s", cli.Quote(args[0]))
-				}
 				if err != nil {
 					return err
 				}
@@ -126,9 +122,6 @@ func newTokenRevoke(env *cli.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				outcome, err := admin.On(pool).RevokeToken(ctx, by(act), args[0])
-				if errors.Is(err, auth.ErrNoToken) {
-					return cli.Hint(err, "maintenance token list")
-				}
 				if err != nil {
 					return err
 				}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -118,8 +117,6 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 				}
 				outcome, err := d.do(admin.On(pool), ctx, request, args[0])
 				switch {
-				case errors.Is(err, admin.ErrNotFound):
-					return cli.Hint(err, "maintenance worker list")
 				case err != nil:
 					return err
 				case asJSON:
@@ -147,7 +144,7 @@ func hostOf(ctx context.Context, pool *pgxpool.Pool, owner string) (string, erro
 	}
 	i := slices.IndexFunc(workers, func(w lease.Worker) bool { return w.Owner == owner })
 	if i < 0 {
-		return "", cli.Hint(fmt.Errorf("worker %q: %w", owner, admin.ErrNotFound), "maintenance worker list")
+		return "", fmt.Errorf("worker %q: %w", owner, admin.ErrNotFound)
 	}
 	return workers[i].Host, nil
 }

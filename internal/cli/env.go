@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/tidemark-go/tidemark/internal/session"
@@ -33,6 +34,9 @@ type Env struct {
 
 	// Check is asked once a pool is open, before any work; nil: nothing is.
 	Check func(context.Context, *pgxpool.Pool) error
+
+	// Known answers the exit code of an error that has none, and what to type next; nil, or 0: nothing is known of it.
+	Known func(command *cobra.Command, err error) (code int, next string)
 
 	// Open answers a pool on the database to work on, and what to call when it is no longer needed.
 	Open Open

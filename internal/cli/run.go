@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,18 @@ func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int 
 // Fail writes err to env.Err, with what to type next, and answers the exit code.
 func Fail(ctx context.Context, command *cobra.Command, env *Env, err error) int {
 	env.Note("%s: %s", command.Root().Name(), message(ctx, err))
-	if next := next(command, err); next != "" {
+	code, next := ExitCode(err), next(command, err)
+	if env.Known != nil && code != ExitUsage {
+		known, hint := env.Known(command, err)
+		next = cmp.Or(next, hint)
+		if code == ExitFailed && known != 0 {
+			code = known
+		}
+	}
+	if next != "" {
 		env.Note("try: %s", next)
 	}
-	return ExitCode(err)
+	return code
 }
 
 // message answers what err says, for a person. Whoever presses Ctrl-C knows why, and where it struck is of no interest.

@@ -1,4 +1,5 @@
-// Package operator has what operators see and do, once for CLI, API and pages: documents, and the state of a campaign.
+// Package operator has what operators see and do, once for CLI, API and pages: documents, the state of a
+// campaign, and what is answered to errors.
 //
 // Values are documented by [Document], which names fields the same in the CLI and in the API.
 package operator

@@ -9,30 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
-
-// stateVersion changes when a field goes or changes its meaning.
-const stateVersion = 1
-
-type stateJSON struct {
-	Version     int                   `json:"version"`
-	CampaignID  string                `json:"campaign_id"`
-	Seq         int64                 `json:"seq"`
-	Projections []projectionStateJSON `json:"projections"`
-}
-
-type projectionStateJSON struct {
-	Projection        string           `json:"projection"`
-	ProjectionVersion int              `json:"projection_version"`
-	Tables            []tableStateJSON `json:"tables"`
-}
-
-type tableStateJSON struct {
-	Table string            `json:"table"`
-	Key   []string          `json:"key"` // columns of the primary key
-	Rows  []json.RawMessage `json:"rows"`
-}
 
 // moment chooses a campaign, and what of it is looked at.
 type moment struct {
@@ -84,7 +63,6 @@ Event 0 is before the first one.`,
 			if !cmd.Flags().Changed("seq") {
 				return cli.Usagef("after which event? --seq names it")
 			}
-			document := stateJSON{Version: stateVersion, CampaignID: m.campaign, Seq: seq, Projections: []projectionStateJSON{}}
 			var states []projector.State
 			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r projector.Registered) error {
 				state, err := p.AsOf(cmd.Context(), r.Name, m.campaign, seq)
@@ -94,28 +72,16 @@ Event 0 is before the first one.`,
 			if err != nil {
 				return err
 			}
-			if !m.asJSON {
-				return printStates(env, states)
+			if m.asJSON {
+				return env.PrintJSON(operator.All(states))
 			}
-			for _, s := range states {
-				document.Projections = append(document.Projections, stateDocument(s))
-			}
-			return env.PrintJSON(document)
+			return printStates(env, states)
 		},
 	}
 	m.bind(env, command)
 	command.Flags().Int64Var(&seq, "seq", 0, "the event")
 	m.code.bind(command)
 	return command
-}
-
-func stateDocument(s projector.State) projectionStateJSON {
-	document := projectionStateJSON{Projection: s.Projection, ProjectionVersion: s.Version, Tables: []tableStateJSON{}}
-	for _, t := range s.Tables {
-		table := tableStateJSON{Table: t.Table, Key: append([]string{}, t.Key...), Rows: append([]json.RawMessage{}, t.Rows...)}
-		document.Tables = append(document.Tables, table)
-	}
-	return document
 }
 
 func printStates(env *cli.Env, states []projector.State) error {

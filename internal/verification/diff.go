@@ -6,28 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// diffVersion changes when a field goes or changes its meaning.
-const diffVersion = 1
-
-type diffJSON struct {
-	Version    int          `json:"version"`
-	CampaignID string       `json:"campaign_id"`
-	From       int64        `json:"from"`
-	To         int64        `json:"to"`
-	Changes    []changeJSON `json:"changes"`
-}
-
-type changeJSON struct {
-	Kind       projector.ChangeKind `json:"kind"`
-	Projection string               `json:"projection"`
-	Table      string               `json:"table"`
-	Key        json.RawMessage      `json:"key"`     // an array; null: the table has no primary key
-	Columns    []string             `json:"columns"` // that changed
-	Before     json.RawMessage      `json:"before"`  // null: there was no such row
-	After      json.RawMessage      `json:"after"`   // null: there is none any more
+// change is what became of a row of a projection.
+type change struct {
+	Projection string
+	projector.Change
 }
 
 // NewDiff returns the command that shows what events changed in a campaign's rows.
@@ -52,13 +38,11 @@ has done. Nothing is written.`,
 			if from > to {
 				return cli.Usagef("--from %d is after --to %d: turn them round", from, to)
 			}
-			document := diffJSON{Version: diffVersion, CampaignID: m.campaign, From: from, To: to, Changes: []changeJSON{}}
+			var changed []change
 			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r projector.Registered) error {
 				changes, err := p.Diff(cmd.Context(), r.Name, m.campaign, from, to)
 				for _, c := range changes {
-					document.Changes = append(document.Changes, changeJSON{
-						Kind: c.Kind, Projection: r.Name, Table: c.Table, Key: c.Key, Columns: append([]string{}, c.Columns...), Before: c.Before, After: c.After,
-					})
+					changed = append(changed, change{r.Name, c})
 				}
 				return err
 			})
@@ -66,12 +50,12 @@ has done. Nothing is written.`,
 			case err != nil:
 				return err
 			case m.asJSON:
-				return env.PrintJSON(document)
-			case len(document.Changes) == 0:
+				return env.PrintJSON(operator.All(changed))
+			case len(changed) == 0:
 				env.Note("Events %d to %d changed no row.", from+1, to)
 				return nil
 			}
-			return printChanges(env, document.Changes)
+			return printChanges(env, changed)
 		},
 	}
 	m.bind(env, command)
@@ -81,7 +65,7 @@ has done. Nothing is written.`,
 	return command
 }
 
-func printChanges(env *cli.Env, changes []changeJSON) error {
+func printChanges(env *cli.Env, changes []change) error {
 	var rows [][]cli.Cell
 	for _, c := range changes {
 		line := func(column string, before, after json.RawMessage) {

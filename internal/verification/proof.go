@@ -8,33 +8,23 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// proofVersion changes when a field goes or changes its meaning.
-const proofVersion = 1
-
-type proofJSON struct {
-	Version int `json:"version"`
+// proof is a proof with the first campaigns that differ.
+type proof struct {
 	admin.Proof
-	Unproved []unprovedJSON `json:"unproved"`
-}
-
-type unprovedJSON struct {
-	CampaignID string `json:"campaign_id"`
-	Checkpoint int64  `json:"checkpoint"`
-	Applied    int64  `json:"applied"`  // events, on the way to the checkpoint
-	Journal    int64  `json:"journal"`  // events up to the checkpoint
-	SameIDs    bool   `json:"same_ids"` // false: other events were applied than those of the journal
+	Unproved []lease.Unproved
 }
 
 // prove compares what the projection's group has counted with the journal.
 func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string) (err error) {
-	document := proofJSON{Version: proofVersion, Unproved: []unprovedJSON{}}
+	var document proof
 	document.Proof, err = admin.Prove(ctx, pool, name, func(u lease.Unproved) {
 		if len(document.Unproved) < v.limit {
-			document.Unproved = append(document.Unproved, unprovedJSON(u))
+			document.Unproved = append(document.Unproved, u)
 		}
 	})
 	if errors.Is(err, projector.ErrUnknownProjection) {
@@ -44,7 +34,7 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 		return err
 	}
 	if v.asJSON {
-		err = env.PrintJSON(document)
+		err = env.PrintJSON(operator.One(document))
 	} else {
 		err = document.print(env)
 	}
@@ -54,7 +44,7 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 	return cli.Exitf(cli.ExitDifferences, "%s of which not exactly the journal's events were applied", plural(document.Differing, "campaign"))
 }
 
-func (d proofJSON) print(env *cli.Env) error {
+func (d proof) print(env *cli.Env) error {
 	if len(d.Unproved) > 0 {
 		var rows [][]cli.Cell
 		for _, u := range d.Unproved {
@@ -87,7 +77,7 @@ func (d proofJSON) print(env *cli.Env) error {
 	return nil
 }
 
-func (d proofJSON) verdict() string {
+func (d proof) verdict() string {
 	if d.Differing == 0 {
 		return "each campaign's are those of the journal up to its checkpoint, each once"
 	}

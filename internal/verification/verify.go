@@ -2,76 +2,35 @@ package verification
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/progress"
-	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 const (
-	// verifyVersion changes when a field goes or changes its meaning.
-	verifyVersion = 1
-
 	// repairAsks is how many campaigns are repaired without asking.
 	repairAsks = 100
 )
 
-type verifyJSON struct {
-	Version           int              `json:"version"`
-	Projection        string           `json:"projection"`
-	ProjectionVersion int              `json:"projection_version"`
-	Campaigns         int64            `json:"campaigns"` // verified
-	Skipped           int64            `json:"skipped"`   // campaigns in which it is being rebuilt
-	Events            int64            `json:"events"`
-	Resolved          int64            `json:"resolved"`    // events left out, for operators have resolved them
-	Resolutions       []resolutionJSON `json:"resolutions"` // of them, --limit at most
-	Tables            []tableJSON      `json:"tables"`
-	Unchecked         []string         `json:"unchecked"` // tables whose rows cannot be told apart by campaign
-	Differing         int64            `json:"differing"` // campaigns
-	Failed            int64            `json:"failed"`    // of them, those that cannot be applied
-	Strays            int64            `json:"strays"`    // rows of campaigns that the journal does not have
-	Differences       []differenceJSON `json:"differences"`
-	NotShown          int64            `json:"not_shown"` // differences beyond --limit
-	Repaired          *int64           `json:"repaired"`  // campaigns filed for a replay; null: not asked for
-	DryRun            bool             `json:"dry_run"`
-}
-
-type tableJSON struct {
-	Table     string `json:"table"`
-	Rows      int64  `json:"rows"` // that there should be
-	Missing   int64  `json:"missing"`
-	Extra     int64  `json:"extra"`
-	Different int64  `json:"different"`
-}
-
-// resolutionJSON is an event that is left out of a projection.
-type resolutionJSON struct {
-	CampaignID string    `json:"campaign_id"`
-	Seq        int64     `json:"seq"`
-	By         string    `json:"by"`
-	Reason     string    `json:"reason"`
-	At         time.Time `json:"at"`
-}
-
-type differenceJSON struct {
-	Kind       projector.DifferenceKind `json:"kind"`
-	Table      *string                  `json:"table"` // null where kind is "failed"
-	CampaignID string                   `json:"campaign_id"`
-	Key        json.RawMessage          `json:"key"`     // an array; null: the table has no primary key
-	Columns    []string                 `json:"columns"` // that differ
-	Want       json.RawMessage          `json:"want"`    // the row that the journal makes; null: none
-	Got        json.RawMessage          `json:"got"`     // the row that is there; null: none
-	Error      *string                  `json:"error"`
+// verified is what a verification has found.
+type verified struct {
+	Projection        string
+	ProjectionVersion int
+	projector.VerifyReport
+	Resolutions []deferred.Resolution  // the first ones
+	Differences []projector.Difference // the first ones
+	NotShown    int64                  // differences beyond those
+	Repaired    *int64                 // campaigns filed for a replay; nil: not asked for
+	DryRun      bool
 }
 
 // verify is one call of the command.
@@ -85,7 +44,7 @@ type verify struct {
 	limit    int
 	asJSON   bool
 
-	document  verifyJSON
+	document  verified
 	differing []string // campaigns, where they are to be repaired
 	meter     *progress.Meter
 }
@@ -177,10 +136,7 @@ func (v *verify) check(cmd *cobra.Command) error {
 }
 
 func (v *verify) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r projector.Registered) error {
-	v.document = verifyJSON{
-		Version: verifyVersion, Projection: r.Name, ProjectionVersion: r.Version, DryRun: v.act.DryRun,
-		Resolutions: []resolutionJSON{}, Tables: []tableJSON{}, Unchecked: []string{}, Differences: []differenceJSON{},
-	}
+	v.document = verified{Projection: r.Name, ProjectionVersion: r.Version, DryRun: v.act.DryRun}
 	v.request.Projection = r.Name
 	v.request.OnCampaign = func(id string) {
 		if v.repair {
@@ -190,7 +146,7 @@ func (v *verify) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *p
 	v.request.OnDifference = v.note
 	v.request.OnResolution = func(r deferred.Resolution) {
 		if len(v.document.Resolutions) < v.limit {
-			v.document.Resolutions = append(v.document.Resolutions, resolutionJSON{r.CampaignID, r.Seq, r.Actor, r.Reason, r.At.UTC()})
+			v.document.Resolutions = append(v.document.Resolutions, r)
 		}
 	}
 	v.request.OnProgress = func(now projector.VerifyReport) {
@@ -203,14 +159,14 @@ func (v *verify) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *p
 	if err != nil {
 		return explain(err)
 	}
-	v.take(report)
+	v.document.VerifyReport, v.document.NotShown = report, report.Differences()-int64(len(v.document.Differences))
 	if v.repair {
 		if err := v.replay(ctx, env, pool, r); err != nil {
 			return err
 		}
 	}
 	if v.asJSON {
-		err = env.PrintJSON(v.document)
+		err = env.PrintJSON(operator.One(v.document))
 	} else {
 		err = v.print(env)
 	}
@@ -238,28 +194,7 @@ func (v *verify) note(d projector.Difference) {
 	if len(v.document.Differences) >= v.limit {
 		return
 	}
-	document := differenceJSON{Kind: d.Kind, CampaignID: d.CampaignID, Key: d.Key, Columns: d.Columns, Want: d.Want, Got: d.Got}
-	if d.Columns == nil {
-		document.Columns = []string{}
-	}
-	if d.Table != "" {
-		document.Table = &d.Table
-	}
-	if d.Err != nil {
-		message := redact.Error(d.Err)
-		document.Error = &message
-	}
-	v.document.Differences = append(v.document.Differences, document)
-}
-
-func (v *verify) take(r projector.VerifyReport) {
-	d := &v.document
-	d.Campaigns, d.Skipped, d.Events, d.Resolved, d.Differing, d.Failed, d.Strays = r.Campaigns, r.Skipped, r.Events, r.Resolved, r.Differing, r.Failed, r.Strays
-	for _, t := range r.Tables {
-		d.Tables = append(d.Tables, tableJSON(t))
-	}
-	d.Unchecked = append(d.Unchecked, r.Unchecked...)
-	d.NotShown = r.Differences() - int64(len(d.Differences))
+	v.document.Differences = append(v.document.Differences, d)
 }
 
 // replay files the campaigns that differ for a replay from scratch.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -17,7 +18,7 @@ func (v *verify) print(env *cli.Env) error {
 	if len(d.Differences) > 0 {
 		var rows [][]cli.Cell
 		for _, difference := range d.Differences {
-			rows = append(rows, difference.cells()...)
+			rows = append(rows, cells(difference)...)
 		}
 		page.Table([]string{"DIFFERENCE", "TABLE", "CAMPAIGN", "KEY", "COLUMN", "JOURNAL SAYS", "TABLE HAS"}, rows)
 		page.Heading("Tables")
@@ -30,7 +31,7 @@ func (v *verify) print(env *cli.Env) error {
 	if len(d.Resolutions) > 0 {
 		rows = nil
 		for _, r := range d.Resolutions {
-			rows = append(rows, []cli.Cell{cli.Text(r.CampaignID), cli.Number(r.Seq, cli.Plain), cli.Text(r.By), cli.Text(r.At.Format(time.RFC3339)), cli.Text(r.Reason)})
+			rows = append(rows, []cli.Cell{cli.Text(r.CampaignID), cli.Number(r.Seq, cli.Plain), cli.Text(r.Actor), cli.Text(r.At.UTC().Format(time.RFC3339)), cli.Text(r.Reason)})
 		}
 		page.Heading("Left out: resolved by operators")
 		page.Table([]string{"CAMPAIGN", "SEQ", "BY", "AT", "WHY"}, rows)
@@ -72,19 +73,15 @@ func (v *verify) verdict() string {
 }
 
 // cells are the lines of a difference: one for each column that differs.
-func (d differenceJSON) cells() [][]cli.Cell {
-	table := ""
-	if d.Table != nil {
-		table = *d.Table
-	}
+func cells(d projector.Difference) [][]cli.Cell {
 	line := func(column, want, got string) []cli.Cell {
 		return []cli.Cell{
-			{Text: string(d.Kind), Tone: cli.Alarm}, cli.Text(table), cli.Text(d.CampaignID), cli.Text(compact(d.Key)), cli.Text(column), cli.Text(want), cli.Text(got),
+			{Text: string(d.Kind), Tone: cli.Alarm}, cli.Text(d.Table), cli.Text(d.CampaignID), cli.Text(compact(d.Key)), cli.Text(column), cli.Text(want), cli.Text(got),
 		}
 	}
 	switch {
-	case d.Error != nil:
-		return [][]cli.Cell{line("", *d.Error, "")}
+	case d.Err != nil:
+		return [][]cli.Cell{line("", redact.Error(d.Err), "")}
 	case d.Kind != projector.DifferenceDifferent:
 		return [][]cli.Cell{line("", compact(d.Want), compact(d.Got))}
 	}

@@ -1,48 +1,18 @@
 package verification
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
-
-// whyVersion changes when a field goes or changes its meaning.
-const whyVersion = 1
-
-type whyJSON struct {
-	Version    int             `json:"version"`
-	Projection string          `json:"projection"`
-	Table      string          `json:"table"`
-	CampaignID string          `json:"campaign_id"`
-	Seq        int64           `json:"seq"` // as of this event
-	Key        json.RawMessage `json:"key"` // an object
-	Row        json.RawMessage `json:"row"` // null: there is no such row
-	Columns    []causeJSON     `json:"columns"`
-	DeletedBy  *causedJSON     `json:"deleted_by"` // where there is no row; null: there never was one
-}
-
-type causeJSON struct {
-	Column string          `json:"column"`
-	Value  json.RawMessage `json:"value"`
-	Event  causedJSON      `json:"event"`
-}
-
-type causedJSON struct {
-	Seq        int64     `json:"seq"`
-	ID         uuid.UUID `json:"id"`
-	Type       string    `json:"type"`
-	Actor      string    `json:"actor"`
-	OccurredAt time.Time `json:"occurred_at"`
-}
 
 // NewWhy returns the command that names the events that wrote a row.
 func NewWhy(env *cli.Env, compiled Compiled) *cobra.Command {
@@ -92,7 +62,7 @@ of its columns and without campaign_id. The campaign's events are applied one by
 				why.Causes = causes
 			}
 			if m.asJSON {
-				return env.PrintJSON(whyDocument(why))
+				return env.PrintJSON(operator.One(why))
 			}
 			return printWhy(env, why)
 		},
@@ -105,22 +75,6 @@ of its columns and without campaign_id. The campaign's events are applied one by
 	flags.Int64Var(&request.Seq, "seq", 0, "as the row was after this event (default the last one)")
 	m.code.bind(command)
 	return command
-}
-
-func whyDocument(w projector.Why) whyJSON {
-	document := whyJSON{Version: whyVersion, Projection: w.Projection, Table: w.Table, CampaignID: w.CampaignID, Seq: w.Seq, Key: w.Key, Row: w.Row, Columns: []causeJSON{}}
-	for _, c := range w.Causes {
-		document.Columns = append(document.Columns, causeJSON{Column: c.Column, Value: c.Value, Event: caused(c.Event)})
-	}
-	if w.Gone != nil {
-		event := caused(*w.Gone)
-		document.DeletedBy = &event
-	}
-	return document
-}
-
-func caused(e journal.Event) causedJSON {
-	return causedJSON{Seq: e.Seq, ID: e.ID, Type: e.Type, Actor: e.Actor, OccurredAt: e.OccurredAt.UTC()}
 }
 
 func printWhy(env *cli.Env, w projector.Why) error {

@@ -84,7 +84,7 @@ func (s *served) refused(t *testing.T, header, body string) int {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := fmt.Fprintf(conn, "POST /api/v1/groups/default/pause HTTP/1.1\r\nHost: tidemark\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n%s\r\n%s", s.tokens[auth.Admin], header, body); err != nil {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a condition that must come true may take.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // errTaken is what an attempt to take a name ends with when another has it.
 var errTaken = errors.New("the name is taken")

@@ -16,15 +16,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/internal/web/payload"
 	"github.com/tidemark-go/tidemark/internal/web/problem"
-	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // Config is what the pages stand on.
@@ -110,25 +109,18 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 	var pgErr *pgconn.PgError
 	var unknown *admin.UnknownNameError
 	err = status.NoSchema(ctx, p.cfg.Pool, err)
+	known, ok := operator.AnswerTo(err)
 	switch {
-	case errors.Is(err, status.ErrNoSchema):
-		refused = problem.New(http.StatusServiceUnavailable, err.Error(), "run migrate up")
 	case errors.As(err, &refused):
 	case errors.As(err, &unknown):
 		refused = problem.New(http.StatusBadRequest, err.Error(), "choose another").Of(unknown.Kind, unknown.Name, strings.Join(unknown.Known, ", "))
-	case errors.Is(err, journal.ErrNotFound), errors.Is(err, deferred.ErrNotFound), errors.Is(err, publisher.ErrNotFound), errors.Is(err, admin.ErrNotFound), errors.Is(err, projector.ErrUnknownProjection), errors.Is(err, projector.ErrNoRebuild):
-		refused = problem.New(http.StatusNotFound, redact.Error(err), "go back to the list: it may have caught up meanwhile, or never have been")
 	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
 		if ctx.Err() == nil {
 			p.cfg.Logger.WarnContext(ctx, "a page took too long to read", "error", err)
 		}
 		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer", "narrow the filter, or look at Postgres health")
-	case errors.Is(err, journal.ErrUnreadable):
-		refused = problem.New(http.StatusUnprocessableEntity, redact.Error(err), "the event's page says what waits behind it")
-	case errors.Is(err, admin.ErrForbidden):
-		refused = problem.New(http.StatusForbidden, err.Error(), "ask somebody with that role")
-	case errors.Is(err, deferred.ErrPattern):
-		refused = problem.New(http.StatusBadRequest, err.Error(), "write a simpler pattern")
+	case ok:
+		refused = problem.New(known.Status, redact.Error(err), known.Page)
 	default:
 		if ctx.Err() == nil {
 			p.cfg.Logger.ErrorContext(ctx, "read a page", "error", err)

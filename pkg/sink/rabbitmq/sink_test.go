@@ -132,7 +132,7 @@ func TestWhatIsNackedInTheMiddleKeepsItsPlace(t *testing.T) {
 	rest := slices.Concat(events("a", 15), events("b", 15))
 	all := slices.Clone(rest)
 	nacked := 0
-	for deadline := time.Now().Add(time.Minute); len(rest) > 0; {
+	for deadline := time.Now().Add(3 * time.Minute); len(rest) > 0; {
 		done := make(chan error, 1)
 		go func() { done <- s.Publish(t.Context(), rest) }()
 		var err error

@@ -51,7 +51,7 @@ func (s *server) eventually(what string, condition func() bool) {
 	s.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !condition(); <-tick.C {
+	for deadline := time.Now().Add(3 * time.Minute); !condition(); <-tick.C {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("it did not come to be that %s", what)
 		}

@@ -304,7 +304,7 @@ func TestAClusterKeepsAStreamInOneSlot(t *testing.T) {
 	batch := []publisher.Event{event("a", 1, 100), event("{b}", 1, 90), event("a", 2, 80), event("{b}", 2, 70), event("{}c{%", 1, 10), event("{}c{%", 2, 9)}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); ; <-tick.C { // the node takes a moment to find that it is a whole cluster
+	for deadline := time.Now().Add(3 * time.Minute); ; <-tick.C { // the node takes a moment to find that it is a whole cluster
 		err := s.Publish(t.Context(), batch)
 		if err == nil {
 			break

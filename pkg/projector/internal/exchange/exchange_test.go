@@ -251,7 +251,7 @@ func TestViewsAreLockedBeforeTheTables(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- swap(t, pool, old, replacement) }()
 	const waits = `SELECT count(*)::text FROM pg_locks WHERE relation = 'shown'::regclass AND NOT granted`
-	for limit := time.Now().Add(time.Minute); value(t, pool, waits) == "0"; {
+	for limit := time.Now().Add(3 * time.Minute); value(t, pool, waits) == "0"; {
 		if time.Now().After(limit) {
 			t.Fatal("nobody waits for the view")
 		}

@@ -1,0 +1,114 @@
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Answer is how some errors of acts and reads are answered.
+type Answer struct {
+	Status int    // of HTTP; the exit code follows from it
+	Remedy string // for programs that call the API
+	Page   string // for a person on a page; "": Remedy
+	Next   string // command of maintenance to type next, with NOUN for its own noun; "": none
+	With   string // what Next takes from the command that failed: flags, "NAME" for its argument
+	Errs   []error
+}
+
+// AnswerTo finds the answer to an error. Not ok: it is the database's, the network's, or of a bad request.
+func AnswerTo(err error) (found Answer, ok bool) {
+	for _, found = range answers() {
+		if slices.ContainsFunc(found.Errs, func(known error) bool { return errors.Is(err, known) }) {
+			found.Page = cmp.Or(found.Page, found.Remedy)
+			return found, true
+		}
+	}
+	return Answer{}, false
+}
+
+// Exit is the exit code of the command line.
+func (a Answer) Exit() int {
+	switch a.Status {
+	case http.StatusBadRequest:
+		return cli.ExitUsage
+	case http.StatusConflict:
+		return cli.ExitConflict
+	}
+	if slices.Contains(a.Errs, admin.ErrDeclined) {
+		return cli.ExitDeclined
+	}
+	return cli.ExitFailed
+}
+
+const (
+	pageGone  = "go back to the list: it may have caught up meanwhile, or never have been"
+	lookAgain = "look at it again"
+	lookFor   = "look for the name in the list of such things"
+
+	bad, forbidden, notFound, conflict = http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict
+	refused, gateway, unavailable      = http.StatusUnprocessableEntity, http.StatusBadGateway, http.StatusServiceUnavailable
+)
+
+// answers are looked through in their order: an error may wrap another.
+func answers() []Answer {
+	return []Answer{
+		{gateway, "look at the sink and its settings; test-send may be tried again with the same idempotency key", "", "", "", []error{admin.ErrSink}},
+		{conflict, "ask again in a moment, with the same Idempotency-Key: the answer is what came of it", "", "", "", []error{admin.ErrUnderWay}},
+		{forbidden, "ask somebody with that role", "", "", "", []error{admin.ErrForbidden}},
+		{unavailable, "run migrate up", "", "", "", []error{status.ErrNoSchema}},
+		{refused, "take a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
+		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
+		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid, deferred.ErrPattern}},
+		{notFound, "/api/v1/deferred lists what is behind", pageGone, "deferred list", "campaign", []error{deferred.ErrNotFound}},
+		{notFound, "/api/v1/resolutions lists which events are left out", pageGone, "deferred resolutions", "campaign", []error{deferred.ErrNotResolved}},
+		{notFound, "/api/v1/projections lists what is registered", pageGone, "projection list", "", []error{projector.ErrUnknownProjection}},
+		{notFound, "/api/v1/groups lists consumer groups", pageGone, "group list", "", []error{outbox.ErrNotRegistered}},
+		{
+			notFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked what is parked", pageGone, "publisher list", "",
+			[]error{publisher.ErrNotFound},
+		},
+		{
+			notFound, "/api/v1/campaigns?prefix= looks for campaigns, /api/v1/campaigns/{campaign}/events lists events", pageGone, "events query --help", "",
+			[]error{journal.ErrNotFound},
+		},
+		{
+			refused, "lists show it by its place, /api/v1/deferred and /api/v1/parked what waits behind it", "the event's page says what waits behind it", "", "",
+			[]error{journal.ErrUnreadable},
+		},
+		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", []error{auth.ErrNoToken}},
+		{notFound, lookFor, pageGone, "projection list", "", []error{deferred.ErrUnknown}},
+		{notFound, lookFor, pageGone, "group list", "", []error{pause.ErrUnknown}},
+		{notFound, lookFor, pageGone, "NOUN list", "", []error{admin.ErrNotFound}},
+		{conflict, "ask another worker", "", "", "", []error{admin.ErrNotHere}},
+		{conflict, "/api/v1/pauses lists what is paused", lookAgain, "group list", "", []error{pause.ErrNotPaused}},
+		{
+			conflict, "/api/v1/rebuilds lists what is being rebuilt, /api/v1/projections what is kept of before", pageGone, "projection list", "",
+			[]error{projector.ErrNoRebuild, projector.ErrRebuilding, projector.ErrNoPrevious},
+		},
+		{
+			conflict, "/api/v1/operations?kind=rollback&state=running shows it; aborting it withdraws it", lookAgain, "operation list", "",
+			[]error{admin.ErrRollingBack},
+		},
+		{conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "worker list", "", []error{projector.ErrNoCode}},
+		{conflict, "revoke the token first, or take another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
+		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
+		{conflict, lookAgain, "", "deferred show", "projection campaign", []error{deferred.ErrConflict}},
+		{conflict, lookAgain, "", "publisher show", "NAME", []error{publisher.ErrConflict}},
+		{conflict, lookAgain, "", "projection list", "", []error{projector.ErrBehind, projector.ErrRegistered}},
+		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
+		{conflict, lookAgain, "", "", "", []error{deferred.ErrNotResettable, projector.ErrNotVerifiable, projector.ErrStateTooLarge}},
+	}
+}
