@@ -12,7 +12,7 @@ import (
 const (
 	// durationEnv is for a longer look: a duration such as "1m".
 	durationEnv = "TIDEMARK_TEST_CHAOS"
-	standard    = 8 * time.Second
+	standard    = 4 * time.Second
 	// between two terminations.
 	pause = 40 * time.Millisecond
 )

@@ -26,7 +26,7 @@ func rebuildKills() int {
 	return n
 }
 
-var _ = flag.Int("rebuild-kills", 20, "how many workers are killed while projections are rebuilt")
+var _ = flag.Int("rebuild-kills", 8, "how many workers are killed while projections are rebuilt")
 
 // TestARebuildSurvivesTheDeathOfItsWorkers kills one worker after the other, at random moments of rebuilds of both projections, while events arrive. A rebuild that has survived a few is done; then the next begins.
 func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {

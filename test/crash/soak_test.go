@@ -27,9 +27,9 @@ func TestProcessesAndServersKilledAtRandomCostNoEventAnything(t *testing.T) {
 	load := tally.Load{Pool: pool, Writers: 3, Campaigns: 40, Pause: 5 * time.Millisecond}.Start(t)
 	kills := time.NewTicker(300 * time.Millisecond)
 	defer kills.Stop()
-	for n := range 24 {
+	for n := range 14 {
 		<-kills.C
-		if n%9 == 8 {
+		if n%6 == 5 {
 			if err := server.Restart(t.Context(), devpg.Immediate); err != nil {
 				t.Fatal(err)
 			}
