@@ -19,13 +19,16 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/devpg"
@@ -63,7 +66,7 @@ func answerTo(command *cobra.Command, err error) (code int, next string) {
 		return 0, ""
 	}
 	if answer.Next == "" {
-		return answer.Exit(), ""
+		return exitCode(answer), ""
 	}
 	next = "maintenance " + strings.Replace(answer.Next, "NOUN", command.Parent().Name(), 1)
 	for _, name := range strings.Fields(answer.With) {
@@ -73,5 +76,19 @@ func answerTo(command *cobra.Command, err error) (code int, next string) {
 			next += " " + cli.Quote(command.Flags().Arg(0))
 		}
 	}
-	return answer.Exit(), next
+	return exitCode(answer), next
+}
+
+// exitCode is the exit code for an answer.
+func exitCode(a operator.Answer) int {
+	switch a.Status {
+	case http.StatusBadRequest:
+		return cli.ExitUsage
+	case http.StatusConflict:
+		return cli.ExitConflict
+	}
+	if slices.Contains(a.Errs, admin.ErrDeclined) {
+		return cli.ExitDeclined
+	}
+	return cli.ExitFailed
 }

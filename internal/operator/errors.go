@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
@@ -20,7 +19,7 @@ import (
 
 // Answer is how some errors of acts and reads are answered.
 type Answer struct {
-	Status int    // of HTTP; the exit code follows from it
+	Status int    // of HTTP; exit codes follow from it
 	Remedy string // for programs that call the API
 	Page   string // for a person on a page; "": Remedy
 	Next   string // command of maintenance to type next, with NOUN for its own noun; "": none
@@ -37,20 +36,6 @@ func AnswerTo(err error) (found Answer, ok bool) {
 		}
 	}
 	return Answer{}, false
-}
-
-// Exit is the exit code of the command line.
-func (a Answer) Exit() int {
-	switch a.Status {
-	case http.StatusBadRequest:
-		return cli.ExitUsage
-	case http.StatusConflict:
-		return cli.ExitConflict
-	}
-	if slices.Contains(a.Errs, admin.ErrDeclined) {
-		return cli.ExitDeclined
-	}
-	return cli.ExitFailed
 }
 
 const (

@@ -7,24 +7,23 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/cli"
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
 func TestAnErrorHasOneAnswer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		err          error
-		status, exit int
+		err    error
+		status int
 	}{
-		{fmt.Errorf("requeue: %w", deferred.ErrConflict), http.StatusConflict, cli.ExitConflict},
-		{deferred.ErrNotFound, http.StatusNotFound, cli.ExitFailed},
-		{admin.ErrInvalid, http.StatusBadRequest, cli.ExitUsage},
-		{admin.ErrDeclined, http.StatusUnprocessableEntity, cli.ExitDeclined},
+		{fmt.Errorf("requeue: %w", deferred.ErrConflict), http.StatusConflict},
+		{deferred.ErrNotFound, http.StatusNotFound},
+		{admin.ErrInvalid, http.StatusBadRequest},
+		{admin.ErrDeclined, http.StatusUnprocessableEntity},
 	} {
 		got, ok := AnswerTo(tt.err)
-		if !ok || got.Status != tt.status || got.Exit() != tt.exit || got.Remedy == "" || got.Page == "" {
-			t.Errorf("%v is answered %+v, exit code %d: want %d, %d", tt.err, got, got.Exit(), tt.status, tt.exit)
+		if !ok || got.Status != tt.status || got.Remedy == "" || got.Page == "" {
+			t.Errorf("%v is answered %+v: want %d", tt.err, got, tt.status)
 		}
 	}
 	if got, ok := AnswerTo(errors.New("new")); ok {
