@@ -39,7 +39,7 @@ type Publication struct {
 	Generation      int64
 	CreatedAt       time.Time
 
-	Ghosts   int64      // events that were sent and that the journal has no more, up to GhostsKept: see [ListGhosts]
+	Ghosts   int64      // events that were sent and that the journal has no more, 10,000 at most: see [ListGhosts]
 	GhostsAt *time.Time // when the last of them was found
 }
 
@@ -53,7 +53,7 @@ func (p Publication) Estimated() bool { return p.Behind > CountedBehind }
 func (p Publication) ManyParked() bool { return p.Parked+p.Retrying >= CountedBehind }
 
 // ManyGhosts says that there may have been more ghosts than are kept.
-func (p Publication) ManyGhosts() bool { return p.Ghosts >= GhostsKept }
+func (p Publication) ManyGhosts() bool { return p.Ghosts >= ghostsKept }
 
 // CountedBehind is up to how many events are counted behind a pair's position.
 const CountedBehind = 10_000
