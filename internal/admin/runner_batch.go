@@ -44,9 +44,9 @@ func (r *Runner) onPairs(ctx context.Context, tx pgx.Tx, o Operation, items []It
 }
 
 func (r *Runner) onParked(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
-	do := publisher.RetryThese
+	do := publisher.RetryKeys
 	if o.Kind == OpResolveParked {
-		do = publisher.ResolveThese
+		do = publisher.ResolveKeys
 	}
 	events := parkedOf(items)
 	done, err := do(ctx, tx, events, publisher.Act{By: o.By, Reason: o.signed()})

@@ -38,7 +38,7 @@ func (a *Acts) since(ctx context.Context, o *Operation) (*Since, error) {
 	if o.Kind == OpRequeue {
 		s.Passed, s.FailedAgain, err = deferred.Became(ctx, a.cfg.Pool, placesOf(items))
 	} else {
-		s.Passed, s.FailedAgain, err = publisher.Became(ctx, a.cfg.Pool, parkedOf(items))
+		s.Passed, s.FailedAgain, err = publisher.CountOutcomes(ctx, a.cfg.Pool, parkedOf(items))
 	}
 	s.Waiting = s.LookedAt - s.Passed - s.FailedAgain
 	return s, err

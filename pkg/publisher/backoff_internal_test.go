@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
@@ -22,7 +23,7 @@ func alone(t *testing.T, sink Sink) (*Relay, Key) {
 		t.Fatal(err)
 	}
 	key := Key{"all", "out"}
-	m, err := newMetrics(prometheus.NewRegistry(), []Key{key})
+	m, err := metrics.New(prometheus.NewRegistry(), []ledger.Pair{ledger.Pair(key)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
 // base is what all parts of a relay share: its configuration, the database, and the way to do what takes time.
@@ -14,7 +15,7 @@ type base struct {
 	cfg       Config
 	db        *ledger.Ledger
 	routes    map[Key]*route
-	metrics   *metrics
+	metrics   *metrics.Metrics
 	owner     string
 	tickEvery time.Duration
 
@@ -103,6 +104,6 @@ func (a *agenda) drop(p *pair) {
 	p.cancel()
 	if a.pairs[p.Key] == p {
 		delete(a.pairs, p.Key)
-		a.metrics.held.Set(float64(len(a.pairs)))
+		a.metrics.Held.Set(float64(len(a.pairs)))
 	}
 }

@@ -222,7 +222,7 @@ func (c *claimer) ticked(t *tick, err error) {
 		}
 		switch to := assigned[row.Pair]; {
 		case row.Owner != c.owner || row.Generation != p.generation:
-			c.metrics.lost.Inc()
+			c.metrics.Lost.Inc()
 			c.drop(p)
 		case !row.Active || row.Position > row.Last || restored && p.read > row.Last: // which it writes down as it leaves
 			c.leave(p)
@@ -239,7 +239,7 @@ func (c *claimer) ticked(t *tick, err error) {
 		c.hold(row, t, now)
 	}
 	c.drainer.take(t.Due, t.started)
-	c.metrics.held.Set(float64(len(c.pairs)))
+	c.metrics.Held.Set(float64(len(c.pairs)))
 }
 
 // hold begins to publish a pair that was claimed.

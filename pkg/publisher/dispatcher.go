@@ -88,7 +88,7 @@ func (d *dispatcher) sendRound(p *pair) {
 		o := s.send(ctx, events)
 		took := time.Since(started)
 		return func() {
-			d.metrics.send.WithLabelValues(p.Topic, p.Publisher).Observe(took.Seconds())
+			d.metrics.Send.WithLabelValues(p.Topic, p.Publisher).Observe(took.Seconds())
 			d.finished(p, o)
 		}
 	})
@@ -107,7 +107,7 @@ func (d *dispatcher) finished(p *pair, o *outcome) {
 	if sent > 0 {
 		p.published += int64(sent)
 		p.lastSuccess = now
-		d.metrics.published.WithLabelValues(p.Topic, p.Publisher).Add(float64(sent))
+		d.metrics.Published.WithLabelValues(p.Topic, p.Publisher).Add(float64(sent))
 	}
 	if sent == len(p.pending) {
 		p.pending, p.failures, p.failing, p.blockedFor = p.pending[:0], 0, nil, 0
@@ -136,7 +136,7 @@ func (d *dispatcher) finished(p *pair, o *outcome) {
 // refuse decides on events that were refused by themselves: what is parked leaves the round, with what is behind it in its campaign. It answers why the pair has to wait, or nil.
 func (d *dispatcher) refuse(p *pair, o *outcome) error {
 	if len(o.refused) > 0 {
-		d.metrics.refused.WithLabelValues(p.Topic, p.Publisher).Add(float64(len(o.refused)))
+		d.metrics.Refused.WithLabelValues(p.Topic, p.Publisher).Add(float64(len(o.refused)))
 	}
 	for _, f := range o.refused {
 		e := p.pending[f.index]

@@ -183,7 +183,7 @@ func (d *drainer) returned(p *pair, c *returning) {
 	if c.sent > 0 {
 		p.published += int64(c.sent)
 		p.lastSuccess = now
-		d.metrics.published.WithLabelValues(p.Topic, p.Publisher).Add(float64(c.sent))
+		d.metrics.Published.WithLabelValues(p.Topic, p.Publisher).Add(float64(c.sent))
 	}
 	// The sink is there: something got through, of this or of another campaign, and nothing has failed as a whole since, nor does it say that it is not.
 	alive := !c.down && p.failures == 0 && now.Sub(p.lastSuccess) < aliveFor
@@ -211,7 +211,7 @@ const aliveFor = 10 * time.Second
 
 // refuseAgain counts an attempt at the event that the campaign stands before.
 func (d *drainer) refuseAgain(p *pair, c *returning) {
-	d.metrics.refused.WithLabelValues(p.Topic, p.Publisher).Inc()
+	d.metrics.Refused.WithLabelValues(p.Topic, p.Publisher).Inc()
 	attempts := 1
 	if c.event.Seq == c.row.Seq && c.row.Status == "retrying" {
 		attempts = c.row.Attempts + 1

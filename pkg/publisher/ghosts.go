@@ -43,7 +43,7 @@ type GhostFilter struct {
 }
 
 // ListGhosts lists ghosts, by topic, publisher, position, campaign and id. They are kept for 30 days,
-// GhostsKept of a pair at most.
+// 10,000 of a pair at most.
 //
 // A relay knows the events that it sent last, while its process lives: about 32,000, shared among its
 // pairs, 500 of each at least. When the database is another one, or was started anew, it looks them
@@ -69,8 +69,8 @@ func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost
 	return list, nil
 }
 
-// GhostsKept is how many ghosts of a pair are kept.
-const GhostsKept = 10_000
+// ghostsKept is how many ghosts of a pair are kept.
+const ghostsKept = 10_000
 
 const (
 	rememberAll  = 32_000 // events that were sent, of all pairs together; up to twice as many
@@ -180,7 +180,7 @@ func (h *history) absent(ctx context.Context, sent map[Key]recent) (map[Key]rece
 func (h *history) absentOf(ctx context.Context, key Key, batch recent) (recent, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.LeaseTTL)
 	defer cancel()
-	return h.db.Absent(ctx, ledger.Pair(key), batch, GhostsKept)
+	return h.db.Absent(ctx, ledger.Pair(key), batch, ghostsKept)
 }
 
 // foundGhosts counts what the journal does not have, once, and says so.
@@ -198,7 +198,7 @@ func (h *history) foundGhosts(ghosts map[Key]recent, err error) {
 			lost[s] = true
 		}
 		h.sent[key] = slices.DeleteFunc(h.sent[key], func(s ledger.Sent) bool { return lost[s] })
-		h.metrics.ghosts.WithLabelValues(key.Topic, key.Publisher).Add(float64(len(lost)))
+		h.metrics.Ghosts.WithLabelValues(key.Topic, key.Publisher).Add(float64(len(lost)))
 		h.cfg.Logger.WarnContext(h.ctx, "events were sent that the journal has no more: maintenance publisher ghosts names them", "topic", key.Topic,
 			"publisher", key.Publisher, "events", len(lost))
 	}

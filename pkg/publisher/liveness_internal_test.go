@@ -10,12 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {
 	t.Parallel()
-	m, err := newMetrics(prometheus.NewRegistry(), nil)
+	m, err := metrics.New(prometheus.NewRegistry(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

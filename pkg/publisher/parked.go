@@ -201,20 +201,20 @@ type ParkedKey struct {
 	Seq        int64
 }
 
-// RetryThese has those of the events that are parked tried again at once, as [Retry] does, and answers which they are. Those that somebody else is changing at that moment are left alone.
-func RetryThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
-	return onThese(ctx, tx, events, act, ActRetried, queryRetry)
+// RetryKeys has those of the events that are parked tried again at once, as [Retry] does, and answers which they are. Those that somebody else is changing at that moment are left alone.
+func RetryKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
+	return actOnKeys(ctx, tx, events, act, ActRetried, queryRetry)
 }
 
-// ResolveThese leaves those of the events that are parked out for good, as [Resolve] does, and answers which they are.
-func ResolveThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
+// ResolveKeys leaves those of the events that are parked out for good, as [Resolve] does, and answers which they are.
+func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
 	if act.Reason == "" {
 		return nil, errors.New("a reason is missing: what is resolved is never published, the log should say why")
 	}
-	return onThese(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
+	return actOnKeys(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
 }
 
-func onThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string) (map[ParkedKey]bool, error) {
+func actOnKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string) (map[ParkedKey]bool, error) {
 	if act.By == "" {
 		return nil, errNobody
 	}
@@ -223,7 +223,7 @@ func onThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name s
 	for _, e := range events {
 		topics, publishers, campaigns, seqs = append(topics, e.Topic), append(publishers, e.Publisher), append(campaigns, e.CampaignID), append(seqs, e.Seq)
 	}
-	rows, err := tx.Query(ctx, queryTheseParked, topics, publishers, campaigns, seqs)
+	rows, err := tx.Query(ctx, queryLockKeys, topics, publishers, campaigns, seqs)
 	if err != nil {
 		return nil, fmt.Errorf("lock parked events: %w", err)
 	}
@@ -248,16 +248,16 @@ func onThese(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name s
 	return done, tx.SendBatch(ctx, batch).Close()
 }
 
-// Became counts what became of parked events that were tried again: those that were sent, and those that were refused
+// CountOutcomes counts what became of parked events that were tried again: those that were sent, and those that were refused
 // again. The others are still on their way.
-func Became(ctx context.Context, db journal.Querier, events []ParkedKey) (sent, refused int64, err error) {
+func CountOutcomes(ctx context.Context, db journal.Querier, events []ParkedKey) (sent, refused int64, err error) {
 	var topics, publishers, campaigns []string
 	var seqs []int64
 	for _, e := range events {
 		topics, publishers = append(topics, e.Topic), append(publishers, e.Publisher)
 		campaigns, seqs = append(campaigns, e.CampaignID), append(seqs, e.Seq)
 	}
-	rows, err := db.Query(ctx, queryBecame, topics, publishers, campaigns, seqs)
+	rows, err := db.Query(ctx, queryOutcomes, topics, publishers, campaigns, seqs)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count what became of parked events: %w", err)
 	}

@@ -29,9 +29,7 @@ type Publication struct {
 	Parked        int64      // events that wait for an operator; this and the next are counted up to CountedBehind together
 	Retrying      int64      // events that are tried again, and campaigns that are brought back
 
-	Reason      string // why it is paused or has failed
-	Actor       string // who paused it
-	PausedUntil *time.Time
+	Stop
 
 	Published       int64 // events, since the pair was made
 	LastPublishedAt *time.Time
@@ -39,8 +37,15 @@ type Publication struct {
 	Generation      int64
 	CreatedAt       time.Time
 
-	Ghosts   int64      // events that were sent and that the journal has no more, up to GhostsKept: see [ListGhosts]
+	Ghosts   int64      // events that were sent and that the journal has no more, 10,000 at most: see [ListGhosts]
 	GhostsAt *time.Time // when the last of them was found
+}
+
+// Stop is why a pair does not go on.
+type Stop struct {
+	Reason      string // why it is paused or has failed
+	Actor       string // who paused it
+	PausedUntil *time.Time
 }
 
 // Failing says that the pair is to go on, and that its sink fails.
@@ -53,7 +58,7 @@ func (p Publication) Estimated() bool { return p.Behind > CountedBehind }
 func (p Publication) ManyParked() bool { return p.Parked+p.Retrying >= CountedBehind }
 
 // ManyGhosts says that there may have been more ghosts than are kept.
-func (p Publication) ManyGhosts() bool { return p.Ghosts >= GhostsKept }
+func (p Publication) ManyGhosts() bool { return p.Ghosts >= ghostsKept }
 
 // CountedBehind is up to how many events are counted behind a pair's position.
 const CountedBehind = 10_000

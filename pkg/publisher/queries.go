@@ -80,8 +80,8 @@ const (
 	queryResolveFree = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND NOT holds AND NOT $5`
 )
 
-// queryTheseParked locks rows by the primary key, in its order; those that somebody else is writing are passed by.
-const queryTheseParked = `SELECT k.topic, k.publisher, k.campaign_id, k.seq, k.holds
+// queryLockKeys locks rows by the primary key, in its order; those that somebody else is writing are passed by.
+const queryLockKeys = `SELECT k.topic, k.publisher, k.campaign_id, k.seq, k.holds
 	FROM (SELECT DISTINCT u.topic, u.publisher, u.campaign_id, u.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (topic, publisher, campaign_id, seq) ORDER BY 1, 2, 3, 4) u
 	CROSS JOIN LATERAL (
 		SELECT k.* FROM tidemark.parked k
@@ -89,8 +89,8 @@ const queryTheseParked = `SELECT k.topic, k.publisher, k.campaign_id, k.seq, k.h
 		FOR UPDATE SKIP LOCKED
 	) k`
 
-// queryBecame probes the primary key once an event. It locks nothing.
-const queryBecame = `SELECT count(*) FILTER (WHERE p.status IS NULL),
+// queryOutcomes probes the primary key once an event. It locks nothing.
+const queryOutcomes = `SELECT count(*) FILTER (WHERE p.status IS NULL),
 		count(*) FILTER (WHERE p.attempt_count > 0 OR p.status = 'parked')
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS n (topic, publisher, campaign_id, seq)
 	LEFT JOIN LATERAL (

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
 // Relay publishes the pairs that it holds. Several may run, in one process or in many; they share the pairs among them.
@@ -45,7 +44,11 @@ func New(cfg Config) (*Relay, error) {
 	if err := errors.Join(err, routesErr); err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	metrics, err := newMetrics(cfg.Registerer, slices.Collect(maps.Keys(routes)))
+	pairs := make([]ledger.Pair, 0, len(routes))
+	for key := range routes {
+		pairs = append(pairs, ledger.Pair(key))
+	}
+	m, err := metrics.New(cfg.Registerer, pairs)
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
@@ -57,10 +60,10 @@ func New(cfg Config) (*Relay, error) {
 	if err != nil {
 		host = "unknown"
 	}
-	return newRelay(cfg, routes, metrics, id.String(), host), nil
+	return newRelay(cfg, routes, m, id.String(), host), nil
 }
 
-func newRelay(cfg Config, routes map[Key]*route, m *metrics, owner, host string) *Relay {
+func newRelay(cfg Config, routes map[Key]*route, m *metrics.Metrics, owner, host string) *Relay {
 	b := &base{
 		cfg: cfg, db: ledger.New(cfg.Pool, owner, cfg.LeaseTTL), routes: routes, metrics: m, owner: owner, tickEvery: min(time.Second, cfg.LeaseTTL/5),
 		inbox: make(chan func(), 64), gone: make(chan struct{}),

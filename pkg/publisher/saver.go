@@ -122,7 +122,7 @@ func (s *saver) saved(moves []written, kept map[ledger.Pair]bool, err error, sta
 		}
 		switch {
 		case !kept[m.Pair]:
-			s.metrics.lost.Inc()
+			s.metrics.Lost.Inc()
 			s.cfg.Logger.WarnContext(s.ctx, "a pair was taken over", "topic", p.Topic, "publisher", p.Publisher)
 			s.drop(p)
 		case m.Release:
@@ -160,7 +160,7 @@ func (s *saver) fail(p *pair, err error, now time.Time) {
 		wait = min(after.after, retryAfterMax)
 	}
 	p.notBefore = now.Add(wait)
-	s.metrics.failures.WithLabelValues(p.Topic, p.Publisher).Inc()
+	s.metrics.Failures.WithLabelValues(p.Topic, p.Publisher).Inc()
 	var blocked *blockedError
 	switch {
 	case isPause(err):

@@ -176,7 +176,7 @@ func (p *publishing) bringsBack() {
 	p.lifted.Store(true)
 	key := publisher.ParkedKey{Key: p.all, CampaignID: "again", Seq: 2}
 	err := pgx.BeginFunc(p.Context(), p.pool, func(tx pgx.Tx) error {
-		done, err := publisher.RetryThese(p.Context(), tx, []publisher.ParkedKey{key}, p.by)
+		done, err := publisher.RetryKeys(p.Context(), tx, []publisher.ParkedKey{key}, p.by)
 		if !done[key] {
 			err = cmp.Or(err, errors.New("nothing was retried"))
 		}

@@ -1,0 +1,55 @@
+// Package metrics is what a relay counts.
+package metrics
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+)
+
+// Metrics is what one relay counts. It is safe for concurrent use.
+type Metrics struct {
+	Published *prometheus.CounterVec
+	Failures  *prometheus.CounterVec
+	Refused   *prometheus.CounterVec
+	Ghosts    *prometheus.CounterVec
+	Lost      prometheus.Counter
+	Held      prometheus.Gauge
+	Reads     prometheus.Counter
+	Send      *prometheus.HistogramVec
+}
+
+// New registers the metrics. Those of the pairs are there, at 0, before anything has happened.
+func New(reg prometheus.Registerer, pairs []ledger.Pair) (*Metrics, error) {
+	pair := []string{"topic", "publisher"}
+	m := &Metrics{
+		Published: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemark_events_published_total", Help: "Events that a sink has taken."}, pair),
+		Failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidemark_publish_failures_total", Help: "Batches that failed as a whole; no event is blamed.",
+		}, pair),
+		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemark_events_refused_total", Help: "Attempts at events that a sink refused by themselves."}, pair),
+		Ghosts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidemark_publish_ghosts_total", Help: "Events that were sent and that the journal has no more, found after a failover or a restore.",
+		}, pair),
+		Lost:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_publications_lost_total", Help: "Pairs that were found taken over."}),
+		Held:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "tidemark_publications_held", Help: "Pairs of topic and publisher leased by this process."}),
+		Reads: prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_publish_reads_total", Help: "Reads of the journal, each for all pairs near it."}),
+		Send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "tidemark_publish_duration_seconds", Help: "Time of a round of batches.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 17),
+			NativeHistogramBucketFactor: 1.1,
+		}, pair),
+	}
+	for _, p := range pairs {
+		for _, vec := range []*prometheus.CounterVec{m.Published, m.Failures, m.Refused, m.Ghosts} {
+			vec.WithLabelValues(p.Topic, p.Publisher)
+		}
+		m.Send.WithLabelValues(p.Topic, p.Publisher)
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.Published, m.Failures, m.Refused, m.Ghosts, m.Lost, m.Held, m.Reads, m.Send} {
+		errs = append(errs, reg.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
