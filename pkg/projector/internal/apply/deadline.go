@@ -6,11 +6,9 @@ import (
 	"errors"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -183,31 +181,6 @@ func (a *Applier) applyCampaignInTime(ctx context.Context, units []*Unit, events
 		}
 		a.Pace.Limit.shrink()
 	}
-}
-
-// QueueSettings queues the settings of a transaction.
-func (t *Transaction) QueueSettings() {
-	// A handler may sit in Go for as long as its timeout, and a while until it is given up.
-	idle := max(t.Applier.Cfg.LeaseTTL, t.Applier.Longest+2*registry.Grace)
-	t.Queue(querySettings, t.path, strconv.FormatInt(idle.Milliseconds(), 10), t.Applier.Longest.Milliseconds(), max(1, t.Applier.Longest.Milliseconds()/2)).
-		QueryRow(func(row pgx.Row) error {
-			var milliseconds float64
-			err := row.Scan(nil, nil, nil, nil, nil, nil, nil, &milliseconds)
-			t.limit = time.Duration(milliseconds) * time.Millisecond
-			return err
-		})
-}
-
-// LimitStatements queues the limit on the statements of one projection, where it differs from the one in force.
-func (t *Transaction) LimitStatements(timeout time.Duration) {
-	if t.Timeout == 0 || timeout == t.InForce { // the limits of somebody else's transaction stay as they are
-		return
-	}
-	if t.Batch.Len() == 0 || timeout < t.Timeout {
-		t.Timeout = timeout
-	}
-	t.InForce = timeout
-	t.Queue(queryStatementTimeout, strconv.FormatInt(min(timeout, t.limit).Milliseconds(), 10))
 }
 
 // Disconnect returns what ends a connection at once, whoever uses it.

@@ -214,15 +214,3 @@ func (t *Transaction) savepoint(ctx context.Context, k *registry.Known, do func(
 	}
 	return err
 }
-
-// broken says whether the failure is the infrastructure's: the transaction is beyond repair, and nobody's fault.
-func (t *Transaction) broken(ctx context.Context, k *registry.Known, err error) bool {
-	if t.Abandoned || t.Conn.IsClosed() || ctx.Err() != nil {
-		return true
-	}
-	var apply *failure.ApplyError
-	if errors.As(err, &apply) {
-		err = apply.Err
-	}
-	return k.Classify(err) == failure.ClassInfrastructure
-}

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,25 +20,18 @@ import (
 
 // Transaction applies one group of units.
 type Transaction struct {
-	*pipeline.Pipeline
+	session
 	Applier  *Applier
-	Pool     *pgxpool.Conn
 	Units    []*Unit
 	view     *registry.View
-	path     string                                   // search_path in force
 	pairs    map[string]map[string]*deferred.Standing // by campaign and projection
 	LeftOut  map[deferred.Key][]int64                 // events that operators have left out, by projection without its set and campaign
 	Events   []journal.Event                          // of all units, in order
 	failures []*incident
 	last     func()                                                                 // queues what ends it; nil: COMMIT
 	verdicts map[failure.Verdict]error                                              // what is known of events beforehand
-	limit    time.Duration                                                          // on statements, as the server took it when it began
-	InForce  time.Duration                                                          // on statements, as asked for last
-	patient  bool                                                                   // what it waits for locks is bounded in all
-	blockers string                                                                 // who was in the way of its statements when they were looked for; "": nobody knows
 	fenced   bool                                                                   // the fence stands
 	mark     func(ctx context.Context, u *Unit, projection string, seq int64) error // names each event before it is tried; nil: they are tried without
-	trying   bool                                                                   // it is rolled back, and moves no pair
 	calls    map[*registry.Known]string                                             // of the projections that the database applies
 	Claimed  bool                                                                   // its units are those that a claim queued before its read answers
 }
@@ -84,7 +76,7 @@ func (a *Applier) On(conn *pgxpool.Conn, units []*Unit, events int, calls map[*r
 
 // Within returns a transaction that is open on a connection, or will be by what is queued first.
 func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction {
-	t := &Transaction{Pipeline: pipeline.NewPipeline(conn), Applier: a, Units: units, path: a.SearchPath, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events)}
+	t := &Transaction{session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath}, Applier: a, Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events)}
 	t.Origins = a.slabs.getOrigins()
 	t.Streams, t.Mode, t.Notice = a.Streams, a.Mode, a.Notice
 	return t
@@ -227,15 +219,6 @@ func (t *Transaction) dropOutdated() {
 		}
 		u.Pair.Reset = now.Reset && (u.Pair.Reset || !t.trying)
 	}
-}
-
-// Blame marks an error on a connection that has broken.
-func (t *Transaction) Blame(err error) error {
-	var late *failure.DeadlineError
-	if err == nil || t.Abandoned || errors.As(err, &late) || !t.Conn.IsClosed() || !t.Checks && pipeline.NeverSent(err) {
-		return err
-	}
-	return &failure.BrokenError{Err: err}
 }
 
 // Abort rolls back what has not been committed and gives the connection and the memory back. A connection in doubt is closed by the pool.

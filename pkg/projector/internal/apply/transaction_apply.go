@@ -9,24 +9,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// Use queues that the statements that follow are about a projection's set of tables.
-func (t *Transaction) Use(k *registry.Known) {
-	t.useSchema(k.Path)
-}
-
-func (t *Transaction) useSchema(path string) {
-	if t.path != path {
-		t.path = path
-		t.At = pipeline.Origin{}
-		t.Queue(registry.QuerySearchPath, path)
-	}
-}
-
-// Group makes a projection's group.
-func (t *Transaction) Group(k *registry.Known, events []journal.Event) *kind.Group {
-	return kind.NewGroup(events, k.Name, k.Comment, t.Pipeline)
-}
-
 // applyAll hands every projection the events it wants of the units, as one group each.
 func (t *Transaction) applyAll(ctx context.Context) (err error) {
 	defer func() { err = t.Blame(err) }()
