@@ -147,14 +147,6 @@ func (h *handling) stack() string {
 	return "it has ended"
 }
 
-// verdict is what is known of an event before it is tried: that it cannot be read, or that the projection has failed on it in a way that took the transaction with it.
-func (t *Transaction) verdict(k *registry.Known, u *Unit, e *journal.Event) error {
-	if err := u.Spoiled[e.Seq]; err != nil {
-		return err
-	}
-	return t.verdicts[failure.Verdict{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq}]
-}
-
 // noteLate notes in a [DeadlineError] what was tried.
 func noteLate(err error, events []journal.Event) {
 	var late *failure.DeadlineError

@@ -209,23 +209,6 @@ func (t *Transaction) tasks(ctx context.Context, k *registry.Known) ([]*task, er
 	return tasks, nil
 }
 
-// task answers what a unit has for a projection. An event that is known to fail need not be tried.
-func (t *Transaction) task(k *registry.Known, u *Unit) *task {
-	one := &task{k: k, unit: u, events: u.Events}
-	for i := range u.Events {
-		if !t.Wants(k, &u.Events[i]) {
-			one.events = slices.DeleteFunc(slices.Clone(u.Events), func(e journal.Event) bool { return !t.Wants(k, &e) })
-			break
-		}
-	}
-	for i := 0; i < len(one.events); {
-		if cause := t.verdict(k, u, &one.events[i]); cause == nil || !one.strike(i, cause) {
-			i++
-		}
-	}
-	return one
-}
-
 // resetPairs deletes the rows of all pairs that begin anew, and says whether that went well; if not it
 // concerns one of them.
 func (t *Transaction) resetPairs(ctx context.Context, k *registry.Known) (ok bool, err error) {

@@ -200,14 +200,6 @@ func (s *shadow) tryGroup(ctx context.Context, t *Transaction, units []*Unit) (r
 	return append(rest, units[len(t.Units):]...), nil
 }
 
-// stop leaves the campaign out for the projection as if its pair were deferred.
-func (t *Transaction) stop(campaignID string, k *registry.Known) {
-	if t.pairs[campaignID] == nil {
-		t.pairs[campaignID] = map[string]*deferred.Standing{}
-	}
-	t.pairs[campaignID][k.Name] = &deferred.Standing{CampaignID: campaignID, Projection: k.Name}
-}
-
 // tryApart applies a unit's events to one projection and counts what became of them. It says whether one of them stops it.
 func (s *shadow) tryApart(ctx context.Context, t *Transaction, k *registry.Known, u *Unit) (stopped bool, err error) {
 	before := len(t.failures)

@@ -21,19 +21,13 @@ import (
 // Transaction applies one group of units.
 type Transaction struct {
 	session
-	Applier  *Applier
-	Units    []*Unit
-	view     *registry.View
-	pairs    map[string]map[string]*deferred.Standing // by campaign and projection
-	LeftOut  map[deferred.Key][]int64                 // events that operators have left out, by projection without its set and campaign
-	Events   []journal.Event                          // of all units, in order
-	failures []*incident
-	last     func()                                                                 // queues what ends it; nil: COMMIT
-	verdicts map[failure.Verdict]error                                              // what is known of events beforehand
-	fenced   bool                                                                   // the fence stands
-	mark     func(ctx context.Context, u *Unit, projection string, seq int64) error // names each event before it is tried; nil: they are tried without
-	calls    map[*registry.Known]string                                             // of the projections that the database applies
-	Claimed  bool                                                                   // its units are those that a claim queued before its read answers
+	held
+	Applier *Applier
+	last    func()                                                                 // queues what ends it; nil: COMMIT
+	fenced  bool                                                                   // the fence stands
+	mark    func(ctx context.Context, u *Unit, projection string, seq int64) error // names each event before it is tried; nil: they are tried without
+	calls   map[*registry.Known]string                                             // of the projections that the database applies
+	Claimed bool                                                                   // its units are those that a claim queued before its read answers
 }
 
 // begin opens a transaction and reads what the units need, in one round trip.
@@ -76,7 +70,7 @@ func (a *Applier) On(conn *pgxpool.Conn, units []*Unit, events int, calls map[*r
 
 // Within returns a transaction that is open on a connection, or will be by what is queued first.
 func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction {
-	t := &Transaction{session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath}, Applier: a, Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events)}
+	t := &Transaction{session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath}, Applier: a, held: held{Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events)}}
 	t.Origins = a.slabs.getOrigins()
 	t.Streams, t.Mode, t.Notice = a.Streams, a.Mode, a.Notice
 	return t

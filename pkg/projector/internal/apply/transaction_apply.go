@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
@@ -53,52 +52,6 @@ func (t *Transaction) applyAll(ctx context.Context) (err error) {
 	}
 	t.useSchema(t.Applier.SearchPath)
 	return nil
-}
-
-// wanted returns the events of the units that a projection is to apply, in order.
-func (t *Transaction) wanted(k *registry.Known, units []*Unit) ([]journal.Event, error) {
-	n, total := 0, 0
-	for _, u := range units {
-		total += len(u.Events)
-		if !t.applies(k, u) {
-			continue
-		}
-		for i := range u.Events {
-			if !t.Wants(k, &u.Events[i]) {
-				continue
-			}
-			if err := u.Spoiled[u.Events[i].Seq]; err != nil {
-				return nil, k.Origin(u.Events[i]).Wrap(err)
-			}
-			n++
-		}
-	}
-	switch {
-	case n == 0:
-		return nil, nil
-	case n == len(t.Events) && total == n:
-		return t.Events, nil
-	}
-	wanted := make([]journal.Event, 0, n)
-	for _, u := range units {
-		if !t.applies(k, u) {
-			continue
-		}
-		for i := range u.Events {
-			if t.Wants(k, &u.Events[i]) {
-				wanted = append(wanted, u.Events[i])
-			}
-		}
-	}
-	return wanted, nil
-}
-
-// applies says whether the unit brings the projection forward.
-func (t *Transaction) applies(k *registry.Known, u *Unit) bool {
-	if u.Pair != nil {
-		return u.Pair.Projection == k.Name && !u.outdated
-	}
-	return t.view.Rows[k.Name].Moves() && t.pairs[u.Lease.CampaignID][k.Name] == nil
 }
 
 // callFunction queues the call that applies the units' events.

@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
@@ -118,25 +117,6 @@ func (t *Transaction) countThrough() {
 	}
 }
 
-// stopped is how many of the events a projection has not gone through, because it failed.
-func (t *Transaction) stopped(k *registry.Known) (n int) {
-	for _, f := range t.failures {
-		if f.Projection != k.Name {
-			continue
-		}
-		if f.policy.Action == kind.ActionSkip {
-			n++
-			continue
-		}
-		for _, u := range t.Units {
-			if u.Lease.CampaignID == f.CampaignID && t.applies(k, u) {
-				n += int(u.Last() - f.Seq + 1)
-			}
-		}
-	}
-	return n
-}
-
 func (t *Transaction) end() {
 	if t.last != nil {
 		t.last()
@@ -199,16 +179,6 @@ func (t *Transaction) movePairs() {
 	if len(caughtUp) > 0 {
 		deferred.Finish(t.Batch, caughtUp)
 	}
-}
-
-// hasFailed says whether a catch-up unit's pair has failed and stays where it did.
-func (t *Transaction) hasFailed(u *Unit) bool {
-	for _, f := range t.failures {
-		if f.CampaignID == u.Lease.CampaignID && f.Projection == u.Pair.Projection && f.policy.Action != kind.ActionSkip {
-			return true
-		}
-	}
-	return false
 }
 
 // handOver is how long a pair waits that a worker files for a projection of its group that its program
