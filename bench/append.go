@@ -23,11 +23,14 @@ const (
 
 	// The columns that tidemark.append fills, numbered and identified by the caller.
 	insertEvents = `
-		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-		SELECT $1, e.seq, nextval('tidemark.journal_position'), e.id, $4, 1, 'projection_and_replay', e.payload, $6, now(), now()
+		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+			payload_bytes, occurred_at, recorded_at)
+		SELECT $1, e.seq, nextval('tidemark.journal_position'), e.id, $4, 1, 'projection_and_replay', e.payload, $6, now(),
+			now()
 		FROM unnest($2::bigint[], $3::uuid[], $5::jsonb[]) AS e (seq, id, payload)`
 	insertEvent = `
-		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
+		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+			payload_bytes, occurred_at, recorded_at)
 		VALUES ($1, $2, nextval('tidemark.journal_position'), $3, $4, 1, 'projection_and_replay', $5, $6, now(), now())`
 
 	countJournal = `SELECT count(*) FROM tidemark.journal`
@@ -47,10 +50,12 @@ func appendEvents(ctx context.Context, tx pgx.Tx, campaign string, _ int64, payl
 	return err
 }
 
-// insertRows is the least that puts the same rows into the journal: the caller knows the seq, nothing is checked, and no work is queued.
+// insertRows is the least that puts the same rows into the journal: the caller knows the seq,
+// nothing is checked, and no work is queued.
 func insertRows(ctx context.Context, tx pgx.Tx, campaign string, seq int64, payloads []json.RawMessage) error {
 	if len(payloads) == 1 {
-		_, err := tx.Exec(ctx, insertEvent, campaign, seq+1, uuid.Must(uuid.NewV7()), eventType, payloads[0], len(payloads[0]))
+		_, err := tx.Exec(ctx, insertEvent, campaign, seq+1, uuid.Must(uuid.NewV7()), eventType, payloads[0],
+			len(payloads[0]))
 		return err
 	}
 	seqs, ids := make([]int64, len(payloads)), make([]uuid.UUID, len(payloads))
@@ -92,7 +97,9 @@ func (r appendRun) run(ctx context.Context, db *Database) (float64, error) {
 			for call := 0; ; call++ {
 				campaign := campaignID(client*appendCampaigns + call%appendCampaigns)
 				seq := int64(call / appendCampaigns * r.perCall)
-				err := pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error { return r.write(groupCtx, tx, campaign, seq, payloads) })
+				err := pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
+					return r.write(groupCtx, tx, campaign, seq, payloads)
+				})
 				if err != nil {
 					return err
 				}
@@ -142,7 +149,8 @@ func measureAppend(ctx context.Context, b *Bench) ([]Figure, error) {
 			run := appendRun{perCall: f.perCall, length: b.ScaledTime(appendFor), write: write, queued: queued}
 			return b.On(template, fmt.Sprintf("%s, %d a call", name, f.perCall), run.run)
 		}
-		samples, err := b.Interleave(ctx, "events/s", side("append", appendEvents, true), side("bare INSERT", insertRows, false))
+		samples, err := b.Interleave(ctx, "events/s", side("append", appendEvents, true),
+			side("bare INSERT", insertRows, false))
 		if err != nil {
 			return nil, err
 		}

@@ -33,20 +33,26 @@ func (b *Bench) Filled(ctx context.Context, w Workload) (*Database, error) {
 func measureDense(ctx context.Context, b *Bench) ([]Figure, error) {
 	appended := dense(b)
 	appended.Whole = true
-	return measureApply(ctx, b, "dense", appended, denseGroups(), map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 2.5})
+	return measureApply(ctx, b, "dense", appended, denseGroups(),
+		map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 2.5})
 }
 
-// measureDenseSingly has the most work items that there can be. The documents' limit is what is left of theirs when each event has one to be deleted.
+// measureDenseSingly has the most work items that there can be. The documents' limit is what is
+// left of theirs when each event has one to be deleted.
 func measureDenseSingly(ctx context.Context, b *Bench) ([]Figure, error) {
-	return measureApply(ctx, b, "dense_singly", dense(b), denseGroups(), map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 1.75})
+	return measureApply(ctx, b, "dense_singly", dense(b), denseGroups(),
+		map[string]float64{sqlFile().Name: 0.85, goHandler().Name: 0.85, document().Name: 1.75})
 }
 
 func measureSparse(ctx context.Context, b *Bench) ([]Figure, error) {
-	return measureApply(ctx, b, "sparse", sparse(b), sparseGroups(), map[string]float64{sqlFile().Name: 0.6, goHandler().Name: 0.6, document().Name: 0.6})
+	return measureApply(ctx, b, "sparse", sparse(b), sparseGroups(),
+		map[string]float64{sqlFile().Name: 0.6, goHandler().Name: 0.6, document().Name: 0.6})
 }
 
 // measureApply compares the kinds of projection with the bare loop, each on a copy of the same journal.
-func measureApply(ctx context.Context, b *Bench, name string, w Workload, g Grouping, limits map[string]float64) ([]Figure, error) {
+func measureApply(
+	ctx context.Context, b *Bench, name string, w Workload, g Grouping, limits map[string]float64,
+) ([]Figure, error) {
 	template, err := b.Filled(ctx, w)
 	if err != nil {
 		return nil, err
@@ -72,7 +78,10 @@ func measureApply(ctx context.Context, b *Bench, name string, w Workload, g Grou
 			bare = samples[1]
 		}
 		figures = append(figures, AtLeast(limits[kind.Name], Figure{
-			Name:  name + "_" + map[string]string{"SQL file": "sql_file", "Go handler": "go_handler", "document": "document"}[kind.Name],
+			Name: name + "_" + map[string]string{
+				"SQL file": "sql_file", "Go handler": "go_handler",
+				"document": "document",
+			}[kind.Name],
 			Value: samples[i+2].Median(), Unit: "events/s", Ratio: samples[i+2].Over(bare),
 			To: fmt.Sprintf("a bare loop, %d × %d events", w.Campaigns, w.Events),
 		}))

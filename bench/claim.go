@@ -18,7 +18,8 @@ const (
 	shortOutbox       = 10_000
 	longOutbox        = 10_000_000
 
-	// Written past the journal: what is measured is finding work, and a journal of ten million events would only take long to make.
+	// Written past the journal: what is measured is finding work, and a journal of ten million events
+	// would only take long to make.
 	fillOutbox = `
 		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
 		SELECT $1, 'campaign-' || lpad(c::text, 7, '0'), s, now(), 1

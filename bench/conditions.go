@@ -27,11 +27,13 @@ const (
 	// The check that a condition makes, as a SERIALIZABLE transaction makes it for itself.
 	countMatches = `SELECT count(*) FROM tidemark.event_tags WHERE tag = $1 AND event_type = $2 AND position > $3`
 
-	// A condition reads nothing but tags unless it fails, so the journal itself stays empty. The key is made once the rows are there, which is quicker.
+	// A condition reads nothing but tags unless it fails, so the journal itself stays empty. The key
+	// is made once the rows are there, which is quicker.
 	dropTagsKey = `ALTER TABLE tidemark.event_tags DROP CONSTRAINT event_tags_pkey`
 	fillTags    = `
 		INSERT INTO tidemark.event_tags (tag, event_type, position)
-		SELECT CASE WHEN p % 2 = 0 THEN 'tenant=1' ELSE 'account=' || (p % 100003) END, CASE WHEN p % 3 = 0 THEN 'deposited' ELSE 'withdrawn' END, p FROM generate_series(1, $1::bigint) AS p`
+		SELECT CASE WHEN p % 2 = 0 THEN 'tenant=1' ELSE 'account=' || (p % 100003) END, CASE WHEN p % 3 = 0 THEN 'deposited'
+			ELSE 'withdrawn' END, p FROM generate_series(1, $1::bigint) AS p`
 	addTagsKey = `ALTER TABLE tidemark.event_tags ADD CONSTRAINT event_tags_pkey PRIMARY KEY (tag, event_type, position)`
 
 	checkCondition = `SELECT "position" FROM tidemark.query_matches($1::jsonb, $2, $3, 1)`
@@ -48,7 +50,10 @@ func (a *account) query() journal.Query { return journal.Tagged([]string{a.tag},
 
 func (a *account) event(call int) (journal.Event, error) {
 	payload, err := damagePayload(call)
-	return journal.Event{CampaignID: campaignID(a.client*appendCampaigns + call%appendCampaigns), Type: eventType, Tags: []string{a.tag}, Payload: payload}, err
+	return journal.Event{
+		CampaignID: campaignID(a.client*appendCampaigns + call%appendCampaigns), Type: eventType,
+		Tags: []string{a.tag}, Payload: payload,
+	}, err
 }
 
 // decision appends the next event of an account; false: others got ahead.
@@ -72,7 +77,8 @@ func decideByCondition(ctx context.Context, pool *pgxpool.Pool, a *account, call
 	}
 	var place journal.Appended
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		places, err := journal.AppendIf(ctx, tx, []journal.Event{e}, journal.Condition{FailIfMatch: a.query(), After: a.after})
+		places, err := journal.AppendIf(ctx, tx, []journal.Event{e},
+			journal.Condition{FailIfMatch: a.query(), After: a.after})
 		if err == nil {
 			place = places[0]
 		}
@@ -94,15 +100,16 @@ func decideInTurn(ctx context.Context, pool *pgxpool.Pool, a *account, call int)
 		return false, err
 	}
 	again := false
-	places, err := journal.Retry{}.AppendIf(ctx, pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-		if again {
-			if err := a.catchUp(ctx, db); err != nil {
-				return nil, journal.Condition{}, err
+	places, err := journal.Retry{}.AppendIf(ctx, pool, nil,
+		func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+			if again {
+				if err := a.catchUp(ctx, db); err != nil {
+					return nil, journal.Condition{}, err
+				}
 			}
-		}
-		again = true
-		return []journal.Event{e}, journal.Condition{FailIfMatch: a.query(), After: a.after}, nil
-	})
+			again = true
+			return []journal.Event{e}, journal.Condition{FailIfMatch: a.query(), After: a.after}, nil
+		})
 	if err == nil {
 		a.after = places[0].Position
 	}
@@ -194,7 +201,8 @@ func (r conditionRun) run(ctx context.Context, db *Database) (float64, error) {
 	return float64(counted.Load()) / r.length.Seconds(), nil
 }
 
-// tagged makes a side that checks conditions over so many events that have tags, and answers what a check takes, in milliseconds.
+// tagged makes a side that checks conditions over so many events that have tags, and answers what a
+// check takes, in milliseconds.
 func (b *Bench) tagged(ctx context.Context, template *Database, events int) (Side, func(), error) {
 	db, err := b.Server.Clone(ctx, template.Name)
 	if err != nil {
@@ -228,7 +236,8 @@ func (b *Bench) tagged(ctx context.Context, template *Database, events int) (Sid
 	run := func(ctx context.Context) (float64, error) {
 		var times Samples
 		for n := range 2 * conditionChecks {
-			// One item that the whole of a large tag speaks for and one of a small tag; both from the first event on, both without a match.
+			// One item that the whole of a large tag speaks for and one of a small tag; both from the first
+			// event on, both without a match.
 			query := fmt.Sprintf(`{"items": [{"types": ["closed"], "tags": ["tenant=1"]}, {"types": ["opened", "closed"], "tags": ["account=%d"]}]}`, rand.IntN(100003))
 			begin := time.Now()
 			tag, err := conn.Exec(ctx, checkCondition, query, 0, int64(1)<<62)
@@ -262,8 +271,14 @@ func measureConditions(ctx context.Context, b *Bench) ([]Figure, error) {
 		decide   decision
 		against  decision
 	}{
-		{"condition_unrelated", "the same appends without a condition, unrelated tags, 8 clients", false, 0.7, decideByCondition, decideNothing},
-		{"condition_hot", "SERIALIZABLE doing the same check, one hot tag, 8 clients", true, 0.6, decideInTurn, decideSerializable},
+		{
+			"condition_unrelated", "the same appends without a condition, unrelated tags, 8 clients", false, 0.7,
+			decideByCondition, decideNothing,
+		},
+		{
+			"condition_hot", "SERIALIZABLE doing the same check, one hot tag, 8 clients", true, 0.6, decideInTurn,
+			decideSerializable,
+		},
 	} {
 		side := func(name string, decide decision) Side {
 			return b.On(template, name, conditionRun{f.hot, b.ScaledTime(conditionFor), decide}.run)
@@ -272,7 +287,10 @@ func measureConditions(ctx context.Context, b *Bench) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		figures = append(figures, AtLeast(f.limit, Figure{Name: f.name, Value: samples[0].Median(), Unit: "events/s", Ratio: samples[0].Over(samples[1]), To: f.to}))
+		figures = append(figures, AtLeast(f.limit, Figure{
+			Name: f.name, Value: samples[0].Median(), Unit: "events/s",
+			Ratio: samples[0].Over(samples[1]), To: f.to,
+		}))
 	}
 	return figures, nil
 }

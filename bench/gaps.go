@@ -18,8 +18,10 @@ const (
 
 	// One event a campaign: what is measured goes by campaigns, and steps over their events however many they are.
 	fillGapJournal = `
-		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-		SELECT 'campaign-' || lpad(c::text, 7, '0'), 1, c + 1, gen_random_uuid(), $1, 1, 'projection_and_replay', '{}', 2, now(), now()
+		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+			payload_bytes, occurred_at, recorded_at)
+		SELECT 'campaign-' || lpad(c::text, 7, '0'), 1, c + 1, gen_random_uuid(), $1, 1, 'projection_and_replay', '{}', 2,
+			now(), now()
 		FROM generate_series(0, $2 - 1) AS c`
 	fillGapLeases = `
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
@@ -36,7 +38,8 @@ func lookForGaps(ctx context.Context, conn *pgx.Conn, campaigns, passes int) (fl
 			return 0, err
 		}
 		if done.Campaigns != campaigns || done.Gaps != 0 {
-			return 0, fmt.Errorf("gaps: looked at %d campaigns of %d and found %d gaps where there are none", done.Campaigns, campaigns, done.Gaps)
+			return 0, fmt.Errorf("gaps: looked at %d campaigns of %d and found %d gaps where there are none", done.Campaigns,
+				campaigns, done.Gaps)
 		}
 	}
 	return float64(time.Since(start).Nanoseconds()) / 1000 / float64(campaigns*passes), nil

@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// poisonedAt is the event at which the fragile projection fails in a poisoned campaign: there is something before it, and much behind it.
+// poisonedAt is the event at which the fragile projection fails in a poisoned campaign: there is
+// something before it, and much behind it.
 const poisonedAt = 10
 
 const (
@@ -32,10 +33,12 @@ const (
 
 	countWounds = `SELECT coalesce(sum(events), 0)::bigint FROM wounds`
 	countStuck  = `SELECT count(*) FROM tidemark.deferred WHERE status IN ('dead', 'failed')`
-	countEvents = `SELECT max(seq) FROM tidemark.journal WHERE campaign_id = (SELECT min(campaign_id) FROM tidemark.journal)`
+	countEvents = `SELECT max(seq) FROM tidemark.journal WHERE campaign_id = (SELECT min(campaign_id)
+		FROM tidemark.journal)`
 
 	// spreadRetries lets as many retries fall due at each moment as there will be once they have gone on for long.
-	spreadRetries = `UPDATE tidemark.deferred SET next_attempt_at = now() + random() * make_interval(secs => $1) WHERE status = 'failed'`
+	spreadRetries = `UPDATE tidemark.deferred SET next_attempt_at = now() + random() * make_interval(secs => $1)
+		WHERE status = 'failed'`
 )
 
 // poison is how many of a hundred campaigns hold an event that one of the two projections cannot apply, ever.
@@ -60,7 +63,8 @@ func (p poison) campaigns() int {
 	return n
 }
 
-// fragile is the same UPSERT as the healthy projection's, in a table of its own. In a poisoned campaign the database refuses one event.
+// fragile is the same UPSERT as the healthy projection's, in a table of its own. In a poisoned
+// campaign the database refuses one event.
 func (p poison) fragile() projector.Projection {
 	spec := projector.Spec{Name: "wounds", Version: 1, Tables: createWounds}
 	if p.retried > 0 {
@@ -83,8 +87,9 @@ func (p poison) fragile() projector.Projection {
 	return h
 }
 
-// run lets a worker empty the queue and answers how many events of the healthy part it applied in a second: those of the healthy projection, and the fragile one's
-// in campaigns that are not poisoned.
+// run lets a worker empty the queue and answers how many events of the healthy part it applied in a
+// second: those of the healthy projection, and the fragile one's in campaigns that are not
+// poisoned.
 func (p poison) run(ctx context.Context, db *Database) (float64, error) {
 	took, err := p.drain(ctx, db)
 	if err != nil {
@@ -159,7 +164,8 @@ func measureIsolation(ctx context.Context, b *Bench) ([]Figure, error) {
 	percents := []int{0, 1, 20}
 	sides := make([]Side, len(percents))
 	for i, percent := range percents {
-		sides[i] = b.On(template, fmt.Sprintf("%d %% of campaigns poisoned", percent), poison{percent: percent, workload: w, grouping: g}.run)
+		sides[i] = b.On(template, fmt.Sprintf("%d %% of campaigns poisoned", percent),
+			poison{percent: percent, workload: w, grouping: g}.run)
 	}
 	samples, err := b.Interleave(ctx, "events/s", sides...)
 	if err != nil {
@@ -168,22 +174,25 @@ func measureIsolation(ctx context.Context, b *Bench) ([]Figure, error) {
 	var figures []Figure
 	for i, percent := range percents[1:] {
 		figures = append(figures, AtLeast(0.9, Figure{
-			Name: fmt.Sprintf("isolation_%dpct", percent), Value: samples[i+1].Median(), Unit: "events/s", Ratio: samples[i+1].Over(samples[0]),
-			To: fmt.Sprintf("no campaign poisoned, %d × %d events, two projections", w.Campaigns, w.Events),
+			Name: fmt.Sprintf("isolation_%dpct", percent), Value: samples[i+1].Median(), Unit: "events/s",
+			Ratio: samples[i+1].Over(samples[0]),
+			To:    fmt.Sprintf("no campaign poisoned, %d × %d events, two projections", w.Campaigns, w.Events),
 		}))
 	}
 	return figures, nil
 }
 
 const (
-	// steadyWait is how long a pair that has failed again waits: as long as after the fourth failure by default, so that there are many retries.
+	// steadyWait is how long a pair that has failed again waits: as long as after the fourth failure
+	// by default, so that there are many retries.
 	steadyWait = 10 * time.Second
 
 	// steadyBefore is how many events each campaign has from when its pair failed.
 	steadyBefore = 20
 )
 
-// measureSteady is about failures that are known: the pairs have failed long ago, and again and again, while new events come in for all campaigns.
+// measureSteady is about failures that are known: the pairs have failed long ago, and again and
+// again, while new events come in for all campaigns.
 func measureSteady(ctx context.Context, b *Bench) ([]Figure, error) {
 	w, percents := Workload{Campaigns: b.Scaled(3000), Events: 100}, []int{0, 20}
 	sides := make([]Side, len(percents))
@@ -201,8 +210,9 @@ func measureSteady(ctx context.Context, b *Bench) ([]Figure, error) {
 		return nil, err
 	}
 	return []Figure{AtLeast(0.9, Figure{
-		Name: fmt.Sprintf("isolation_steady_%dpct", percents[1]), Value: samples[1].Median(), Unit: "events/s", Ratio: samples[1].Over(samples[0]),
-		To: fmt.Sprintf("no campaign poisoned, %d × %d events, two projections", w.Campaigns, w.Events),
+		Name: fmt.Sprintf("isolation_steady_%dpct", percents[1]), Value: samples[1].Median(), Unit: "events/s",
+		Ratio: samples[1].Over(samples[0]),
+		To:    fmt.Sprintf("no campaign poisoned, %d × %d events, two projections", w.Campaigns, w.Events),
 	})}, nil
 }
 

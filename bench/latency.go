@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	latencyEvery  = 5 * time.Millisecond   // 200 appends a second
-	latencyFor    = 5 * time.Second        // a round
-	bareFor       = 2 * time.Second        // a round
-	latencyWarm   = 50                     // appends that are not counted, each round
-	lookPause     = 200 * time.Microsecond // between looks; oftener, and who looks takes one of two cores from those looked at
+	latencyEvery = 5 * time.Millisecond // 200 appends a second
+	latencyFor   = 5 * time.Second      // a round
+	bareFor      = 2 * time.Second      // a round
+	latencyWarm  = 50                   // appends that are not counted, each round
+	// between looks; oftener, and who looks takes one of two cores from those looked at
+	lookPause     = 200 * time.Microsecond
 	visibleWithin = 10 * time.Second
 
 	createBare    = `CREATE TABLE bare (id bigint PRIMARY KEY, campaign_id text NOT NULL, payload jsonb NOT NULL)`
@@ -92,7 +93,8 @@ func (l *latency) take(ctx context.Context, b *Bench, worker *Worker) ([]Figure,
 			return nil, err
 		}
 		bare, p50, p99 = append(bare, commits.Median()), append(p50, visible.Median()), append(p99, visible.Quantile(0.99))
-		b.Logf("round %d  two bare commits %.2f ms, visible p50 %.2f ms, p99 %.2f ms, %d appends", round+1, bare[round], p50[round], p99[round], len(visible))
+		b.Logf("round %d  two bare commits %.2f ms, visible p50 %.2f ms, p99 %.2f ms, %d appends", round+1, bare[round],
+			p50[round], p99[round], len(visible))
 	}
 	to := fmt.Sprintf("the median of two bare commits, %.2f ms", bare.Median())
 	return []Figure{
@@ -118,7 +120,8 @@ func (l *latency) bareCommits(ctx context.Context, every, length time.Duration) 
 	return times, err
 }
 
-// appendToVisible answers the times from the beginning of an append's transaction until another connection sees its effect in the read model.
+// appendToVisible answers the times from the beginning of an append's transaction until another
+// connection sees its effect in the read model.
 func (l *latency) appendToVisible(ctx context.Context, length time.Duration) (Samples, error) {
 	begun := make(chan time.Time, int(length/latencyEvery)+1)
 	var times Samples
@@ -128,7 +131,8 @@ func (l *latency) appendToVisible(ctx context.Context, length time.Duration) (Sa
 		return atRate(groupCtx, latencyEvery, length, func() error {
 			start := time.Now()
 			err := pgx.BeginFunc(groupCtx, l.write, func(tx pgx.Tx) error {
-				_, err := journal.Append(groupCtx, tx, campaignID(0), journal.Any, journal.Event{Type: eventType, Payload: l.payload})
+				_, err := journal.Append(groupCtx, tx, campaignID(0), journal.Any,
+					journal.Event{Type: eventType, Payload: l.payload})
 				return err
 			})
 			begun <- start
@@ -168,7 +172,8 @@ func (l *latency) awaitVisible(ctx context.Context, n int64, start time.Time) er
 	}
 }
 
-// atRate calls do every so often, for as long as length. A call that takes longer makes those that follow late; none is left out.
+// atRate calls do every so often, for as long as length. A call that takes longer makes those that
+// follow late; none is left out.
 func atRate(ctx context.Context, every, length time.Duration, do func() error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

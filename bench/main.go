@@ -1,7 +1,8 @@
-// Command bench measures Tidemark against what one would use without it, on one Postgres and in one run.
+// Command bench measures Tidemark against what one would use without it, on one Postgres and in one
+// run.
 //
-// It starts a private Postgres, or uses the server that TIDEMARK_BENCH_DATABASE_URL names, and makes databases of its own there. docs/benchmarks.md says
-// what each figure means.
+// It starts a private Postgres, or uses the server that TIDEMARK_BENCH_DATABASE_URL names, and
+// makes databases of its own there. docs/benchmarks.md says what each figure means.
 package main
 
 import (
@@ -24,8 +25,10 @@ func main() {
 	flag.BoolVar(&o.quick, "quick", false, "one round on a tenth of the data: shows that it runs, not how fast")
 	flag.BoolVar(&o.strict, "strict", false, "exit 1 when a figure falls short")
 	flag.IntVar(&o.rounds, "rounds", 0, "how often the sides of a comparison take turns (default 3, 1 with -quick)")
-	flag.StringVar(&o.out, "out", "", "where to write the figures (default "+latest+", or "+partial+" with -only or -quick)")
-	flag.StringVar(&o.profile, "profile", "", "write a CPU profile of this program, and with it of the workers it runs, to this file")
+	flag.StringVar(&o.out, "out", "", "where to write the figures (default "+latest+", or "+
+		partial+" with -only or -quick)")
+	flag.StringVar(&o.profile, "profile", "",
+		"write a CPU profile of this program, and with it of the workers it runs, to this file")
 	flag.Parse()
 	debug.SetGCPercent(gcPercent)
 	o.databaseURL = os.Getenv("TIDEMARK_BENCH_DATABASE_URL")

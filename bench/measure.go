@@ -39,10 +39,19 @@ func Measures() []Measure {
 		{"publish_append", "appending beside a relay with many pairs, against one with a single pair", measureBeside},
 		{"publish_latency", "from append to a sink, against two bare commits", measureSeen},
 		{"isolation", "the healthy part while a projection fails in some campaigns, against none failing", measureIsolation},
-		{"isolation_steady", "the healthy part while pairs that have failed are tried again and again, against none failing", measureSteady},
-		{"rebuild", "a rebuild of one event a campaign, against applying them live; and live work beside one, against alone", measureRebuild},
+		{
+			"isolation_steady", "the healthy part while pairs that have failed are tried again and again, against none failing",
+			measureSteady,
+		},
+		{
+			"rebuild", "a rebuild of one event a campaign, against applying them live; and live work beside one, against alone",
+			measureRebuild,
+		},
 		{"rebuild-dense", "the same with many events a campaign", measureRebuildDense},
-		{"proof", "live work with the hash of ids, against without; and comparing the checkpoints with the journal", measureProof},
+		{
+			"proof", "live work with the hash of ids, against without; and comparing the checkpoints with the journal",
+			measureProof,
+		},
 		{"travel", "a late event of a long campaign with snapshots, against an early one", measureTravel},
 		{"latency", "from append to visible, against two bare commits", measureLatency},
 	}
@@ -94,7 +103,8 @@ type Samples []float64
 // Median is the middle value, or the mean of the two in the middle.
 func (s Samples) Median() float64 { return s.Quantile(0.5) }
 
-// Quantile is the value below which the share q of the samples lies, interpolated between neighbours. Of no samples it is 0.
+// Quantile is the value below which the share q of the samples lies, interpolated between
+// neighbours. Of no samples it is 0.
 func (s Samples) Quantile(q float64) float64 {
 	if len(s) == 0 {
 		return 0

@@ -85,7 +85,8 @@ func (m *mixture) start(ctx context.Context, hooks string) (err error) {
 	}
 	text := "topics:\n  all: {}\npublishers:\n"
 	for _, name := range []string{"down", "picky", "fine"} {
-		text += fmt.Sprintf("  %s:\n    topics: [all]\n    sink: {kind: webhook, url: %q, unsigned: true, allow_networks: [127.0.0.0/8]}\n", name, hooks+"/"+name)
+		text += fmt.Sprintf("  %s:\n    topics: [all]\n    sink: {kind: webhook, url: %q, unsigned: true, allow_networks: "+
+			"[127.0.0.0/8]}\n", name, hooks+"/"+name)
 	}
 	if err := os.WriteFile(publishers, []byte(text), 0o600); err != nil {
 		return err
@@ -96,8 +97,10 @@ func (m *mixture) start(ctx context.Context, hooks string) (err error) {
 	}
 	m.admin = fmt.Sprintf("127.0.0.1:%d", port)
 	m.worker, err = startWorker(ctx, "./examples/tabletop/cmd/worker",
-		"TIDEMARK_DATABASE_URL="+m.db.URL, "TIDEMARK_PROJECTIONS_DIR=mixture", "TIDEMARK_PUBLISHERS="+publishers, "TIDEMARK_HTTP_ADDR=127.0.0.1:0",
-		"TIDEMARK_ADMIN_ADDR="+m.admin, "TIDEMARK_ADMIN_ANONYMOUS=admin", "TIDEMARK_RETRY_ATTEMPTS=3", "TIDEMARK_LOG_FORMAT=json")
+		"TIDEMARK_DATABASE_URL="+m.db.URL, "TIDEMARK_PROJECTIONS_DIR=mixture", "TIDEMARK_PUBLISHERS="+publishers,
+		"TIDEMARK_HTTP_ADDR=127.0.0.1:0",
+		"TIDEMARK_ADMIN_ADDR="+m.admin, "TIDEMARK_ADMIN_ANONYMOUS=admin", "TIDEMARK_RETRY_ATTEMPTS=3",
+		"TIDEMARK_LOG_FORMAT=json")
 	return err
 }
 
@@ -130,7 +133,8 @@ func (m *mixture) run(ctx context.Context, b *Bench, lasts time.Duration) ([]int
 			return "/campaign?id=" + longTale(rand.IntN(mixtureLongs)) + fmt.Sprint("&seq=", 1+rand.IntN(mixtureLong))
 		}},
 		{time.Second, func(turn int) string {
-			return fmt.Sprintf("/api/v1/campaigns/%s/events?limit=100&after=%d", longTale(turn%mixtureLongs), rand.IntN(mixtureLong))
+			return fmt.Sprintf("/api/v1/campaigns/%s/events?limit=100&after=%d", longTale(turn%mixtureLongs),
+				rand.IntN(mixtureLong))
 		}},
 	} {
 		g.Go(func() error {
@@ -143,7 +147,8 @@ func (m *mixture) run(ctx context.Context, b *Bench, lasts time.Duration) ([]int
 			if turn == 0 {
 				return nil
 			}
-			return m.post(ctx, "/api/v1/projections/characters/rebuild", map[string]any{"reason": "bench", "with": map[string]any{}}, nil)
+			return m.post(ctx, "/api/v1/projections/characters/rebuild",
+				map[string]any{"reason": "bench", "with": map[string]any{}}, nil)
 		})
 	})
 	var samples []int64
@@ -205,18 +210,27 @@ func longEvents(id string) ([]journal.Event, error) {
 	add := func(kind, aggregate string, payload any) {
 		encoded, err := json.Marshal(payload)
 		failed = errors.Join(failed, err)
-		events = append(events, journal.Event{Type: kind, AggregateType: "character", AggregateID: aggregate, Payload: encoded})
+		events = append(events, journal.Event{
+			Type: kind, AggregateType: "character", AggregateID: aggregate,
+			Payload: encoded,
+		})
 	}
 	add(tabletop.CampaignCreatedType, id, tabletop.CampaignCreated{Name: id, System: "bench"})
 	for n := range mixtureLong {
 		who := fmt.Sprintf("character-%d", n%20)
 		switch {
 		case n < 20:
-			add(tabletop.CharacterCreatedType, who, tabletop.CharacterCreated{ParticipantID: "p", Name: who, Class: "bard", MaxHitPoints: 40})
+			add(tabletop.CharacterCreatedType, who, tabletop.CharacterCreated{
+				ParticipantID: "p", Name: who, Class: "bard",
+				MaxHitPoints: 40,
+			})
 		case n%3 == 0:
 			add(tabletop.CharacterHealedType, who, tabletop.CharacterHealed{Amount: 5})
 		default:
-			add(tabletop.CharacterDamagedType, who, tabletop.CharacterDamaged{Amount: 3, Source: strings.Repeat("a goblin with a rusty spoon, ", 10)})
+			add(tabletop.CharacterDamagedType, who, tabletop.CharacterDamaged{
+				Amount: 3,
+				Source: strings.Repeat("a goblin with a rusty spoon, ", 10),
+			})
 		}
 	}
 	return events, failed

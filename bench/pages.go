@@ -23,21 +23,29 @@ const (
 	pageReadings = 9 // of each page in a round
 	pagesTimeout = 10 * time.Second
 
-	// Of ten pairs six are dead, three have failed and one is being rebuilt, of two projections and of twenty causes each. Indexes are made afterwards, as a restore does.
+	// Of ten pairs six are dead, three have failed and one is being rebuilt, of two projections and of
+	// twenty causes each. Indexes are made afterwards, as a restore does.
 	fillPairs = `
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_class, error_code, error_message, fingerprint, first_failed_at, last_failed_at)
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+			next_attempt_at, error_class, error_code, error_message, fingerprint, first_failed_at, last_failed_at)
 		SELECT 'campaign-' || lpad((i / 2)::text, 7, '0'), CASE i % 2 WHEN 0 THEN 'scores' ELSE 'heroes' END, $1, 1,
-			CASE WHEN i % 10 < 6 THEN 'dead' WHEN i % 10 < 9 THEN 'failed' ELSE 'rebuilding' END, 3, CASE WHEN i % 10 < 6 THEN 'infinity' ELSE now() + i % 3600 * interval '1 s' END,
-			CASE WHEN i % 10 < 9 THEN 'permanent' END, CASE WHEN i % 10 < 9 THEN 'error' END, CASE WHEN i % 10 < 9 THEN 'cannot apply it: cause ' || i / 10 % 20 END,
-			CASE WHEN i % 10 < 9 THEN 'cause-' || i / 10 % 20 END, CASE WHEN i % 10 < 9 THEN now() - i % 86400 * interval '1 s' END, CASE WHEN i % 10 < 9 THEN now() END
+			CASE WHEN i % 10 < 6 THEN 'dead' WHEN i % 10 < 9 THEN 'failed' ELSE 'rebuilding' END, 3, CASE
+				WHEN i % 10 < 6 THEN 'infinity' ELSE now() + i % 3600 * interval '1 s' END,
+			CASE WHEN i % 10 < 9 THEN 'permanent' END, CASE WHEN i % 10 < 9 THEN 'error' END, CASE
+				WHEN i % 10 < 9 THEN 'cannot apply it: cause ' || i / 10 % 20 END,
+			CASE WHEN i % 10 < 9 THEN 'cause-' || i / 10 % 20 END, CASE
+				WHEN i % 10 < 9 THEN now() - i % 86400 * interval '1 s' END, CASE WHEN i % 10 < 9 THEN now() END
 		FROM generate_series(0, $2 - 1) AS i`
 	fillPairsRegistry = `
 		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		SELECT p, $1, 1, 'public', ARRAY[p], 'active' FROM unnest('{scores,heroes}'::text[]) AS p`
-	// What else the campaigns have stands for the first ones alone: a page shows a few of them, and these are the same ones on both sides.
+	// What else the campaigns have stands for the first ones alone: a page shows a few of them, and
+	// these are the same ones on both sides.
 	fillPairsJournal = `
-		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-		SELECT 'campaign-' || lpad(c::text, 7, '0'), 1, c + 1, gen_random_uuid(), 'x', 1, 'projection_and_replay', '{}', 2, now(), now() FROM generate_series(0, $1 - 1) AS c`
+		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+			payload_bytes, occurred_at, recorded_at)
+		SELECT 'campaign-' || lpad(c::text, 7, '0'), 1, c + 1, gen_random_uuid(), 'x', 1, 'projection_and_replay', '{}', 2,
+			now(), now() FROM generate_series(0, $1 - 1) AS c`
 )
 
 // benchPages answers the address of each page that has something to do with deferred pairs, or could have.
@@ -45,9 +53,12 @@ func benchPages() []string {
 	campaign := url.QueryEscape("campaign-0000007")
 	return []string{
 		"/", "/campaigns", "/campaigns?q=campaign-00", "/campaign?id=" + campaign, "/event?seq=1&campaign=" + campaign,
-		"/deferred", "/deferred?all=1", "/deferred?status=dead", "/deferred?projection=scores", "/deferred?projection=scores&fingerprint=cause-6", "/deferred?message=cause+7", "/deferred?class=transient",
-		"/deferred?campaign=" + campaign, "/deferred/pair?projection=scores&campaign=" + campaign, "/bulk", "/bulk?kind=requeue&status=dead", "/bulk?kind=requeue&projection=scores&fingerprint=cause-6",
-		"/parked", "/projections", "/publishers", "/workers", "/lag", "/postgres", "/audit", "/audit?of=failures", "/settings",
+		"/deferred", "/deferred?all=1", "/deferred?status=dead", "/deferred?projection=scores",
+		"/deferred?projection=scores&fingerprint=cause-6", "/deferred?message=cause+7", "/deferred?class=transient",
+		"/deferred?campaign=" + campaign, "/deferred/pair?projection=scores&campaign=" + campaign, "/bulk",
+		"/bulk?kind=requeue&status=dead", "/bulk?kind=requeue&projection=scores&fingerprint=cause-6",
+		"/parked", "/projections", "/publishers", "/workers", "/lag", "/postgres", "/audit", "/audit?of=failures",
+		"/settings",
 	}
 }
 
@@ -86,7 +97,10 @@ func newPageSide(ctx context.Context, b *Bench, template *Database, pairs int) (
 	if err != nil {
 		return nil, err
 	}
-	s.handler, err = pages.New(pages.Config{Pool: pool, Acts: acts, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s.handler, err = pages.New(pages.Config{
+		Pool: pool, Acts: acts,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
 	return s, err
 }
 
@@ -102,7 +116,8 @@ func fillPages(ctx context.Context, db *Database, pairs int) error {
 		return err
 	}
 	defer conn.Release()
-	rows, err := conn.Query(ctx, `SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'tidemark.deferred'::regclass AND NOT indisprimary`)
+	rows, err := conn.Query(ctx, `SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index
+		WHERE indrelid = 'tidemark.deferred'::regclass AND NOT indisprimary`)
 	if err != nil {
 		return err
 	}
@@ -128,7 +143,11 @@ func fillPages(ctx context.Context, db *Database, pairs int) error {
 	for _, fill := range []struct {
 		sql  string
 		args []any
-	}{{fillPairs, []any{consumerGroup, pairs}}, {fillPairsRegistry, []any{consumerGroup}}, {fillPairsJournal, []any{fewDeferred / 2}}} {
+	}{
+		{fillPairs, []any{consumerGroup, pairs}},
+		{fillPairsRegistry, []any{consumerGroup}},
+		{fillPairsJournal, []any{fewDeferred / 2}},
+	} {
 		if _, err := conn.Exec(ctx, fill.sql, fill.args...); err != nil {
 			return err
 		}
@@ -146,7 +165,8 @@ func fillPages(ctx context.Context, db *Database, pairs int) error {
 
 // read answers how long a page takes, in milliseconds.
 func (s *pageSide) read(ctx context.Context, path string) (float64, error) {
-	request := httptest.NewRequestWithContext(auth.With(ctx, auth.Identity{Name: "bench", Role: auth.Admin, Via: "token"}), http.MethodGet, path, nil)
+	request := httptest.NewRequestWithContext(auth.With(ctx,
+		auth.Identity{Name: "bench", Role: auth.Admin, Via: "token"}), http.MethodGet, path, nil)
 	answer := httptest.NewRecorder()
 	start := time.Now()
 	s.handler.ServeHTTP(answer, request)
@@ -192,7 +212,8 @@ func measurePages(ctx context.Context, b *Bench) ([]Figure, error) {
 		ratio := large.Median() / small.Median()
 		b.Logf("%-60s %8.2f ms, %8.2f ms with few: %.2f", path, large.Median(), small.Median(), ratio)
 		if ratio > worst.Ratio {
-			worst.Ratio, worst.Value, worst.To = ratio, large.Median(), fmt.Sprintf("the same page (%s) with %d deferred pairs", path, fewDeferred)
+			worst.Ratio, worst.Value, worst.To = ratio, large.Median(),
+				fmt.Sprintf("the same page (%s) with %d deferred pairs", path, fewDeferred)
 		}
 	}
 	return []Figure{AtMost(2, worst)}, nil

@@ -13,7 +13,8 @@ import (
 // proofCost is what may be lost of live work's speed.
 const proofCost = 0.05
 
-// measureProof applies with and without the hash of the ids where no worker reads the events, and compares the checkpoints with the journal.
+// measureProof applies with and without the hash of the ids where no worker reads the events, and
+// compares the checkpoints with the journal.
 func measureProof(ctx context.Context, b *Bench) ([]Figure, error) {
 	w := backlog{kind: sqlFile(), workload: Workload{Campaigns: b.Scaled(3000), Events: 100}, grouping: denseGroups()}
 	template, err := b.Filled(ctx, w.workload)
@@ -23,7 +24,8 @@ func measureProof(ctx context.Context, b *Bench) ([]Figure, error) {
 	defer template.Drop(context.WithoutCancel(ctx))
 	hashed := w
 	hashed.proof = true
-	samples, err := b.Interleave(ctx, "events/s", b.On(template, "SQL file, no hash", w.run), b.On(template, "SQL file, hash of ids", hashed.run))
+	samples, err := b.Interleave(ctx, "events/s", b.On(template, "SQL file, no hash", w.run),
+		b.On(template, "SQL file, hash of ids", hashed.run))
 	if err != nil {
 		return nil, err
 	}
@@ -33,8 +35,14 @@ func measureProof(ctx context.Context, b *Bench) ([]Figure, error) {
 	}
 	size := fmt.Sprintf("%d × %d events", w.workload.Campaigns, w.workload.Events)
 	return []Figure{
-		AtLeast(1-proofCost, Figure{Name: "proof_live", Value: samples[1].Median(), Unit: "events/s", Ratio: samples[1].Over(samples[0]), To: "the same SQL file without TIDEMARK_PROOF, " + size}),
-		AtLeast(1, Figure{Name: "proof_all", Value: prove[0].Median(), Unit: "events/s", Ratio: prove[0].Over(samples[0]), To: "applying them, " + size}),
+		AtLeast(1-proofCost, Figure{
+			Name: "proof_live", Value: samples[1].Median(), Unit: "events/s",
+			Ratio: samples[1].Over(samples[0]), To: "the same SQL file without TIDEMARK_PROOF, " + size,
+		}),
+		AtLeast(1, Figure{
+			Name: "proof_all", Value: prove[0].Median(), Unit: "events/s", Ratio: prove[0].Over(samples[0]),
+			To: "applying them, " + size,
+		}),
 	}, nil
 }
 

@@ -16,11 +16,13 @@ const (
 	publishPairs       = 100
 	publishConnections = publisher.Connections + 1 // one listens
 
-	streamJournal = `SELECT campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, recorded_at
+	streamJournal = `SELECT campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type,
+		aggregate_id, actor, tags, payload, metadata, occurred_at, recorded_at
 		FROM tidemark.journal ORDER BY position`
 )
 
-// stream reads the journal by one statement, and decodes the same rows. It answers the events in a second, from the first on.
+// stream reads the journal by one statement, and decodes the same rows. It answers the events in a
+// second, from the first on.
 func stream(events int) func(context.Context, *Database) (float64, error) {
 	return func(ctx context.Context, db *Database) (float64, error) {
 		conn, err := pgx.Connect(ctx, db.URL)
@@ -42,7 +44,8 @@ func stream(events int) func(context.Context, *Database) (float64, error) {
 			var e journal.Event
 			var id uuid.UUID
 			// As bytes: pgx would decode a json.RawMessage as JSON.
-			if err := rows.Scan(&e.CampaignID, &e.Seq, &e.Position, (*[16]byte)(&id), &e.Type, &e.Version, &e.Intent, &aggregateType, &aggregateID, &actor, &e.Tags,
+			if err := rows.Scan(&e.CampaignID, &e.Seq, &e.Position, (*[16]byte)(&id), &e.Type, &e.Version, &e.Intent,
+				&aggregateType, &aggregateID, &actor, &e.Tags,
 				(*[]byte)(&e.Payload), (*[]byte)(&e.Metadata), &e.OccurredAt, &e.RecordedAt); err != nil {
 				return 0, fmt.Errorf("stream: %w", err)
 			}
@@ -72,7 +75,8 @@ func measurePublish(ctx context.Context, b *Bench) ([]Figure, error) {
 	samples, err := b.Interleave(ctx, "events/s",
 		b.On(template, "relay to a discarding sink", relaying{events: w.Total(), pairs: 1}.run),
 		b.On(template, "bare SELECT, decoded", stream(w.Total())),
-		b.On(small, fmt.Sprintf("relay, %d pairs", publishPairs), relaying{events: few.Total(), pairs: publishPairs, used: &used}.run),
+		b.On(small, fmt.Sprintf("relay, %d pairs", publishPairs),
+			relaying{events: few.Total(), pairs: publishPairs, used: &used}.run),
 	)
 	if err != nil {
 		return nil, err

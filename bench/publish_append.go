@@ -29,7 +29,8 @@ type beside struct {
 	length         time.Duration
 }
 
-// run answers the median time that one append takes, in milliseconds. The pairs are new, and start with what the clients append.
+// run answers the median time that one append takes, in milliseconds. The pairs are new, and start
+// with what the clients append.
 func (a beside) run(ctx context.Context, pool *pgxpool.Pool) (took float64, err error) {
 	if _, err := pool.Exec(ctx, deletePairs); err != nil {
 		return 0, fmt.Errorf("delete the pairs: %w", err)
@@ -93,7 +94,8 @@ func (a beside) append(ctx context.Context, pool *pgxpool.Pool) (float64, error)
 	return Samples(slices.Concat(took...)).Median(), nil
 }
 
-// measureBeside takes turns in short slices, and looks at the median append of each: what one commit costs changes from second to second, and a few that wait for the disk are most of a slice.
+// measureBeside takes turns in short slices, and looks at the median append of each: what one
+// commit costs changes from second to second, and a few that wait for the disk are most of a slice.
 func measureBeside(ctx context.Context, b *Bench) ([]Figure, error) {
 	db, err := b.Migrated(ctx)
 	if err != nil {
@@ -109,7 +111,10 @@ func measureBeside(ctx context.Context, b *Bench) ([]Figure, error) {
 	for _, clients := range []int{1, 8} {
 		side := func(pairs int) Side {
 			run := beside{clients: clients, pairs: pairs, length: b.ScaledTime(besideFor)}
-			return Side{Name: fmt.Sprintf("%d clients append, %d pairs", clients, pairs), Run: func(ctx context.Context) (float64, error) { return run.run(ctx, pool) }}
+			return Side{
+				Name: fmt.Sprintf("%d clients append, %d pairs", clients, pairs),
+				Run:  func(ctx context.Context) (float64, error) { return run.run(ctx, pool) },
+			}
 		}
 		turns := *b
 		turns.Rounds *= besideSlices
@@ -118,8 +123,10 @@ func measureBeside(ctx context.Context, b *Bench) ([]Figure, error) {
 			return nil, err
 		}
 		figures = append(figures, AtMost(1.05, Figure{
-			Name: fmt.Sprintf("publish_append_%d", clients), Value: samples[0].Median(), Unit: "ms", Ratio: samples[0].Over(samples[1]),
-			To: fmt.Sprintf("%d clients appending with one pair instead of %d, the relay running beside", clients, publishPairs),
+			Name: fmt.Sprintf("publish_append_%d", clients), Value: samples[0].Median(), Unit: "ms",
+			Ratio: samples[0].Over(samples[1]),
+			To: fmt.Sprintf("%d clients appending with one pair instead of %d, the relay running beside", clients,
+				publishPairs),
 		}))
 	}
 	return figures, nil

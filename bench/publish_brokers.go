@@ -19,7 +19,8 @@ const (
 	brokerConcurrency = 4
 )
 
-// client publishes messages as a program would that has nothing else to do: body and headers are there, and it makes what the broker's client wants of them.
+// client publishes messages as a program would that has nothing else to do: body and headers are
+// there, and it makes what the broker's client wants of them.
 type client interface {
 	// prepare writes the events' bodies and headers, with the same bytes as the sink.
 	prepare(events []publisher.Event)
@@ -35,7 +36,8 @@ type broker interface {
 	stop()
 }
 
-// alone answers the messages that the client publishes in a second: batches from so many goroutines, each waiting for its own to be acknowledged.
+// alone answers the messages that the client publishes in a second: batches from so many
+// goroutines, each waiting for its own to be acknowledged.
 func alone(start func(ctx context.Context) (broker, error)) func(context.Context, *Database) (float64, error) {
 	return func(ctx context.Context, db *Database) (rate float64, err error) {
 		to, err := start(ctx)
@@ -97,7 +99,9 @@ func everything(ctx context.Context, db *Database) (events []publisher.Event, er
 }
 
 // relayed is the relay with one pair to the broker.
-func relayed(events int, start func(ctx context.Context) (broker, error)) func(context.Context, *Database) (float64, error) {
+func relayed(
+	events int, start func(ctx context.Context) (broker, error),
+) func(context.Context, *Database) (float64, error) {
 	return func(ctx context.Context, db *Database) (rate float64, err error) {
 		to, err := start(ctx)
 		if err != nil {
@@ -139,7 +143,8 @@ func measureBrokers(ctx context.Context, b *Bench) ([]Figure, error) {
 		}
 		figures = append(figures, AtLeast(0.7, Figure{
 			Name: broker.name, Value: samples[0].Median(), Unit: "events/s", Ratio: samples[0].Over(samples[1]),
-			To: fmt.Sprintf("the client alone publishing the same %d messages to %s, %d batches of %d at once", w.Total(), broker.about, brokerConcurrency, brokerBatch),
+			To: fmt.Sprintf("the client alone publishing the same %d messages to %s, %d batches of %d at once", w.Total(),
+				broker.about, brokerConcurrency, brokerBatch),
 		}))
 	}
 	return figures, nil

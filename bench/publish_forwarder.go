@@ -71,7 +71,8 @@ func (f forwarding) run(ctx context.Context, db *Database) (rate float64, err er
 	}
 	out := &forwarded{all: make(chan struct{})}
 	out.left.Store(int64(f.messages))
-	forward, err := forwarder.NewForwarder(subscriber, out, watermill.NopLogger{}, forwarder.Config{ForwarderTopic: watermillTopic})
+	forward, err := forwarder.NewForwarder(subscriber, out, watermill.NopLogger{},
+		forwarder.Config{ForwarderTopic: watermillTopic})
 	if err != nil {
 		return 0, fmt.Errorf("make watermill's forwarder: %w", err)
 	}
@@ -117,6 +118,7 @@ func measureForwarder(ctx context.Context, b *Bench) ([]Figure, error) {
 	}
 	return []Figure{AtLeast(5, Figure{
 		Name: "publish_forwarder", Value: samples[0].Median(), Unit: "events/s", Ratio: samples[0].Over(samples[1]),
-		To: fmt.Sprintf("watermill-sql's forwarder, %d messages, batches of %d, also to a sink that forgets", w.Total(), forwarderBatch),
+		To: fmt.Sprintf("watermill-sql's forwarder, %d messages, batches of %d, also to a sink that forgets", w.Total(),
+			forwarderBatch),
 	})}, nil
 }

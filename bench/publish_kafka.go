@@ -36,7 +36,8 @@ func (b *kafkaBroker) sink() (publisher.Sink, error) {
 
 // client has the settings of the sink: idempotent, all acknowledgements, snappy, up to 1 ms for a batch to be filled.
 func (b *kafkaBroker) client(context.Context) (client, error) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.DefaultProduceTopic(kafkaTopic), kgo.ProducerLinger(time.Millisecond),
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.DefaultProduceTopic(kafkaTopic),
+		kgo.ProducerLinger(time.Millisecond),
 		kgo.ProducerBatchMaxBytes(1_000_012), kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()))
 	if err != nil {
 		return nil, fmt.Errorf("connect to kfake: %w", err)
@@ -58,7 +59,10 @@ func (c *kafkaClient) prepare(events []publisher.Event) {
 
 func (c *kafkaClient) record(i int) *kgo.Record {
 	encoded := &c.messages[i]
-	r := &kgo.Record{Key: []byte(encoded.Key), Value: encoded.Body, Headers: make([]kgo.RecordHeader, 0, len(encoded.Attributes)+1)}
+	r := &kgo.Record{
+		Key: []byte(encoded.Key), Value: encoded.Body,
+		Headers: make([]kgo.RecordHeader, 0, len(encoded.Attributes)+1),
+	}
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "content-type", Value: []byte(encoded.ContentType)})
 	for _, a := range encoded.Attributes {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: a.Name, Value: []byte(a.Value)})

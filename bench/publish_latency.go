@@ -33,7 +33,8 @@ func (s seeing) Publish(_ context.Context, events []publisher.Event) error {
 	return nil
 }
 
-// measureSeen takes turns between two bare commits and appends to a journal that a relay publishes, all at the same rate.
+// measureSeen takes turns between two bare commits and appends to a journal that a relay publishes,
+// all at the same rate.
 func measureSeen(ctx context.Context, b *Bench) ([]Figure, error) {
 	db, err := b.Migrated(ctx)
 	if err != nil {
@@ -78,14 +79,17 @@ func (l *latency) takeSeen(ctx context.Context, b *Bench, sink seeing) ([]Figure
 			return nil, err
 		}
 		bare, p50, p99 = append(bare, commits.Median()), append(p50, seen.Median()), append(p99, seen.Quantile(0.99))
-		b.Logf("round %d  two bare commits %.2f ms, seen p50 %.2f ms, p99 %.2f ms, %d appends", round+1, bare[round], p50[round], p99[round], len(seen))
+		b.Logf("round %d  two bare commits %.2f ms, seen p50 %.2f ms, p99 %.2f ms, %d appends", round+1, bare[round],
+			p50[round], p99[round], len(seen))
 	}
 	return []Figure{AtMost(5, Figure{
-		Name: "publish_latency_p50", Value: p50.Median(), Unit: "ms", Ratio: p50.Over(bare), To: fmt.Sprintf("the median of two bare commits, %.2f ms", bare.Median()),
+		Name: "publish_latency_p50", Value: p50.Median(), Unit: "ms", Ratio: p50.Over(bare),
+		To: fmt.Sprintf("the median of two bare commits, %.2f ms", bare.Median()),
 	})}, nil
 }
 
-// appendToSeen answers the times from the beginning of an append's transaction until the sink is given the event, in milliseconds.
+// appendToSeen answers the times from the beginning of an append's transaction until the sink is
+// given the event, in milliseconds.
 func (l *latency) appendToSeen(ctx context.Context, length time.Duration, sink seeing) (times Samples, err error) {
 	err = atRate(ctx, seenEvery, length, func() error {
 		start := time.Now()

@@ -28,7 +28,10 @@ func startNATS(ctx context.Context) (broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start NATS: %w", err)
 	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: dir, NoLog: true, NoSigs: true,
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start NATS: %w", err), os.RemoveAll(dir))
 	}

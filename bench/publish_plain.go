@@ -15,9 +15,10 @@ import (
 // plainPage is what the plain loops read at once, as many as the relay.
 const plainPage = 1000
 
-// plainly is what anybody could write who wants the journal at a broker and nothing else: readers share out the journal, whose end is known, and read it by pages, or all at
-// once; senders make messages of what they read and send them. There is no position, no lease, no order and no second attempt. It answers the events sent in a second:
-// a relay can hardly send more.
+// plainly is what anybody could write who wants the journal at a broker and nothing else: readers
+// share out the journal, whose end is known, and read it by pages, or all at once; senders make
+// messages of what they read and send them. There is no position, no lease, no order and no second
+// attempt. It answers the events sent in a second: a relay can hardly send more.
 type plainly struct {
 	readers int
 	whole   bool // by one SELECT each
@@ -89,7 +90,9 @@ func (w plainly) run(ctx context.Context, db *Database) (rate float64, err error
 }
 
 // read hands on the events after one position, up to another.
-func (w plainly) read(ctx context.Context, pool *pgxpool.Pool, after, until int64, batches chan<- []publisher.Event) error {
+func (w plainly) read(
+	ctx context.Context, pool *pgxpool.Pool, after, until int64, batches chan<- []publisher.Event,
+) error {
 	page := plainPage
 	if w.whole {
 		page = int(until - after)

@@ -42,7 +42,8 @@ func (w rebuilding) projector(ctx context.Context, db *Database) (*pgxpool.Pool,
 
 func (w rebuilding) ask(ctx context.Context, pool *pgxpool.Pool, share float64) error {
 	none := 0
-	_, err := projector.StartRebuild(ctx, pool, "characters", projector.RebuildOptions{MaxShare: &share, Verify: &none}, deferred.Act{By: "bench"})
+	_, err := projector.StartRebuild(ctx, pool, "characters", projector.RebuildOptions{MaxShare: &share, Verify: &none},
+		deferred.Act{By: "bench"})
 	return err
 }
 
@@ -67,10 +68,12 @@ func (w rebuilding) run(ctx context.Context, db *Database) (float64, error) {
 		return 0, fmt.Errorf("drain: %w", err)
 	}
 	rate := float64(applied) / time.Since(start).Seconds()
-	return rate, errors.Join(expectCount(ctx, pool, countRebuilt, 1), expectCount(ctx, pool, w.kind.Count, w.workload.Total()))
+	return rate, errors.Join(expectCount(ctx, pool, countRebuilt, 1),
+		expectCount(ctx, pool, w.kind.Count, w.workload.Total()))
 }
 
-// beside applies as many events as there are already, and answers how many in a second; meanwhile, if asked for, the projection is rebuilt.
+// beside applies as many events as there are already, and answers how many in a second; meanwhile,
+// if asked for, the projection is rebuilt.
 func (w rebuilding) beside(rebuild bool) func(context.Context, *Database) (float64, error) {
 	return func(ctx context.Context, db *Database) (float64, error) {
 		pool, p, err := w.projector(ctx, db)
@@ -112,7 +115,10 @@ func measureRebuild(ctx context.Context, b *Bench) ([]Figure, error) {
 }
 
 func measureRebuildDense(ctx context.Context, b *Bench) ([]Figure, error) {
-	return measureRebuildOf(ctx, b, "dense", backlog{kind: document(), workload: Workload{Campaigns: b.Scaled(3000), Events: 100}, grouping: denseGroups()})
+	return measureRebuildOf(ctx, b, "dense", backlog{
+		kind:     document(),
+		workload: Workload{Campaigns: b.Scaled(3000), Events: 100}, grouping: denseGroups(),
+	})
 }
 
 func measureRebuildOf(ctx context.Context, b *Bench, name string, w backlog) ([]Figure, error) {
@@ -141,9 +147,13 @@ func measureRebuildOf(ctx context.Context, b *Bench, name string, w backlog) ([]
 	}
 	size := fmt.Sprintf("%d × %d events", w.workload.Campaigns, w.workload.Events)
 	return []Figure{
-		AtLeast(rebuildFaster, Figure{Name: "rebuild_" + name, Value: samples[1].Median(), Unit: "events/s", Ratio: samples[1].Over(samples[0]), To: "the same documents live, " + size}),
+		AtLeast(rebuildFaster, Figure{
+			Name: "rebuild_" + name, Value: samples[1].Median(), Unit: "events/s",
+			Ratio: samples[1].Over(samples[0]), To: "the same documents live, " + size,
+		}),
 		AtLeast(1-rebuildShare, Figure{
-			Name: "rebuild_beside_" + name, Value: samples[3].Median(), Unit: "events/s", Ratio: samples[3].Over(samples[2]), To: fmt.Sprintf("live work alone, a share of %v given away, %s", rebuildShare, size),
+			Name: "rebuild_beside_" + name, Value: samples[3].Median(), Unit: "events/s", Ratio: samples[3].Over(samples[2]),
+			To: fmt.Sprintf("live work alone, a share of %v given away, %s", rebuildShare, size),
 		}),
 	}, nil
 }

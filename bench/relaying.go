@@ -123,7 +123,10 @@ func openPool(ctx context.Context, db *Database) (*pgxpool.Pool, error) {
 func relayConfig(pool *pgxpool.Pool, sink publisher.Sink, pairs int) publisher.Config {
 	cfg := publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}}
 	for i := range pairs {
-		cfg.Publishers = append(cfg.Publishers, publisher.Publisher{Name: fmt.Sprintf("p%d", i), Sink: sink, Topics: []string{"all"}})
+		cfg.Publishers = append(cfg.Publishers, publisher.Publisher{
+			Name: fmt.Sprintf("p%d", i), Sink: sink,
+			Topics: []string{"all"},
+		})
 	}
 	return cfg
 }

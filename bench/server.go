@@ -109,7 +109,8 @@ func (s *Server) Clone(ctx context.Context, template string) (*Database, error) 
 }
 
 func (s *Server) drop(ctx context.Context, name string) error {
-	if _, err := s.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil {
+	if _, err := s.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+
+		pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil {
 		return fmt.Errorf("drop database %s: %w", name, err)
 	}
 	return nil
@@ -125,7 +126,8 @@ func (d *Database) Pool(ctx context.Context, connections int) (*pgxpool.Pool, er
 		return nil, fmt.Errorf("parse the address of database %s: %w", d.Name, err)
 	}
 	config.MinConns, config.MaxConns = int32(connections), int32(connections)
-	config.ConnConfig.RuntimeParams["search_path"] = "tidemark_views, public" // the read models, and the tables of what is compared
+	// the read models, and the tables of what is compared
+	config.ConnConfig.RuntimeParams["search_path"] = "tidemark_views, public"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", d.Name, err)

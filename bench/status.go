@@ -28,13 +28,18 @@ const (
 		FROM generate_series(1, $3) AS s, generate_series(0, $2 - 1) AS c`
 	// The first and the last event of each campaign: nothing else is looked at.
 	fillStatusJournal = `
-		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-		SELECT 'campaign-' || lpad(c::text, 7, '0'), s, row_number() OVER (), gen_random_uuid(), $1, 1, 'projection_and_replay', '{}', 2, now(), now()
+		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+			payload_bytes, occurred_at, recorded_at)
+		SELECT 'campaign-' || lpad(c::text, 7, '0'), s, row_number() OVER (), gen_random_uuid(), $1, 1,
+			'projection_and_replay', '{}', 2, now(), now()
 		FROM generate_series(0, $2 - 1) AS c, unnest(ARRAY[1, $3]) AS s`
 	fillStatusPairs = `
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_class, error_message, error_stack, first_failed_at, last_failed_at)
-		SELECT 'campaign-' || lpad(c::text, 7, '0'), 'p' || p, $1, 1, s.status, 1, CASE s.status WHEN 'dead' THEN 'infinity' ELSE now() + interval '1 hour' END,
-			CASE WHEN s.status <> 'rebuilding' THEN CASE WHEN c % 3 = 0 THEN 'permanent' ELSE 'transient' END END, 'bad payload', repeat('x', 200), now(), now()
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+			next_attempt_at, error_class, error_message, error_stack, first_failed_at, last_failed_at)
+		SELECT 'campaign-' || lpad(c::text, 7, '0'), 'p' || p, $1, 1, s.status, 1, CASE s.status WHEN 'dead' THEN 'infinity'
+			ELSE now() + interval '1 hour' END,
+			CASE WHEN s.status <> 'rebuilding' THEN CASE WHEN c % 3 = 0 THEN 'permanent'
+				ELSE 'transient' END END, 'bad payload', repeat('x', 200), now(), now()
 		FROM generate_series(0, $2 - 1) AS c, generate_series(1, $3) AS p,
 			LATERAL (SELECT CASE WHEN c % 10 < 2 THEN 'dead' WHEN c % 10 < 5 THEN 'failed' ELSE 'rebuilding' END AS status) AS s`
 )

@@ -30,7 +30,8 @@ func (w backlog) run(ctx context.Context, db *Database) (float64, error) {
 	}
 	p, err := projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: consumerGroup, Projections: []projector.Projection{projection},
-		Concurrency: w.grouping.Connections, ClaimCampaigns: w.grouping.Campaigns, GroupEvents: w.grouping.Events, Proof: w.proof,
+		Concurrency: w.grouping.Connections, ClaimCampaigns: w.grouping.Campaigns, GroupEvents: w.grouping.Events,
+		Proof: w.proof,
 	})
 	if err != nil {
 		return 0, err

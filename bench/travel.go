@@ -56,7 +56,10 @@ func measureTravel(ctx context.Context, b *Bench) ([]Figure, error) {
 	}
 	look := func(every int64, seq int) func(context.Context) (float64, error) {
 		return func(ctx context.Context) (float64, error) {
-			p, err := projector.New(projector.Config{Pool: pool, ConsumerGroup: consumerGroup, Projections: []projector.Projection{projection}, Concurrency: 1, SnapshotEvery: every})
+			p, err := projector.New(projector.Config{
+				Pool: pool, ConsumerGroup: consumerGroup,
+				Projections: []projector.Projection{projection}, Concurrency: 1, SnapshotEvery: every,
+			})
 			if err != nil {
 				return 0, err
 			}
@@ -80,11 +83,13 @@ func measureTravel(ctx context.Context, b *Bench) ([]Figure, error) {
 		return nil, err
 	}
 	samples, err := b.Interleave(ctx, "ms",
-		Side{fmt.Sprintf("as of event %d", earlyEvent-1), look(snapshotEvery, earlyEvent-1)}, Side{fmt.Sprintf("as of event %d", late-1), look(snapshotEvery, late-1)})
+		Side{fmt.Sprintf("as of event %d", earlyEvent-1), look(snapshotEvery, earlyEvent-1)},
+		Side{fmt.Sprintf("as of event %d", late-1), look(snapshotEvery, late-1)})
 	if err != nil {
 		return nil, err
 	}
 	return []Figure{AtMost(travelSlower, Figure{
-		Name: "as_of_late", Value: samples[1].Median(), Unit: "ms", Ratio: samples[1].Over(samples[0]), To: fmt.Sprintf("as of event %d of %d, a snapshot each %d", earlyEvent-1, late, snapshotEvery),
+		Name: "as_of_late", Value: samples[1].Median(), Unit: "ms", Ratio: samples[1].Over(samples[0]),
+		To: fmt.Sprintf("as of event %d of %d, a snapshot each %d", earlyEvent-1, late, snapshotEvery),
 	})}, nil
 }

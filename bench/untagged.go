@@ -16,9 +16,10 @@ const (
 	untaggedTurn  = 10   // calls in a row on one side
 	untaggedWarm  = 200  // turns of both sides before the clock runs
 
-	appendSource = `SELECT pg_get_functiondef('tidemark.append(text, jsonb, bigint)'::regprocedure) || ';' || pg_get_functiondef('tidemark.append_rows'::regproc)`
-	callAppend   = `SELECT seq FROM tidemark.append($1, $2::jsonb, NULL)`
-	callBare     = `SELECT seq FROM tidemark.append_bare($1, $2::jsonb, NULL)`
+	appendSource = `SELECT pg_get_functiondef('tidemark.append(text, jsonb, bigint)'::regprocedure) || ';' ||
+		pg_get_functiondef('tidemark.append_rows'::regproc)`
+	callAppend = `SELECT seq FROM tidemark.append($1, $2::jsonb, NULL)`
+	callBare   = `SELECT seq FROM tidemark.append_bare($1, $2::jsonb, NULL)`
 
 	lockUntagged = `tidemark.lock_untagged(p_campaign_id, one ->> 'type')`
 	lockCampaign = `tidemark.lock_campaign(p_campaign_id)`
@@ -46,7 +47,8 @@ var conditionParts = []struct {
 func bareAppend(source string) (string, error) {
 	for _, p := range conditionParts {
 		if len(p.part.FindAllString(source, 2)) != 1 {
-			return "", fmt.Errorf("tidemark.append has not exactly one part that looks like %s: bring bench/untagged.go up to date", p.part)
+			return "", fmt.Errorf("tidemark.append has not exactly one part that looks like %s: bring bench/untagged.go up "+
+				"to date", p.part)
 		}
 		source = p.part.ReplaceAllLiteralString(source, p.left)
 	}
@@ -54,7 +56,8 @@ func bareAppend(source string) (string, error) {
 	return strings.ReplaceAll(source, lockUntagged, lockCampaign), nil
 }
 
-// untagged times calls of both functions on one connection, a few of one and then a few of the other, and answers the median of each, in milliseconds.
+// untagged times calls of both functions on one connection, a few of one and then a few of the
+// other, and answers the median of each, in milliseconds.
 func untagged(ctx context.Context, db *Database, perCall, calls int) (with, without float64, err error) {
 	conn, err := pgx.Connect(ctx, db.URL)
 	if err != nil {

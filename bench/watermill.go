@@ -65,7 +65,9 @@ func (w watermillDrain) run(ctx context.Context, db *Database) (rate float64, er
 	return float64(w.messages) / time.Since(start).Seconds(), nil
 }
 
-func newWatermillSubscriber(db watermillsql.Beginner, schema watermillsql.SchemaAdapter) (*watermillsql.Subscriber, error) {
+func newWatermillSubscriber(
+	db watermillsql.Beginner, schema watermillsql.SchemaAdapter,
+) (*watermillsql.Subscriber, error) {
 	subscriber, err := watermillsql.NewSubscriber(db, watermillsql.SubscriberConfig{
 		ConsumerGroup:    "bench",
 		PollInterval:     watermillPoll,
@@ -79,8 +81,11 @@ func newWatermillSubscriber(db watermillsql.Beginner, schema watermillsql.Schema
 	return subscriber, nil
 }
 
-// publish sends a campaign's events a transaction, as the other sides get them, through what decorate makes of the publisher.
-func (w watermillDrain) publish(db watermillsql.Beginner, schema watermillsql.SchemaAdapter, decorate func(message.Publisher) message.Publisher) error {
+// publish sends a campaign's events a transaction, as the other sides get them, through what
+// decorate makes of the publisher.
+func (w watermillDrain) publish(
+	db watermillsql.Beginner, schema watermillsql.SchemaAdapter, decorate func(message.Publisher) message.Publisher,
+) error {
 	sql, err := watermillsql.NewPublisher(db, watermillsql.PublisherConfig{SchemaAdapter: schema}, watermill.NopLogger{})
 	if err != nil {
 		return fmt.Errorf("make watermill's publisher: %w", err)

@@ -31,7 +31,8 @@ type Worker struct {
 // StartWorker builds the stock worker and runs it on db.
 func StartWorker(ctx context.Context, db *Database) (*Worker, error) {
 	return startWorker(ctx, "./cmd/worker",
-		"TIDEMARK_DATABASE_URL="+db.URL, "TIDEMARK_PROJECTIONS_DIR=projections", "TIDEMARK_HTTP_ADDR=off", "TIDEMARK_LOG_FORMAT=json")
+		"TIDEMARK_DATABASE_URL="+db.URL, "TIDEMARK_PROJECTIONS_DIR=projections", "TIDEMARK_HTTP_ADDR=off",
+		"TIDEMARK_LOG_FORMAT=json")
 }
 
 // startWorker builds a worker of this repository and runs it with settings besides the environment's.

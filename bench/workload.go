@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The workload: characters of tabletop campaigns take damage, and a table keeps the sum for each. Every side that writes a
-// read model runs this same UPSERT for every event.
+// The workload: characters of tabletop campaigns take damage, and a table keeps the sum for each.
+// Every side that writes a read model runs this same UPSERT for every event.
 const (
 	createCharacters = `
 		CREATE TABLE characters (
@@ -48,8 +48,9 @@ type DamageTaken struct {
 // Workload is how many events wait, and in how many campaigns.
 type Workload struct {
 	Campaigns int
-	Events    int  // in each campaign
-	Whole     bool // a campaign's events wait as the one work item that their append wrote; else as if each had been appended by itself
+	Events    int // in each campaign
+	// a campaign's events wait as the one work item that their append wrote; else as if each had been appended by itself
+	Whole bool
 }
 
 // Total is the number of events in all campaigns.

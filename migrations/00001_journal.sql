@@ -65,9 +65,10 @@ CREATE TRIGGER event_tags_no_update BEFORE UPDATE OR DELETE ON tidemark.event_ta
 CREATE TRIGGER event_tags_no_truncate BEFORE TRUNCATE ON tidemark.event_tags
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
 
--- Advisory lock keys share one space with the application's own. Ours carry a namespace in the high 16 bits:
--- 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of campaigns, 0x7D05 pruner, 0x7D06 bucket of event types, 0x7D07 tag, 0x7D08 bucket of tags.
--- The low 48 bits are the floor's position, zero, or a hash: whole, or its low bits for a bucket.
+-- Advisory lock keys share one space with the application's own. Ours carry a namespace in the high
+-- 16 bits: 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of campaigns,
+-- 0x7D05 pruner, 0x7D06 bucket of event types, 0x7D07 tag, 0x7D08 bucket of tags. The low 48 bits
+-- are the floor's position, zero, or a hash: whole, or its low bits for a bucket.
 
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_key(namespace integer, value bigint) RETURNS bigint

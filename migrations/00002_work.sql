@@ -2,21 +2,24 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- A group is 'filing' until every campaign that is behind has a work item. Appends do not enqueue for one that is 'inline': they apply.
+-- A group is 'filing' until every campaign that is behind has a work item. Appends do not enqueue
+-- for one that is 'inline': they apply.
 CREATE TABLE tidemark.consumer_groups (
     name          text COLLATE "C" PRIMARY KEY,
     state         text NOT NULL DEFAULT 'filing' CHECK (state IN ('filing', 'ready', 'inline')),
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- A row stands for the events of a campaign that one append has added (docs/adr/0011). Rows are inserted and deleted, never updated: whether one is being processed follows
--- from its campaign's lease (docs/adr/0001).
+-- A row stands for the events of a campaign that one append has added (docs/adr/0011). Rows are
+-- inserted and deleted, never updated: whether one is being processed follows from its campaign's
+-- lease (docs/adr/0001).
 CREATE TABLE tidemark.outbox (
     consumer_group text COLLATE "C" NOT NULL,
     campaign_id    text COLLATE "C" NOT NULL,
     seq            bigint           NOT NULL, -- of the last of the events
     enqueued_at    timestamptz      NOT NULL,
-    events         integer          NOT NULL, -- how many they are; those up to the campaign's checkpoint are applied already
+    -- how many they are; those up to the campaign's checkpoint are applied already
+    events         integer          NOT NULL,
     PRIMARY KEY (consumer_group, campaign_id, seq)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02,
@@ -33,8 +36,11 @@ CREATE TABLE tidemark.leases (
     generation     bigint           NOT NULL,
     expires_at     timestamptz      NOT NULL,
     checkpoint     bigint           NOT NULL,
-    applied        bigint           NOT NULL DEFAULT 0, -- events that workers have gone through on the way to the checkpoint
-    applied_hash   bigint           DEFAULT 0,          -- of their ids: uuid_hash_extended(event_id, 0), all XORed, so that the order is of no matter; NULL: not known
+    -- events that workers have gone through on the way to the checkpoint
+    applied        bigint           NOT NULL DEFAULT 0,
+    -- of their ids: uuid_hash_extended(event_id, 0), all XORed, so that the order is of no matter;
+    -- NULL: not known
+    applied_hash   bigint           DEFAULT 0,
     PRIMARY KEY (consumer_group, campaign_id)
 ) WITH (
     fillfactor = 50,
@@ -85,8 +91,10 @@ DECLARE
 BEGIN
     SELECT * INTO STRICT l FROM tidemark.limits;
     EXECUTE format('CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %L::integer[]',
-        ARRAY[l.campaign_id_bytes, l.events_per_call, l.payload_bytes, l.metadata_bytes, l.tags, l.tag_bytes, l.payload_depth,
-            l.campaigns_per_transaction, least(256, l.payload_bytes, l.metadata_bytes, 2 * l.payload_depth, 4 * l.tags, l.tag_bytes)]);
+        ARRAY[l.campaign_id_bytes, l.events_per_call, l.payload_bytes, l.metadata_bytes, l.tags, l.tag_bytes,
+            l.payload_depth,
+            l.campaigns_per_transaction, least(256, l.payload_bytes, l.metadata_bytes, 2 * l.payload_depth,
+                4 * l.tags, l.tag_bytes)]);
     RETURN NULL;
 EXCEPTION WHEN no_data_found THEN
     RAISE EXCEPTION 'tidemark.limits has one row: % is refused', TG_OP USING ERRCODE = 'TM009', HINT = 'UPDATE the row';
@@ -124,7 +132,8 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.readable(p_payload jsonb, p_metadata jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN tidemark.printed_bytes(p_payload) IS NOT NULL AND (p_metadata IS NULL OR tidemark.printed_bytes(p_metadata) IS NOT NULL);
+    RETURN tidemark.printed_bytes(p_payload) IS NOT NULL
+        AND (p_metadata IS NULL OR tidemark.printed_bytes(p_metadata) IS NOT NULL);
 -- +goose StatementEnd
 
 -- event_fits says that an event is within all limits, by one look at its length: what is short is neither deep nor has
@@ -133,16 +142,22 @@ CREATE FUNCTION tidemark.readable(p_payload jsonb, p_metadata jsonb) RETURNS boo
 CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
     LANGUAGE sql STABLE
     RETURN coalesce(jsonb_typeof(p_event) = 'object' AND p_event ->> 'type' <> ''
-        AND coalesce(jsonb_typeof(p_event -> 'payload') = 'object', true) AND coalesce(jsonb_typeof(p_event -> 'metadata') = 'object', true)
-        AND (p_event - '{type,payload,metadata}'::text[] = '{}' OR p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[] = '{}'
-            AND coalesce((p_event ->> 'version')::integer >= 1, true) AND coalesce(p_event ->> 'intent' IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
-            AND coalesce((p_event ->> 'occurred_at')::timestamptz >= '0001-01-01 00:00Z' AND (p_event ->> 'occurred_at')::timestamptz < '10000-01-01 00:00Z', true)
-            AND NOT coalesce(jsonb_path_exists(p_event, 'strict $.tags[*] ? (@ == "" || @.type() == "null" || @.type() == "array")', silent => true), false))
+        AND coalesce(jsonb_typeof(p_event -> 'payload') = 'object', true)
+            AND coalesce(jsonb_typeof(p_event -> 'metadata') = 'object', true)
+        AND (p_event - '{type,payload,metadata}'::text[] = '{}'
+            OR p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[] = '{}'
+            AND coalesce((p_event ->> 'version')::integer >= 1, true)
+                AND coalesce(p_event ->> 'intent' IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
+            AND coalesce((p_event ->> 'occurred_at')::timestamptz >= '0001-01-01 00:00Z'
+                AND (p_event ->> 'occurred_at')::timestamptz < '10000-01-01 00:00Z', true)
+            AND NOT coalesce(jsonb_path_exists(p_event,
+                'strict $.tags[*] ? (@ == "" || @.type() == "null" || @.type() == "array")', silent => true), false))
         AND pg_column_size(p_event) < 65536
         AND (octet_length(p_event::text) <= (tidemark.append_limits())[9]
             OR octet_length((p_event - 'payload'::text)::text) <= (tidemark.append_limits())[9]
                 AND octet_length((p_event -> 'payload')::text) <= (tidemark.append_limits())[3]
-                AND NOT jsonb_path_exists(p_event -> 'payload', tidemark.nesting((tidemark.append_limits())[7]))), false);
+                AND NOT jsonb_path_exists(p_event -> 'payload', tidemark.nesting((tidemark.append_limits())[7]))),
+                    false);
 -- +goose StatementEnd
 
 -- check_event looks at an event that event_fits does not vouch for, and raises what is wrong with it, or answers true.
@@ -163,9 +178,13 @@ DECLARE
     at timestamptz;
 BEGIN
     IF jsonb_typeof(p_event) IS DISTINCT FROM 'object' THEN
-        field := 'event'; reason := format('is a JSON %s, it must be an object', coalesce(jsonb_typeof(p_event), 'null'));
+        field := 'event'; reason := format('is a JSON %s, it must be an object',
+            coalesce(jsonb_typeof(p_event), 'null'));
     ELSIF p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[] <> '{}' THEN
-        SELECT left(min(k), 64) INTO field FROM jsonb_object_keys(p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[]) AS k;
+        SELECT left(min(k), 64) INTO field
+            FROM jsonb_object_keys(p_event -
+            '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[]) AS
+            k;
         reason := 'is no field of an event: known are type, id, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at';
     ELSIF type IS NULL OR type = '' THEN
         field := 'type'; reason := 'is missing: name what happened, e.g. "order_placed"';
@@ -174,7 +193,8 @@ BEGIN
     ELSIF (p_event ->> 'version')::integer < 1 THEN
         field := 'version'; reason := format('is %s, versions start at 1', p_event ->> 'version');
     ELSIF p_event ->> 'intent' NOT IN ('projection_and_replay', 'replay_only', 'audit_only') THEN
-        field := 'intent'; reason := format('is %L, known are projection_and_replay, replay_only, audit_only', left(p_event ->> 'intent', 64));
+        field := 'intent'; reason := format('is %L, known are projection_and_replay, replay_only, audit_only',
+            left(p_event ->> 'intent', 64));
     END IF;
     FOREACH field IN ARRAY CASE WHEN reason IS NULL THEN '{payload,metadata}'::text[] ELSE ARRAY[field] END LOOP
         EXIT WHEN reason IS NOT NULL;
@@ -186,7 +206,8 @@ BEGIN
         ELSIF jsonb_path_exists(document, tidemark.nesting(limits[7])) THEN
             reason := format('is nested deeper than %s levels (payload_depth of tidemark.limits)', limits[7]);
         ELSE
-            bytes := CASE WHEN pg_column_size(document) < 65536 THEN octet_length(document::text) ELSE tidemark.printed_bytes(document) END;
+            bytes := CASE WHEN pg_column_size(document) < 65536 THEN octet_length(document::text)
+                ELSE tidemark.printed_bytes(document) END;
             IF bytes > most OR bytes IS NULL THEN
                 reason := format('has %s bytes, the limit is %s (%s_bytes of tidemark.limits): store the bulk elsewhere and append a reference',
                     coalesce(bytes::text, 'over 1073741824'), most, field);
@@ -197,21 +218,28 @@ BEGIN
     at := (p_event ->> 'occurred_at')::timestamptz;
     IF reason IS NOT NULL THEN
         NULL;
-    ELSIF jsonb_typeof(tags) <> 'array' OR jsonb_path_exists(tags, 'strict $[*] ? (@.type() == "array")', silent => true) THEN
+    ELSIF jsonb_typeof(tags) <> 'array' OR jsonb_path_exists(tags, 'strict $[*] ? (@.type() == "array")',
+        silent => true) THEN
         field := 'tags'; reason := 'must be an array of strings';
     ELSIF jsonb_array_length(tags) > limits[5] THEN
-        field := 'tags'; reason := format('are %s, the limit is %s (tags of tidemark.limits)', jsonb_array_length(tags), limits[5]);
-    ELSIF tags IS NOT NULL AND EXISTS (SELECT FROM jsonb_array_elements_text(tags) AS t (tag) WHERE tag IS NULL OR tag = '' OR octet_length(tag) > limits[6]) THEN
-        field := 'tags'; reason := format('hold one that is empty or longer than %s bytes (tag_bytes of tidemark.limits)', limits[6]);
+        field := 'tags'; reason := format('are %s, the limit is %s (tags of tidemark.limits)',
+            jsonb_array_length(tags), limits[5]);
+    ELSIF tags IS NOT NULL AND EXISTS (SELECT FROM jsonb_array_elements_text(tags) AS t (tag) WHERE tag IS NULL
+        OR tag = '' OR octet_length(tag) > limits[6]) THEN
+        field := 'tags'; reason :=
+            format('hold one that is empty or longer than %s bytes (tag_bytes of tidemark.limits)', limits[6]);
     ELSIF at < '0001-01-01 00:00Z' OR at >= '10000-01-01 00:00Z' THEN
         field := 'occurred_at'; reason := format('is %s, it must be in the years 1 to 9999', at);
-    ELSIF greatest(octet_length(p_event ->> 'aggregate_type'), octet_length(p_event ->> 'aggregate_id'), octet_length(p_event ->> 'actor')) > 256 THEN
+    ELSIF greatest(octet_length(p_event ->> 'aggregate_type'), octet_length(p_event ->> 'aggregate_id'),
+        octet_length(p_event ->> 'actor')) > 256 THEN
         field := 'aggregate_type, aggregate_id, actor'; reason := 'are longer than 256 bytes each';
     ELSE
         RETURN true;
     END IF;
-    RAISE EXCEPTION 'event % (%) of campaign %: % %', p_ord - 1, coalesce(left(type, 64), 'no type'), left(p_campaign_id, 64), field, reason
-        USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', p_ord - 1, 'type', left(type, 256), 'field', field, 'reason', reason)::text;
+    RAISE EXCEPTION 'event % (%) of campaign %: % %', p_ord - 1, coalesce(left(type, 64), 'no type'),
+        left(p_campaign_id, 64), field, reason
+        USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', p_ord - 1,
+            'type', left(type, 256), 'field', field, 'reason', reason)::text;
 END
 $$;
 -- +goose StatementEnd
@@ -224,8 +252,9 @@ CREATE FUNCTION tidemark.lock_campaign(p_campaign_id text) RETURNS boolean
     RETURN pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0))) IS NOT NULL;
 -- +goose StatementEnd
 
--- count_campaigns answers how many campaigns this transaction has locked, and refuses it if they are too many with those
--- that it asks for. It reads the whole lock table: only what may have too many asks. The setting then holds the true count.
+-- count_campaigns answers how many campaigns this transaction has locked, and refuses it if they
+-- are too many with those that it asks for. It reads the whole lock table: only what may have too
+-- many asks. The setting then holds the true count.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.count_campaigns(p_campaign_ids text[]) RETURNS integer
     LANGUAGE plpgsql
@@ -238,15 +267,18 @@ DECLARE
 BEGIN
     SELECT count(*) FILTER (WHERE k.held), count(DISTINCT k.key) INTO held, wanted FROM (
         SELECT true AS held, (l.classid::bigint << 32) | l.objid::bigint AS key
-        FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32002
-        UNION ALL SELECT false, tidemark.lock_key(32002, hashtextextended(c.id, 0)) FROM unnest(p_campaign_ids) AS c (id)
+        FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.objsubid = 1
+            AND (l.classid::bigint >> 16) = 32002
+        UNION ALL SELECT false, tidemark.lock_key(32002, hashtextextended(c.id, 0))
+            FROM unnest(p_campaign_ids) AS c (id)
     ) AS k;
     IF wanted > most THEN
         RAISE EXCEPTION 'the transaction appends to more than % campaigns (campaigns_per_transaction of tidemark.limits)', most
             USING ERRCODE = 'TM011', HINT = 'commit, and append to further campaigns in another transaction',
                 DETAIL = jsonb_build_object('campaigns', wanted, 'limit', most)::text;
     END IF;
-    PERFORM set_config('tidemark.floor', ((held::bigint << 48) | coalesce(nullif(current_setting('tidemark.floor', true), '')::bigint & 281474976710655,
+    PERFORM set_config('tidemark.floor', ((held::bigint << 48) | coalesce(nullif(current_setting('tidemark.floor',
+        true), '')::bigint & 281474976710655,
         pg_sequence_last_value('tidemark.journal_position'), 0))::text, true);
     RETURN held;
 END
@@ -267,13 +299,15 @@ BEGIN
         PERFORM tidemark.count_campaigns(p_campaign_ids);
     END IF;
     PERFORM pg_advisory_xact_lock(key)
-    FROM (SELECT DISTINCT tidemark.lock_key(32002, hashtextextended(id, 0)) AS key FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS k;
+    FROM (SELECT DISTINCT tidemark.lock_key(32002, hashtextextended(id, 0)) AS key
+        FROM unnest(p_campaign_ids) AS c (id) ORDER BY 1) AS k;
 END
 $$;
 -- +goose StatementEnd
 
--- What an append locks for the sake of conditions (docs/adr/0008), until its transaction ends: shared, the buckets of its events' types, and each tag, alone and with the
--- type. A condition takes the same keys exclusively. That of a tag alone has no type.
+-- What an append locks for the sake of conditions (docs/adr/0008), until its transaction ends:
+-- shared, the buckets of its events' types, and each tag, alone and with the type. A condition
+-- takes the same keys exclusively. That of a tag alone has no type.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.type_key(p_type text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -286,8 +320,9 @@ CREATE FUNCTION tidemark.tag_key(p_tag text, p_type text) RETURNS bigint
     RETURN tidemark.lock_key(32007, hashtextextended(p_tag, coalesce(hashtextextended(p_type, 0), 0)));
 -- +goose StatementEnd
 
--- touched_types and touched_tags answer the keys that events touch. Of many events the types are not looked at: all buckets are locked. One event, which most calls have, is
--- looked at by expressions alone, which cost a tenth of a query.
+-- touched_types and touched_tags answer the keys that events touch. Of many events the types are
+-- not looked at: all buckets are locked. One event, which most calls have, is looked at by
+-- expressions alone, which cost a tenth of a query.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.touched_types(p_events jsonb) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE
@@ -299,7 +334,8 @@ BEGIN
     ELSIF jsonb_array_length(p_events) > 256 THEN
         RETURN array(SELECT tidemark.lock_key(32006, bucket) FROM generate_series(0, 63) AS bucket);
     END IF;
-    RETURN array(SELECT DISTINCT tidemark.type_key(e.event ->> 'type') FROM jsonb_array_elements(p_events) AS e (event));
+    RETURN array(SELECT DISTINCT tidemark.type_key(e.event ->> 'type')
+        FROM jsonb_array_elements(p_events) AS e (event));
 END
 $$;
 -- +goose StatementEnd
@@ -315,7 +351,8 @@ DECLARE
 BEGIN
     IF jsonb_array_length(p_events) = 1 AND jsonb_typeof(one -> 'tags') = 'array' THEN
         FOR n IN 0 .. jsonb_array_length(one -> 'tags') - 1 LOOP
-            keys := keys || tidemark.tag_key(one -> 'tags' ->> n, NULL) || tidemark.tag_key(one -> 'tags' ->> n, one ->> 'type');
+            keys := keys || tidemark.tag_key(one -> 'tags' ->> n, NULL) || tidemark.tag_key(one -> 'tags' ->> n,
+                one ->> 'type');
         END LOOP;
     ELSIF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
         keys := array(
@@ -334,7 +371,8 @@ $$;
 -- exclusively: so each is waited for for 300 ms. Then all locks of this call are given back, which
 -- lets the others go on, and asked for again: for 10 s, or the caller's lock_timeout.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_exclusively(p_shared bigint[], p_exclusive bigint[], p_campaigns text[], p_patience text) RETURNS boolean
+CREATE FUNCTION tidemark.lock_exclusively(p_shared bigint[], p_exclusive bigint[], p_campaigns text[],
+    p_patience text) RETURNS boolean
     LANGUAGE plpgsql
     SET lock_timeout = '300ms'
     SET search_path = pg_catalog, pg_temp
@@ -345,14 +383,17 @@ DECLARE
 BEGIN
     LOOP
         BEGIN
-            PERFORM CASE WHEN k.n > cardinality(p_shared) THEN pg_advisory_xact_lock(k.key)::text ELSE pg_advisory_xact_lock_shared(k.key)::text END
-            FROM (SELECT u.key, u.n FROM unnest(p_shared || p_exclusive) WITH ORDINALITY AS u (key, n) ORDER BY u.key, u.n DESC) AS k;
+            PERFORM CASE WHEN k.n > cardinality(p_shared) THEN pg_advisory_xact_lock(k.key)::text
+                ELSE pg_advisory_xact_lock_shared(k.key)::text END
+            FROM (SELECT u.key, u.n FROM unnest(p_shared || p_exclusive) WITH ORDINALITY AS u (key, n)
+                ORDER BY u.key, u.n DESC) AS k;
             PERFORM tidemark.lock_campaigns(p_campaigns);
             RETURN true;
         EXCEPTION WHEN lock_not_available THEN
             IF clock_timestamp() >= until THEN
                 RAISE EXCEPTION 'append: another transaction has held a lock that the condition, or the many tags, need for more than %', patience
-                    USING ERRCODE = '55P03', HINT = 'try again; a session that has appended and stays open is named by `maintenance doctor`: commit it or end it';
+                    USING ERRCODE = '55P03', HINT =
+                        'try again; a session that has appended and stays open is named by `maintenance doctor`: commit it or end it';
             END IF;
         END;
         PERFORM pg_sleep(0.02 + 0.08 * random());
@@ -367,7 +408,8 @@ $$;
 -- all types, that is, every append. A transaction that locks a tag exclusively holds its bucket with
 -- it, shared, and so meets the import; appends with few tags do not.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[], p_campaigns text[]) RETURNS boolean
+CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[],
+    p_campaigns text[]) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -389,7 +431,8 @@ BEGIN
             p_exclusive := array(
                 SELECT tidemark.lock_key(32008, k.key & 63) FROM unnest(p_tags) AS k (key)
                 UNION SELECT k.key FROM unnest(p_exclusive) AS k (key) WHERE k.key >> 48 <> 32007
-                UNION SELECT tidemark.lock_key(32006, bucket) FROM unnest(p_exclusive) AS k (key), generate_series(0, 63) AS bucket WHERE k.key >> 48 = 32007);
+                UNION SELECT tidemark.lock_key(32006, bucket)
+                    FROM unnest(p_exclusive) AS k (key), generate_series(0, 63) AS bucket WHERE k.key >> 48 = 32007);
         ELSE
             PERFORM set_config('tidemark.tags_locked', tags::text, true);
         END IF;
@@ -407,7 +450,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- refuse_version says that a campaign does not stand where an append expects it. It never answers; its type lets it stand where a seq is wanted.
+-- refuse_version says that a campaign does not stand where an append expects it. It never answers;
+-- its type lets it stand where a seq is wanted.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint) RETURNS bigint
     LANGUAGE plpgsql
@@ -416,46 +460,57 @@ AS $$
 BEGIN
     RAISE EXCEPTION 'campaign % is at seq %, the append expects it at %', left(p_campaign_id, 64), p_actual, p_expected
         USING ERRCODE = 'TM001', HINT = 'read the new events, decide again, append again',
-            DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'expected', p_expected, 'actual', p_actual)::text;
+            DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'expected', p_expected, 'actual',
+                p_actual)::text;
 END
 $$;
 -- +goose StatementEnd
 
--- lock_untagged takes what conditions on untagged events of one type wait for, and then the campaign. It, hold_floor and made_id stand in expressions too.
+-- lock_untagged takes what conditions on untagged events of one type wait for, and then the
+-- campaign. It, hold_floor and made_id stand in expressions too.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS boolean
     LANGUAGE sql
-    RETURN pg_advisory_xact_lock_shared(tidemark.type_key(p_type)) IS NOT NULL AND tidemark.lock_campaign(p_campaign_id);
+    RETURN pg_advisory_xact_lock_shared(tidemark.type_key(p_type)) IS NOT NULL
+        AND tidemark.lock_campaign(p_campaign_id);
 -- +goose StatementEnd
 
 -- next_floor answers the setting tidemark.floor after one more call.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.next_floor(p_last bigint, p_held bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
-    RETURN greatest(0, least(coalesce(p_last, 0), p_held & 281474976710655)) | ((least(greatest(coalesce(p_held >> 48, 0), 0), 32766) + 1) << 48);
+    RETURN greatest(0, least(coalesce(p_last, 0), p_held & 281474976710655)) |
+        ((least(greatest(coalesce(p_held >> 48, 0), 0), 32766) + 1) << 48);
 -- +goose StatementEnd
 
--- hold_floor takes the writer floor and answers the time. The last value first, then the lock that names it, and only in a later statement nextval: see tidemark.read_floor. A transaction's first floor is below
--- all its positions, so it takes no other: the setting says which it is, and goes when the lock goes, with the transaction or the savepoint. Anybody may set it, so the lock is taken in any case, and never
--- above the last value.
--- The setting's bits from 48 on count the calls that came here, each for one campaign. If they are more than campaigns
--- may be, the campaigns are counted.
+-- hold_floor takes the writer floor and answers the time. The last value first, then the lock that
+-- names it, and only in a later statement nextval: see tidemark.read_floor. A transaction's first
+-- floor is below all its positions, so it takes no other: the setting says which it is, and goes
+-- when the lock goes, with the transaction or the savepoint. Anybody may set it, so the lock is
+-- taken in any case, and never above the last value. The setting's bits from 48 on count the calls
+-- that came here, each for one campaign. If they are more than campaigns may be, the campaigns are
+-- counted.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.hold_floor() RETURNS timestamptz
     LANGUAGE sql
-    RETURN CASE WHEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001, set_config('tidemark.floor', tidemark.next_floor(
-        pg_sequence_last_value('tidemark.journal_position'), nullif(current_setting('tidemark.floor', true), '')::bigint)::text, true)::bigint)) IS NOT NULL
-        AND (current_setting('tidemark.floor')::bigint >> 48 <= (tidemark.append_limits())[8] OR tidemark.count_campaigns('{}') IS NOT NULL) THEN clock_timestamp() END;
+    RETURN CASE WHEN pg_advisory_xact_lock_shared(tidemark.lock_key(32001,
+        set_config('tidemark.floor', tidemark.next_floor(
+        pg_sequence_last_value('tidemark.journal_position'),
+            nullif(current_setting('tidemark.floor', true), '')::bigint)::text, true)::bigint)) IS NOT NULL
+        AND (current_setting('tidemark.floor')::bigint >> 48 <= (tidemark.append_limits())[8]
+            OR tidemark.count_campaigns('{}') IS NOT NULL) THEN clock_timestamp() END;
 -- +goose StatementEnd
 
--- made_id answers a UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them, 62 random bits, of which the text begins with the variant.
+-- made_id answers a UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them,
+-- 62 random bits, of which the text begins with the variant.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_random text) RETURNS uuid
     LANGUAGE sql IMMUTABLE
     RETURN (lpad(to_hex((p_ms + (p_ord >> 12) << 16) | 28672 | (p_ord & 4095)), 16, '0') || p_random)::uuid;
 -- +goose StatementEnd
 
--- append_rows numbers events and writes them. Its callers hold the locks, and append and append_all alone are for others.
+-- append_rows numbers events and writes them. Its callers hold the locks, and append and append_all
+-- alone are for others.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_rows(p_campaign_id text, p_events jsonb, p_expect bigint)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -473,39 +528,50 @@ DECLARE
     known integer;
     different bigint;
 BEGIN
-    -- An event that is there already is answered with its seq: repeating an append whose outcome is unknown is safe,
-    -- whatever it expected at first. Each id is probed for, in a form that leaves the planner no
-    -- other index, also while it believes the table to be empty: a join, or the primary key, would read the whole campaign.
+    -- An event that is there already is answered with its seq: repeating an append whose outcome is
+    -- unknown is safe, whatever it expected at first. Each id is probed for, in a form that leaves
+    -- the planner no other index, also while it believes the table to be empty: a join, or the
+    -- primary key, would read the whole campaign.
     IF jsonb_path_exists(p_events, '$[*].id') THEN
-        SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
-            OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
-            OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}') OR j.actor IS DISTINCT FROM e.actor
+        SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT
+            FROM coalesce(e.payload, '{}')
+            OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT
+                FROM coalesce(e.intent, 'projection_and_replay')
+            OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}')
+                OR j.actor IS DISTINCT FROM e.actor
             OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
             OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at))
         INTO known, different
-        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
+        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
+            aggregate_type text, aggregate_id text,
             actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
-            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, ord)
+            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata,
+                occurred_at, ord)
         CROSS JOIN LATERAL (
-            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN e.id AND e.id ORDER BY j.event_id LIMIT 1
+            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN e.id AND e.id
+                ORDER BY j.event_id LIMIT 1
         ) j;
         IF different IS NOT NULL THEN
-            RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1, left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
+            RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1,
+                left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
                 USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
         ELSIF known = n THEN
             RETURN QUERY SELECT j.seq, j.position, j.event_id, true
                 FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
                 CROSS JOIN LATERAL (
                     SELECT * FROM tidemark.journal j
-                    WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN (e.event ->> 'id')::uuid AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
+                    WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN (e.event ->> 'id')::uuid
+                        AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
                 ) j
                 ORDER BY e.ord;
             RETURN;
         ELSIF known > 0 THEN
-            RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new', left(p_campaign_id, 64), known, n
+            RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new',
+                left(p_campaign_id, 64), known, n
                 USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
         END IF;
-        IF (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid) FROM jsonb_array_elements(p_events) AS e (event)) THEN
+        IF (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid)
+            FROM jsonb_array_elements(p_events) AS e (event)) THEN
             RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
                 USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
         END IF;
@@ -514,29 +580,39 @@ BEGIN
     at := tidemark.hold_floor();
     ms := date_part('epoch', at) * 1000;
     random_tail := right(gen_random_uuid()::text, 17);
-    SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1), 0) INTO head;
+    SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC
+        LIMIT 1), 0) INTO head;
     IF p_expect <> head THEN
         PERFORM tidemark.refuse_version(p_campaign_id, p_expect, head);
     END IF;
     RETURN QUERY
-        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
+        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent,
+            aggregate_type, aggregate_id, actor,
             tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
-        SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'), coalesce(e.id, tidemark.made_id(ms, e.ord, random_tail)), e.type, coalesce(e.version, 1),
-            CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN coalesce(e.intent, 'projection_and_replay') END::tidemark.intent,
+        SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'),
+            coalesce(e.id, tidemark.made_id(ms, e.ord, random_tail)), e.type, coalesce(e.version, 1),
+            CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord,
+                e.event) THEN coalesce(e.intent, 'projection_and_replay') END::tidemark.intent,
             e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'), coalesce(e.payload, '{}'), e.metadata,
-            coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0), coalesce(e.occurred_at, at), at
-        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text, aggregate_type text, aggregate_id text,
-            actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz), jsonb_array_elements(p_events)) WITH ORDINALITY
-            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at, event, ord)
+            coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0),
+                coalesce(e.occurred_at, at), at
+        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
+            aggregate_type text, aggregate_id text,
+            actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz),
+                jsonb_array_elements(p_events)) WITH ORDINALITY
+            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata,
+                occurred_at, event, ord)
         RETURNING j.seq, j.position, j.event_id, false;
     INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
-    SELECT g.name, p_campaign_id, head + n, at, n FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
+    SELECT g.name, p_campaign_id, head + n, at, n FROM tidemark.consumer_groups g WHERE g.name > ''
+        AND g.state <> 'inline';
 
     IF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
         INSERT INTO tidemark.event_tags (tag, event_type, position)
         SELECT DISTINCT t.tag, j.event_type, j.position
         FROM (
-            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq > head AND j.seq <= head + n ORDER BY j.seq LIMIT n
+            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq > head
+                AND j.seq <= head + n ORDER BY j.seq LIMIT n
         ) j CROSS JOIN LATERAL unnest(j.tags) AS t (tag);
     END IF;
 
@@ -547,8 +623,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- append_rows_of_snapshot is append_rows under REPEATABLE READ and SERIALIZABLE, where the snapshot may be older than the
--- campaign's lock. Then the seq is taken, and the error the one that such transactions are retried for.
+-- append_rows_of_snapshot is append_rows under REPEATABLE READ and SERIALIZABLE, where the snapshot
+-- may be older than the campaign's lock. Then the seq is taken, and the error the one that such
+-- transactions are retried for.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_rows_of_snapshot(p_campaign_id text, p_events jsonb, p_expect bigint)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -580,21 +657,25 @@ DECLARE
     limits CONSTANT integer[] := tidemark.append_limits();
 BEGIN
     IF p_campaign_id IS NULL OR p_campaign_id = '' OR octet_length(p_campaign_id) > limits[1] THEN
-        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (campaign_id_bytes of tidemark.limits)', coalesce(quote_literal(left(p_campaign_id, 64)), 'NULL'), limits[1]
+        RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (campaign_id_bytes of tidemark.limits)',
+            coalesce(quote_literal(left(p_campaign_id, 64)), 'NULL'), limits[1]
             USING ERRCODE = 'TM004';
     ELSIF coalesce(jsonb_typeof(p_events), 'null') <> 'array' THEN
-        RAISE EXCEPTION 'append to campaign %: the events are a JSON %, they must be an array of objects', left(p_campaign_id, 64), coalesce(jsonb_typeof(p_events), 'null')
+        RAISE EXCEPTION 'append to campaign %: the events are a JSON %, they must be an array of objects',
+            left(p_campaign_id, 64), coalesce(jsonb_typeof(p_events), 'null')
             USING ERRCODE = 'TM004';
     END IF;
-    RAISE EXCEPTION 'append to campaign %: % events in one call, the limit is % (events_per_call of tidemark.limits)', left(p_campaign_id, 64), jsonb_array_length(p_events), limits[2]
+    RAISE EXCEPTION 'append to campaign %: % events in one call, the limit is % (events_per_call of tidemark.limits)',
+        left(p_campaign_id, 64), jsonb_array_length(p_events), limits[2]
         USING ERRCODE = 'TM004', HINT = 'append them in several calls';
 END
 $$;
 -- +goose StatementEnd
 
--- append adds events to a campaign, in the caller's transaction. p_events is an array of objects with "type" and, all optional,
--- "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags", "payload", "metadata", "occurred_at".
--- p_expect is the seq the campaign must stand at: NULL for any, 0 for a campaign without events.
+-- append adds events to a campaign, in the caller's transaction. p_events is an array of objects
+-- with "type" and, all optional, "id", "version", "intent", "aggregate_type", "aggregate_id",
+-- "actor", "tags", "payload", "metadata", "occurred_at". p_expect is the seq the campaign must
+-- stand at: NULL for any, 0 for a campaign without events.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect bigint DEFAULT NULL)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -608,21 +689,31 @@ DECLARE
     taken boolean; -- of locks; an assignment is cheaper than a query
     at timestamptz;
 BEGIN
-    -- What most calls have: one event without tags and without an id. Each expression and query is made ready anew in each transaction, which is most of what one event costs: here are as few as
-    -- can be.
-    IF octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1] AND jsonb_typeof(p_events) = 'array' AND p_events -> 1 IS NULL
-        AND NOT one ?| '{tags,id}' AND tidemark.event_fits(one) AND current_setting('transaction_isolation') = 'read committed' THEN
+    -- What most calls have: one event without tags and without an id. Each expression and query is
+    -- made ready anew in each transaction, which is most of what one event costs: here are as few
+    -- as can be.
+    IF octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1] AND jsonb_typeof(p_events) = 'array'
+        AND p_events -> 1 IS NULL
+        AND NOT one ?| '{tags,id}' AND tidemark.event_fits(one)
+            AND current_setting('transaction_isolation') = 'read committed' THEN
         at := CASE WHEN tidemark.lock_untagged(p_campaign_id, one ->> 'type') THEN tidemark.hold_floor() END;
-        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type, aggregate_id, actor,
+        INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent,
+            aggregate_type, aggregate_id, actor,
             payload, metadata, payload_bytes, occurred_at, recorded_at)
-        VALUES (p_campaign_id, coalesce((SELECT CASE WHEN p_expect <> h.seq THEN tidemark.refuse_version(p_campaign_id, p_expect, h.seq) ELSE h.seq + 1 END
-                FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
-            nextval('tidemark.journal_position'), tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1, right(gen_random_uuid()::text, 17)), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
-            coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type', one ->> 'aggregate_id', one ->> 'actor',
-            coalesce(nullif(one -> 'payload', 'null'), '{}'), nullif(one -> 'metadata', 'null'), pg_column_size(one), coalesce((one ->> 'occurred_at')::timestamptz, at), at)
+        VALUES (p_campaign_id, coalesce((SELECT CASE
+            WHEN p_expect <> h.seq THEN tidemark.refuse_version(p_campaign_id, p_expect, h.seq) ELSE h.seq + 1 END
+                FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE
+                    WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
+            nextval('tidemark.journal_position'), tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1,
+                right(gen_random_uuid()::text, 17)), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
+            coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type',
+                one ->> 'aggregate_id', one ->> 'actor',
+            coalesce(nullif(one -> 'payload', 'null'), '{}'), nullif(one -> 'metadata', 'null'), pg_column_size(one),
+                coalesce((one ->> 'occurred_at')::timestamptz, at), at)
         RETURNING j.seq, j.position, j.event_id, false INTO seq, position, event_id, duplicate;
         INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
-        SELECT g.name, p_campaign_id, seq, at, 1 FROM tidemark.consumer_groups g WHERE g.name > '' AND g.state <> 'inline';
+        SELECT g.name, p_campaign_id, seq, at, 1 FROM tidemark.consumer_groups g WHERE g.name > ''
+            AND g.state <> 'inline';
         IF pg_sequence_last_value('tidemark.waiting') > date_part('epoch', at) * 1000 THEN
             PERFORM tidemark.wake();
         END IF;
@@ -630,7 +721,8 @@ BEGIN
         RETURN;
     END IF;
 
-    IF NOT coalesce(octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1] AND jsonb_typeof(p_events) = 'array', false)
+    IF NOT coalesce(octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1]
+        AND jsonb_typeof(p_events) = 'array', false)
         OR jsonb_array_length(p_events) > (tidemark.append_limits())[2] THEN
         PERFORM tidemark.refuse_call(p_campaign_id, p_events);
     ELSIF one IS NULL THEN
@@ -638,11 +730,13 @@ BEGIN
     END IF;
     -- What conditions wait for; then the campaign.
     IF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
-        taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events), '{}', ARRAY[p_campaign_id]);
+        taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events), '{}',
+            ARRAY[p_campaign_id]);
     ELSIF jsonb_path_query_array(p_events, '$[*].type') <@ jsonb_build_array(one -> 'type') THEN
         taken := tidemark.lock_untagged(p_campaign_id, one ->> 'type');
     ELSE
-        PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
+        PERFORM pg_advisory_xact_lock_shared(t.key) FROM (SELECT DISTINCT tidemark.type_key(e.event ->> 'type') AS key
+            FROM jsonb_array_elements(p_events) AS e (event) ORDER BY 1) AS t;
         taken := tidemark.lock_campaign(p_campaign_id);
     END IF;
     IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
@@ -680,9 +774,10 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
--- wake gives workers word of something to do: a worker that waits is woken when the transaction commits. It says which
--- wait it ends, so that one NOTIFY does. A transaction that is to be prepared must not notify: SET tidemark.notify = off,
--- and workers find what there is when they poll.
+-- wake gives workers word of something to do: a worker that waits is woken when the transaction
+-- commits. It says which wait it ends, so that one NOTIFY does. A transaction that is to be
+-- prepared must not notify: SET tidemark.notify = off, and workers find what there is when they
+-- poll.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.wake() RETURNS void
     LANGUAGE plpgsql
@@ -691,7 +786,8 @@ AS $$
 DECLARE
     waiting CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.waiting'), 0);
 BEGIN
-    IF waiting > extract(epoch FROM clock_timestamp()) * 1000 AND coalesce(current_setting('tidemark.notify', true), '') <> 'off' THEN
+    IF waiting > extract(epoch FROM clock_timestamp()) * 1000
+        AND coalesce(current_setting('tidemark.notify', true), '') <> 'off' THEN
         PERFORM pg_notify('tidemark_work', waiting::text);
     END IF;
 END
@@ -710,10 +806,12 @@ DECLARE
     batch record;
 BEGIN
     FOR batch IN
-        SELECT b ->> 'campaign_id' AS id, b -> 'events' AS events, (b ->> 'expect')::bigint AS expect FROM jsonb_array_elements(p_batches) AS b WHERE b -> 'events' <> '[]'
+        SELECT b ->> 'campaign_id' AS id, b -> 'events' AS events, (b ->> 'expect')::bigint AS expect
+            FROM jsonb_array_elements(p_batches) AS b WHERE b -> 'events' <> '[]'
     LOOP
         IF old_snapshot THEN
-            RETURN QUERY SELECT batch.id, a.* FROM tidemark.append_rows_of_snapshot(batch.id, batch.events, batch.expect) AS a;
+            RETURN QUERY SELECT batch.id, a.* FROM tidemark.append_rows_of_snapshot(batch.id, batch.events,
+                batch.expect) AS a;
         ELSE
             RETURN QUERY SELECT batch.id, a.* FROM tidemark.append_rows(batch.id, batch.events, batch.expect) AS a;
         END IF;
@@ -734,23 +832,29 @@ DECLARE
     unknown text;
     n bigint;
 BEGIN
-    IF coalesce(jsonb_typeof(p_batches), 'null') <> 'array' OR jsonb_path_exists(p_batches, 'strict $[*] ? (@.type() != "object")') THEN
-        RAISE EXCEPTION 'append: the batches are a JSON %, they must be an array of objects', coalesce(jsonb_typeof(p_batches), 'null')
+    IF coalesce(jsonb_typeof(p_batches), 'null') <> 'array'
+        OR jsonb_path_exists(p_batches, 'strict $[*] ? (@.type() != "object")') THEN
+        RAISE EXCEPTION 'append: the batches are a JSON %, they must be an array of objects',
+            coalesce(jsonb_typeof(p_batches), 'null')
             USING ERRCODE = 'TM004';
     END IF;
-    SELECT min(left(coalesce(b ->> 'campaign_id', ''), 64)) FILTER (WHERE coalesce(octet_length(b ->> 'campaign_id'), 0) NOT BETWEEN 1 AND limits[1]
+    SELECT min(left(coalesce(b ->> 'campaign_id', ''), 64)) FILTER (WHERE coalesce(octet_length(b ->> 'campaign_id'),
+        0) NOT BETWEEN 1 AND limits[1]
             OR coalesce(jsonb_typeof(b -> 'events'), 'null') <> 'array'),
         sum(CASE WHEN jsonb_typeof(b -> 'events') = 'array' THEN jsonb_array_length(b -> 'events') END),
-        min((b - '{campaign_id,events,expect}'::text[])::text) FILTER (WHERE b - '{campaign_id,events,expect}'::text[] <> '{}')
+        min((b - '{campaign_id,events,expect}'::text[])::text) FILTER
+            (WHERE b - '{campaign_id,events,expect}'::text[] <> '{}')
     INTO bad, n, unknown FROM jsonb_array_elements(p_batches) AS b;
     IF bad IS NOT NULL THEN
         RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (campaign_id_bytes of tidemark.limits), and its events must be an array', quote_literal(bad), limits[1]
             USING ERRCODE = 'TM004';
     ELSIF unknown IS NOT NULL THEN
-        RAISE EXCEPTION 'append: % is no field of a batch: known are campaign_id, events, expect', (SELECT left(min(k), 64) FROM jsonb_object_keys(unknown::jsonb) AS k)
+        RAISE EXCEPTION 'append: % is no field of a batch: known are campaign_id, events, expect',
+            (SELECT left(min(k), 64) FROM jsonb_object_keys(unknown::jsonb) AS k)
             USING ERRCODE = 'TM004';
     ELSIF n > limits[2] THEN
-        RAISE EXCEPTION 'append: % events in one call, the limit is % (events_per_call of tidemark.limits)', n, limits[2]
+        RAISE EXCEPTION 'append: % events in one call, the limit is % (events_per_call of tidemark.limits)', n,
+            limits[2]
             USING ERRCODE = 'TM004', HINT = 'append them in several calls';
     END IF;
     RETURN true;

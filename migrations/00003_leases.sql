@@ -2,21 +2,28 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- The tables below swing between empty and millions of rows within one cached plan. So their functions run under settings and in a form that leave the
--- planner one choice: a probe of the primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row by its place (ctid),
--- which nobody can move meanwhile: it is locked. A worker that is woken has one campaign, mostly. For one there are statements beside those for many: they do the same, and are begun sooner.
+-- The tables below swing between empty and millions of rows within one cached plan. So their
+-- functions run under settings and in a form that leave the planner one choice: a probe of the
+-- primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row
+-- by its place (ctid), which nobody can move meanwhile: it is locked. A worker that is woken has
+-- one campaign, mostly. For one there are statements beside those for many: they do the same, and
+-- are begun sooner.
 
--- stranded says whether a lease runs for longer than its owner asked for, or than the caller would and its owner does not live. The server's clock has gone back then: the time of the expiry is that of the
--- old clock, and waiting for it could take hours. Callers ask only about leases that run for longer than their own would, so for hardly any.
+-- stranded says whether a lease runs for longer than its owner asked for, or than the caller would
+-- and its owner does not live. The server's clock has gone back then: the time of the expiry is
+-- that of the old clock, and waiting for it could take hours. Callers ask only about leases that
+-- run for longer than their own would, so for hardly any.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.stranded(p_owner text, p_expires_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN p_owner <> 'paused' AND NOT EXISTS (
-        SELECT FROM tidemark.workers w WHERE w.owner = p_owner AND w.seen_at BETWEEN clock_timestamp() - w.lease_ttl AND clock_timestamp() + interval '1 s'
+        SELECT FROM tidemark.workers w WHERE w.owner = p_owner AND w.seen_at BETWEEN clock_timestamp() - w.lease_ttl
+            AND clock_timestamp() + interval '1 s'
             AND p_expires_at <= clock_timestamp() + w.lease_ttl + interval '1 s');
 END
 $$;
@@ -29,7 +36,8 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.fallen(p_group text) RETURNS text[]
     LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -58,7 +66,8 @@ $$;
 CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT crashed_ids text[])
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -75,9 +84,12 @@ BEGIN
         WITH free AS MATERIALIZED (
             SELECT f.place, f.left_by, f.left_at
             FROM (SELECT * FROM unnest(p_idle) AS c (campaign_id) ORDER BY 1) w CROSS JOIN LATERAL (
-                SELECT l.ctid AS place, CASE WHEN l.expires_at > '-infinity' AND l.expires_at <= at OR l.owner = ANY (fallen) AND l.expires_at > at THEN l.owner END AS left_by, l.expires_at AS left_at FROM tidemark.leases l
+                SELECT l.ctid AS place, CASE WHEN l.expires_at > '-infinity' AND l.expires_at <= at
+                    OR l.owner = ANY (fallen) AND l.expires_at > at THEN l.owner END AS left_by,
+                    l.expires_at AS left_at FROM tidemark.leases l
                 WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id
-                    AND (l.expires_at <= at OR l.owner = ANY (fallen) OR l.expires_at > at + p_ttl + interval '1 s' AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at))
+                    AND (l.expires_at <= at OR l.owner = ANY (fallen) OR l.expires_at > at + p_ttl + interval '1 s'
+                        AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at))
                 FOR UPDATE SKIP LOCKED
             ) f
         ), taken AS (
@@ -85,9 +97,12 @@ BEGIN
             FROM free f WHERE l.ctid = f.place
             RETURNING l.campaign_id, l.generation, l.checkpoint, f.left_by, f.left_at
         )
-        SELECT coalesce(array_agg(t.campaign_id), '{}'), coalesce(array_agg(t.generation), '{}'), coalesce(array_agg(t.checkpoint), '{}'),
-            array_agg(t.campaign_id) FILTER (WHERE t.left_by IS NOT NULL), array_agg(t.checkpoint) FILTER (WHERE t.left_by IS NOT NULL),
-            array_agg(t.left_by) FILTER (WHERE t.left_by IS NOT NULL), array_agg(t.left_at) FILTER (WHERE t.left_by IS NOT NULL)
+        SELECT coalesce(array_agg(t.campaign_id), '{}'), coalesce(array_agg(t.generation), '{}'),
+            coalesce(array_agg(t.checkpoint), '{}'),
+            array_agg(t.campaign_id) FILTER (WHERE t.left_by IS NOT NULL),
+                array_agg(t.checkpoint) FILTER (WHERE t.left_by IS NOT NULL),
+            array_agg(t.left_by) FILTER (WHERE t.left_by IS NOT NULL),
+                array_agg(t.left_at) FILTER (WHERE t.left_by IS NOT NULL)
         INTO campaign_ids, generations, checkpoints, left_ids, left_checkpoints, left_by, left_at
         FROM taken t;
         IF left_ids IS NOT NULL THEN
@@ -103,7 +118,8 @@ BEGIN
                 FROM unnest(campaign_ids, checkpoints) AS u (campaign_id, checkpoint)
                 CROSS JOIN LATERAL (
                     SELECT c.checkpoint FROM tidemark.crashes c
-                    WHERE c.consumer_group = p_group AND c.campaign_id = u.campaign_id AND cardinality(c.owners) > 0 OFFSET 0
+                    WHERE c.consumer_group = p_group AND c.campaign_id = u.campaign_id
+                        AND cardinality(c.owners) > 0 OFFSET 0
                 ) c
                 WHERE c.checkpoint = u.checkpoint
             ) k;
@@ -126,17 +142,21 @@ END
 $$;
 -- +goose StatementEnd
 
--- note_crashes writes down who left campaigns behind, and answers which of them it thinks were left by the dead. The caller has locked the leases. Not counted are
+-- note_crashes writes down who left campaigns behind, and answers which of them it thinks were left
+-- by the dead. The caller has locked the leases. Not counted are
 --   - an owner that was seen when half of the lease's last life was over: it renews three times in a life and is recorded four times, so one that is seen and did
 --     not renew lives, and has lost or dropped the lease;
 --   - an owner without a record: it stopped in good order, or is no worker at all ('paused');
 --   - leases from before the server started: whatever happened to them then happened to all.
--- The list begins again where the campaign has got further, and where the last death is an hour ago: what kills does so again as soon as it is tried again, that is
--- within a lease's life and the time of a restart. Owners that turn out to live take themselves off it (see Keeper.Beat).
+-- The list begins again where the campaign has got further, and where the last death is an hour
+-- ago: what kills does so again as soon as it is tried again, that is within a lease's life and the
+-- time of a restart. Owners that turn out to live take themselves off it (see Keeper.Beat).
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[], p_owners text[], p_expired timestamptz[], p_ttl interval) RETURNS text[]
+CREATE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[], p_owners text[],
+    p_expired timestamptz[], p_ttl interval) RETURNS text[]
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -144,14 +164,16 @@ DECLARE
 BEGIN
     WITH dead AS MATERIALIZED (
         SELECT u.campaign_id, u.checkpoint, u.owner
-        FROM (SELECT * FROM unnest(p_campaign_ids, p_checkpoints, p_owners, p_expired) AS u (campaign_id, checkpoint, owner, expired) ORDER BY 1) u
+        FROM (SELECT * FROM unnest(p_campaign_ids, p_checkpoints, p_owners, p_expired) AS u (campaign_id, checkpoint,
+            owner, expired) ORDER BY 1) u
         CROSS JOIN LATERAL (SELECT w.seen_at FROM tidemark.workers w WHERE w.owner = u.owner OFFSET 0) w
         WHERE w.seen_at <= u.expired - p_ttl / 2 AND u.expired - p_ttl >= pg_postmaster_start_time()
     ), written AS (
         INSERT INTO tidemark.crashes AS c (consumer_group, campaign_id, checkpoint, owners)
         SELECT p_group, d.campaign_id, d.checkpoint, ARRAY[d.owner] FROM dead d
         ON CONFLICT (consumer_group, campaign_id) DO UPDATE SET (checkpoint, owners, marks, at) = (
-            SELECT excluded.checkpoint, CASE WHEN i.same THEN array_remove(c.owners, excluded.owners[1]) ELSE '{}' END || excluded.owners,
+            SELECT excluded.checkpoint, CASE WHEN i.same THEN array_remove(c.owners, excluded.owners[1])
+                ELSE '{}' END || excluded.owners,
                 CASE WHEN i.same THEN c.marks ELSE '{}' END, excluded.at
             FROM (SELECT c.checkpoint = excluded.checkpoint AND c.at > excluded.at - interval '1 hour' AS same) i)
         RETURNING c.campaign_id
@@ -159,21 +181,27 @@ BEGIN
     SELECT coalesce(array_agg(w.campaign_id), '{}') INTO noted FROM written w;
     -- Of campaigns that got further and crashed no more.
     DELETE FROM tidemark.crashes c WHERE c.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM tidemark.crashes o WHERE o.consumer_group = p_group AND o.at < clock_timestamp() - interval '1 day' LIMIT 1000 FOR UPDATE SKIP LOCKED));
+        SELECT o.ctid FROM tidemark.crashes o WHERE o.consumer_group = p_group
+            AND o.at < clock_timestamp() - interval '1 day' LIMIT 1000 FOR UPDATE SKIP LOCKED));
     RETURN noted;
 END
 $$;
 -- +goose StatementEnd
 
--- claim_around finds campaigns with work and without a live lease, from just after p_cursor around the whole outbox, and leases up to p_limit of them.
--- It looks at the next few rows, then steps from campaign to campaign along the outbox's primary key, and stops at the limit, so its cost follows what it returns plus
--- what others hold (at most p_steps), not the backlog.
--- next_expiry is the earliest expiry among the leases it passed; next_cursor is where the next claim goes on, '' once it has been all around. A group that is paused has none.
+-- claim_around finds campaigns with work and without a live lease, from just after p_cursor around
+-- the whole outbox, and leases up to p_limit of them. It looks at the next few rows, then steps
+-- from campaign to campaign along the outbox's primary key, and stops at the limit, so its cost
+-- follows what it returns plus what others hold (at most p_steps), not the backlog. next_expiry is
+-- the earliest expiry among the leases it passed; next_cursor is where the next claim goes on, ''
+-- once it has been all around. A group that is paused has none.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer,
-        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz, OUT crashed_ids text[])
+CREATE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval,
+    p_steps integer,
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
+            OUT next_expiry timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -195,7 +223,8 @@ DECLARE
     reached text;
 BEGIN
     campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}';
-    SELECT p.expires_at INTO next_expiry FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > at;
+    SELECT p.expires_at INTO next_expiry FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group
+        AND p.name = '' AND p.expires_at > at;
     IF FOUND THEN
         next_cursor := p_cursor;
         next_expiry := nullif(next_expiry, 'infinity');
@@ -203,7 +232,8 @@ BEGIN
     END IF;
     FOR pass IN 1..2 LOOP
         -- The next few rows: where campaigns have one or two each, this finds them all.
-        SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at <= at), '{}'), coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at IS NULL), '{}'),
+        SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at <= at), '{}'),
+            coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at IS NULL), '{}'),
             min(l.expires_at) FILTER (WHERE l.expires_at > at), sum(c.rows), max(c.campaign_id)
         INTO pass_idle, pass_new, pass_expiry, pass_rows, reached
         FROM (
@@ -217,7 +247,8 @@ BEGIN
             GROUP BY o.campaign_id
         ) c
         LEFT JOIN LATERAL (
-            SELECT CASE WHEN l.owner = ANY (fallen) OR l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
+            SELECT CASE WHEN l.owner = ANY (fallen) OR l.expires_at > far AND l.owner <> 'paused'
+                AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
             FROM tidemark.leases l
             WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
         ) l ON true;
@@ -242,7 +273,9 @@ BEGIN
                     ORDER BY o.consumer_group, o.campaign_id LIMIT 1
                 ) n
                 LEFT JOIN LATERAL (
-                    SELECT CASE WHEN l.owner = ANY (fallen) OR l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
+                    SELECT CASE WHEN l.owner = ANY (fallen) OR l.expires_at > far AND l.owner <> 'paused'
+                        AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity'
+                        ELSE l.expires_at END AS expires_at
                     FROM tidemark.leases l
                     WHERE l.consumer_group = p_group AND l.campaign_id = n.campaign_id OFFSET 0
                 ) l ON true
@@ -271,21 +304,28 @@ BEGIN
     next_expiry := nullif(next_expiry, 'infinity'); -- of campaigns that are paused
 
     IF missing < p_limit THEN
-        SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids INTO campaign_ids, generations, checkpoints, crashed_ids
+        SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids
+            INTO campaign_ids, generations, checkpoints, crashed_ids
         FROM tidemark.acquire_leases(p_group, p_owner, idle_ids, new_ids, p_ttl) AS a;
     END IF;
 END
 $$;
 -- +goose StatementEnd
 
--- claim is what workers call: claim_around, but for two cases that have to be quick, because a worker looks in vain or is woken by one append. Where the outbox is empty there is nothing to walk. Where it
--- has one campaign, whose lease was given back in good order, and nobody has crashed, that lease is taken. It evaluates no more expressions than it must: plpgsql makes each ready anew in each transaction.
--- A claim that a crash of the server forgets is harmless, so it does not wait for the disk.
+-- claim is what workers call: claim_around, but for two cases that have to be quick, because a
+-- worker looks in vain or is woken by one append. Where the outbox is empty there is nothing to
+-- walk. Where it has one campaign, whose lease was given back in good order, and nobody has
+-- crashed, that lease is taken. It evaluates no more expressions than it must: plpgsql makes each
+-- ready anew in each transaction. A claim that a crash of the server forgets is harmless, so it
+-- does not wait for the disk.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval, p_steps integer DEFAULT 4096,
-        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text, OUT next_expiry timestamptz, OUT crashed_ids text[])
+CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval,
+    p_steps integer DEFAULT 4096,
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
+            OUT next_expiry timestamptz, OUT crashed_ids text[])
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -295,38 +335,45 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     IF p_cursor = '' AND p_limit > 1 THEN
         SELECT o.campaign_id, NOT EXISTS (
-                SELECT FROM tidemark.outbox n WHERE n.consumer_group = p_group AND n.campaign_id > o.campaign_id ORDER BY n.consumer_group, n.campaign_id LIMIT 1
+                SELECT FROM tidemark.outbox n WHERE n.consumer_group = p_group AND n.campaign_id > o.campaign_id
+                    ORDER BY n.consumer_group, n.campaign_id LIMIT 1
             ) AND NOT EXISTS (
-                SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > clock_timestamp()
+                SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = ''
+                    AND p.expires_at > clock_timestamp()
             ) AND NOT EXISTS (
                 SELECT FROM tidemark.crashes c WHERE c.consumer_group = p_group AND cardinality(c.owners) > 0
             )
         INTO only_id, alone
-        FROM (SELECT o.campaign_id FROM tidemark.outbox o WHERE o.consumer_group = p_group ORDER BY o.consumer_group, o.campaign_id LIMIT 1) o;
+        FROM (SELECT o.campaign_id FROM tidemark.outbox o WHERE o.consumer_group = p_group
+            ORDER BY o.consumer_group, o.campaign_id LIMIT 1) o;
         IF NOT FOUND THEN
             campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}'; next_cursor := '';
             RETURN;
         ELSIF alone THEN
-            UPDATE tidemark.leases l SET owner = p_owner, generation = l.generation + 1, expires_at = clock_timestamp() + p_ttl
+            UPDATE tidemark.leases l SET owner = p_owner, generation = l.generation + 1,
+                expires_at = clock_timestamp() + p_ttl
             FROM (
                 SELECT l.ctid AS place FROM tidemark.leases l
                 WHERE l.consumer_group = p_group AND l.campaign_id = only_id AND l.expires_at = '-infinity'
                 FOR UPDATE SKIP LOCKED
             ) f
             WHERE l.ctid = f.place
-            RETURNING ARRAY[l.campaign_id], ARRAY[l.generation], ARRAY[l.checkpoint], '', '{}' INTO campaign_ids, generations, checkpoints, next_cursor, crashed_ids;
+            RETURNING ARRAY[l.campaign_id], ARRAY[l.generation], ARRAY[l.checkpoint], '', '{}'
+                INTO campaign_ids, generations, checkpoints, next_cursor, crashed_ids;
             IF FOUND THEN
                 RETURN;
             END IF;
         END IF;
     END IF;
-    SELECT a.campaign_ids, a.generations, a.checkpoints, a.next_cursor, a.next_expiry, a.crashed_ids INTO campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids
+    SELECT a.campaign_ids, a.generations, a.checkpoints, a.next_cursor, a.next_expiry, a.crashed_ids
+        INTO campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids
     FROM tidemark.claim_around(p_group, p_owner, p_cursor, p_limit, p_ttl, p_steps) AS a;
 END
 $$;
 -- +goose StatementEnd
 
--- claimed_campaigns and claimed_checkpoints are what the last claim of this session has answered, if it was to be kept: by them the statements that come behind a claim find its campaigns before
+-- claimed_campaigns and claimed_checkpoints are what the last claim of this session has answered,
+-- if it was to be kept: by them the statements that come behind a claim find its campaigns before
 -- anybody has seen its answer.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claimed_campaigns() RETURNS text[]
@@ -340,14 +387,18 @@ CREATE FUNCTION tidemark.claimed_checkpoints() RETURNS bigint[]
     RETURN nullif(current_setting('tidemark.claimed_checkpoints', true), '')::bigint[];
 -- +goose StatementEnd
 
--- advance is the fence. It moves the checkpoints of leases that are still the caller's, releases those with p_release, and prolongs the
--- others; if any lease is no longer the caller's, or its checkpoint has moved, it fails the transaction. p_events and p_hashes are the number of events applied and the hash
--- of their ids, which are kept with the checkpoint. Where a hash is NULL that of the campaign is not known any more.
+-- advance is the fence. It moves the checkpoints of leases that are still the caller's, releases
+-- those with p_release, and prolongs the others; if any lease is no longer the caller's, or its
+-- checkpoint has moved, it fails the transaction. p_events and p_hashes are the number of events
+-- applied and the hash of their ids, which are kept with the checkpoint. Where a hash is NULL that
+-- of the campaign is not known any more.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[], p_from bigint[], p_to bigint[],
+CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[],
+    p_from bigint[], p_to bigint[],
         p_release boolean[], p_ttl interval, p_events bigint[], p_hashes bigint[]) RETURNS void
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -363,7 +414,8 @@ BEGIN
         UPDATE tidemark.leases l
         SET checkpoint = p_to[1], applied = l.applied + p_events[1], applied_hash = l.applied_hash # p_hashes[1],
             expires_at = CASE WHEN p_release[1] THEN '-infinity' ELSE clock_timestamp() + p_ttl END
-        WHERE l.consumer_group = p_group AND l.campaign_id = p_campaign_ids[1] AND l.generation = p_generations[1] AND l.owner = p_owner AND l.checkpoint = p_from[1];
+        WHERE l.consumer_group = p_group AND l.campaign_id = p_campaign_ids[1] AND l.generation = p_generations[1]
+            AND l.owner = p_owner AND l.checkpoint = p_from[1];
         IF FOUND THEN
             RETURN;
         END IF;
@@ -375,11 +427,13 @@ BEGIN
         FROM (
             SELECT u.*, h.place
             FROM (
-                SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release, p_events, p_hashes) AS u (campaign_id, generation, old, new, release, events, hash)
+                SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release, p_events,
+                    p_hashes) AS u (campaign_id, generation, old, new, release, events, hash)
                 ORDER BY 1
             ) u
             CROSS JOIN LATERAL (
-                SELECT l.ctid AS place FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id OFFSET 0
+                SELECT l.ctid AS place FROM tidemark.leases l WHERE l.consumer_group = p_group
+                    AND l.campaign_id = u.campaign_id OFFSET 0
             ) h
             OFFSET 0
         ) m
@@ -388,19 +442,25 @@ BEGIN
     )
     SELECT coalesce(array_agg(campaign_id), '{}') INTO done FROM moved;
     IF cardinality(done) < cardinality(p_campaign_ids) THEN
-        -- A renewal may have moved rows to another place meanwhile. What is left is locked, then written in a statement whose snapshot has them.
-        SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release), array_agg(u.events), array_agg(u.hash) INTO places, checkpoints, releases, events, hashes
+        -- A renewal may have moved rows to another place meanwhile. What is left is locked, then
+        -- written in a statement whose snapshot has them.
+        SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release), array_agg(u.events), array_agg(u.hash)
+            INTO places, checkpoints, releases, events, hashes
         FROM (
-            SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release, p_events, p_hashes) AS u (campaign_id, generation, old, new, release, events, hash)
+            SELECT * FROM unnest(p_campaign_ids, p_generations, p_from, p_to, p_release, p_events,
+                p_hashes) AS u (campaign_id, generation, old, new, release, events, hash)
             WHERE u.campaign_id <> ALL (done) ORDER BY 1
         ) u
         CROSS JOIN LATERAL (
             SELECT l.ctid AS place FROM tidemark.leases l
-            WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner AND l.checkpoint = u.old
+            WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation
+                AND l.owner = p_owner AND l.checkpoint = u.old
             FOR UPDATE
         ) h;
         IF cardinality(done) + coalesce(cardinality(places), 0) < cardinality(p_campaign_ids) THEN
-            RAISE EXCEPTION '% of % leases are no longer held', cardinality(p_campaign_ids) - cardinality(done) - coalesce(cardinality(places), 0), cardinality(p_campaign_ids)
+            RAISE EXCEPTION '% of % leases are no longer held',
+                cardinality(p_campaign_ids) - cardinality(done) - coalesce(cardinality(places), 0),
+                cardinality(p_campaign_ids)
                 USING ERRCODE = 'TM010', HINT = 'another worker has taken over: drop the work, claim again';
         END IF;
         UPDATE tidemark.leases l
@@ -413,13 +473,16 @@ END
 $$;
 -- +goose StatementEnd
 
--- renew prolongs leases that are still the caller's and answers which they are. A row that is being written is left alone and answered as held:
--- only its owner's own transaction, or a claim that will then own it, writes it, and the fence tells them apart.
+-- renew prolongs leases that are still the caller's and answers which they are. A row that is being
+-- written is left alone and answered as held: only its owner's own transaction, or a claim that
+-- will then own it, writes it, and the fence tells them apart.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.renew(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[], p_ttl interval)
+CREATE FUNCTION tidemark.renew(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[],
+    p_ttl interval)
     RETURNS TABLE (campaign_id text)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -432,14 +495,16 @@ BEGIN
         SELECT m.campaign_id
         FROM mine m CROSS JOIN LATERAL (
             SELECT FROM tidemark.leases l
-            WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation AND l.owner = p_owner
+            WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation
+                AND l.owner = p_owner
                 AND l.expires_at > '-infinity' OFFSET 0
         ) l
     ), quiet AS MATERIALIZED (
         SELECT q.place
         FROM mine m CROSS JOIN LATERAL (
             SELECT l.ctid AS place FROM tidemark.leases l
-            WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation AND l.owner = p_owner
+            WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation
+                AND l.owner = p_owner
                 AND l.expires_at > '-infinity'
             FOR UPDATE SKIP LOCKED
         ) q
@@ -452,12 +517,14 @@ END
 $$;
 -- +goose StatementEnd
 
--- release gives back leases without moving their checkpoints. A lease that another transaction is writing is waited for after all others, and not for long: if that transaction
--- comes to nothing the lease runs out.
+-- release gives back leases without moving their checkpoints. A lease that another transaction is
+-- writing is waited for after all others, and not for long: if that transaction comes to nothing
+-- the lease runs out.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[]) RETURNS void
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -469,7 +536,8 @@ BEGIN
     FROM (SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) ORDER BY 1) u
     CROSS JOIN LATERAL (
         SELECT l.ctid AS place FROM tidemark.leases l
-        WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner
+        WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation
+            AND l.owner = p_owner
         FOR UPDATE SKIP LOCKED
     ) h;
     UPDATE tidemark.leases l SET expires_at = '-infinity' WHERE l.ctid = ANY (places);
@@ -477,10 +545,12 @@ BEGIN
         BEGIN
             PERFORM set_config('lock_timeout', '300ms', true);
             SELECT array_agg(h.place) INTO places
-            FROM (SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation) WHERE u.campaign_id <> ALL (released) ORDER BY 1) u
+            FROM (SELECT * FROM unnest(p_campaign_ids, p_generations) AS u (campaign_id, generation)
+                WHERE u.campaign_id <> ALL (released) ORDER BY 1) u
             CROSS JOIN LATERAL (
                 SELECT l.ctid AS place FROM tidemark.leases l
-                WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation AND l.owner = p_owner
+                WHERE l.consumer_group = p_group AND l.campaign_id = u.campaign_id AND l.generation = u.generation
+                    AND l.owner = p_owner
                 FOR UPDATE
             ) h;
             UPDATE tidemark.leases l SET expires_at = '-infinity' WHERE l.ctid = ANY (places);
@@ -496,18 +566,21 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_to bigint[]) RETURNS bigint
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     n bigint;
 BEGIN
     IF cardinality(p_campaign_ids) = 1 THEN
-        DELETE FROM tidemark.outbox o WHERE o.consumer_group = p_group AND o.campaign_id = p_campaign_ids[1] AND o.seq <= p_to[1];
+        DELETE FROM tidemark.outbox o WHERE o.consumer_group = p_group AND o.campaign_id = p_campaign_ids[1]
+            AND o.seq <= p_to[1];
         GET DIAGNOSTICS n = ROW_COUNT;
         RETURN n;
     END IF;
-    -- Rows up to a checkpoint are deleted under its campaign's lease and by nobody else, so their places stay theirs without a lock.
+    -- Rows up to a checkpoint are deleted under its campaign's lease and by nobody else, so their
+    -- places stay theirs without a lock.
     DELETE FROM tidemark.outbox o
     WHERE o.ctid = ANY (ARRAY(
         SELECT i.place
@@ -523,13 +596,16 @@ END
 $$;
 -- +goose StatementEnd
 
--- fence takes campaigns from whoever holds them, for a transaction that changes what their holder went by: each generation is raised and the lease released, so that work
--- under way fails in advance and is done again on what is true then. It comes before the rows of deferred are written or locked: workers lock in that order, and by
--- campaign_id. A campaign without a lease gets one, or else a claim that is just making it would not notice. A campaign that is paused stays so.
+-- fence takes campaigns from whoever holds them, for a transaction that changes what their holder
+-- went by: each generation is raised and the lease released, so that work under way fails in
+-- advance and is done again on what is true then. It comes before the rows of deferred are written
+-- or locked: workers lock in that order, and by campaign_id. A campaign without a lease gets one,
+-- or else a claim that is just making it would not notice. A campaign that is paused stays so.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.fence(p_group text, p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -543,54 +619,68 @@ END
 $$;
 -- +goose StatementEnd
 
--- gaps looks at up to p_limit campaigns below p_below ('': from the greatest on) and answers those whose journal goes on beyond the group's checkpoint with something to
--- project, while the outbox has nothing that would bring a worker there. (That a projection is behind its group explains nothing of the group.) It steps down the journal's primary key: one probe of it answers the next campaign and its last
--- event, one more the checkpoint. What is appended or applied at the same time is seen as a whole or not at all: all is one statement. next is where to go on, '' at the end.
+-- gaps looks at up to p_limit campaigns below p_below ('': from the greatest on) and answers those
+-- whose journal goes on beyond the group's checkpoint with something to project, while the outbox
+-- has nothing that would bring a worker there. (That a projection is behind its group explains
+-- nothing of the group.) It steps down the journal's primary key: one probe of it answers the next
+-- campaign and its last event, one more the checkpoint. What is appended or applied at the same
+-- time is seen as a whole or not at all: all is one statement. next is where to go on, '' at the
+-- end.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.gaps(p_group text, p_below text, p_limit integer,
         OUT campaign_ids text[], OUT checkpoints bigint[], OUT heads bigint[], OUT next text, OUT walked integer)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     WITH RECURSIVE walk AS (
         (SELECT p_below COLLATE "C" AS campaign_id, 0::bigint AS head, 0 AS steps WHERE p_below <> ''
         UNION ALL
-        SELECT * FROM (SELECT j.campaign_id, j.seq, 1 FROM tidemark.journal j WHERE p_below = '' ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1) AS last)
+        SELECT * FROM (SELECT j.campaign_id, j.seq, 1 FROM tidemark.journal j WHERE p_below = ''
+            ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1) AS last)
         UNION ALL
         SELECT n.campaign_id, n.seq, w.steps + 1
         FROM walk w CROSS JOIN LATERAL (
-            SELECT j.campaign_id, j.seq FROM tidemark.journal j WHERE j.campaign_id < w.campaign_id ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1
+            SELECT j.campaign_id, j.seq FROM tidemark.journal j WHERE j.campaign_id < w.campaign_id
+                ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1
         ) n
         WHERE w.steps < p_limit
     ), looked AS MATERIALIZED (
-        SELECT w.campaign_id, w.head, coalesce(l.checkpoint, 0) AS checkpoint, w.head > coalesce(l.checkpoint, 0) AND NOT EXISTS (
+        SELECT w.campaign_id, w.head, coalesce(l.checkpoint, 0) AS checkpoint, w.head > coalesce(l.checkpoint, 0)
+            AND NOT EXISTS (
                 SELECT FROM tidemark.outbox o WHERE o.consumer_group = p_group AND o.campaign_id = w.campaign_id
             ) AND EXISTS (
-                SELECT FROM tidemark.journal j WHERE j.campaign_id = w.campaign_id AND j.seq > coalesce(l.checkpoint, 0) AND j.intent = 'projection_and_replay'
+                SELECT FROM tidemark.journal j WHERE j.campaign_id = w.campaign_id
+                    AND j.seq > coalesce(l.checkpoint, 0) AND j.intent = 'projection_and_replay'
             ) AS gap
         FROM walk w LEFT JOIN LATERAL (
-            SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id OFFSET 0
+            SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = p_group
+                AND l.campaign_id = w.campaign_id OFFSET 0
         ) l ON true
         WHERE w.steps > 0
     )
-    SELECT coalesce(array_agg(k.campaign_id ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'), coalesce(array_agg(k.checkpoint ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'),
-        coalesce(array_agg(k.head ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'), CASE WHEN count(*) < p_limit THEN '' ELSE min(k.campaign_id) END, count(*)
+    SELECT coalesce(array_agg(k.campaign_id ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'),
+        coalesce(array_agg(k.checkpoint ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'),
+        coalesce(array_agg(k.head ORDER BY k.campaign_id DESC) FILTER (WHERE k.gap), '{}'), CASE
+            WHEN count(*) < p_limit THEN '' ELSE min(k.campaign_id) END, count(*)
     INTO campaign_ids, checkpoints, heads, next, walked
     FROM looked k;
 END
 $$;
 -- +goose StatementEnd
 
--- take_over leases campaigns for a transaction that applies their events itself, whoever holds them: work under way on them fails at its fence. Campaigns that an
--- operator has paused, and all of a group that is, are left alone. Without p_wait so are those that are held, or that somebody is writing.
--- Rows are locked in the order of campaign_id. Each campaign is named once.
+-- take_over leases campaigns for a transaction that applies their events itself, whoever holds
+-- them: work under way on them fails at its fence. Campaigns that an operator has paused, and all
+-- of a group that is, are left alone. Without p_wait so are those that are held, or that somebody
+-- is writing. Rows are locked in the order of campaign_id. Each campaign is named once.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids text[], p_wait boolean, p_ttl interval)
     RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -598,19 +688,22 @@ DECLARE
     at CONSTANT timestamptz := clock_timestamp();
     ids text[] := p_campaign_ids;
 BEGIN
-    IF EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > at) THEN
+    IF EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = ''
+        AND p.expires_at > at) THEN
         RETURN;
     END IF;
     IF NOT p_wait THEN
         SELECT array(
             SELECT c.campaign_id FROM unnest(p_campaign_ids) AS c (campaign_id)
-            WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0)
+            WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group
+                AND l.campaign_id = c.campaign_id OFFSET 0)
         ) || array(
             SELECT c.campaign_id
             FROM (SELECT * FROM unnest(p_campaign_ids) AS c (campaign_id) ORDER BY 1) c
             CROSS JOIN LATERAL (
                 SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id
-                    AND (l.expires_at <= at OR l.expires_at > at + p_ttl + interval '1 s' AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at))
+                    AND (l.expires_at <= at OR l.expires_at > at + p_ttl + interval '1 s' AND l.owner <> 'paused'
+                        AND tidemark.stranded(l.owner, l.expires_at))
                 FOR UPDATE SKIP LOCKED
             ) free
         ) INTO ids;
@@ -619,7 +712,8 @@ BEGIN
     INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
     SELECT p_group, c.campaign_id, p_owner, 1, at + p_ttl, 0
     FROM (SELECT * FROM unnest(ids) AS c (campaign_id) ORDER BY 1) c
-    ON CONFLICT (consumer_group, campaign_id) DO UPDATE SET owner = p_owner, generation = l.generation + 1, expires_at = clock_timestamp() + p_ttl
+    ON CONFLICT (consumer_group, campaign_id) DO UPDATE
+        SET owner = p_owner, generation = l.generation + 1, expires_at = clock_timestamp() + p_ttl
         WHERE l.owner <> 'paused' OR l.expires_at <= clock_timestamp()
     RETURNING l.campaign_id, l.generation, l.checkpoint;
 END

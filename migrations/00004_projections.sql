@@ -2,10 +2,12 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- A projection that is 'joining' is in step nowhere yet: every campaign that moves is filed in deferred for it. Once the campaigns
--- that do not move are filed too it is 'active', and in step wherever deferred says nothing of it. While it is rebuilt, NAME~next stands for the tables that are to
--- replace those of NAME; 'requested' until a worker that has the code has made them, then 'copying' and 'copied' before the campaigns that were not copied
--- are filed. Afterwards NAME~previous stands for the tables that were replaced (docs/rebuild.md).
+-- A projection that is 'joining' is in step nowhere yet: every campaign that moves is filed in
+-- deferred for it. Once the campaigns that do not move are filed too it is 'active', and in step
+-- wherever deferred says nothing of it. While it is rebuilt, NAME~next stands for the tables that
+-- are to replace those of NAME; 'requested' until a worker that has the code has made them, then
+-- 'copying' and 'copied' before the campaigns that were not copied are filed. Afterwards
+-- NAME~previous stands for the tables that were replaced (docs/rebuild.md).
 CREATE TABLE tidemark.projections (
     name           text COLLATE "C" PRIMARY KEY,
     consumer_group text COLLATE "C" NOT NULL,
@@ -14,10 +16,14 @@ CREATE TABLE tidemark.projections (
     table_names    text[]           NOT NULL,
     state          text             NOT NULL CHECK (state IN ('requested', 'copying', 'copied', 'joining', 'active')),
     own_reset      boolean          NOT NULL DEFAULT false, -- it deletes a campaign's rows in a way of its own
-    own_objects    text[]           NOT NULL DEFAULT '{}', -- what came with its tables: indexes, constraints, columns, settings and the like. Others are users'
-    declined       integer          NOT NULL DEFAULT 0, -- no rebuild of this version or a lower one begins by itself: it was aborted, or rolled back
+    -- what came with its tables: indexes, constraints, columns, settings and the like. Others are
+    -- users'
+    own_objects    text[]           NOT NULL DEFAULT '{}',
+    -- no rebuild of this version or a lower one begins by itself: it was aborted, or rolled back
+    declined       integer          NOT NULL DEFAULT 0,
     kept_until     timestamptz, -- of NAME~previous
-    resolved_ahead boolean          NOT NULL DEFAULT false, -- when it was registered, an event that is resolved for it lay ahead of its group
+    -- when it was registered, an event that is resolved for it lay ahead of its group
+    resolved_ahead boolean          NOT NULL DEFAULT false,
     registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
 
@@ -27,7 +33,8 @@ CREATE TABLE tidemark.rebuilds (
     max_share     float8           NOT NULL, -- of the time of a worker's goroutines
     allow_failed  bigint           NOT NULL, -- campaigns that may be failed or dead when the tables are swapped
     keep          interval         NOT NULL, -- the tables that were replaced
-    verify_sample integer          NOT NULL, -- campaigns that are compared with their events before the tables are swapped
+    -- campaigns that are compared with their events before the tables are swapped
+    verify_sample integer          NOT NULL,
     verify_ignore text[]           NOT NULL, -- columns that may differ then
     actor         text COLLATE "C" NOT NULL,
     reason        text             NOT NULL,
@@ -40,7 +47,8 @@ CREATE TABLE tidemark.rebuilds (
     started_at    timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
 
--- Campaigns after first, up to last, whose events a rebuild has copied up to their checkpoints. What was not copied, or has moved since, catches up on its own.
+-- Campaigns after first, up to last, whose events a rebuild has copied up to their checkpoints.
+-- What was not copied, or has moved since, catches up on its own.
 CREATE TABLE tidemark.rebuild_ranges (
     projection text COLLATE "C" NOT NULL,
     first      text COLLATE "C" NOT NULL,
@@ -50,9 +58,11 @@ CREATE TABLE tidemark.rebuild_ranges (
     PRIMARY KEY (projection, last)
 );
 
--- One row for each pair of a campaign and a projection that is behind its group; next_seq is the event it stands before. 'failed' is retried at
--- next_attempt_at, 'dead' waits for an operator ('infinity') or a second chance, 'rebuilding' is on its way. With reset the rows that the campaign has in
--- the projection's tables are deleted before the next event is applied. What names an error is about the event next_seq.
+-- One row for each pair of a campaign and a projection that is behind its group; next_seq is the
+-- event it stands before. 'failed' is retried at next_attempt_at, 'dead' waits for an operator
+-- ('infinity') or a second chance, 'rebuilding' is on its way. With reset the rows that the
+-- campaign has in the projection's tables are deleted before the next event is applied. What names
+-- an error is about the event next_seq.
 CREATE TABLE tidemark.deferred (
     campaign_id        text COLLATE "C" NOT NULL,
     projection         text COLLATE "C" NOT NULL,
@@ -78,18 +88,25 @@ CREATE TABLE tidemark.deferred (
     CONSTRAINT deferred_due_check CHECK (status = 'dead' OR next_attempt_at < 'infinity')
 );
 
-CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at) WHERE next_attempt_at < 'infinity';
+CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at)
+    WHERE next_attempt_at < 'infinity';
 
--- The order in which operators see and requeue what failed. Pairs that are being rebuilt are not in it: filing and moving them costs nothing here.
-CREATE INDEX deferred_failures_idx ON tidemark.deferred (status, next_attempt_at, next_seq, campaign_id, projection) WHERE status IN ('failed', 'dead');
+-- The order in which operators see and requeue what failed. Pairs that are being rebuilt are not in
+-- it: filing and moving them costs nothing here.
+CREATE INDEX deferred_failures_idx ON tidemark.deferred (status, next_attempt_at, next_seq, campaign_id, projection)
+    WHERE status IN ('failed', 'dead');
 
--- claim_deferred leases campaigns that have a pair whose retry is due, for projections the caller knows: of each projection the oldest p_limit are looked at, so
--- that none keeps the others waiting. What is paused is passed by. next_due is when the earliest of those not held is due.
+-- claim_deferred leases campaigns that have a pair whose retry is due, for projections the caller
+-- knows: of each projection the oldest p_limit are looked at, so that none keeps the others
+-- waiting. What is paused is passed by. next_due is when the earliest of those not held is due.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projections text[], p_limit integer, p_ttl interval,
-        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_due timestamptz, OUT crashed_ids text[])
+CREATE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projections text[], p_limit integer,
+    p_ttl interval,
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_due timestamptz,
+            OUT crashed_ids text[])
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -102,21 +119,26 @@ DECLARE
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}';
-    IF EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = '' AND p.expires_at > at) THEN
+    IF EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = ''
+        AND p.expires_at > at) THEN
         RETURN;
     END IF;
 
-    SELECT min(d.next_attempt_at), coalesce(array_agg(d.campaign_id) FILTER (WHERE d.next_attempt_at <= at), '{}') INTO next_due, due_ids
+    SELECT min(d.next_attempt_at), coalesce(array_agg(d.campaign_id) FILTER (WHERE d.next_attempt_at <= at), '{}')
+        INTO next_due, due_ids
     FROM (
         SELECT d.campaign_id, d.next_attempt_at
         FROM unnest(p_projections) AS known (projection)
         CROSS JOIN LATERAL (SELECT FROM tidemark.projections p WHERE p.name = known.projection AND p.state = 'active'
-            AND NOT EXISTS (SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p_group AND x.name = p.name AND x.expires_at > at) OFFSET 0) p
+            AND NOT EXISTS (SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p_group
+                AND x.name = p.name AND x.expires_at > at) OFFSET 0) p
         CROSS JOIN LATERAL (
             SELECT d.campaign_id, d.next_attempt_at FROM tidemark.deferred d
             WHERE d.consumer_group = p_group AND d.projection = known.projection AND d.next_attempt_at < 'infinity'
-                AND NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = d.campaign_id AND l.expires_at > at
-                    AND l.owner <> ALL (fallen) AND NOT (l.expires_at > far AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at)) OFFSET 0)
+                AND NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = p_group
+                    AND l.campaign_id = d.campaign_id AND l.expires_at > at
+                    AND l.owner <> ALL (fallen) AND NOT (l.expires_at > far AND l.owner <> 'paused'
+                        AND tidemark.stranded(l.owner, l.expires_at)) OFFSET 0)
             ORDER BY d.consumer_group, d.projection, d.next_attempt_at
             LIMIT p_limit
         ) d
@@ -124,13 +146,16 @@ BEGIN
         LIMIT p_limit
     ) d;
     IF cardinality(due_ids) > 0 THEN
-        SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE l.known), '{}'), coalesce(array_agg(c.campaign_id) FILTER (WHERE l.known IS NULL), '{}')
+        SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE l.known), '{}'),
+            coalesce(array_agg(c.campaign_id) FILTER (WHERE l.known IS NULL), '{}')
         INTO idle_ids, new_ids
         FROM (SELECT DISTINCT unnest(due_ids) AS campaign_id) c
         LEFT JOIN LATERAL (
-            SELECT true AS known FROM tidemark.leases l WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
+            SELECT true AS known FROM tidemark.leases l WHERE l.consumer_group = p_group
+                AND l.campaign_id = c.campaign_id OFFSET 0
         ) l ON true;
-        SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids INTO campaign_ids, generations, checkpoints, crashed_ids
+        SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids
+            INTO campaign_ids, generations, checkpoints, crashed_ids
         FROM tidemark.acquire_leases(p_group, p_owner, idle_ids, new_ids, p_ttl) AS a;
     END IF;
 END

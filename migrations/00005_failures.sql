@@ -2,12 +2,15 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- What happened to deferred pairs, and what operators did: every attempt that failed, every decision. Rows are only inserted, and pruned by age.
+-- What happened to deferred pairs, and what operators did: every attempt that failed, every
+-- decision. Rows are only inserted, and pruned by age.
 CREATE TABLE tidemark.failure_log (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at                 timestamptz NOT NULL DEFAULT clock_timestamp(),
-    act                text COLLATE "C" NOT NULL CHECK (act IN ('failed', 'dead', 'skipped', 'crashed', 'recovered', 'second_chance',
-        'requeued', 'retried', 'resolved', 'unresolved', 'replayed', 'backfilled', 'repaired', 'paused', 'resumed', 'removed',
+    act                text COLLATE "C" NOT NULL CHECK (act IN ('failed', 'dead', 'skipped', 'crashed', 'recovered',
+        'second_chance',
+        'requeued', 'retried', 'resolved', 'unresolved', 'replayed', 'backfilled', 'repaired', 'paused', 'resumed',
+            'removed',
         'rebuild_began', 'rebuilt', 'rebuild_aborted', 'rolled_back')),
     consumer_group     text COLLATE "C" NOT NULL,
     projection         text COLLATE "C",
@@ -31,8 +34,10 @@ CREATE INDEX failure_log_pair_idx ON tidemark.failure_log (campaign_id, projecti
 CREATE INDEX failure_log_at_idx ON tidemark.failure_log (at);
 CREATE INDEX failure_log_passed_idx ON tidemark.failure_log (projection) WHERE act IN ('skipped', 'replayed');
 
--- Events that operators have left out of a projection, for good. A row is part of the truth about the pair: whatever applies the campaign's events to any of the
--- projection's sets of tables leaves the event out. So the name is never NAME~next or NAME~previous, and rows are kept as long as the journal.
+-- Events that operators have left out of a projection, for good. A row is part of the truth about
+-- the pair: whatever applies the campaign's events to any of the projection's sets of tables leaves
+-- the event out. So the name is never NAME~next or NAME~previous, and rows are kept as long as the
+-- journal.
 CREATE TABLE tidemark.resolutions (
     campaign_id text COLLATE "C" NOT NULL,
     projection  text COLLATE "C" NOT NULL,
@@ -57,13 +62,17 @@ CREATE TABLE tidemark.pauses (
     PRIMARY KEY (scope, consumer_group, name)
 );
 
--- Campaigns whose lease was left behind by a process that died, and what those who took over were at. A row goes when the campaign has got further.
+-- Campaigns whose lease was left behind by a process that died, and what those who took over were
+-- at. A row goes when the campaign has got further.
 CREATE TABLE tidemark.crashes (
     consumer_group text COLLATE "C" NOT NULL,
     campaign_id    text COLLATE "C" NOT NULL,
     checkpoint     bigint           NOT NULL,
-    owners         text[]           NOT NULL, -- the processes that died holding it there, none more than an hour after the one before
-    marks          jsonb            NOT NULL DEFAULT '{}', -- by owner: what it was trying, alone in its process. {}: the campaign; {"projection", "seq"}: an event for a projection
+    -- the processes that died holding it there, none more than an hour after the one before
+    owners         text[]           NOT NULL,
+    -- by owner: what it was trying, alone in its process. {}: the campaign; {"projection", "seq"}:
+    -- an event for a projection
+    marks          jsonb            NOT NULL DEFAULT '{}',
     at             timestamptz      NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (consumer_group, campaign_id)
 );

@@ -2,9 +2,10 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- One row for each pair of a topic and a publisher. All events of the topic up to position are published, or stand in parked. A pair is leased as campaigns are:
--- owner and generation are in the WHERE of every write of its holder; whoever else moves position raises the generation. Rows are few and written all the time, so
--- pages have room to keep a row's versions together (HOT).
+-- One row for each pair of a topic and a publisher. All events of the topic up to position are
+-- published, or stand in parked. A pair is leased as campaigns are: owner and generation are in the
+-- WHERE of every write of its holder; whoever else moves position raises the generation. Rows are
+-- few and written all the time, so pages have room to keep a row's versions together (HOT).
 CREATE TABLE tidemark.publications (
     topic             text COLLATE "C" NOT NULL,
     publisher         text COLLATE "C" NOT NULL,
@@ -43,8 +44,10 @@ CREATE TABLE tidemark.relays (
     pairs_held integer          NOT NULL
 ) WITH (fillfactor = 50);
 
--- What was refused. A row that holds keeps back its campaign from event seq on (docs/adr/0004). 'retrying' is tried again at next_attempt_at, 'parked' waits for an operator,
--- 'draining' has nothing against it and is on its way. Names of an error are about event seq; position is its, or where the campaign was left.
+-- What was refused. A row that holds keeps back its campaign from event seq on (docs/adr/0004).
+-- 'retrying' is tried again at next_attempt_at, 'parked' waits for an operator, 'draining' has
+-- nothing against it and is on its way. Names of an error are about event seq; position is its, or
+-- where the campaign was left.
 CREATE TABLE tidemark.parked (
     topic           text COLLATE "C" NOT NULL,
     publisher       text COLLATE "C" NOT NULL,
@@ -64,7 +67,8 @@ CREATE TABLE tidemark.parked (
 );
 
 CREATE UNIQUE INDEX parked_holds_key ON tidemark.parked (topic, publisher, campaign_id) WHERE holds;
-CREATE INDEX parked_due_idx ON tidemark.parked (topic, publisher, next_attempt_at) WHERE status IN ('retrying', 'draining');
+CREATE INDEX parked_due_idx ON tidemark.parked (topic, publisher, next_attempt_at)
+    WHERE status IN ('retrying', 'draining');
 
 -- Events that a sink has taken and the journal has no more: a failover, or a backup, has lost the
 -- commits that appended them. A relay finds them among the events it remembers having sent. position
@@ -119,7 +123,8 @@ INSERT INTO tidemark.operator_log_head DEFAULT VALUES;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.hash_log(p_previous bytea, p_row tidemark.operator_log) RETURNS bytea
     LANGUAGE sql STABLE
-    RETURN sha256(p_previous || convert_to(jsonb_build_array(p_row.link, p_row.id, extract(epoch FROM p_row.at), p_row.actor,
+    RETURN sha256(p_previous || convert_to(jsonb_build_array(p_row.link, p_row.id, extract(epoch FROM p_row.at),
+        p_row.actor,
         p_row.act, p_row.reason, p_row.topic, p_row.publisher, p_row.campaign_id, p_row.seq, p_row.detail, p_row.way,
         p_row.token_id, p_row.address, p_row.database_user)::text, 'UTF8'));
 -- +goose StatementEnd
@@ -127,7 +132,8 @@ CREATE FUNCTION tidemark.hash_log(p_previous bytea, p_row tidemark.operator_log)
 -- walk_log checks up to p_limit rows after the link p_link, whose hash is p_hash. It stops at the
 -- first that does not fit.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint, OUT hash bytea, OUT fault text)
+CREATE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint, OUT hash bytea,
+    OUT fault text)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
@@ -153,14 +159,17 @@ $$;
 
 -- log_act records an act. It is the only way in which roles write to the log. Empty texts and 0 become NULL.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.log_act(p_actor text, p_act text, p_reason text, p_topic text, p_publisher text, p_campaign_id text,
+CREATE FUNCTION tidemark.log_act(p_actor text, p_act text, p_reason text, p_topic text, p_publisher text,
+    p_campaign_id text,
         p_seq bigint, p_detail jsonb, p_way text, p_token_id bigint, p_address text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO tidemark.operator_log (actor, act, reason, topic, publisher, campaign_id, seq, detail, way, token_id, address)
-    VALUES (p_actor, p_act, nullif(p_reason, ''), nullif(p_topic, ''), nullif(p_publisher, ''), nullif(p_campaign_id, ''),
+    INSERT INTO tidemark.operator_log (actor, act, reason, topic, publisher, campaign_id, seq, detail, way, token_id,
+        address)
+    VALUES (p_actor, p_act, nullif(p_reason, ''), nullif(p_topic, ''), nullif(p_publisher, ''),
+        nullif(p_campaign_id, ''),
         nullif(p_seq, 0), p_detail, nullif(p_way, ''), nullif(p_token_id, 0), nullif(p_address, ''));
 END
 $$;
@@ -191,7 +200,8 @@ BEGIN
     RETURN NULL;
 EXCEPTION WHEN lock_not_available THEN
     RAISE EXCEPTION 'the log of operators is locked: another transaction has written to it for 5 s'
-        USING ERRCODE = 'lock_not_available', HINT = 'try again; end the transaction that holds the row of tidemark.operator_log_head';
+        USING ERRCODE = 'lock_not_available', HINT =
+            'try again; end the transaction that holds the row of tidemark.operator_log_head';
 END
 $$;
 -- +goose StatementEnd
@@ -207,7 +217,8 @@ CREATE FUNCTION tidemark.guard_log() RETURNS trigger
 AS $$
 BEGIN
     IF TG_OP = 'UPDATE' THEN
-        IF OLD.link IS NULL AND NEW.link IS NOT NULL AND to_jsonb(NEW) - '{link,hash}'::text[] = to_jsonb(OLD) - '{link,hash}'::text[] THEN
+        IF OLD.link IS NULL AND NEW.link IS NOT NULL
+            AND to_jsonb(NEW) - '{link,hash}'::text[] = to_jsonb(OLD) - '{link,hash}'::text[] THEN
             RETURN NEW;
         END IF;
     ELSIF TG_OP = 'DELETE' THEN
@@ -257,13 +268,16 @@ $$;
 
 REVOKE EXECUTE ON FUNCTION tidemark.log_act, tidemark.prune_log, tidemark.link_log FROM PUBLIC;
 
--- claim_publications leases those of the pairs that are free and active, or whose pause is over. Where the server's clock has gone back, a lease of the old time is free as soon as its owner does not live: nobody leases for
--- so long. Rows are locked in the order of the key; one that somebody is writing is passed by.
+-- claim_publications leases those of the pairs that are free and active, or whose pause is over.
+-- Where the server's clock has gone back, a lease of the old time is free as soon as its owner does
+-- not live: nobody leases for so long. Rows are locked in the order of the key; one that somebody
+-- is writing is passed by.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_publications(p_owner text, p_topics text[], p_publishers text[], p_ttl interval)
     RETURNS TABLE (topic text, publisher text, generation bigint, "position" bigint, error_count integer, wait interval)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -277,27 +291,33 @@ BEGIN
             SELECT p.ctid AS place FROM tidemark.publications p
             WHERE p.topic = u.topic AND p.publisher = u.publisher AND (p.expires_at <= at
                     OR p.expires_at > at + p_ttl + interval '1 s' AND NOT EXISTS (
-                        SELECT FROM tidemark.relays r WHERE r.owner = p.owner AND r.seen_at <= at + interval '1 s' AND r.expires_at > at))
+                        SELECT FROM tidemark.relays r WHERE r.owner = p.owner AND r.seen_at <= at + interval '1 s'
+                            AND r.expires_at > at))
                 AND (p.status = 'ACTIVE' OR p.status = 'PAUSED' AND p.paused_until <= at)
             FOR UPDATE SKIP LOCKED
         ) f
     )
-    UPDATE tidemark.publications p SET owner = p_owner, generation = p.generation + 1, expires_at = at + p_ttl, status = 'ACTIVE',
+    UPDATE tidemark.publications p SET owner = p_owner, generation = p.generation + 1, expires_at = at + p_ttl,
+        status = 'ACTIVE',
         reason = NULL, actor = NULL, paused_until = 'infinity'
     FROM free f WHERE p.ctid = f.place
-    RETURNING p.topic, p.publisher, p.generation, p.position, p.error_count, CASE WHEN p.next_attempt_at > at THEN p.next_attempt_at - at ELSE interval '0' END;
+    RETURNING p.topic, p.publisher, p.generation, p.position, p.error_count, CASE
+        WHEN p.next_attempt_at > at THEN p.next_attempt_at - at ELSE interval '0' END;
 END
 $$;
 -- +goose StatementEnd
 
--- move_publications moves the positions of pairs that are still the caller's, prolongs their leases or gives them back, and answers which they are. Positions never
--- go back. Locks come first, in the order of the key, and the writing in a statement of its own whose snapshot has what was locked (as in advance).
--- p_published counts events sent; a pair that sent any has no error any more.
+-- move_publications moves the positions of pairs that are still the caller's, prolongs their leases
+-- or gives them back, and answers which they are. Positions never go back. Locks come first, in the
+-- order of the key, and the writing in a statement of its own whose snapshot has what was locked
+-- (as in advance). p_published counts events sent; a pair that sent any has no error any more.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.move_publications(p_owner text, p_topics text[], p_publishers text[], p_generations bigint[], p_positions bigint[], p_published bigint[],
+CREATE FUNCTION tidemark.move_publications(p_owner text, p_topics text[], p_publishers text[], p_generations bigint[],
+    p_positions bigint[], p_published bigint[],
         p_release boolean[], p_ttl interval) RETURNS TABLE (topic text, publisher text)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -308,7 +328,8 @@ DECLARE
     releases boolean[];
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true); -- what a crash of the server forgets is sent again
-    SELECT array_agg(h.place), array_agg(u.position), array_agg(u.published), array_agg(u.release) INTO places, positions, sent, releases
+    SELECT array_agg(h.place), array_agg(u.position), array_agg(u.published), array_agg(u.release)
+        INTO places, positions, sent, releases
     FROM (
         SELECT * FROM unnest(p_topics, p_publishers, p_generations, p_positions, p_published, p_release)
             AS u (topic, publisher, generation, position, published, release) ORDER BY 1, 2

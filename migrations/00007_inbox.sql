@@ -2,8 +2,9 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- What consumers have processed: pkg/inbox writes a row in the transaction that has the effects of an event. A row that has expired counts as absent, and is pruned. Rows are
--- never updated while they count, so nothing but inserts and the deletes of pruning touches the table.
+-- What consumers have processed: pkg/inbox writes a row in the transaction that has the effects of
+-- an event. A row that has expired counts as absent, and is pruned. Rows are never updated while
+-- they count, so nothing but inserts and the deletes of pruning touches the table.
 CREATE TABLE tidemark.inbox (
     consumer    text COLLATE "C" NOT NULL,
     campaign_id text COLLATE "C" NOT NULL, -- '': of a sender that has no campaigns

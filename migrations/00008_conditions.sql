@@ -4,7 +4,8 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 
 -- Conditions on what events of any campaign say: docs/conditions.md, and docs/adr/0008 for the locks.
 
--- query_terms takes a query {"items": [{"types": […], "tags": […]}]} apart: a term for each item and type, whose type is NULL where the item names none. A query without items selects everything.
+-- query_terms takes a query {"items": [{"types": […], "tags": […]}]} apart: a term for each item
+-- and type, whose type is NULL where the item names none. A query without items selects everything.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.query_terms(p_query jsonb) RETURNS TABLE (item integer, event_type text, tags text[])
     LANGUAGE plpgsql IMMUTABLE ROWS 4
@@ -13,14 +14,17 @@ AS $$
 DECLARE
     items CONSTANT jsonb := p_query -> 'items';
 BEGIN
-    IF coalesce(jsonb_typeof(p_query), 'null') <> 'object' OR coalesce(jsonb_typeof(items), 'null') <> 'array' OR p_query - 'items' <> '{}' THEN
-        RAISE EXCEPTION 'query %: it must be an object {"items": […]} and nothing else', left(coalesce(p_query::text, 'NULL'), 256)
+    IF coalesce(jsonb_typeof(p_query), 'null') <> 'object' OR coalesce(jsonb_typeof(items), 'null') <> 'array'
+        OR p_query - 'items' <> '{}' THEN
+        RAISE EXCEPTION 'query %: it must be an object {"items": […]} and nothing else',
+            left(coalesce(p_query::text, 'NULL'), 256)
             USING ERRCODE = 'TM004', HINT = 'an empty array of items selects everything';
     ELSIF items = '[]' THEN
         RETURN QUERY SELECT 0, NULL::text, '{}'::text[];
         RETURN;
     ELSIF jsonb_path_exists(items, 'strict $[*] ? (@.type() != "object")')
-        OR jsonb_path_exists(items, '$[*].keyvalue() ? (@.key != "types" && @.key != "tags" || @.value.type() != "array")')
+        OR jsonb_path_exists(items,
+            '$[*].keyvalue() ? (@.key != "types" && @.key != "tags" || @.value.type() != "array")')
         OR jsonb_path_exists(items, '$[*].*[*] ? (@.type() != "string" || @ == "")') THEN
         RAISE EXCEPTION 'query %: each item must be an object of "types" and "tags", which are arrays of strings that are not empty', left(p_query::text, 256)
             USING ERRCODE = 'TM004';
@@ -29,7 +33,8 @@ BEGIN
     SELECT (i.ord - 1)::integer, t.event_type, array(SELECT DISTINCT jsonb_array_elements_text(i.item -> 'tags'))
     FROM jsonb_array_elements(items) WITH ORDINALITY AS i (item, ord)
     CROSS JOIN LATERAL (
-        SELECT DISTINCT jsonb_array_elements_text(i.item -> 'types') UNION ALL SELECT NULL WHERE coalesce(i.item -> 'types', '[]') = '[]'
+        SELECT DISTINCT jsonb_array_elements_text(i.item -> 'types') UNION ALL SELECT NULL
+            WHERE coalesce(i.item -> 'types', '[]') = '[]'
     ) AS t (event_type);
 END
 $$;
@@ -45,17 +50,22 @@ AS $$
 BEGIN
     RETURN (
         SELECT t.tag FROM unnest(p_tags) AS t (tag)
-        CROSS JOIN LATERAL (SELECT count(*) AS events FROM (SELECT FROM tidemark.event_tags g WHERE g.tag = t.tag ORDER BY g.tag, g.event_type, g.position LIMIT 100) g) AS n
+        CROSS JOIN LATERAL (SELECT count(*) AS events
+            FROM (SELECT FROM tidemark.event_tags g WHERE g.tag = t.tag ORDER BY g.tag, g.event_type, g.position
+            LIMIT 100) g) AS n
         ORDER BY n.events, t.tag LIMIT 1
     );
 END
 $$;
 -- +goose StatementEnd
 
--- query_matches answers the first p_limit positions after p_after, up to p_until and not among p_seen, whose events a query selects, and the first item that does. Each term reads ranges of one
--- index, in order: its rarest tag with its type, or with one type of that tag after the other; its type; or the journal. Other tags are looked up.
+-- query_matches answers the first p_limit positions after p_after, up to p_until and not among
+-- p_seen, whose events a query selects, and the first item that does. Each term reads ranges of one
+-- index, in order: its rarest tag with its type, or with one type of that tag after the other; its
+-- type; or the journal. Other tags are looked up.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.query_matches(p_query jsonb, p_after bigint, p_until bigint, p_limit integer, p_seen bigint[] DEFAULT '{}')
+CREATE FUNCTION tidemark.query_matches(p_query jsonb, p_after bigint, p_until bigint, p_limit integer,
+    p_seen bigint[] DEFAULT '{}')
     RETURNS TABLE ("position" bigint, item integer)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
@@ -64,13 +74,15 @@ AS $$
 #variable_conflict use_column
 BEGIN
     -- The same for what most queries are, types and one tag: half the time.
-    IF jsonb_path_exists(p_query, '$.items[*]') AND NOT jsonb_path_exists(p_query, '$.items[*] ? (!(@.tags.size() == 1 && @.types.size() > 0))') THEN
+    IF jsonb_path_exists(p_query, '$.items[*]') AND NOT jsonb_path_exists(p_query,
+        '$.items[*] ? (!(@.tags.size() == 1 && @.types.size() > 0))') THEN
         RETURN QUERY
         SELECT m.position, min(t.item)
         FROM tidemark.query_terms(p_query) AS t
         CROSS JOIN LATERAL (
             SELECT g.position FROM tidemark.event_tags g
-            WHERE g.tag = t.tags[1] AND g.event_type = t.event_type AND g.position > p_after AND g.position <= p_until AND g.position <> ALL (p_seen)
+            WHERE g.tag = t.tags[1] AND g.event_type = t.event_type AND g.position > p_after AND g.position <= p_until
+                AND g.position <> ALL (p_seen)
             ORDER BY g.tag, g.event_type, g.position LIMIT p_limit
         ) AS m
         GROUP BY m.position ORDER BY m.position LIMIT p_limit;
@@ -78,7 +90,8 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH terms AS MATERIALIZED (
-        SELECT t.item, t.event_type, t.tags, CASE WHEN cardinality(t.tags) > 1 THEN tidemark.rarest_tag(t.tags) ELSE t.tags[1] END AS tag FROM tidemark.query_terms(p_query) AS t
+        SELECT t.item, t.event_type, t.tags, CASE WHEN cardinality(t.tags) > 1 THEN tidemark.rarest_tag(t.tags)
+            ELSE t.tags[1] END AS tag FROM tidemark.query_terms(p_query) AS t
     ), found AS (
         SELECT m.position, t.item
         FROM terms t
@@ -86,19 +99,24 @@ BEGIN
             SELECT t.event_type WHERE t.event_type IS NOT NULL
             UNION ALL (
                 WITH RECURSIVE k AS (
-                    SELECT (SELECT g.event_type FROM tidemark.event_tags g WHERE g.tag = t.tag ORDER BY g.tag, g.event_type LIMIT 1) AS event_type WHERE t.event_type IS NULL
+                    SELECT (SELECT g.event_type FROM tidemark.event_tags g WHERE g.tag = t.tag
+                        ORDER BY g.tag, g.event_type LIMIT 1) AS event_type WHERE t.event_type IS NULL
                     UNION ALL
-                    SELECT (SELECT g.event_type FROM tidemark.event_tags g WHERE g.tag = t.tag AND g.event_type > k.event_type ORDER BY g.tag, g.event_type LIMIT 1) FROM k WHERE k.event_type IS NOT NULL
+                    SELECT (SELECT g.event_type FROM tidemark.event_tags g WHERE g.tag = t.tag
+                        AND g.event_type > k.event_type ORDER BY g.tag, g.event_type LIMIT 1) FROM k
+                        WHERE k.event_type IS NOT NULL
                 )
                 SELECT k.event_type FROM k WHERE k.event_type IS NOT NULL
             )
         ) AS y (event_type)
         CROSS JOIN LATERAL (
             SELECT g.position FROM tidemark.event_tags g
-            WHERE g.tag = t.tag AND g.event_type = y.event_type AND g.position > p_after AND g.position <= p_until AND g.position <> ALL (p_seen)
+            WHERE g.tag = t.tag AND g.event_type = y.event_type AND g.position > p_after AND g.position <= p_until
+                AND g.position <> ALL (p_seen)
                 AND (cardinality(t.tags) = 1 OR cardinality(t.tags) = (
                     SELECT count(*) FROM unnest(t.tags) AS o (tag) CROSS JOIN LATERAL (
-                        SELECT FROM tidemark.event_tags h WHERE h.tag = o.tag AND h.event_type = y.event_type AND h.position = g.position LIMIT 1
+                        SELECT FROM tidemark.event_tags h WHERE h.tag = o.tag AND h.event_type = y.event_type
+                            AND h.position = g.position LIMIT 1
                     ) AS h))
             ORDER BY g.tag, g.event_type, g.position LIMIT p_limit
         ) AS m
@@ -108,7 +126,8 @@ BEGIN
         FROM terms t
         CROSS JOIN LATERAL (
             SELECT j.position FROM tidemark.journal j
-            WHERE j.event_type = t.event_type AND j.position > p_after AND j.position <= p_until AND j.position <> ALL (p_seen)
+            WHERE j.event_type = t.event_type AND j.position > p_after AND j.position <= p_until
+                AND j.position <> ALL (p_seen)
             ORDER BY j.event_type, j.position LIMIT p_limit
         ) AS m
         WHERE t.tag IS NULL AND t.event_type IS NOT NULL
@@ -117,7 +136,8 @@ BEGIN
         FROM terms t
         CROSS JOIN LATERAL (
             SELECT j.position FROM tidemark.journal j
-            WHERE j.position > p_after AND j.position <= p_until AND j.position <> ALL (p_seen) ORDER BY j.position LIMIT p_limit
+            WHERE j.position > p_after AND j.position <= p_until AND j.position <> ALL (p_seen) ORDER BY j.position
+                LIMIT p_limit
         ) AS m
         WHERE t.tag IS NULL AND t.event_type IS NULL
     )
@@ -126,9 +146,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- read answers the first p_limit events that a query selects, from position p_from on, in order and up to the writer floor: none that is left out can appear among them later.
+-- read answers the first p_limit events that a query selects, from position p_from on, in order and
+-- up to the writer floor: none that is left out can appear among them later.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.read(p_query jsonb, p_from bigint DEFAULT 0, p_limit integer DEFAULT 100) RETURNS SETOF tidemark.journal
+CREATE FUNCTION tidemark.read(p_query jsonb, p_from bigint DEFAULT 0,
+    p_limit integer DEFAULT 100) RETURNS SETOF tidemark.journal
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
@@ -139,14 +161,16 @@ BEGIN
     -- A statement of its own, whose snapshot is younger than the floor.
     RETURN QUERY
     SELECT j.* FROM tidemark.query_matches(p_query, p_from - 1, floor, p_limit) AS m
-    CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j.position BETWEEN m.position AND m.position ORDER BY j.position LIMIT 1) AS j
+    CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j.position BETWEEN m.position AND m.position
+        ORDER BY j.position LIMIT 1) AS j
     ORDER BY m.position;
 END
 $$;
 -- +goose StatementEnd
 
--- tag_terms answers what most queries are, a few items of one tag with types, as tag, type, tag, type …, by expressions alone; of any other query, and of one that is wrong, NULL. One tag with one type
--- is recognized by what such a query looks like.
+-- tag_terms answers what most queries are, a few items of one tag with types, as tag, type, tag,
+-- type …, by expressions alone; of any other query, and of one that is wrong, NULL. One tag with
+-- one type is recognized by what such a query looks like.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.tag_terms(p_query jsonb) RETURNS text[]
     LANGUAGE plpgsql IMMUTABLE
@@ -159,21 +183,25 @@ DECLARE
     type CONSTANT text := p_query #>> '{items,0,types,0}';
     terms text[] := '{}';
 BEGIN
-    IF tag <> '' AND type <> '' AND p_query = jsonb_build_object('items', jsonb_build_array(jsonb_build_object('types', jsonb_build_array(type), 'tags', jsonb_build_array(tag)))) THEN
+    IF tag <> '' AND type <> '' AND p_query = jsonb_build_object('items',
+        jsonb_build_array(jsonb_build_object('types', jsonb_build_array(type), 'tags', jsonb_build_array(tag)))) THEN
         RETURN ARRAY[tag, type];
     END IF;
-    IF jsonb_typeof(items) IS DISTINCT FROM 'array' OR items = '[]' OR p_query - 'items' <> '{}' OR jsonb_array_length(items) > 16 THEN
+    IF jsonb_typeof(items) IS DISTINCT FROM 'array' OR items = '[]' OR p_query - 'items' <> '{}'
+        OR jsonb_array_length(items) > 16 THEN
         RETURN NULL;
     END IF;
     FOR i IN 0 .. jsonb_array_length(items) - 1 LOOP
         item := items -> i;
-        IF jsonb_path_match(item, 'strict $.tags.type() == "array" && $.tags.size() == 1 && $.tags[0].type() == "string" && $.types.type() == "array" && $.types.size() > 0', silent => true) IS NOT true
+        IF jsonb_path_match(item,
+            'strict $.tags.type() == "array" && $.tags.size() == 1 && $.tags[0].type() == "string" && $.types.type() == "array" && $.types.size() > 0', silent => true) IS NOT true
             OR item - '{types,tags}'::text[] <> '{}' THEN
             RETURN NULL;
         END IF;
         tag := item -> 'tags' ->> 0;
         FOR t IN 0 .. jsonb_array_length(item -> 'types') - 1 LOOP
-            IF tag = '' OR coalesce(item -> 'types' ->> t, '') = '' OR jsonb_typeof(item -> 'types' -> t) <> 'string' THEN
+            IF tag = '' OR coalesce(item -> 'types' ->> t, '') = ''
+                OR jsonb_typeof(item -> 'types' -> t) <> 'string' THEN
                 RETURN NULL;
             END IF;
             terms := terms || tag || (item -> 'types' ->> t);
@@ -184,7 +212,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- query_keys answers the keys that a condition on a query locks exclusively: for each term one that every event it selects touches. p_terms is what tag_terms answers.
+-- query_keys answers the keys that a condition on a query locks exclusively: for each term one that
+-- every event it selects touches. p_terms is what tag_terms answers.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.query_keys(p_query jsonb, p_terms text[]) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
@@ -203,17 +232,21 @@ BEGIN
         SELECT k.key
         FROM tidemark.query_terms(p_query) AS t
         CROSS JOIN LATERAL (
-            SELECT tidemark.tag_key(CASE WHEN cardinality(t.tags) > 1 THEN tidemark.rarest_tag(t.tags) ELSE t.tags[1] END, t.event_type) WHERE t.tags <> '{}'
+            SELECT tidemark.tag_key(CASE WHEN cardinality(t.tags) > 1 THEN tidemark.rarest_tag(t.tags)
+                ELSE t.tags[1] END, t.event_type) WHERE t.tags <> '{}'
             UNION ALL SELECT tidemark.type_key(t.event_type) WHERE t.tags = '{}' AND t.event_type IS NOT NULL
-            UNION ALL SELECT tidemark.lock_key(32006, bucket) FROM generate_series(0, 63) AS bucket WHERE t.tags = '{}' AND t.event_type IS NULL
+            UNION ALL SELECT tidemark.lock_key(32006, bucket) FROM generate_series(0, 63) AS bucket
+                WHERE t.tags = '{}' AND t.event_type IS NULL
         ) AS k (key));
 END
 $$;
 -- +goose StatementEnd
 
--- require_fresh_snapshot fails unless the transaction's snapshot shows all events after p_after that have committed. It is for REPEATABLE READ and SERIALIZABLE, where what
--- committed since the transaction's first statement stays out of sight. That holds if the snapshot shows every position handed out since p_after; or else if no transaction that the
--- snapshot takes for running, or does not know, has committed.
+-- require_fresh_snapshot fails unless the transaction's snapshot shows all events after p_after
+-- that have committed. It is for REPEATABLE READ and SERIALIZABLE, where what committed since the
+-- transaction's first statement stays out of sight. That holds if the snapshot shows every position
+-- handed out since p_after; or else if no transaction that the snapshot takes for running, or does
+-- not know, has committed.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.require_fresh_snapshot(p_after bigint) RETURNS void
     LANGUAGE plpgsql
@@ -226,12 +259,14 @@ DECLARE
     fresh boolean;
 BEGIN
     IF last - p_after <= 10000 THEN
-        SELECT count(*) >= last - p_after INTO fresh FROM tidemark.journal j WHERE j.position > p_after AND j.position <= last;
+        SELECT count(*) >= last - p_after INTO fresh FROM tidemark.journal j WHERE j.position > p_after
+            AND j.position <= last;
     END IF;
     IF fresh THEN
         RETURN;
     END IF;
-    fresh := NOT EXISTS (SELECT FROM pg_snapshot_xip(pg_current_snapshot()) AS x (xid) WHERE pg_xact_status(x.xid) = 'committed');
+    fresh := NOT EXISTS (SELECT FROM pg_snapshot_xip(pg_current_snapshot()) AS x (xid)
+        WHERE pg_xact_status(x.xid) = 'committed');
     WHILE fresh LOOP
         BEGIN
             fresh := coalesce(pg_xact_status(xid::text::xid8), 'committed') <> 'committed';
@@ -241,7 +276,8 @@ BEGIN
         END;
     END LOOP;
     RAISE EXCEPTION 'the transaction''s snapshot is older than what others have committed, so it cannot tell whether the condition holds'
-        USING ERRCODE = '40001', HINT = 'retry the transaction, with the conditional append as its first statement, or under READ COMMITTED';
+        USING ERRCODE = '40001', HINT =
+            'retry the transaction, with the conditional append as its first statement, or under READ COMMITTED';
 END
 $$;
 -- +goose StatementEnd
@@ -257,8 +293,10 @@ CREATE FUNCTION tidemark.lock_one(p_event jsonb, p_terms text[], p_campaign_id t
 AS $$
 DECLARE
     type CONSTANT text := p_event ->> 'type';
-    tags CONSTANT integer := CASE WHEN jsonb_typeof(p_event -> 'tags') = 'array' THEN jsonb_array_length(p_event -> 'tags') ELSE 0 END;
-    held CONSTANT integer := coalesce(nullif(current_setting('tidemark.tags_locked', true), ''), '0')::integer + 2 * tags + cardinality(p_terms) / 2;
+    tags CONSTANT integer := CASE
+        WHEN jsonb_typeof(p_event -> 'tags') = 'array' THEN jsonb_array_length(p_event -> 'tags') ELSE 0 END;
+    held CONSTANT integer := coalesce(nullif(current_setting('tidemark.tags_locked', true), ''),
+        '0')::integer + 2 * tags + cardinality(p_terms) / 2;
     shared bigint[] := ARRAY[tidemark.type_key(type)];
     exclusive bigint[] := '{}';
 BEGIN
@@ -266,15 +304,18 @@ BEGIN
         RETURN false;
     END IF;
     FOR n IN 0 .. tags - 1 LOOP
-        shared := shared || tidemark.tag_key(p_event -> 'tags' ->> n, NULL) || tidemark.tag_key(p_event -> 'tags' ->> n, type);
+        shared := shared || tidemark.tag_key(p_event -> 'tags' ->> n,
+            NULL) || tidemark.tag_key(p_event -> 'tags' ->> n, type);
     END LOOP;
     FOR n IN 1 .. cardinality(p_terms) BY 2 LOOP
         exclusive := exclusive || tidemark.tag_key(p_terms[n], p_terms[n + 1]);
         shared := shared || tidemark.lock_key(32008, exclusive[(n + 1) / 2] & 63);
     END LOOP;
     -- Of one key the stronger first: a session that has it shared must not ask for more.
-    PERFORM CASE WHEN k.n > cardinality(shared) THEN pg_advisory_xact_lock(k.key)::text ELSE pg_advisory_xact_lock_shared(k.key)::text END
-    FROM (SELECT u.key, u.n FROM unnest(shared || exclusive) WITH ORDINALITY AS u (key, n) ORDER BY u.key, u.n DESC) AS k;
+    PERFORM CASE WHEN k.n > cardinality(shared) THEN pg_advisory_xact_lock(k.key)::text
+        ELSE pg_advisory_xact_lock_shared(k.key)::text END
+    FROM (SELECT u.key, u.n FROM unnest(shared || exclusive) WITH ORDINALITY AS u (key, n)
+        ORDER BY u.key, u.n DESC) AS k;
     PERFORM set_config('tidemark.tags_locked', held::text, true);
     RETURN tidemark.lock_campaign(p_campaign_id);
 EXCEPTION WHEN lock_not_available THEN
@@ -283,11 +324,15 @@ END
 $$;
 -- +goose StatementEnd
 
--- append_if is append_all, if no event after a position matches a query: p_condition is {"failIfEventsMatch": query, "after": position}, and may have "seen": positions after that which do not count.
--- Positions that nobody has yet are refused: whoever knows of them has them from another journal, or from one that lost what it had, and would not see what gets them here.
--- Events that are in the journal already are answered with their places, whatever the condition says.
--- Locks come first: whoever appends what the query selects has committed by then, and can be seen, or waits. The check is a later statement, with a snapshot of its own under READ COMMITTED.
--- With p_keep an event that stands in the way is no error but the one row that is answered, without an event_id; the locks stay, so that the decision can be made again with nobody getting ahead.
+-- append_if is append_all, if no event after a position matches a query: p_condition is
+-- {"failIfEventsMatch": query, "after": position}, and may have "seen": positions after that which
+-- do not count. Positions that nobody has yet are refused: whoever knows of them has them from
+-- another journal, or from one that lost what it had, and would not see what gets them here. Events
+-- that are in the journal already are answered with their places, whatever the condition says.
+-- Locks come first: whoever appends what the query selects has committed by then, and can be seen,
+-- or waits. The check is a later statement, with a snapshot of its own under READ COMMITTED. With
+-- p_keep an event that stands in the way is no error but the one row that is answered, without an
+-- event_id; the locks stay, so that the decision can be made again with nobody getting ahead.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_keep boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -303,7 +348,9 @@ DECLARE
     single CONSTANT boolean := jsonb_typeof(p_batches) = 'array' AND jsonb_array_length(p_batches) = 1;
     campaign CONSTANT text := p_batches -> 0 ->> 'campaign_id'; -- if single
     expect CONSTANT bigint := (p_batches -> 0 ->> 'expect')::bigint; -- the same
-    events CONSTANT jsonb := CASE WHEN single AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array' THEN p_batches -> 0 -> 'events' ELSE jsonb_path_query_array(p_batches, '$[*].events[*]') END;
+    events CONSTANT jsonb := CASE WHEN single
+        AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array' THEN p_batches -> 0 -> 'events'
+        ELSE jsonb_path_query_array(p_batches, '$[*].events[*]') END;
     last_position CONSTANT bigint := coalesce(pg_sequence_last_value('tidemark.journal_position'), 0);
     last_known bigint := after;
     seen bigint[] := '{}';
@@ -312,36 +359,48 @@ DECLARE
     known bigint := 0;
     conflict record;
 BEGIN
-    IF NOT single OR NOT coalesce((p_batches -> 0) - '{campaign_id,events,expect}'::text[] = '{}' AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array'
-        AND jsonb_array_length(events) <= (tidemark.append_limits())[2] AND octet_length(campaign) BETWEEN 1 AND (tidemark.append_limits())[1], false) THEN
+    IF NOT single OR NOT coalesce((p_batches -> 0) - '{campaign_id,events,expect}'::text[] = '{}'
+        AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array'
+        AND jsonb_array_length(events) <= (tidemark.append_limits())[2] AND octet_length(campaign) BETWEEN 1
+            AND (tidemark.append_limits())[1], false) THEN
         taken := tidemark.check_batches(p_batches);
     END IF;
-    IF coalesce(jsonb_typeof(p_condition), 'null') <> 'object' OR p_condition - '{failIfEventsMatch,after,seen}'::text[] <> '{}' THEN
-        RAISE EXCEPTION 'condition %: it must be an object of "failIfEventsMatch", "after" and "seen"', left(coalesce(p_condition::text, 'NULL'), 256)
+    IF coalesce(jsonb_typeof(p_condition), 'null') <> 'object'
+        OR p_condition - '{failIfEventsMatch,after,seen}'::text[] <> '{}' THEN
+        RAISE EXCEPTION 'condition %: it must be an object of "failIfEventsMatch", "after" and "seen"',
+            left(coalesce(p_condition::text, 'NULL'), 256)
             USING ERRCODE = 'TM004';
     ELSIF coalesce(events, '[]') = '[]' THEN
-        RAISE EXCEPTION 'append: there are no events' USING ERRCODE = 'TM004', HINT = 'a condition alone decides nothing: append what was decided';
+        RAISE EXCEPTION 'append: there are no events' USING ERRCODE = 'TM004',
+            HINT = 'a condition alone decides nothing: append what was decided';
     END IF;
     IF p_condition ? 'seen' THEN
         seen := array(SELECT jsonb_array_elements_text(p_condition -> 'seen')::bigint);
         last_known := greatest(after, (SELECT max(position) FROM unnest(seen) AS s (position)));
     END IF;
     IF after < 0 OR last_known > last_position THEN
-        RAISE EXCEPTION 'condition: it knows position %, the journal goes from 1 to %', CASE WHEN after < 0 THEN after ELSE last_known END, last_position
-            USING ERRCODE = 'TM004', HINT = 'read again and decide again: "after" is a position that tidemark.read or tidemark.read_floor answered, or 0',
-                DETAIL = jsonb_build_object('known', CASE WHEN after < 0 THEN after ELSE last_known END, 'last', last_position)::text;
+        RAISE EXCEPTION 'condition: it knows position %, the journal goes from 1 to %', CASE WHEN after < 0 THEN after
+            ELSE last_known END, last_position
+            USING ERRCODE = 'TM004', HINT =
+                'read again and decide again: "after" is a position that tidemark.read or tidemark.read_floor answered, or 0',
+                DETAIL = jsonb_build_object('known', CASE WHEN after < 0 THEN after
+                    ELSE last_known END, 'last', last_position)::text;
     END IF;
-    IF NOT single OR terms IS NULL OR jsonb_array_length(events) > 1 OR NOT tidemark.lock_one(events -> 0, terms, campaign) THEN
-        taken := tidemark.lock_keys(tidemark.touched_types(events), tidemark.touched_tags(events), tidemark.query_keys(query, terms),
+    IF NOT single OR terms IS NULL OR jsonb_array_length(events) > 1
+        OR NOT tidemark.lock_one(events -> 0, terms, campaign) THEN
+        taken := tidemark.lock_keys(tidemark.touched_types(events), tidemark.touched_tags(events),
+            tidemark.query_keys(query, terms),
             array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
     END IF;
 
     IF jsonb_path_exists(events, '$[*].id') THEN
         SELECT count(*), count(j.seq) INTO n, known
-        FROM jsonb_array_elements(p_batches) AS b (batch) CROSS JOIN LATERAL jsonb_array_elements(b.batch -> 'events') AS e (event)
+        FROM jsonb_array_elements(p_batches) AS b (batch) CROSS
+            JOIN LATERAL jsonb_array_elements(b.batch -> 'events') AS e (event)
         LEFT JOIN LATERAL (
             SELECT j.seq FROM tidemark.journal j
-            WHERE j.campaign_id = b.batch ->> 'campaign_id' AND j.event_id BETWEEN (e.event ->> 'id')::uuid AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
+            WHERE j.campaign_id = b.batch ->> 'campaign_id' AND j.event_id BETWEEN (e.event ->> 'id')::uuid
+                AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
         ) j ON true;
         IF known > 0 AND known < n THEN
             RAISE EXCEPTION 'append: % of its % events are in the journal already, the others are new', known, n
@@ -351,26 +410,33 @@ BEGIN
     IF known = 0 THEN
         -- That nothing matches, which is what mostly comes out, is found without the rest of query_matches.
         IF cardinality(terms) = 2 THEN
-            PERFORM FROM tidemark.event_tags g WHERE g.tag = terms[1] AND g.event_type = terms[2] AND g.position > after AND g.position <> ALL (seen)
+            PERFORM FROM tidemark.event_tags g WHERE g.tag = terms[1] AND g.event_type = terms[2]
+                AND g.position > after AND g.position <> ALL (seen)
             ORDER BY g.tag, g.event_type, g.position LIMIT 1;
         ELSIF terms IS NOT NULL THEN
             PERFORM FROM generate_series(1, cardinality(terms), 2) AS t (n)
             CROSS JOIN LATERAL (
-                SELECT FROM tidemark.event_tags g WHERE g.tag = terms[t.n] AND g.event_type = terms[t.n + 1] AND g.position > after AND g.position <> ALL (seen)
+                SELECT FROM tidemark.event_tags g WHERE g.tag = terms[t.n] AND g.event_type = terms[t.n + 1]
+                    AND g.position > after AND g.position <> ALL (seen)
                 ORDER BY g.tag, g.event_type, g.position LIMIT 1
             ) AS m LIMIT 1;
         END IF;
         IF terms IS NULL OR FOUND THEN
             SELECT m.position, m.item, j.campaign_id, j.seq, j.event_type INTO conflict
             FROM tidemark.query_matches(query, after, 9223372036854775807, 1, seen) AS m
-            CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j.position BETWEEN m.position AND m.position ORDER BY j.position LIMIT 1) AS j; -- an equality would leave the order out, and the planner the choice
+            -- an equality would leave the order out, and the planner the choice
+            CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j.position BETWEEN m.position AND m.position
+                ORDER BY j.position LIMIT 1) AS j;
             IF FOUND AND p_keep THEN
                 RETURN QUERY SELECT conflict.campaign_id, conflict.seq, conflict.position, NULL::uuid, NULL::boolean;
                 RETURN;
             ELSIF FOUND THEN
-                RAISE EXCEPTION 'event % of campaign % (%) at position % matches item % of the condition', conflict.seq, left(conflict.campaign_id, 64), conflict.event_type, conflict.position, conflict.item
+                RAISE EXCEPTION 'event % of campaign % (%) at position % matches item % of the condition',
+                    conflict.seq, left(conflict.campaign_id, 64), conflict.event_type, conflict.position, conflict.item
                     USING ERRCODE = 'TM020', HINT = 'read the new events, decide again, append again',
-                        DETAIL = jsonb_build_object('position', conflict.position, 'campaign', conflict.campaign_id, 'seq', conflict.seq, 'type', conflict.event_type, 'item', conflict.item, 'after', after)::text;
+                        DETAIL = jsonb_build_object('position', conflict.position, 'campaign', conflict.campaign_id,
+                            'seq', conflict.seq, 'type', conflict.event_type, 'item', conflict.item, 'after',
+                            after)::text;
             END IF;
         END IF;
         IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN

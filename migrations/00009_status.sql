@@ -2,24 +2,31 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- What those who look at the database need (docs/adr/0009): figures that cost as much with ten million rows as with ten thousand. Each function is one statement to its
--- caller, so that its figures are of one moment, and takes no locks. Up to p_exact rows are counted; where there are more, p_pages pages of the table are read, evenly
--- spread over it, and what is found on them stands for the rest.
+-- What those who look at the database need (docs/adr/0009): figures that cost as much with ten
+-- million rows as with ten thousand. Each function is one statement to its caller, so that its
+-- figures are of one moment, and takes no locks. Up to p_exact rows are counted; where there are
+-- more, p_pages pages of the table are read, evenly spread over it, and what is found on them
+-- stands for the rest.
 
--- What has failed, by what it is counted by, the pair that has failed longest first. Pairs that are being rebuilt are not in it, so it is made in a moment.
-CREATE INDEX deferred_classes_idx ON tidemark.deferred (consumer_group, projection, status, (coalesce(error_class, '')), first_failed_at)
+-- What has failed, by what it is counted by, the pair that has failed longest first. Pairs that are
+-- being rebuilt are not in it, so it is made in a moment.
+CREATE INDEX deferred_classes_idx ON tidemark.deferred (consumer_group, projection, status,
+    (coalesce(error_class, '')), first_failed_at)
     WHERE status IN ('failed', 'dead');
 
--- What one process at a time does for all of them, by name. Whoever holds a duty renews it; nothing is fenced, so two may think they have it for a moment after a pause.
+-- What one process at a time does for all of them, by name. Whoever holds a duty renews it; nothing
+-- is fenced, so two may think they have it for a moment after a pause.
 CREATE TABLE tidemark.duties (
     name       text COLLATE "C" PRIMARY KEY,
     owner      text COLLATE "C" NOT NULL,
     expires_at timestamptz      NOT NULL
 ) WITH (fillfactor = 50);
 
--- sample_pages answers the first and the last place (ctid) of up to p_pages pages of a table, spread evenly, and for how many pages each of them stands.
+-- sample_pages answers the first and the last place (ctid) of up to p_pages pages of a table,
+-- spread evenly, and for how many pages each of them stands.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.sample_pages(p_table regclass, p_pages integer) RETURNS TABLE (first tid, last tid, weight float8)
+CREATE FUNCTION tidemark.sample_pages(p_table regclass, p_pages integer) RETURNS TABLE (first tid, last tid,
+    weight float8)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -34,11 +41,13 @@ END
 $$;
 -- +goose StatementEnd
 
--- queue_report counts the events of each group's work items by what they wait for, and says which of those that a worker could take has waited longest. A group with more than
--- p_exact items is estimated.
+-- queue_report counts the events of each group's work items by what they wait for, and says which
+-- of those that a worker could take has waited longest. A group with more than p_exact items is
+-- estimated.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.queue_report(p_exact integer, p_pages integer)
-    RETURNS TABLE (consumer_group text, pending bigint, processing bigint, paused bigint, estimated boolean, campaign_id text, seq bigint, events bigint, event_type text, since timestamptz)
+    RETURNS TABLE (consumer_group text, pending bigint, processing bigint, paused bigint, estimated boolean,
+        campaign_id text, seq bigint, events bigint, event_type text, since timestamptz)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
@@ -51,11 +60,14 @@ DECLARE
     free bigint;
 BEGIN
     FOR consumer_group IN SELECT g.name FROM tidemark.consumer_groups g ORDER BY g.name LOOP
-        stopped := EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = queue_report.consumer_group AND p.name = '' AND p.expires_at > at);
-        SELECT count(*) INTO many FROM (SELECT FROM tidemark.outbox o WHERE o.consumer_group = queue_report.consumer_group LIMIT p_exact + 1) o;
+        stopped := EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group'
+            AND p.consumer_group = queue_report.consumer_group AND p.name = '' AND p.expires_at > at);
+        SELECT count(*) INTO many FROM (SELECT FROM tidemark.outbox o
+            WHERE o.consumer_group = queue_report.consumer_group LIMIT p_exact + 1) o;
         estimated := many > p_exact;
         WITH items AS MATERIALIZED (
-            SELECT o.campaign_id, sum(o.events) AS events, max(o.seq) AS seq, 1::float8 AS weight, min(o.enqueued_at) AS since
+            SELECT o.campaign_id, sum(o.events) AS events, max(o.seq) AS seq, 1::float8 AS weight,
+                min(o.enqueued_at) AS since
             FROM tidemark.outbox o
             WHERE NOT queue_report.estimated AND o.consumer_group = queue_report.consumer_group
             GROUP BY o.campaign_id
@@ -70,17 +82,22 @@ BEGIN
             GROUP BY o.campaign_id
         ), looked AS MATERIALIZED (
             SELECT i.campaign_id, i.since, e.events, i.weight * e.events AS n,
-                CASE WHEN l.expires_at > at THEN CASE WHEN l.owner = 'paused' THEN 'paused' ELSE 'processing' END ELSE 'free' END AS status
+                CASE WHEN l.expires_at > at THEN CASE WHEN l.owner = 'paused' THEN 'paused' ELSE 'processing' END
+                    ELSE 'free' END AS status
             FROM items i LEFT JOIN LATERAL (
                 SELECT l.expires_at, l.owner, l.checkpoint FROM tidemark.leases l
                 WHERE l.consumer_group = queue_report.consumer_group AND l.campaign_id = i.campaign_id OFFSET 0
             ) l ON true
-            CROSS JOIN LATERAL (SELECT greatest(least(i.events, i.seq - coalesce(l.checkpoint, 0)), 1) AS events OFFSET 0) e
+            CROSS JOIN LATERAL (SELECT greatest(least(i.events, i.seq - coalesce(l.checkpoint, 0)),
+                1) AS events OFFSET 0) e
         ), oldest AS (
-            SELECT k.campaign_id, k.events, k.since FROM looked k WHERE k.status = 'free' ORDER BY k.since, k.campaign_id LIMIT 1
+            SELECT k.campaign_id, k.events, k.since FROM looked k WHERE k.status = 'free'
+                ORDER BY k.since, k.campaign_id LIMIT 1
         )
-        SELECT coalesce(sum(k.n) FILTER (WHERE k.status = 'free'), 0), coalesce(sum(k.n) FILTER (WHERE k.status = 'processing'), 0),
-            coalesce(sum(k.n) FILTER (WHERE k.status = 'paused'), 0), (SELECT o.campaign_id FROM oldest o), (SELECT o.events FROM oldest o), (SELECT o.since FROM oldest o)
+        SELECT coalesce(sum(k.n) FILTER (WHERE k.status = 'free'), 0),
+            coalesce(sum(k.n) FILTER (WHERE k.status = 'processing'), 0),
+            coalesce(sum(k.n) FILTER (WHERE k.status = 'paused'), 0), (SELECT o.campaign_id FROM oldest o),
+                (SELECT o.events FROM oldest o), (SELECT o.since FROM oldest o)
         INTO free, processing, paused, campaign_id, events, since
         FROM looked k;
         free := greatest(free, many - processing - paused); -- rows that the pages have missed
@@ -94,7 +111,8 @@ BEGIN
             SELECT j.seq, j.event_type INTO seq, event_type
             FROM tidemark.journal j
             WHERE j.campaign_id = queue_report.campaign_id AND j.seq > coalesce((
-                SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = queue_report.consumer_group AND l.campaign_id = queue_report.campaign_id
+                SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = queue_report.consumer_group
+                    AND l.campaign_id = queue_report.campaign_id
             ), 0)
             ORDER BY j.campaign_id, j.seq LIMIT 1;
         END IF;
@@ -104,13 +122,17 @@ END
 $$;
 -- +goose StatementEnd
 
--- deferred_report counts pairs by group, projection, status and class of error ('' where there is none). What has failed is counted by the index, each count up to its part of
--- p_exact; so are the pairs of each projection that are due, for those that are being rebuilt. Counts that go beyond are estimated. since is when the first of them failed.
+-- deferred_report counts pairs by group, projection, status and class of error ('' where there is
+-- none). What has failed is counted by the index, each count up to its part of p_exact; so are the
+-- pairs of each projection that are due, for those that are being rebuilt. Counts that go beyond
+-- are estimated. since is when the first of them failed.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.deferred_report(p_exact integer, p_pages integer)
-    RETURNS TABLE (consumer_group text, projection text, status text, class text, pairs bigint, estimated boolean, since timestamptz)
+    RETURNS TABLE (consumer_group text, projection text, status text, class text, pairs bigint, estimated boolean,
+        since timestamptz)
     LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -125,7 +147,8 @@ BEGIN
         FROM failures f CROSS JOIN LATERAL (
             SELECT d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at
             FROM tidemark.deferred d
-            WHERE d.status IN ('failed', 'dead') AND (d.consumer_group, d.projection, d.status, coalesce(d.error_class, '')) > (f.consumer_group, f.projection, f.status, f.class)
+            WHERE d.status IN ('failed', 'dead') AND (d.consumer_group, d.projection, d.status,
+                coalesce(d.error_class, '')) > (f.consumer_group, f.projection, f.status, f.class)
             ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1
         ) n
     ), failed AS MATERIALIZED (
@@ -134,50 +157,63 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT count(*) AS n FROM (
                 SELECT FROM tidemark.deferred d
-                WHERE d.status IN ('failed', 'dead') AND d.consumer_group = f.consumer_group AND d.projection = f.projection AND d.status = f.status AND coalesce(d.error_class, '') = f.class
+                WHERE d.status IN ('failed', 'dead') AND d.consumer_group = f.consumer_group
+                    AND d.projection = f.projection AND d.status = f.status AND coalesce(d.error_class, '') = f.class
                 LIMIT k.most + 1
             ) d
         ) c
     ), due AS MATERIALIZED (
-        SELECT p.consumer_group, p.name AS projection, 'rebuilding' AS status, '' AS class, c.n, c.looked > k.most AS more
-        FROM tidemark.projections p CROSS JOIN (SELECT greatest(p_exact / greatest(count(*), 1), 100) AS most FROM tidemark.projections) k
+        SELECT p.consumer_group, p.name AS projection, 'rebuilding' AS status, '' AS class, c.n,
+            c.looked > k.most AS more
+        FROM tidemark.projections p CROSS JOIN (SELECT greatest(p_exact / greatest(count(*), 1), 100) AS most
+            FROM tidemark.projections) k
         CROSS JOIN LATERAL (
             SELECT count(*) AS looked, count(*) FILTER (WHERE d.status = 'rebuilding') AS n
             FROM (
                 SELECT d.status FROM tidemark.deferred d
-                WHERE d.consumer_group = p.consumer_group AND d.projection = p.name AND d.next_attempt_at < 'infinity' LIMIT k.most + 1
+                WHERE d.consumer_group = p.consumer_group AND d.projection = p.name AND d.next_attempt_at < 'infinity'
+                    LIMIT k.most + 1
             ) d
         ) c
     ), sampled AS MATERIALIZED (
         SELECT d.consumer_group, d.projection, d.status, d.class, sum(p.weight) AS n
         FROM tidemark.sample_pages('tidemark.deferred', p_pages) p CROSS JOIN LATERAL (
-            SELECT d.consumer_group, d.projection, d.status, CASE WHEN d.status = 'rebuilding' THEN '' ELSE coalesce(d.error_class, '') END AS class
+            SELECT d.consumer_group, d.projection, d.status, CASE WHEN d.status = 'rebuilding' THEN ''
+                ELSE coalesce(d.error_class, '') END AS class
             FROM tidemark.deferred d WHERE d.ctid >= p.first AND d.ctid <= p.last OFFSET 0
         ) d
-        WHERE (SELECT coalesce(bool_or(f.n > f.most), false) FROM failed f) OR (SELECT coalesce(bool_or(u.more), false) FROM due u)
+        WHERE (SELECT coalesce(bool_or(f.n > f.most), false) FROM failed f)
+            OR (SELECT coalesce(bool_or(u.more), false) FROM due u)
         GROUP BY 1, 2, 3, 4
     )
-    SELECT c.consumer_group, c.projection, c.status, c.class, CASE WHEN c.more THEN greatest(c.n, coalesce(s.n, 0)::bigint) ELSE c.n END, c.more, c.since
+    SELECT c.consumer_group, c.projection, c.status, c.class, CASE
+        WHEN c.more THEN greatest(c.n, coalesce(s.n, 0)::bigint) ELSE c.n END, c.more, c.since
     FROM (
-        SELECT f.consumer_group, f.projection, f.status, f.class, f.n, f.n > f.most AS more, f.first_failed_at AS since FROM failed f
+        SELECT f.consumer_group, f.projection, f.status, f.class, f.n, f.n > f.most AS more,
+            f.first_failed_at AS since FROM failed f
         UNION ALL
         SELECT u.consumer_group, u.projection, u.status, u.class, u.n, u.more, NULL FROM due u
     ) c
-    LEFT JOIN sampled s ON s.consumer_group = c.consumer_group AND s.projection = c.projection AND s.status = c.status AND s.class = c.class
+    LEFT JOIN sampled s ON s.consumer_group = c.consumer_group AND s.projection = c.projection AND s.status = c.status
+        AND s.class = c.class
     WHERE c.n > 0 OR s.n > 0
     ORDER BY 1, 2, 3, 4;
 END
 $$;
 -- +goose StatementEnd
 
--- lag_report measures how far each group is behind and, of each projection, the pairs that are behind their group. A pair adds the events between its place and its
--- group's checkpoint, and its campaign where the group is through with it: so a projection is behind by what its group is and what its pairs add. since is when the oldest of the
--- events was recorded. projection is '' for the group itself.
+-- lag_report measures how far each group is behind and, of each projection, the pairs that are
+-- behind their group. A pair adds the events between its place and its group's checkpoint, and its
+-- campaign where the group is through with it: so a projection is behind by what its group is and
+-- what its pairs add. since is when the oldest of the events was recorded. projection is '' for the
+-- group itself.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lag_report(p_exact integer, p_pages integer)
-    RETURNS TABLE (consumer_group text, projection text, events bigint, campaigns bigint, since timestamptz, estimated boolean)
+    RETURNS TABLE (consumer_group text, projection text, events bigint, campaigns bigint, since timestamptz,
+        estimated boolean)
     LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -186,8 +222,11 @@ DECLARE
 BEGIN
     projection := '';
     FOR consumer_group IN SELECT g.name FROM tidemark.consumer_groups g ORDER BY g.name LOOP
-        SELECT count(*) > p_exact INTO estimated FROM (SELECT FROM tidemark.outbox o WHERE o.consumer_group = lag_report.consumer_group LIMIT p_exact + 1) o;
-        -- A row of the sample stands for weight rows, and its campaign for that over the rows it has. One with a hundred of them has as many as its events make, with those a row that the sample shows.
+        SELECT count(*) > p_exact INTO estimated FROM (SELECT FROM tidemark.outbox o
+            WHERE o.consumer_group = lag_report.consumer_group LIMIT p_exact + 1) o;
+        -- A row of the sample stands for weight rows, and its campaign for that over the rows it
+        -- has. One with a hundred of them has as many as its events make, with those a row that the
+        -- sample shows.
         WITH items AS MATERIALIZED (
             SELECT o.campaign_id, 0::float8 AS weight, 1 AS each
             FROM tidemark.outbox o
@@ -197,7 +236,8 @@ BEGIN
             SELECT o.campaign_id, sum(p.weight), avg(o.events)
             FROM tidemark.sample_pages('tidemark.outbox', p_pages) p
             CROSS JOIN LATERAL (
-                SELECT i.campaign_id, i.events FROM tidemark.outbox i WHERE i.ctid >= p.first AND i.ctid <= p.last AND i.consumer_group = lag_report.consumer_group OFFSET 0
+                SELECT i.campaign_id, i.events FROM tidemark.outbox i WHERE i.ctid >= p.first AND i.ctid <= p.last
+                    AND i.consumer_group = lag_report.consumer_group OFFSET 0
             ) o
             WHERE lag_report.estimated
             GROUP BY o.campaign_id
@@ -205,18 +245,23 @@ BEGIN
             SELECT i.campaign_id, i.weight, i.each, h.seq - coalesce(l.checkpoint, 0) AS events, n.recorded_at
             FROM items i
             LEFT JOIN LATERAL (
-                SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = lag_report.consumer_group AND l.campaign_id = i.campaign_id OFFSET 0
+                SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = lag_report.consumer_group
+                    AND l.campaign_id = i.campaign_id OFFSET 0
             ) l ON true
-            CROSS JOIN LATERAL (SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = i.campaign_id ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1) h
+            CROSS JOIN LATERAL (SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = i.campaign_id
+                ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1) h
             LEFT JOIN LATERAL (
-                SELECT j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = i.campaign_id AND j.seq = coalesce(l.checkpoint, 0) + 1 OFFSET 0
+                SELECT j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = i.campaign_id
+                    AND j.seq = coalesce(l.checkpoint, 0) + 1 OFFSET 0
             ) n ON true
             WHERE h.seq > coalesce(l.checkpoint, 0)
         ), counted AS (
-            SELECT b.*, CASE WHEN NOT lag_report.estimated THEN NULL WHEN r.n < 100 THEN r.n ELSE greatest(b.events / b.each, 100) END AS row_count
+            SELECT b.*, CASE WHEN NOT lag_report.estimated THEN NULL WHEN r.n < 100 THEN r.n
+                ELSE greatest(b.events / b.each, 100) END AS row_count
             FROM behind b CROSS JOIN LATERAL (
                 SELECT count(*) AS n FROM (
-                    SELECT FROM tidemark.outbox o WHERE lag_report.estimated AND o.consumer_group = lag_report.consumer_group AND o.campaign_id = b.campaign_id LIMIT 100
+                    SELECT FROM tidemark.outbox o WHERE lag_report.estimated
+                        AND o.consumer_group = lag_report.consumer_group AND o.campaign_id = b.campaign_id LIMIT 100
                 ) o
             ) r
         )
@@ -227,7 +272,8 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 
-    SELECT count(*) <= p_exact INTO all_pairs FROM (SELECT FROM tidemark.deferred d ORDER BY d.campaign_id LIMIT p_exact + 1) d;
+    SELECT count(*) <= p_exact INTO all_pairs FROM (SELECT FROM tidemark.deferred d ORDER BY d.campaign_id
+        LIMIT p_exact + 1) d;
     RETURN QUERY
     WITH pairs AS MATERIALIZED (
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, 1::float8 AS weight
@@ -236,15 +282,20 @@ BEGIN
         UNION ALL
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, p.weight
         FROM tidemark.sample_pages('tidemark.deferred', p_pages) p CROSS JOIN LATERAL (
-            SELECT i.campaign_id, i.projection, i.consumer_group, i.next_seq FROM tidemark.deferred i WHERE i.ctid >= p.first AND i.ctid <= p.last OFFSET 0
+            SELECT i.campaign_id, i.projection, i.consumer_group, i.next_seq FROM tidemark.deferred i
+                WHERE i.ctid >= p.first AND i.ctid <= p.last OFFSET 0
         ) d
         WHERE NOT all_pairs
-        UNION ALL -- what the pages may have missed: of each projection, the pair that is tried next, and the one that waits for an operator longest
+        -- what the pages may have missed: of each projection, the pair that is tried next, and the
+        -- one that waits for an operator longest
+        UNION ALL
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, 0
-        FROM tidemark.projections p CROSS JOIN unnest('{failed,dead}'::text[]) AS s (status) CROSS JOIN unnest('{"",infrastructure,lock,permanent,transient}'::text[]) AS k (class)
+        FROM tidemark.projections p CROSS JOIN unnest('{failed,dead}'::text[]) AS s (status) CROSS
+            JOIN unnest('{"",infrastructure,lock,permanent,transient}'::text[]) AS k (class)
         CROSS JOIN LATERAL (
             SELECT d.* FROM tidemark.deferred d
-            WHERE d.status IN ('failed', 'dead') AND d.consumer_group = p.consumer_group AND d.projection = p.name AND d.status = s.status AND coalesce(d.error_class, '') = k.class
+            WHERE d.status IN ('failed', 'dead') AND d.consumer_group = p.consumer_group AND d.projection = p.name
+                AND d.status = s.status AND coalesce(d.error_class, '') = k.class
             ORDER BY d.consumer_group, d.projection, d.status, coalesce(d.error_class, ''), d.first_failed_at LIMIT 1
         ) d
         WHERE NOT all_pairs
@@ -252,19 +303,26 @@ BEGIN
         SELECT p.*, coalesce(l.checkpoint, 0) AS checkpoint, h.seq AS head
         FROM pairs p
         LEFT JOIN LATERAL (
-            SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = p.consumer_group AND l.campaign_id = p.campaign_id OFFSET 0
+            SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = p.consumer_group
+                AND l.campaign_id = p.campaign_id OFFSET 0
         ) l ON true
-        CROSS JOIN LATERAL (SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p.campaign_id ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1) h
+        CROSS JOIN LATERAL (SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p.campaign_id
+            ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1) h
         WHERE h.seq >= p.next_seq OR h.seq > coalesce(l.checkpoint, 0)
     ), counted AS (
-        SELECT p.*, n.recorded_at, p.head > p.checkpoint AND EXISTS (SELECT FROM tidemark.outbox o WHERE o.consumer_group = p.consumer_group AND o.campaign_id = p.campaign_id) AS in_group
+        SELECT p.*, n.recorded_at, p.head > p.checkpoint
+            AND EXISTS (SELECT FROM tidemark.outbox o WHERE o.consumer_group = p.consumer_group
+            AND o.campaign_id = p.campaign_id) AS in_group
         FROM placed p LEFT JOIN LATERAL (
-            SELECT j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = p.campaign_id AND j.seq = p.next_seq OFFSET 0
+            SELECT j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = p.campaign_id
+                AND j.seq = p.next_seq OFFSET 0
         ) n ON true
     )
     SELECT p.consumer_group, p.name,
-        coalesce(sum(c.weight * CASE WHEN c.in_group THEN c.checkpoint - c.next_seq + 1 ELSE greatest(c.head - c.next_seq + 1, 0) END), 0)::bigint,
-        coalesce(sum(c.weight * CASE WHEN c.in_group OR c.head < c.next_seq THEN 0 ELSE 1 END), 0)::bigint, min(c.recorded_at), NOT all_pairs
+        coalesce(sum(c.weight * CASE WHEN c.in_group THEN c.checkpoint - c.next_seq + 1
+            ELSE greatest(c.head - c.next_seq + 1, 0) END), 0)::bigint,
+        coalesce(sum(c.weight * CASE WHEN c.in_group OR c.head < c.next_seq THEN 0 ELSE 1 END), 0)::bigint,
+            min(c.recorded_at), NOT all_pairs
     FROM tidemark.projections p LEFT JOIN counted c ON c.consumer_group = p.consumer_group AND c.projection = p.name
     GROUP BY p.consumer_group, p.name
     ORDER BY p.consumer_group, p.name;

@@ -2,8 +2,9 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- What a projection's tables held of a campaign after an event, so that looking back on a long campaign need not begin at its first event. They can be made again, and go when the
--- projection's rows are made from scratch.
+-- What a projection's tables held of a campaign after an event, so that looking back on a long
+-- campaign need not begin at its first event. They can be made again, and go when the projection's
+-- rows are made from scratch.
 CREATE TABLE tidemark.snapshots (
     campaign_id text COLLATE "C" NOT NULL,
     projection  text COLLATE "C" NOT NULL,

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// shipped is the last migration of the last release: what comes later runs while the programs of that release work. There is none yet; the first release makes all tables.
+// shipped is the last migration of the last release: what comes later runs while the programs of
+// that release work. There is none yet; the first release makes all tables.
 const shipped = 12
 
 // What docs/operations/upgrades.md asks of a migration that runs beside programs of the release before.
@@ -34,7 +35,9 @@ func beside(up string) (faults []string) {
 		made[m[2]] = true
 	}
 	if appends.MatchString(up) && !strings.Contains(up, "prosecdef") {
-		faults = append(faults, "replaces a function that roles.sql has made SECURITY DEFINER, and takes that from it: look at prosecdef before, and set it again")
+		faults = append(faults,
+			"replaces a function that roles.sql has made SECURITY DEFINER, and takes that from it: look at prosecdef before, "+
+				"and set it again")
 	}
 	body := false
 	var statement strings.Builder
@@ -53,17 +56,24 @@ func beside(up string) (faults []string) {
 		sql := strings.Join(strings.Fields(statement.String()), " ")
 		statement.Reset()
 		bounded = bounded || timeouts.MatchString(sql)
-		own := slices.ContainsFunc(strings.FieldsFunc(sql, func(r rune) bool { return strings.ContainsRune(" (;,", r) }), func(word string) bool { return made[word] })
+		own := slices.ContainsFunc(strings.FieldsFunc(sql, func(r rune) bool { return strings.ContainsRune(" (;,", r) }),
+			func(word string) bool { return made[word] })
 		switch {
 		case breaks.MatchString(sql) && !contracts:
-			faults = append(faults, "takes away or changes what the release before uses; if none does any more, say since when, with a line \"-- contract: …\": "+sql)
+			faults = append(faults,
+				"takes away or changes what the release before uses; if none does any more, say since when, with a line \"-- "+
+					"contract: …\": "+sql)
 		case own:
 		case building.MatchString(sql) && !strings.Contains(strings.ToUpper(sql), "CONCURRENTLY"):
-			faults = append(faults, "keeps writers out for as long as the index takes; make it CONCURRENTLY, under \"-- +goose NO TRANSACTION\": "+sql)
+			faults = append(faults,
+				"keeps writers out for as long as the index takes; make it CONCURRENTLY, under \"-- +goose NO TRANSACTION\": "+sql)
 		case validate.MatchString(sql) && !strings.Contains(strings.ToUpper(sql), "NOT VALID"):
-			faults = append(faults, "reads the whole table under its lock; add it NOT VALID and validate it in a later statement: "+sql)
+			faults = append(faults,
+				"reads the whole table under its lock; add it NOT VALID and validate it in a later statement: "+sql)
 		case waits.MatchString(sql) && !building.MatchString(sql) && !bounded:
-			faults = append(faults, "waits for the table behind the longest transaction, and everybody waits behind it; begin with SET LOCAL lock_timeout = '2s': "+sql)
+			faults = append(faults,
+				"waits for the table behind the longest transaction, and everybody waits behind it; begin with SET LOCAL "+
+					"lock_timeout = '2s': "+sql)
 		}
 	}
 	return faults
@@ -103,19 +113,22 @@ func TestWhatWouldDisturbTheReleaseBeforeIsFound(t *testing.T) {
 		"DROP TABLE tidemark.parked;",
 		"CREATE TRIGGER t BEFORE INSERT ON tidemark.journal FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();",
 		"VACUUM FULL tidemark.outbox;",
-		"-- +goose StatementBegin\nCREATE OR REPLACE FUNCTION tidemark.append(p_campaign_id text) RETURNS void LANGUAGE sql AS $$ SELECT $$;\n-- +goose StatementEnd\n",
+		"-- +goose StatementBegin\nCREATE OR REPLACE FUNCTION tidemark.append(p_campaign_id text) RETURNS void LANGUAGE " +
+			"sql AS $$ SELECT $$;\n-- +goose StatementEnd\n",
 	} {
 		if len(beside(sql)) == 0 {
 			t.Errorf("nothing is said of %q", sql)
 		}
 	}
 	for _, sql := range []string{
-		"CREATE TABLE tidemark.x (id bigint PRIMARY KEY);\nCREATE INDEX x_idx ON tidemark.x (id);\nALTER TABLE tidemark.x SET (fillfactor = 50);",
+		"CREATE TABLE tidemark.x (id bigint PRIMARY KEY);\nCREATE INDEX x_idx ON tidemark.x (id);\nALTER TABLE tidemark.x " +
+			"SET (fillfactor = 50);",
 		bounded + "ALTER TABLE tidemark.outbox ADD COLUMN x integer;",
 		bounded + "ALTER TABLE tidemark.journal ADD CONSTRAINT c CHECK (seq > 0) NOT VALID;",
 		"CREATE INDEX CONCURRENTLY x ON tidemark.journal (actor);",
 		"-- contract: nobody reads it since 0.2\n" + bounded + "ALTER TABLE tidemark.journal DROP COLUMN actor;",
-		"-- +goose StatementBegin\nCREATE OR REPLACE FUNCTION tidemark.f() RETURNS void LANGUAGE sql AS $$ TRUNCATE x; $$;\n-- +goose StatementEnd\n",
+		"-- +goose StatementBegin\nCREATE OR REPLACE FUNCTION tidemark.f() RETURNS void LANGUAGE sql AS $$ TRUNCATE x; " +
+			"$$;\n-- +goose StatementEnd\n",
 		"-- ALTER TABLE is only talked of;\nSELECT 1;",
 	} {
 		if faults := beside(sql); len(faults) > 0 {

@@ -12,7 +12,8 @@ import (
 func TestMigrationsRunWhateverTheDatabaseHasAsDefaults(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{
-		"search_path = ''", "default_transaction_isolation = 'repeatable read'", "default_transaction_isolation = 'serializable'", "default_transaction_deferrable = on",
+		"search_path = ''", "default_transaction_isolation = 'repeatable read'",
+		"default_transaction_isolation = 'serializable'", "default_transaction_deferrable = on",
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
@@ -21,7 +22,8 @@ func TestMigrationsRunWhateverTheDatabaseHasAsDefaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{conn.Config().Database}.Sanitize()+" SET "+setting); err != nil {
+			if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{conn.Config().Database}.Sanitize()+" SET "+
+				setting); err != nil {
 				t.Fatal(err)
 			}
 			if err := conn.Close(t.Context()); err != nil {

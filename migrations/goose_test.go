@@ -22,7 +22,8 @@ func gooseTool(t *testing.T) string {
 		t.Fatal("go.mod does not name goose")
 	}
 	into := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "install", "-tags=no_clickhouse no_libsql no_mssql no_mysql no_sqlite3 no_vertica no_ydb",
+	cmd := exec.CommandContext(t.Context(), "go", "install",
+		"-tags=no_clickhouse no_libsql no_mssql no_mysql no_sqlite3 no_vertica no_ydb",
 		"github.com/pressly/goose/v3/cmd/goose@"+string(version[1]))
 	cmd.Env = append(os.Environ(), "GOBIN="+into, "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -36,7 +37,8 @@ func TestTheGooseToolAppliesTheFilesAsTheyAre(t *testing.T) {
 	tool, byTool, byUp := gooseTool(t), pgtest.Empty(t), pgtest.Empty(t)
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), tool, append([]string{"-dir", ".", "postgres", byTool}, args...)...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), tool,
+			append([]string{"-dir", ".", "postgres", byTool}, args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("goose %s: %v\n%s", strings.Join(args, " "), err, out)
 		}

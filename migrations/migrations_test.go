@@ -77,7 +77,8 @@ func TestSeveralUpsAtOnceApplyEachMigrationOnce(t *testing.T) {
 		group.Go(func() error { return migrations.Up(t.Context(), database) })
 	}
 	must(t, group.Wait())
-	rows, err := connect(t, database).Query(t.Context(), "SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY id")
+	rows, err := connect(t, database).Query(t.Context(),
+		"SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY id")
 	must(t, err)
 	applied, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	must(t, err)
@@ -142,7 +143,8 @@ func TestCheckComparesTheDatabaseWithTheProgram(t *testing.T) {
 		t.Helper()
 		err := migrations.Check(t.Context(), conn)
 		var wrong *migrations.VersionError
-		if !errors.As(err, &wrong) || wrong.Database != version || wrong.Program != program || !strings.Contains(err.Error(), remedy) {
+		if !errors.As(err, &wrong) || wrong.Database != version || wrong.Program != program ||
+			!strings.Contains(err.Error(), remedy) {
 			t.Errorf("at version %d of %d Check answers: %v", version, program, err)
 		}
 	}
@@ -164,7 +166,8 @@ func TestADatabaseInAnotherEncodingIsRefused(t *testing.T) {
 	home := pgtest.Empty(t)
 	conn := connect(t, home)
 	name := conn.Config().Database + "_latin1"
-	_, err := conn.Exec(t.Context(), "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+	_, err := conn.Exec(t.Context(), "CREATE DATABASE "+
+		pgx.Identifier{name}.Sanitize()+" ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
 	must(t, err)
 	defer func() {
 		_, err := conn.Exec(t.Context(), "DROP DATABASE "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")

@@ -12,11 +12,14 @@ import (
 )
 
 const (
-	// selectOpenFunctions names functions whose bodies are looked up through the caller's search_path. A parsed SQL body holds what it found when it was created.
-	selectOpenFunctions = `SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'tidemark'::regnamespace AND p.prosqlbody IS NULL
+	// selectOpenFunctions names functions whose bodies are looked up through the caller's search_path.
+	// A parsed SQL body holds what it found when it was created.
+	selectOpenFunctions = `SELECT p.oid::regprocedure::text FROM pg_proc p
+		WHERE p.pronamespace = 'tidemark'::regnamespace AND p.prosqlbody IS NULL
 		AND NOT coalesce(p.proconfig, '{}') && '{"search_path=pg_catalog, pg_temp"}'`
 
-	enter = "-- +goose Up\nSELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),\n" +
+	enter = "-- +goose Up\nSELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), " +
+		"true),\n" +
 		"    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);\n"
 	leave = "\nSELECT set_config('search_path', current_setting('tidemark.path'), true);\n\n-- +goose Down\n"
 )

@@ -15,7 +15,8 @@ import (
 // lockSeconds is how long a migration waits for another one: the goose locker asks once a second, this many times.
 const lockSeconds = 300
 
-// Up brings the database to the newest version this program knows. Several may run it at once: one works, the others wait for it.
+// Up brings the database to the newest version this program knows. Several may run it at once: one
+// works, the others wait for it.
 func Up(ctx context.Context, databaseURL string) error {
 	return migrate(ctx, databaseURL, func(p *goose.Provider) error {
 		_, err := p.Up(ctx)
@@ -31,8 +32,8 @@ func UpTo(ctx context.Context, databaseURL string, version int64) error {
 	})
 }
 
-// Down undoes all migrations above toVersion, the newest first; 0 undoes everything, journal included. It is for development:
-// in production the schema only moves forward.
+// Down undoes all migrations above toVersion, the newest first; 0 undoes everything, journal
+// included. It is for development: in production the schema only moves forward.
 func Down(ctx context.Context, databaseURL string, toVersion int64) error {
 	return migrate(ctx, databaseURL, func(p *goose.Provider) error {
 		_, err := p.DownTo(ctx, toVersion)
@@ -92,7 +93,8 @@ func setPath(ctx context.Context, conn *pgx.Conn) error {
 // requireUTF8 refuses a database in which an event's text could not be stored or would be changed.
 func requireUTF8(ctx context.Context, db *sql.DB) error {
 	var database, encoding string
-	const query = `SELECT current_database(), pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()`
+	const query = `SELECT current_database(), pg_encoding_to_char(encoding) FROM pg_database
+		WHERE datname = current_database()`
 	if err := db.QueryRowContext(ctx, query).Scan(&database, &encoding); err != nil {
 		return err
 	}

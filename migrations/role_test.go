@@ -9,12 +9,16 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// ownedByTidemark answers the address of an empty database for a role that is named like the schema, which is therefore first in its search path.
+// ownedByTidemark answers the address of an empty database for a role that is named like the
+// schema, which is therefore first in its search path.
 func ownedByTidemark(t *testing.T) string {
 	t.Helper()
 	server := pgtest.Server(t)
 	conn := connect(t, server.URL())
-	for _, sql := range []string{"CREATE ROLE tidemark LOGIN", "CREATE DATABASE theirs OWNER tidemark TEMPLATE template0 ENCODING 'UTF8'"} {
+	for _, sql := range []string{
+		"CREATE ROLE tidemark LOGIN",
+		"CREATE DATABASE theirs OWNER tidemark TEMPLATE template0 ENCODING 'UTF8'",
+	} {
 		_, err := conn.Exec(t.Context(), sql)
 		must(t, err)
 	}
@@ -34,7 +38,8 @@ func TestARoleNamedLikeTheSchemaMigratesAsOthersDo(t *testing.T) {
 	conn := connect(t, address)
 	must(t, migrations.Check(t.Context(), conn))
 	var schemas []string
-	must(t, conn.QueryRow(t.Context(), "SELECT array_agg(schemaname::text) FROM pg_tables WHERE tablename = 'goose_db_version'").Scan(&schemas))
+	must(t, conn.QueryRow(t.Context(),
+		"SELECT array_agg(schemaname::text) FROM pg_tables WHERE tablename = 'goose_db_version'").Scan(&schemas))
 	if len(schemas) != 1 || schemas[0] != "public" {
 		t.Errorf("the versions are in %q, want public alone", schemas)
 	}
@@ -50,7 +55,8 @@ func TestTheGooseToolAndARoleNamedLikeTheSchema(t *testing.T) {
 	tool, address := gooseTool(t), ownedByTidemark(t)
 	run := func(flags ...string) {
 		t.Helper()
-		if out, err := exec.CommandContext(t.Context(), tool, append(flags, "-dir", ".", "postgres", address, "up")...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), tool,
+			append(flags, "-dir", ".", "postgres", address, "up")...).CombinedOutput(); err != nil {
 			t.Fatalf("goose up with %q: %v\n%s", flags, err, out)
 		}
 	}

@@ -16,8 +16,9 @@ const createVersions = `CREATE TABLE ` + versions + ` (
 INSERT INTO ` + versions + ` (version_id, is_applied) VALUES (0, true);
 `
 
-// Script answers the SQL that brings a schema from one version to a later one, for psql and its like: each migration in a transaction
-// of its own with the row that lets goose, [Up] and [Check] know about it. from 0 is a database without a schema; to 0 is the newest.
+// Script answers the SQL that brings a schema from one version to a later one, for psql and its
+// like: each migration in a transaction of its own with the row that lets goose, [Up] and [Check]
+// know about it. from 0 is a database without a schema; to 0 is the newest.
 func Script(from, to int64) (string, error) {
 	all, err := known()
 	if err != nil {

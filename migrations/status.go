@@ -62,15 +62,19 @@ type VersionError struct {
 func (e *VersionError) Error() string {
 	switch {
 	case e.Database == 0:
-		return fmt.Sprintf("the database has no Tidemark schema and this program needs version %d: run `migrate up`", e.Program)
+		return fmt.Sprintf("the database has no Tidemark schema and this program needs version %d: run `migrate up`",
+			e.Program)
 	case e.Database < e.Program:
-		return fmt.Sprintf("the database's schema is at version %d and this program needs %d: run `migrate up`", e.Database, e.Program)
+		return fmt.Sprintf("the database's schema is at version %d and this program needs %d: run `migrate up`", e.Database,
+			e.Program)
 	default:
-		return fmt.Sprintf("the database's schema is at version %d and this program knows %d: use a newer program", e.Database, e.Program)
+		return fmt.Sprintf("the database's schema is at version %d and this program knows %d: use a newer program",
+			e.Database, e.Program)
 	}
 }
 
-// Newer says that the schema is ahead of the program. A worker goes on with it: migrations leave what the release before uses as it is (docs/operations/upgrades.md).
+// Newer says that the schema is ahead of the program. A worker goes on with it: migrations leave
+// what the release before uses as it is (docs/operations/upgrades.md).
 func (e *VersionError) Newer() bool { return e.Database > e.Program }
 
 // Check compares the schema's version with the program's; when they differ the error is a [*VersionError].
@@ -116,7 +120,8 @@ func byVersion(m Migration, version int64) int { return int(m.Version - version)
 const (
 	// Takes no lock that others notice.
 	hasVersions = `SELECT pg_catalog.to_regclass('` + versions + `') IS NOT NULL`
-	// The table has a row a migration, and one for version 0, which is none. Its time is local to the session that wrote it.
+	// The table has a row a migration, and one for version 0, which is none. Its time is local to the
+	// session that wrote it.
 	selectVersions = `
 		SELECT version_id AS version, max(tstamp AT TIME ZONE current_setting('TimeZone')) AS applied_at
 		FROM ` + versions + ` WHERE is_applied AND version_id > 0

@@ -11,14 +11,16 @@ import (
 
 // Config configures a [Sink].
 type Config struct {
-	Name            string        // default "pubsub"
-	Project         string        // required, its id
-	Topic           string        // required, its id; it must exist
-	Endpoint        string        // host:port, such as europe-west1-pubsub.googleapis.com:443; ordering is kept within a region. Default the global one
-	Emulator        string        // host:port of an emulator, which is spoken to without TLS and credentials
-	CredentialsFile string        // default: those of the environment
-	SendTimeout     time.Duration // how long the client goes on with a request, from 1s; default 20s. Keep it below the publisher's timeout
-	Encoder         publisher.Encoder
+	Name    string // default "pubsub"
+	Project string // required, its id
+	Topic   string // required, its id; it must exist
+	// host:port, such as europe-west1-pubsub.googleapis.com:443; ordering is kept within a region. Default the global one
+	Endpoint        string
+	Emulator        string // host:port of an emulator, which is spoken to without TLS and credentials
+	CredentialsFile string // default: those of the environment
+	// how long the client goes on with a request, from 1s; default 20s. Keep it below the publisher's timeout
+	SendTimeout time.Duration
+	Encoder     publisher.Encoder
 }
 
 const (

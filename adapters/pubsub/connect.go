@@ -12,9 +12,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// reconnecting waits 100 ms before the second attempt to connect, and 5 s at most: by itself gRPC begins with a second and may wait two minutes, though the other side is long there again.
+// reconnecting waits 100 ms before the second attempt to connect, and 5 s at most: by itself gRPC
+// begins with a second and may wait two minutes, though the other side is long there again.
 func reconnecting() grpc.ConnectParams {
-	return grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 20 * time.Second}
+	return grpc.ConnectParams{Backoff: backoff.Config{
+		BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+		MaxDelay: 5 * time.Second,
+	}, MinConnectTimeout: 20 * time.Second}
 }
 
 // client answers the client and its publisher, and makes them the first time: that looks for credentials.
@@ -27,7 +31,8 @@ func (s *Sink) client(ctx context.Context) (*pubsub.Client, *pubsub.Publisher, e
 	options := []option.ClientOption{option.WithGRPCDialOption(grpc.WithConnectParams(reconnecting()))}
 	switch {
 	case s.cfg.Emulator != "":
-		options = append(options, option.WithEndpoint(s.cfg.Emulator), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+		options = append(options, option.WithEndpoint(s.cfg.Emulator), option.WithoutAuthentication(),
+			option.WithTelemetryDisabled(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	case s.cfg.Endpoint != "":
 		options = append(options, option.WithEndpoint(s.cfg.Endpoint))

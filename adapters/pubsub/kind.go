@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Kind is the kind "pubsub": pubsub://project/topic, or settings. Credentials are those of the environment, unless credentials_file names others.
+// Kind is the kind "pubsub": pubsub://project/topic, or settings. Credentials are those of the
+// environment, unless credentials_file names others.
 func Kind() publisher.Kind {
 	return publisher.Kind{Name: "pubsub", Open: func(s publisher.Settings) (publisher.Sink, error) {
 		var settings struct {
@@ -26,7 +27,8 @@ func Kind() publisher.Kind {
 			return nil, err
 		}
 		return New(Config{
-			Name: s.Publisher, Project: settings.Project, Topic: settings.Topic, Endpoint: settings.Endpoint, Emulator: settings.Emulator,
+			Name: s.Publisher, Project: settings.Project, Topic: settings.Topic, Endpoint: settings.Endpoint,
+			Emulator:        settings.Emulator,
 			CredentialsFile: settings.CredentialsFile, SendTimeout: settings.SendTimeout, Encoder: s.Encoder,
 		})
 	}}

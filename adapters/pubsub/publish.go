@@ -36,7 +36,8 @@ func (s *Sink) publish(ctx context.Context, topic *pubsub.Publisher, events []pu
 			return err
 		}
 	}
-	messages := make([]*pubsub.Message, len(events)) // all of them first: what the client is given within batchDelay it sends together
+	// all of them first: what the client is given within batchDelay it sends together
+	messages := make([]*pubsub.Message, len(events))
 	for i := range events {
 		messages[i] = s.message(&events[i])
 	}
@@ -84,8 +85,11 @@ func (s *Sink) await(ctx context.Context, topic *pubsub.Publisher, campaign stri
 	return nil
 }
 
-// settle waits for a lane's results. Where the events are at fault it sends them again one by one, up to the first that is refused.
-func (s *Sink) settle(ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, l *lane) (failures []publisher.Failure, outage error) {
+// settle waits for a lane's results. Where the events are at fault it sends them again one by one,
+// up to the first that is refused.
+func (s *Sink) settle(
+	ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, l *lane,
+) (failures []publisher.Failure, outage error) {
 	for n, r := range l.results {
 		_, err := r.Get(ctx)
 		switch {
@@ -106,7 +110,8 @@ func (s *Sink) settle(ctx context.Context, topic *pubsub.Publisher, events []pub
 	return nil, nil
 }
 
-// overtaken tells whether the client has not sent an event because a later one of its campaign was refused before its turn came: what is too large is refused at once, and stops the key.
+// overtaken tells whether the client has not sent an event because a later one of its campaign was
+// refused before its turn came: what is too large is refused at once, and stops the key.
 func overtaken(ctx context.Context, err error, later []*pubsub.PublishResult) bool {
 	var stopped pubsub.ErrPublishingPaused
 	return errors.As(err, &stopped) && slices.ContainsFunc(later, func(r *pubsub.PublishResult) bool {
@@ -128,9 +133,14 @@ func (s *Sink) resume(ctx context.Context, topic *pubsub.Publisher, l *lane) {
 	}
 }
 
-func (s *Sink) oneByOne(ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, campaign string, indexes []int) (failures []publisher.Failure, outage error) {
+func (s *Sink) oneByOne(
+	ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, campaign string, indexes []int,
+) (failures []publisher.Failure, outage error) {
 	for n, i := range indexes {
-		l := &lane{campaign: campaign, indexes: []int{i}, results: []*pubsub.PublishResult{topic.Publish(ctx, s.message(&events[i]))}}
+		l := &lane{
+			campaign: campaign, indexes: []int{i},
+			results: []*pubsub.PublishResult{topic.Publish(ctx, s.message(&events[i]))},
+		}
 		_, err := l.results[0].Get(ctx)
 		if err == nil {
 			continue

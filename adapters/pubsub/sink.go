@@ -100,7 +100,8 @@ func explain(err error, topic string) error {
 	case codes.NotFound:
 		return publisher.Outage(fmt.Errorf("%w: create the topic %s", err, topic))
 	case codes.PermissionDenied, codes.Unauthenticated:
-		return publisher.Outage(fmt.Errorf("%w: give the role Pub/Sub Publisher on %s to whom the credentials are of", err, topic))
+		return publisher.Outage(fmt.Errorf("%w: give the role Pub/Sub Publisher on %s to whom the credentials are of", err,
+			topic))
 	}
 	return err
 }

@@ -28,7 +28,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	leaktest.Main(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")) // of the client's package, for the whole process
+	// of the client's package, for the whole process
+	leaktest.Main(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
 const topicName = "projects/tests/topics/events"
@@ -45,7 +46,8 @@ type server struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{}
-	s.Server = pstest.NewServer(pstest.ServerReactorOption{FuncName: "Publish", Reactor: s}, pstest.ServerReactorOption{FuncName: "GetTopic", Reactor: s})
+	s.Server = pstest.NewServer(pstest.ServerReactorOption{FuncName: "Publish", Reactor: s},
+		pstest.ServerReactorOption{FuncName: "GetTopic", Reactor: s})
 	t.Cleanup(func() { _ = s.Close() })
 	if _, err := s.GServer.CreateTopic(t.Context(), &pubsubpb.Topic{Name: topicName}); err != nil {
 		t.Fatal(err)
@@ -66,7 +68,9 @@ func (s *server) React(request any) (handled bool, response any, err error) {
 	response = &pubsubpb.PublishResponse{}
 	if !ok {
 		response = &pubsubpb.Topic{}
-	} else if slices.ContainsFunc(publish.Messages, func(m *pubsubpb.PubsubMessage) bool { return m.Attributes["event_type"] == "poison" }) {
+	} else if slices.ContainsFunc(publish.Messages, func(m *pubsubpb.PubsubMessage) bool {
+		return m.Attributes["event_type"] == "poison"
+	}) {
 		return true, response, status.Error(codes.InvalidArgument, "an attribute's value is too long")
 	}
 	return answer != nil, response, answer
@@ -129,7 +133,10 @@ func TestPubSubKeepsTheRulesOfSinks(t *testing.T) {
 			encoder := publisher.Encoder{Format: format}
 			publishertest.Run(t, encoder, func(t *testing.T) publishertest.Target {
 				s := newServer(t)
-				target := publishertest.Target{Sink: open(t, s, pubsub.Config{Encoder: encoder}), Received: s.read, Stall: s.stall, Stop: s.stop}
+				target := publishertest.Target{
+					Sink: open(t, s, pubsub.Config{Encoder: encoder}), Received: s.read, Stall: s.stall,
+					Stop: s.stop,
+				}
 				if format == publisher.FormatEnvelope {
 					target.Poison = func(e *publisher.Event) { e.Type = "poison" }
 				} else {
@@ -143,7 +150,10 @@ func TestPubSubKeepsTheRulesOfSinks(t *testing.T) {
 
 func events(campaign string, n int) (events []publisher.Event) {
 	for i := range n {
-		events = append(events, publisher.Event{Event: journal.Event{ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: int64(i + 1), Payload: []byte(`{}`)}})
+		events = append(events, publisher.Event{Event: journal.Event{
+			ID: uuid.New(), Type: "noted", CampaignID: campaign,
+			Seq: int64(i + 1), Payload: []byte(`{}`),
+		}})
 	}
 	return events
 }
@@ -208,14 +218,18 @@ func TestWhatIsLeftBehindIsNotPiledUp(t *testing.T) {
 
 func TestWhatIsMissingIsAnErrorOfTheSink(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[codes.Code]string{codes.NotFound: "create the topic " + topicName, codes.PermissionDenied: "give the role Pub/Sub Publisher"} {
+	for code, want := range map[codes.Code]string{
+		codes.NotFound:         "create the topic " + topicName,
+		codes.PermissionDenied: "give the role Pub/Sub Publisher",
+	} {
 		s := newServer(t)
 		sink := open(t, s, pubsub.Config{})
 		s.mu.Lock()
 		s.answer = status.Error(code, "no")
 		s.mu.Unlock()
 		var failed *publisher.BatchError
-		if err := sink.Publish(t.Context(), events("a", 1)); err == nil || errors.As(err, &failed) || !strings.Contains(err.Error(), want) {
+		if err := sink.Publish(t.Context(), events("a", 1)); err == nil || errors.As(err, &failed) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", code, err)
 		} else if fmt.Sprintf("%T", err) != fmt.Sprintf("%T", publisher.Outage(errors.New("down"))) {
 			t.Errorf("%s: %v is not marked as no event's fault", code, err)
@@ -247,7 +261,8 @@ func TestAURLIsEnough(t *testing.T) {
 func TestBadSettingsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"pubsub:///events": "project is missing: write pubsub://project/topic", "pubsub://p": "topic is missing", "pubsub://p/9lives": `topic is "9lives": an id begins with a letter`,
+		"pubsub:///events": "project is missing: write pubsub://project/topic", "pubsub://p": "topic is missing",
+		"pubsub://p/9lives":                                `topic is "9lives": an id begins with a letter`,
 		"pubsub://p/events?send_timeout=5ms":               "send_timeout is 5ms: it must be at least 1s",
 		"pubsub://p/events?endpoint=a:443&emulator=b:8085": `endpoint is "a:443" and emulator "b:8085": name one of them`,
 		"pubsub://p/events?tpic=x":                         `the URL has a parameter "tpic": it may have project, topic`,

@@ -18,8 +18,9 @@ type Config struct {
 	Topic     string            // where all events go; required unless TopicOf is set
 	// TopicOf answers where an event goes. It must not keep the event.
 	TopicOf func(*publisher.Event) string
-	// Refused tells whether an error of Publisher means that it refuses this one message, and whether for good. Without it every error is an outage: no event loses an attempt, and one that
-	// is never taken holds up all that come after it.
+	// Refused tells whether an error of Publisher means that it refuses this one message, and whether
+	// for good. Without it every error is an outage: no event loses an attempt, and one that is never
+	// taken holds up all that come after it.
 	Refused func(error) (refused, permanent bool)
 	Encoder publisher.Encoder
 }

@@ -41,7 +41,8 @@ type channel struct {
 
 func newChannel(t *testing.T, topics ...string) *channel {
 	t.Helper()
-	c := &channel{GoChannel: gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, upstream.NopLogger{})}
+	c := &channel{GoChannel: gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true},
+		upstream.NopLogger{})}
 	t.Cleanup(func() { _ = c.Close() })
 	for _, topic := range topics {
 		messages, err := c.Subscribe(context.WithoutCancel(t.Context()), topic)
@@ -139,7 +140,10 @@ func TestAWatermillPublisherKeepsTheRulesOfSinks(t *testing.T) {
 
 func events(n int) (events []publisher.Event) {
 	for i := range n {
-		events = append(events, publisher.Event{Event: journal.Event{ID: uuid.New(), Type: "noted", CampaignID: "c", Seq: int64(i + 1), Payload: []byte(`{}`)}})
+		events = append(events, publisher.Event{Event: journal.Event{
+			ID: uuid.New(), Type: "noted", CampaignID: "c",
+			Seq: int64(i + 1), Payload: []byte(`{}`),
+		}})
 	}
 	return events
 }
@@ -148,13 +152,15 @@ func TestAMessageSaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	c := newChannel(t, "topic of noted")
 	s := open(t, watermill.Config{
-		Publisher: c, TopicOf: func(e *publisher.Event) string { return "topic of " + e.Type }, Encoder: publisher.Encoder{Format: publisher.FormatCloudEventsStructured},
+		Publisher: c, TopicOf: func(e *publisher.Event) string { return "topic of " + e.Type },
+		Encoder: publisher.Encoder{Format: publisher.FormatCloudEventsStructured},
 	})
 	if err := s.Publish(t.Context(), events(1)); err != nil {
 		t.Fatal(err)
 	}
 	received, _ := c.read(t.Context())
-	if len(received) != 1 || c.metadata.Get("content_type") != "application/cloudevents+json; charset=utf-8" || c.metadata.Get("campaign_id") != "c" {
+	if len(received) != 1 || c.metadata.Get("content_type") != "application/cloudevents+json; charset=utf-8" ||
+		c.metadata.Get("campaign_id") != "c" {
 		t.Errorf("%d messages have arrived, the last with %v", len(received), c.metadata)
 	}
 }
@@ -167,7 +173,9 @@ func TestWithoutAJudgeEveryErrorIsAnOutage(t *testing.T) {
 	batch[2].Type = "poison"
 	err := s.Publish(t.Context(), batch)
 	var failed *publisher.BatchError
-	if !errors.As(err, &failed) || len(failed.Failures) != 2 || !errors.Is(failed.Failures[0].Err, publisher.ErrNotTried) || !errors.Is(failed.Failures[0].Err, errRefused) || failed.Failures[0].Index != 2 {
+	if !errors.As(err, &failed) || len(failed.Failures) != 2 ||
+		!errors.Is(failed.Failures[0].Err, publisher.ErrNotTried) || !errors.Is(failed.Failures[0].Err, errRefused) ||
+		failed.Failures[0].Index != 2 {
 		t.Errorf("got %v", err)
 	}
 	if err := s.Publish(t.Context(), batch[2:]); !errors.Is(err, errRefused) || errors.As(err, &failed) {

@@ -31,7 +31,8 @@ func parse(args []string) (demo.Config, error) {
 	flags.Float64Var(&seconds, "seconds", seconds, "how long to append; also DEMO_SECONDS")
 	flags.Float64Var(&config.Rate, "rate", 2000, "events a second; 0: as fast as it goes")
 	flags.IntVar(&config.Campaigns, "campaigns", 1000, "campaigns that are played at once")
-	flags.Uint64Var(&config.Seed, "seed", uint64(time.Now().UnixMilli()), "of the load; one that was played on this database appends nothing")
+	flags.Uint64Var(&config.Seed, "seed", uint64(time.Now().UnixMilli()),
+		"of the load; one that was played on this database appends nothing")
 	flags.IntVar(&config.Workers, "workers", 3, "worker processes; one is killed halfway")
 	flags.DurationVar(&config.LeaseTTL, "lease-ttl", 3*time.Second, "after which others take over from a killed worker")
 	err := flags.Parse(args)

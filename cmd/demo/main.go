@@ -1,5 +1,6 @@
-// Command demo shows Tidemark working: three workers, live load, a worker killed halfway, and a check of every row in the end. It runs on the
-// database that TIDEMARK_DATABASE_URL names or on the private one of the checkout.
+// Command demo shows Tidemark working: three workers, live load, a worker killed halfway, and a
+// check of every row in the end. It runs on the database that TIDEMARK_DATABASE_URL names or on the
+// private one of the checkout.
 package main
 
 import (

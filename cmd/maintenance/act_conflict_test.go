@@ -37,7 +37,8 @@ func TestTwoOperatorsAtOnceRequeueEachPairOnce(t *testing.T) {
 	if total != 500 {
 		t.Errorf("the operators requeued %d pairs, there were 500", total)
 	}
-	if twice := lines(t, url, `SELECT concat_ws(' ', campaign_id, projection) FROM tidemark.failure_log WHERE act = 'requeued' GROUP BY campaign_id, projection HAVING count(*) > 1`); len(twice) > 0 {
+	if twice := lines(t, url, `SELECT concat_ws(' ', campaign_id, projection) FROM tidemark.failure_log
+		WHERE act = 'requeued' GROUP BY campaign_id, projection HAVING count(*) > 1`); len(twice) > 0 {
 		t.Errorf("requeued twice: %q", twice)
 	}
 	if left := lines(t, url, `SELECT campaign_id FROM tidemark.deferred WHERE status = 'dead'`); len(left) > 0 {
@@ -71,7 +72,8 @@ func TestAnActThatOthersWereQuickerWithIsAConflictOrPartial(t *testing.T) {
 	release = locks(`SELECT FROM tidemark.deferred WHERE status = 'dead' AND campaign_id = 'oak' FOR UPDATE`)
 	defer release()
 	got = execute(t, url, false, "deferred requeue --status dead")
-	if got.code != cli.ExitPartial || !strings.Contains(got.err, "1 of 2 pairs were requeued") || !strings.Contains(got.out, "scores\telm") {
+	if got.code != cli.ExitPartial || !strings.Contains(got.err, "1 of 2 pairs were requeued") ||
+		!strings.Contains(got.out, "scores\telm") {
 		t.Errorf("while somebody writes one: exit code %d, %q, %q", got.code, got.out, got.err)
 	}
 }
@@ -89,11 +91,15 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tag, err := tx.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('default', 'oak', 'w', 1, 'infinity', 0)
+	if tag, err := tx.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation,
+		expires_at, checkpoint) VALUES ('default', 'oak', 'w', 1, 'infinity', 0)
 		ON CONFLICT (consumer_group, campaign_id) DO UPDATE SET owner = 'w'`); err != nil || tag.RowsAffected() != 1 {
 		t.Fatal(tag, err)
 	}
-	for _, args := range []string{"deferred resolve --projection scores --campaign oak --seq 2 --reason r", "campaign pause oak", "campaign replay --campaign oak --projection scores --from 1"} {
+	for _, args := range []string{
+		"deferred resolve --projection scores --campaign oak --seq 2 --reason r",
+		"campaign pause oak", "campaign replay --campaign oak --projection scores --from 1",
+	} {
 		got := execute(t, pgtest.With(url, "lock_timeout", "50"), false, args)
 		if got.code != cli.ExitConflict || got.out != "" {
 			t.Errorf("%s: exit code %d, stdout %q: want %d", args, got.code, got.out, cli.ExitConflict)
@@ -104,7 +110,10 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"deferred requeue --projection scores --campaign oak", "deferred retry --projection scores --campaign oak", "projection pause scores", "group pause default"} {
+	for _, args := range []string{
+		"deferred requeue --projection scores --campaign oak",
+		"deferred retry --projection scores --campaign oak", "projection pause scores", "group pause default",
+	} {
 		requireRun(t, pgtest.With(url, "lock_timeout", "50"), args, cli.ExitOK, "")
 	}
 }

@@ -18,14 +18,23 @@ type aliasMode struct {
 
 func aliasModes() []aliasMode {
 	return []aliasMode{
-		{"outbox-report", []string{"outbox", "report"}, map[string]string{"outbox-status": "status", "outbox-limit": "limit"}},
-		{"outbox-requeue", []string{"outbox", "requeue"}, map[string]string{"outbox-requeue-campaign-id": "campaign", "outbox-requeue-seq": "seq"}},
+		{
+			"outbox-report",
+			[]string{"outbox", "report"},
+			map[string]string{"outbox-status": "status", "outbox-limit": "limit"},
+		},
+		{
+			"outbox-requeue",
+			[]string{"outbox", "requeue"},
+			map[string]string{"outbox-requeue-campaign-id": "campaign", "outbox-requeue-seq": "seq"},
+		},
 		{"outbox-requeue-dead", []string{"outbox", "requeue-dead"}, map[string]string{"outbox-requeue-dead-limit": "limit"}},
 	}
 }
 
-// fromFlagForm answers the noun form of a command line in the flag form, such as -outbox-report -outbox-status failed -json, and every other
-// command line as it is. The flag form is read as Go's flag package does: one dash or two, a value after a space or an equals sign.
+// fromFlagForm answers the noun form of a command line in the flag form, such as -outbox-report
+// -outbox-status failed -json, and every other command line as it is. The flag form is read as Go's
+// flag package does: one dash or two, a value after a space or an equals sign.
 func fromFlagForm(args []string) ([]string, error) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], "-") || !mentionsAlias(args) {
 		return args, nil

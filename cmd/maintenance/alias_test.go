@@ -12,12 +12,14 @@ func TestTheFlagFormIsTheNounForm(t *testing.T) {
 	t.Parallel()
 	for flagForm, nounForm := range map[string]string{
 		"-outbox-report": "outbox report",
-		"-outbox-report -outbox-status failed -outbox-limit 100 -json":              "outbox report --json=true --limit=100 --status=failed",
-		"--outbox-report --outbox-status=failed":                                    "outbox report --status=failed",
-		"-json -outbox-report":                                                      "outbox report --json=true",
-		"-outbox-requeue -outbox-requeue-campaign-id oak -outbox-requeue-seq 7":     "outbox requeue --campaign=oak --seq=7",
-		"-outbox-requeue-dead -outbox-requeue-dead-limit 100":                       "outbox requeue-dead --limit=100",
-		"-outbox-requeue-dead -outbox-requeue-dead-limit=5 -yes -dry-run -reason r": "outbox requeue-dead --dry-run=true --limit=5 --reason=r --yes=true",
+		"-outbox-report -outbox-status failed -outbox-limit 100 -json": "outbox report --json=true " +
+			"--limit=100 --status=failed",
+		"--outbox-report --outbox-status=failed":                                "outbox report --status=failed",
+		"-json -outbox-report":                                                  "outbox report --json=true",
+		"-outbox-requeue -outbox-requeue-campaign-id oak -outbox-requeue-seq 7": "outbox requeue --campaign=oak --seq=7",
+		"-outbox-requeue-dead -outbox-requeue-dead-limit 100":                   "outbox requeue-dead --limit=100",
+		"-outbox-requeue-dead -outbox-requeue-dead-limit=5 -yes -dry-run -reason r": "outbox requeue-dead --dry-run=true " +
+			"--limit=5 --reason=r --yes=true",
 		"outbox list":                  "outbox list",
 		"--help":                       "--help",
 		"events import -outbox-report": "events import -outbox-report",
@@ -56,7 +58,8 @@ func TestTheFlagFormPrintsWhatTheNounFormPrints(t *testing.T) {
 		"-outbox-report -outbox-status failed -outbox-limit 100 -json": "outbox report --status failed --limit 100 --json",
 	} {
 		alias := requireRun(t, url, flagForm, cli.ExitOK, "")
-		if noun := requireRun(t, url, nounForm, cli.ExitOK, ""); timeless(alias.out) != timeless(noun.out) || alias.out == "" {
+		if noun := requireRun(t, url, nounForm, cli.ExitOK, ""); timeless(alias.out) != timeless(noun.out) ||
+			alias.out == "" {
 			t.Errorf("%s prints\n%s\n%s prints\n%s", flagForm, alias.out, nounForm, noun.out)
 		}
 	}

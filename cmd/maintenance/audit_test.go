@@ -14,7 +14,8 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 	change(t, url, forgetActs)
 	requireRun(t, url, "audit", cli.ExitOK, "Nobody has done anything")
 	for _, args := range []string{
-		"deferred requeue --projection scores --campaign oak --by ada --reason mended", "group pause default --by bob --reason deploy", "publisher pause archive --topic orders --by bob --reason moves",
+		"deferred requeue --projection scores --campaign oak --by ada --reason mended",
+		"group pause default --by bob --reason deploy", "publisher pause archive --topic orders --by bob --reason moves",
 	} {
 		requireRun(t, url, args, cli.ExitOK, "")
 	}
@@ -37,7 +38,8 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 			t.Errorf("audit %s has %q, want %q", filter, did, want)
 		}
 	}
-	if got := requireRun(t, url, "audit --limit 2", cli.ExitOK, "What was before: --before "); !strings.Contains(got.out, "deploy") {
+	if got := requireRun(t, url, "audit --limit 2", cli.ExitOK, "What was before: --before "); !strings.Contains(got.out,
+		"deploy") {
 		t.Errorf("it shows %s", got.out)
 	}
 	user := lines(t, url, `SELECT session_user::text`)[0]

@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/api"
 )
 
-// callsOf says by which calls of the API, by their names in openapi.yaml, one sees and does what a command shows and does. "-" and why, where there is none.
+// callsOf says by which calls of the API, by their names in openapi.yaml, one sees and does what a
+// command shows and does. "-" and why, where there is none.
 func callsOf() map[string]string {
 	return map[string]string{
 		"status":                   "getStatus",
@@ -62,18 +63,19 @@ func callsOf() map[string]string {
 		"publisher parked resolve": "resolveParked startBulk previewBulk",
 		"publisher test-send":      "testSend",
 		"publisher replay":         "republish",
-		"events import":            "- it appends, which is the application's: the API's credentials are operators', and what they appended could never be taken back",
-		"events export":            "exportEvents",
-		"events query":             "queryEvents",
-		"worker list":              "listWorkers",
-		"worker drain":             "drainWorker",
-		"worker undrain":           "undrainWorker",
-		"operation list":           "listOperations",
-		"operation show":           "getOperation listOperationItems",
-		"operation abort":          "abortOperation",
-		"token list":               "listTokens",
-		"token create":             "createToken",
-		"token revoke":             "revokeToken",
+		"events import": "- it appends, which is the application's: the API's credentials are operators', and " +
+			"what they appended could never be taken back",
+		"events export":   "exportEvents",
+		"events query":    "queryEvents",
+		"worker list":     "listWorkers",
+		"worker drain":    "drainWorker",
+		"worker undrain":  "undrainWorker",
+		"operation list":  "listOperations",
+		"operation show":  "getOperation listOperationItems",
+		"operation abort": "abortOperation",
+		"token list":      "listTokens",
+		"token create":    "createToken",
+		"token revoke":    "revokeToken",
 	}
 }
 
@@ -86,7 +88,8 @@ func onlyCalls() map[string]string {
 	}
 }
 
-// dryRuns says what answers what a command with --dry-run would do: a call that takes dry_run, one that reads, or, after "- ", why there is none.
+// dryRuns says what answers what a command with --dry-run would do: a call that takes dry_run, one
+// that reads, or, after "- ", why there is none.
 func dryRuns() map[string]string {
 	return map[string]string{
 		"outbox requeue-dead":      "previewBulk",

@@ -24,7 +24,8 @@ func pausableCampaign() pausable {
 	group := new(string)
 	return pausable{
 		noun: "campaign", example: "oak", names: campaignIDs, group: group,
-		what: "No worker of the group can claim it; what is being applied to it at the moment is dropped and done again later.",
+		what: "No worker of the group can claim it; what is being applied to it at the moment is dropped and done again " +
+			"later.",
 		target: func(_ context.Context, _ *pgxpool.Pool, name string) (pause.Target, error) {
 			return pause.Target{Group: *group, CampaignID: name}, nil
 		},

@@ -18,9 +18,11 @@ func newCampaignReplay(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "replay [CAMPAIGN...]",
 		Short: "Have projections apply the events of campaigns again",
-		Long: `Have projections apply the events of campaigns again, from the first one on after deleting the campaign's rows or, with --from, from an event on with the
-rows as they are. Workers do it while live work goes on; readers never see a campaign half done. Beyond 100 pairs of a projection and a campaign it asks. With --wait it shows
-progress until nothing is on its way any more; the replay goes on also without.`,
+		Long: `Have projections apply the events of campaigns again, from the first one on after deleting the
+campaign's rows or, with --from, from an event on with the rows as they are. Workers do it while live
+work goes on; readers never see a campaign half done. Beyond 100 pairs of a projection and a campaign it
+asks. With --wait it shows progress until nothing is on its way any more; the replay goes on also
+without.`,
 		Example: `  maintenance campaign replay --campaign oak --projection scores --wait
   maintenance campaign replay oak elm --from 7 --reason 'rows were edited by hand'
   maintenance campaign replay --all --projection scores --dry-run
@@ -35,7 +37,9 @@ progress until nothing is on its way any more; the replay goes on also without.`
 			case cmd.Flags().Changed("from") && r.request.From < 1:
 				return cli.Usagef("--from %d: events are numbered from 1; without --from it is from scratch", r.request.From)
 			}
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error { return r.run(ctx, env, pool) })
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				return r.run(ctx, env, pool)
+			})
 		},
 	}
 	command.ValidArgsFunction = env.Complete(campaignIDs)
@@ -43,7 +47,8 @@ progress until nothing is on its way any more; the replay goes on also without.`
 	flags.StringArrayVar(&named, "campaign", nil, "a campaign to replay, as an argument is; may be given several times")
 	flags.BoolVar(&all, "all", false, "all campaigns")
 	flags.StringVar(&r.request.Projection, "projection", "", "only this projection (default all of the group)")
-	flags.Int64Var(&r.request.From, "from", 0, "the first event to apply again, on the rows as they are (default from scratch)")
+	flags.Int64Var(&r.request.From, "from", 0,
+		"the first event to apply again, on the rows as they are (default from scratch)")
 	r.bind(env, command)
 	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
 	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))

@@ -59,7 +59,8 @@ func noSuchCampaign(ctx context.Context, pool *pgxpool.Pool, campaignID string) 
 		case failure != nil:
 			return errors.Join(err, failure)
 		case len(near) > 0:
-			return cli.Hint(fmt.Errorf("%w; there are %s", err, strings.Join(near, ", ")), "maintenance campaign show %s", cli.Quote(near[0]))
+			return cli.Hint(fmt.Errorf("%w; there are %s", err, strings.Join(near, ", ")), "maintenance campaign show %s",
+				cli.Quote(near[0]))
 		case len(prefix) == 0:
 			return fmt.Errorf("%w; the journal has no event at all", err)
 		}
@@ -70,12 +71,16 @@ func printCampaign(env *cli.Env, d *operator.Campaign) error {
 	page := &cli.Page{Env: env}
 	page.Facts(
 		cli.Fact{Name: "campaign", Value: d.CampaignID},
-		cli.Fact{Name: "head", Value: fmt.Sprintf("event %d, %s, recorded %s, position %d", d.Head.Seq, d.Head.Type, stamp(&d.Head.RecordedAt), d.Head.Position)},
+		cli.Fact{Name: "head", Value: fmt.Sprintf("event %d, %s, recorded %s, position %d", d.Head.Seq, d.Head.Type,
+			stamp(&d.Head.RecordedAt), d.Head.Position)},
 	)
 	if len(d.Groups) > 0 {
 		var rows [][]cli.Cell
 		for _, s := range d.Groups {
-			rows = append(rows, []cli.Cell{cli.Text(s.Group), cli.Number(s.Checkpoint, cli.Plain), cli.Number(s.Behind, cli.Warning), leaseCell(s.Place)})
+			rows = append(rows, []cli.Cell{
+				cli.Text(s.Group), cli.Number(s.Checkpoint, cli.Plain),
+				cli.Number(s.Behind, cli.Warning), leaseCell(s.Place),
+			})
 		}
 		page.Heading("Consumer groups")
 		page.Table([]string{"GROUP", "CHECKPOINT", "BEHIND", "LEASE"}, rows)
@@ -112,7 +117,10 @@ func leaseCell(l lease.Place) cli.Cell {
 	}
 	switch {
 	case !l.Held:
-		return cli.Cell{Text: fmt.Sprintf("expired %s, was %s, generation %d", stamp(l.ExpiresAt), owner, l.Generation), Tone: cli.Warning}
+		return cli.Cell{
+			Text: fmt.Sprintf("expired %s, was %s, generation %d", stamp(l.ExpiresAt), owner, l.Generation),
+			Tone: cli.Warning,
+		}
 	case l.ExpiresAt == nil:
 		return cli.Text(fmt.Sprintf("%s, generation %d", owner, l.Generation))
 	default:

@@ -21,7 +21,8 @@ import (
 type known struct {
 	command string // with its nouns
 
-	// Of a command that acts: what is there before, how it is called, and what tidemark.operator_log has of it then. Where an act can be tried with --dry-run, that leaves no record.
+	// Of a command that acts: what is there before, how it is called, and what tidemark.operator_log
+	// has of it then. Where an act can be tried with --dry-run, that leaves no record.
 	fixtures string // files of testdata
 	prepare  func(t *testing.T) (url string)
 	worker   bool // one does what operators start
@@ -44,20 +45,25 @@ func commands() []known {
 		shows("outbox list"), shows("outbox report"),
 		acted("outbox requeue", "deferred.sql", "--campaign oak --seq 2", "deferred_requeued oak 2"),
 		acted("outbox requeue-dead", "deferred.sql", "--limit 5", "deferred_requeued"),
-		shows("deferred list"), shows("deferred show"), shows("deferred stats"), shows("deferred log"), shows("deferred resolutions"),
+		shows("deferred list"), shows("deferred show"), shows("deferred stats"), shows("deferred log"),
+		shows("deferred resolutions"),
 		acted("deferred requeue", "deferred.sql", "--projection scores --campaign oak", "deferred_requeued oak"),
 		acted("deferred requeue", "deferred.sql", "--all", "deferred_requeued"),
 		acted("deferred retry", "deferred.sql", "--projection scores --campaign oak", "deferred_retried oak"),
 		acted("deferred resolve", "deferred.sql", "--projection scores --campaign oak --seq 2", "deferred_resolved oak 2"),
 		acted("deferred resolve", "deferred.sql", "--status dead --yes", "deferred_resolved"),
-		acted("deferred unresolve", "deferred.sql", "--projection scores --campaign oak --seq 3", "deferred_unresolved oak 3"),
+		acted("deferred unresolve", "deferred.sql", "--projection scores --campaign oak --seq 3",
+			"deferred_unresolved oak 3"),
 		shows("campaign show"), shows("campaign as-of"), shows("campaign diff"), shows("campaign why"),
 		{command: "campaign replay", prepare: replayable, args: "oak elm", log: []string{"campaign_replayed"}},
 		{command: "campaign replay", prepare: replayable, args: "--all", log: []string{"campaign_replayed"}},
 		acted("campaign pause", "deferred.sql", "oak", "paused oak"),
 		acted("campaign resume", "deferred.sql paused.sql", "elm", "resumed elm"),
 		shows("projection list"),
-		{command: "projection verify", prepare: edited, args: "scores --repair" + projectionFiles, log: []string{"campaign_replayed oak"}},
+		{
+			command: "projection verify", prepare: edited, args: "scores --repair" + projectionFiles,
+			log: []string{"campaign_replayed oak"},
+		},
 		{command: "projection backfill", prepare: lost, args: "counted", log: []string{"projection_backfilled"}},
 		acted("projection pause", "deferred.sql", "scores", "paused"),
 		acted("projection resume", "deferred.sql paused.sql", "scores", "resumed"),
@@ -66,7 +72,10 @@ func commands() []known {
 		acted("projection rebuild", next, "scores --pause", "rebuild_paused"),
 		acted("projection rebuild", next+" rebuilding-paused.sql", "scores --resume", "rebuild_resumed"),
 		acted("projection rebuild", next, "scores --abort --yes", "rebuild_aborted"),
-		{command: "projection rollback", prepare: exchanged, worker: true, args: "counted --yes", log: []string{"projection_rolled_back"}},
+		{
+			command: "projection rollback", prepare: exchanged, worker: true, args: "counted --yes",
+			log: []string{"projection_rolled_back"},
+		},
 		acted("projection remove", next, "scores --yes", "projection_removed"),
 		shows("group list"),
 		acted("group pause", "deferred.sql", "default", "paused"),
@@ -74,14 +83,17 @@ func commands() []known {
 		acted("group remove", "deferred.sql", "search --yes", "group_removed"),
 		shows("gaps detect"),
 		acted("gaps repair", "deferred.sql paused.sql", "--yes", "gaps_repaired"),
-		shows("publisher list"), shows("publisher show"), shows("publisher ghosts"), shows("publisher log"), shows("publisher parked list"), shows("publisher parked show"),
+		shows("publisher list"), shows("publisher show"), shows("publisher ghosts"), shows("publisher log"),
+		shows("publisher parked list"), shows("publisher parked show"),
 		acted("publisher pause", "published.sql", "archive", "publication_paused", "publication_paused"),
 		acted("publisher resume", "published.sql", "archive", "publication_resumed"),
 		acted("publisher reset", "published.sql", "archive --topic orders --to-beginning --yes", "publication_reset"),
 		acted("publisher parked retry", "published.sql", "--campaign oak", "parked_retried oak 2"),
 		acted("publisher parked resolve", "published.sql", "--campaign oak --yes", "parked_resolved oak 2"),
 		acted("publisher test-send", "published.sql", "archive --publishers FILE", "test_sent tidemark-test 1"),
-		acted("publisher replay", "published.sql", "--topic orders --campaign oak --from 2 --to archive --yes --publishers FILE", "replay_started oak 2", "replay_ended oak 2"),
+		acted("publisher replay", "published.sql",
+			"--topic orders --campaign oak --from 2 --to archive --yes --publishers FILE", "replay_started oak 2",
+			"replay_ended oak 2"),
 		// An import appends as an application does, with rights to nothing else: the journal itself is the record of it.
 		shows("events import"), shows("events export"), shows("events query"),
 		shows("worker list"),
@@ -201,24 +213,31 @@ func ready(t *testing.T, url string) string {
 
 const (
 	// forgetActs prunes all of the log, as its owner can.
-	forgetActs = `UPDATE tidemark.operator_log_head SET pruned = link, pruned_hash = hash; DELETE FROM tidemark.operator_log`
+	forgetActs = `UPDATE tidemark.operator_log_head SET pruned = link, pruned_hash = hash; DELETE
+		FROM tidemark.operator_log`
 
 	// refuseRecords keeps acts from being written down.
-	refuseRecords = `CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no record today'; END $$;
+	refuseRecords = `CREATE OR REPLACE FUNCTION refuse() RETURNS trigger
+		LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no record today'; END $$;
 		CREATE TRIGGER refuse BEFORE INSERT ON tidemark.operator_log FOR EACH ROW EXECUTE FUNCTION refuse()`
 
 	// everything is what acts change.
-	everything = `SELECT 'deferred ' || d::text FROM tidemark.deferred d UNION ALL SELECT 'pause ' || p::text FROM tidemark.pauses p UNION ALL SELECT 'projection ' || p::text FROM tidemark.projections p
-		UNION ALL SELECT 'rebuild ' || r::text FROM tidemark.rebuilds r UNION ALL SELECT 'group ' || g::text FROM tidemark.consumer_groups g UNION ALL SELECT 'work ' || o::text FROM tidemark.outbox o
-		UNION ALL SELECT 'publication ' || p::text FROM tidemark.publications p UNION ALL SELECT 'parked ' || p::text FROM tidemark.parked p UNION ALL SELECT 'failure ' || f::text FROM tidemark.failure_log f
-		UNION ALL SELECT 'token ' || t::text FROM tidemark.tokens t UNION ALL SELECT 'worker ' || w::text FROM tidemark.workers w
+	everything = `SELECT 'deferred ' || d::text FROM tidemark.deferred d UNION ALL SELECT 'pause ' || p::text
+		FROM tidemark.pauses p UNION ALL SELECT 'projection ' || p::text FROM tidemark.projections p
+		UNION ALL SELECT 'rebuild ' || r::text FROM tidemark.rebuilds r UNION ALL SELECT 'group ' || g::text
+			FROM tidemark.consumer_groups g UNION ALL SELECT 'work ' || o::text FROM tidemark.outbox o
+		UNION ALL SELECT 'publication ' || p::text FROM tidemark.publications p UNION ALL SELECT 'parked ' || p::text
+			FROM tidemark.parked p UNION ALL SELECT 'failure ' || f::text FROM tidemark.failure_log f
+		UNION ALL SELECT 'token ' || t::text FROM tidemark.tokens t UNION ALL SELECT 'worker ' || w::text
+			FROM tidemark.workers w
 		UNION ALL SELECT 'operation ' || o::text FROM tidemark.operations o ORDER BY 1`
 )
 
 // logged answers what the log of operators says, oldest first.
 func logged(t *testing.T, url string) []string {
 	t.Helper()
-	return lines(t, url, `SELECT concat_ws(' ', act, campaign_id, seq, 'by', actor, 'since', reason) FROM tidemark.operator_log ORDER BY id`)
+	return lines(t, url, `SELECT concat_ws(' ', act, campaign_id, seq, 'by', actor, 'since', reason)
+		FROM tidemark.operator_log ORDER BY id`)
 }
 
 func replayable(t *testing.T) string {
@@ -230,7 +249,10 @@ func replayable(t *testing.T) string {
 // operate does what operators start, as a worker does, until the test ends.
 func operate(t *testing.T, url string) {
 	t.Helper()
-	runner, err := admin.NewRunner(admin.RunnerConfig{Pool: poolOf(t, url), Owner: "the test's worker", Interval: 20 * time.Millisecond})
+	runner, err := admin.NewRunner(admin.RunnerConfig{
+		Pool: poolOf(t, url), Owner: "the test's worker",
+		Interval: 20 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,9 +304,15 @@ func entrusted(t *testing.T) string {
 func exchanged(t *testing.T) string {
 	t.Helper()
 	url, pool := withCounts(t)
-	p, err := projector.New(projector.Config{Pool: pool, PollInterval: 20 * time.Millisecond, Projections: []projector.Projection{
-		projector.NewDocument(projector.Document[int]{Name: "counted", Version: 2, Fold: func(n *int, _ journal.Event) error { *n++; return nil }}),
-	}})
+	p, err := projector.New(projector.Config{
+		Pool: pool, PollInterval: 20 * time.Millisecond,
+		Projections: []projector.Projection{
+			projector.NewDocument(projector.Document[int]{
+				Name: "counted", Version: 2,
+				Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+			}),
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,13 @@ func groupNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, er
 	return names, err
 }
 
-// deferredCampaigns offers campaigns in which something is behind: there are few of them, and it is those that somebody looks for.
+// deferredCampaigns offers campaigns in which something is behind: there are few of them, and it is
+// those that somebody looks for.
 func deferredCampaigns(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	list, err := deferred.List(ctx, pool, deferred.Filter{Status: []deferred.Status{deferred.Failed, deferred.Dead}, Limit: completions})
+	list, err := deferred.List(ctx, pool, deferred.Filter{
+		Status: []deferred.Status{deferred.Failed, deferred.Dead},
+		Limit:  completions,
+	})
 	var ids []string
 	for _, p := range list {
 		ids = append(ids, p.CampaignID)

@@ -13,7 +13,8 @@ import (
 func completed(t *testing.T, url string, words ...string) []string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := perform(t.Context(), environment(url, false, &out, &errs), append([]string{"__completeNoDesc"}, words...)); code != cli.ExitOK {
+	if code := perform(t.Context(), environment(url, false, &out, &errs),
+		append([]string{"__completeNoDesc"}, words...)); code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -31,24 +32,30 @@ func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 		"deferred show --projection s|":    {"scores", "sessions"},
 		"deferred requeue --fingerprint |": {"3f2a8c1d90be", "772a8c1d90be", "aa2a8c1d90be", "bb2a8c1d90be"},
 		"deferred requeue --status |":      {"failed", "dead"},
-		"deferred log --act re|":           {"recovered", "requeued", "retried", "resolved", "replayed", "repaired", "resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted"},
-		"campaign show |":                  {"elm", "oak"},
-		"campaign show oak |":              {},
-		"campaign pause o|":                {"oak"},
-		"campaign pause --group |":         {"default", "search"},
-		"projection pause |":               {"invites", "scores", "sessions"},
-		"projection remove s|":             {"scores", "sessions"},
-		"group resume s|":                  {"search"},
-		"group remove |":                   {"default", "search"},
-		"worker drain |":                   {"w1"},
-		"worker list --group s|":           {"search"},
-		"operation list --state |":         {"running", "done", "aborted", "failed"},
-		"operation list --kind re|":        {"requeue", "resolve", "retry_parked", "resolve_parked", "replay", "repair_gaps", "republish"},
-		"operation abort |":                {"3", "2", "1"},
-		"token create --role |":            {"viewer", "operator", "admin"},
-		"gaps repair --group |":            {"default", "search"},
-		"outbox requeue --campaign e|":     {"elm"},
-		"outbox list --status |":           {"pending", "processing", "paused", "failed", "dead", "rebuilding"},
+		"deferred log --act re|": {
+			"recovered", "requeued", "retried", "resolved", "replayed", "repaired",
+			"resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted",
+		},
+		"campaign show |":          {"elm", "oak"},
+		"campaign show oak |":      {},
+		"campaign pause o|":        {"oak"},
+		"campaign pause --group |": {"default", "search"},
+		"projection pause |":       {"invites", "scores", "sessions"},
+		"projection remove s|":     {"scores", "sessions"},
+		"group resume s|":          {"search"},
+		"group remove |":           {"default", "search"},
+		"worker drain |":           {"w1"},
+		"worker list --group s|":   {"search"},
+		"operation list --state |": {"running", "done", "aborted", "failed"},
+		"operation list --kind re|": {
+			"requeue", "resolve", "retry_parked", "resolve_parked", "replay", "repair_gaps",
+			"republish",
+		},
+		"operation abort |":            {"3", "2", "1"},
+		"token create --role |":        {"viewer", "operator", "admin"},
+		"gaps repair --group |":        {"default", "search"},
+		"outbox requeue --campaign e|": {"elm"},
+		"outbox list --status |":       {"pending", "processing", "paused", "failed", "dead", "rebuilding"},
 	} {
 		words := strings.Split(strings.TrimSuffix(line, "|"), " ")
 		if got := completed(t, url, words...); !slices.Equal(got, want) {

@@ -10,10 +10,12 @@ import (
 func newDeferred(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("deferred", "See and decide what becomes of projections that are behind in a campaign",
 		newDeferredList(env), newDeferredShow(env), newDeferredStats(env), newDeferredLog(env),
-		newDeferredRequeue(env), newDeferredRetry(env), newDeferredResolve(env), newDeferredUnresolve(env), newDeferredResolutions(env),
+		newDeferredRequeue(env), newDeferredRetry(env), newDeferredResolve(env), newDeferredUnresolve(env),
+		newDeferredResolutions(env),
 	)
-	noun.Long = `A projection that cannot apply an event is set aside for that campaign, and only there: a deferred pair. A failed pair is tried again by itself, a dead one
-waits for one of the acts here, a rebuilding one is catching up. Every failure and every act is kept in the log, with who and why.`
+	noun.Long = `A projection that cannot apply an event is set aside for that campaign, and only there: a
+deferred pair. A failed pair is tried again by itself, a dead one waits for one of the acts here, a
+rebuilding one is catching up. Every failure and every act is kept in the log, with who and why.`
 	return noun
 }
 

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// requeueAsks and resolveAsks are how many pairs are changed without asking. An event that is skipped stays skipped; what is requeued only fails again.
+	// requeueAsks and resolveAsks are how many pairs are changed without asking. An event that is
+	// skipped stays skipped; what is requeued only fails again.
 	requeueAsks = 100
 	resolveAsks = 0
 
@@ -74,7 +75,10 @@ func (a actOnPairs) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 		return a.tell(env, 0, nil)
 	}
 	if n > a.asks {
-		if err := env.Confirm(ctx, cli.Confirmation{What: fmt.Sprintf("%s %s", a.verb, pairs(n)), Type: fmt.Sprint(n), Yes: a.act.Yes}); err != nil {
+		if err := env.Confirm(ctx, cli.Confirmation{
+			What: fmt.Sprintf("%s %s", a.verb, pairs(n)), Type: fmt.Sprint(n),
+			Yes: a.act.Yes,
+		}); err != nil {
 			return err
 		}
 	}
@@ -90,9 +94,12 @@ func (a actOnPairs) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 	case n:
 		return nil
 	case 0:
-		return cli.Exitf(cli.ExitConflict, "none of %s was %s: somebody else is changing them at this moment; look at them again", pairs(n), a.done)
+		return cli.Exitf(cli.ExitConflict,
+			"none of %s was %s: somebody else is changing them at this moment; look at them again", pairs(n), a.done)
 	default:
-		return cli.Exitf(cli.ExitPartial, "%d of %s were %s: somebody else was changing the others at this moment; the same command takes what is left", got, pairs(n), a.done)
+		return cli.Exitf(cli.ExitPartial,
+			"%d of %s were %s: somebody else was changing the others at this moment; the same command takes what is left", got,
+			pairs(n), a.done)
 	}
 }
 

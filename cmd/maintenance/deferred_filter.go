@@ -30,15 +30,18 @@ func (f *pairFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
 	flags.StringVar(&f.Class, "class", "", "only failures of this class: infrastructure, transient, permanent, lock")
 	flags.StringVar(&f.Code, "code", "", "only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error")
 	flags.StringVar(&f.Fingerprint, "fingerprint", "", "only failures with this fingerprint; stats lists them")
-	flags.StringVar(&f.MessagePattern, "message", "", "only failures whose message matches this regular expression (POSIX)")
+	flags.StringVar(&f.MessagePattern, "message", "",
+		"only failures whose message matches this regular expression (POSIX)")
 	cli.BindDuration(flags, &f.OlderThan, "older-than", "only pairs that first failed longer ago, such as 2h or 7d")
 	cli.BindDuration(flags, &f.NewerThan, "newer-than", "only pairs that first failed since, such as 2h or 7d")
 	if act {
-		flags.StringArrayVar(&f.status, "status", nil, "only pairs with this status: failed, dead; may be given several times (default both)")
+		flags.StringArrayVar(&f.status, "status", nil,
+			"only pairs with this status: failed, dead; may be given several times (default both)")
 		flags.IntVar(&f.Limit, "limit", 0, "at most so many pairs, those that are due first; 0: all")
 		flags.BoolVar(&f.all, "all", false, "all pairs that have failed, if nothing else chooses them")
 	} else {
-		flags.StringArrayVar(&f.status, "status", nil, "only pairs with this status: failed, dead, rebuilding; may be given several times (default all)")
+		flags.StringArrayVar(&f.status, "status", nil,
+			"only pairs with this status: failed, dead, rebuilding; may be given several times (default all)")
 		flags.IntVar(&f.Limit, "limit", 100, "at most so many pairs")
 	}
 	cli.CompleteFlag(command, "group", env.Complete(groupNames))
@@ -56,7 +59,8 @@ func (f *pairFilter) statuses(act bool) []deferred.Status {
 	return deferred.Statuses()
 }
 
-// finish checks the flags once they are parsed. In an act Status is never empty, so that a count counts what the act will change.
+// finish checks the flags once they are parsed. In an act Status is never empty, so that a count
+// counts what the act will change.
 func (f *pairFilter) finish(act bool) error {
 	for _, s := range f.status {
 		if err := cli.OneOf("status", deferred.Status(s), f.statuses(act)); err != nil {
@@ -73,7 +77,8 @@ func (f *pairFilter) finish(act bool) error {
 	case f.Limit < 0:
 		return cli.Usagef("--limit %d: at least 1", f.Limit)
 	case act && f.open() && !f.all:
-		return cli.Usagef("which pairs? Choose them with --projection, --campaign, --type, --class, --code, --fingerprint, --message, --group, --status, --older-than or --newer-than, " +
+		return cli.Usagef("which pairs? Choose them with --projection, --campaign, --type, --class, --code, " +
+			"--fingerprint, --message, --group, --status, --older-than or --newer-than, " +
 			"or say --all")
 	case act && len(f.Status) == 0:
 		f.Status = f.statuses(act)
@@ -83,7 +88,8 @@ func (f *pairFilter) finish(act bool) error {
 
 // open says whether nothing chooses pairs.
 func (f *pairFilter) open() bool {
-	return f.Group == "" && f.key() == (deferred.Key{}) && f.EventType == "" && f.Class == "" && f.Code == "" && f.Fingerprint == "" && f.MessagePattern == "" &&
+	return f.Group == "" && f.key() == (deferred.Key{}) && f.EventType == "" && f.Class == "" && f.Code == "" &&
+		f.Fingerprint == "" && f.MessagePattern == "" &&
 		len(f.status) == 0 && f.ages() == 0
 }
 
@@ -101,7 +107,9 @@ func (f *pairFilter) key() deferred.Key {
 func (f *pairFilter) ages() time.Duration { return max(f.OlderThan, f.NewerThan) }
 
 // withPool is [cli.Env.WithPool] for work that chooses pairs: whether a pattern is one the database alone can say.
-func (f *pairFilter) withPool(ctx context.Context, env *cli.Env, work func(context.Context, *pgxpool.Pool) error) error {
+func (f *pairFilter) withPool(
+	ctx context.Context, env *cli.Env, work func(context.Context, *pgxpool.Pool) error,
+) error {
 	err := env.WithPool(ctx, work)
 	if errors.Is(err, deferred.ErrPattern) {
 		return cli.Usagef("--message %q: %w", f.MessagePattern, err)

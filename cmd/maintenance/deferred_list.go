@@ -61,7 +61,8 @@ func pairRows(list []deferred.Pair) [][]cli.Cell {
 		rows = append(rows, []cli.Cell{
 			{Text: string(p.Status), Tone: pairTone(p.Status)},
 			cli.Text(p.Projection), cli.Text(p.CampaignID), cli.Number(p.NextSeq, cli.Plain), cli.Text(p.EventType),
-			cli.Number(int64(p.Attempts), cli.Plain), when(p.NextAttemptAt), cli.Text(p.Class), cli.Text(p.Code), cli.Text(p.Message),
+			cli.Number(int64(p.Attempts), cli.Plain), when(p.NextAttemptAt), cli.Text(p.Class), cli.Text(p.Code),
+			cli.Text(p.Message),
 		})
 	}
 	return rows

@@ -20,8 +20,9 @@ func newDeferredRequeue(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "requeue",
 		Short: "Have pairs that failed or are dead tried again, as if they had not failed before",
-		Long: `Have pairs that failed or are dead tried again at once, as if they had not failed before: what to do once the projection is mended. Those that were
-due first come first. --projection and --campaign alone name one pair; everything else chooses among all that have failed. Beyond 100 pairs it asks.`,
+		Long: `Have pairs that failed or are dead tried again at once, as if they had not failed before: what
+to do once the projection is mended. Those that were due first come first. --projection and --campaign
+alone name one pair; everything else chooses among all that have failed. Beyond 100 pairs it asks.`,
 		Example: `  maintenance deferred requeue --projection scores --campaign oak
   maintenance deferred requeue --projection scores --fingerprint 3f2a8c1d90be --dry-run
   maintenance deferred requeue --status dead --message 'violates not-null' --limit 500 --yes --reason 'fixed in 1.4.2'`,
@@ -35,7 +36,10 @@ due first come first. --projection and --campaign alone name one pair; everythin
 					one := actOnPair{key: filter.key(), done: "requeued", act: act, asJSON: asJSON, do: (*admin.Acts).Requeue}
 					return one.run(ctx, env, pool)
 				}
-				many := actOnPairs{kind: admin.ActRequeue, verb: "requeue", done: "requeued", asks: requeueAsks, filter: filter.Filter, act: act, asJSON: asJSON, do: (*admin.Acts).RequeueAll}
+				many := actOnPairs{
+					kind: admin.ActRequeue, verb: "requeue", done: "requeued", asks: requeueAsks,
+					filter: filter.Filter, act: act, asJSON: asJSON, do: (*admin.Acts).RequeueAll,
+				}
 				return many.run(ctx, env, pool)
 			})
 		},
@@ -55,8 +59,9 @@ func newDeferredRetry(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "retry",
 		Short: "Have one pair tried again at once; its attempts go on counting",
-		Long: `Have one pair that failed or is dead tried again at once, without waiting for its next attempt. Its attempts go on counting, so that a dead one is
-dead again if it fails: the way to try whether a repair helps before requeueing everything.`,
+		Long: `Have one pair that failed or is dead tried again at once, without waiting for its next attempt.
+Its attempts go on counting, so that a dead one is dead again if it fails: the way to try whether a
+repair helps before requeueing everything.`,
 		Example: `  maintenance deferred retry --projection scores --campaign oak --reason 'does 1.4.2 help?'`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -23,10 +23,11 @@ func newDeferredResolve(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resolve",
 		Short: "Skip, for good, the event that pairs failed at",
-		Long: `Skip, for good, the event that a pair failed at: the projection goes on with the event after it, and its rows stay as if the event had never been, also
-where a replay, a rebuild or a repair makes them again later. Every set of tables of the projection leaves it out; unresolve takes that back. One
-pair is named by --projection, --campaign and --seq, the event it stands before. Without --seq it shows the events of the pairs that the flags
-choose, and asks. A reason is needed.`,
+		Long: `Skip, for good, the event that a pair failed at: the projection goes on with the event after it,
+and its rows stay as if the event had never been, also where a replay, a rebuild or a repair makes them
+again later. Every set of tables of the projection leaves it out; unresolve takes that back. One pair is
+named by --projection, --campaign and --seq, the event it stands before. Without --seq it shows the
+events of the pairs that the flags choose, and asks. A reason is needed.`,
 		Example: `  maintenance deferred resolve --projection scores --campaign oak --seq 7 --reason 'test data, see #812'
   maintenance deferred resolve --projection scores --fingerprint 3f2a8c1d90be --dry-run --reason 'test data, see #812'`,
 		Args: cli.NoArgs,
@@ -39,7 +40,8 @@ choose, and asks. A reason is needed.`,
 			}
 			bySeq := cmd.Flags().Changed("seq")
 			if bySeq && (seq < 1 || !filter.one() || act.DryRun) {
-				return cli.Usagef("--seq %d: it names, with --projection and --campaign alone, the one event to skip; the first one is 1", seq)
+				return cli.Usagef("--seq %d: it names, with --projection and --campaign alone, the one event to skip; the first "+
+					"one is 1", seq)
 			}
 			return filter.withPool(cmd.Context(), env, func(ctx context.Context, pool *pgxpool.Pool) error {
 				if bySeq {
@@ -55,7 +57,10 @@ choose, and asks. A reason is needed.`,
 				if !act.DryRun && !act.Yes && len(list) > 1 {
 					env.Note("%s", skipped(list))
 				}
-				many := actOnPairs{kind: admin.ActResolve, verb: "skip the event of", done: "resolved", asks: resolveAsks, filter: filter.Filter, act: act, asJSON: asJSON, do: (*admin.Acts).ResolveAll}
+				many := actOnPairs{
+					kind: admin.ActResolve, verb: "skip the event of", done: "resolved", asks: resolveAsks,
+					filter: filter.Filter, act: act, asJSON: asJSON, do: (*admin.Acts).ResolveAll,
+				}
 				return many.run(ctx, env, pool)
 			})
 		},
@@ -70,9 +75,12 @@ choose, and asks. A reason is needed.`,
 
 // resolving is the act on one pair that skips an event.
 func resolving(key deferred.Key, seq int64, act cli.Act, asJSON bool) actOnPair {
-	return actOnPair{key: key, done: "resolved", act: act, asJSON: asJSON, do: func(acts *admin.Acts, ctx context.Context, by admin.Request, key deferred.Key) (*admin.Outcome, error) {
-		return acts.Resolve(ctx, by, key, seq)
-	}}
+	return actOnPair{
+		key: key, done: "resolved", act: act, asJSON: asJSON,
+		do: func(acts *admin.Acts, ctx context.Context, by admin.Request, key deferred.Key) (*admin.Outcome, error) {
+			return acts.Resolve(ctx, by, key, seq)
+		},
+	}
 }
 
 // skipOne names the event that a pair stands before, asks for its seq, and skips that event and no other.
@@ -86,7 +94,8 @@ func skipOne(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p deferred.P
 
 // event names the event that a pair stands before.
 func event(p deferred.Pair) string {
-	return fmt.Sprintf("event %d (%s) of campaign %s, for projection %s", p.NextSeq, p.EventType, p.CampaignID, p.Projection)
+	return fmt.Sprintf("event %d (%s) of campaign %s, for projection %s", p.NextSeq, p.EventType, p.CampaignID,
+		p.Projection)
 }
 
 // shownEvents is how many events are named before many are skipped.

@@ -20,8 +20,9 @@ func newDeferredStats(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stats",
 		Short: "Sum up failures by projection, event type, class and message, with the oldest and the growth",
-		Long: `Sum up the pairs that failed or are dead, or those that the flags choose: by projection, event type, class, and by fingerprint, which is the same for messages
-that differ in numbers and names alone. The growth counts failed attempts, of pairs that have since recovered as well.`,
+		Long: `Sum up the pairs that failed or are dead, or those that the flags choose: by projection, event
+type, class, and by fingerprint, which is the same for messages that differ in numbers and names alone.
+The growth counts failed attempts, of pairs that have since recovered as well.`,
 		Example: `  maintenance deferred stats
   maintenance deferred stats --projection scores --json`,
 		Args: cli.NoArgs,
@@ -46,7 +47,8 @@ that differ in numbers and names alone. The growth counts failed attempts, of pa
 	flags.Lookup("limit").Usage = "look at so many pairs at most; 0: 100,000"
 	flags.Lookup("limit").DefValue = "0"
 	filter.Limit = 0
-	flags.Lookup("status").Usage = "only pairs with this status: failed, dead, rebuilding; may be given several times (default failed and dead)"
+	flags.Lookup("status").Usage = "only pairs with this status: failed, dead, rebuilding; may be given several times " +
+		"(default failed and dead)"
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return command
 }
@@ -66,10 +68,14 @@ func printStats(env *cli.Env, s *deferred.Statistics) error {
 	}
 	facts := []cli.Fact{{Name: "pairs", Value: totals}}
 	if o := s.Oldest; o != nil {
-		facts = append(facts, cli.Fact{Name: "oldest", Value: fmt.Sprintf("%s of campaign %s at event %d, for %s", o.Projection, o.CampaignID, o.NextSeq, cli.Age(s.At.Sub(*o.FirstFailedAt)))})
+		facts = append(facts, cli.Fact{Name: "oldest", Value: fmt.Sprintf("%s of campaign %s at event %d, for %s",
+			o.Projection, o.CampaignID, o.NextSeq, cli.Age(s.At.Sub(*o.FirstFailedAt)))})
 	}
-	facts = append(facts, cli.Fact{Name: "failures", Value: fmt.Sprintf("%d in the last hour (%d in the one before), %d in the last day (%d in the one before)",
-		s.Growth.LastHour, s.Growth.HourBefore, s.Growth.LastDay, s.Growth.DayBefore)})
+	facts = append(facts, cli.Fact{
+		Name: "failures",
+		Value: fmt.Sprintf("%d in the last hour (%d in the one before), %d in the last day (%d in the one before)",
+			s.Growth.LastHour, s.Growth.HourBefore, s.Growth.LastDay, s.Growth.DayBefore),
+	})
 	page.Facts(facts...)
 	printTallies(page, "By projection", "PROJECTION", s.Projections)
 	printTallies(page, "By event type", "TYPE", s.EventTypes)
@@ -93,7 +99,10 @@ func printTallies(page *cli.Page, heading, column string, tallies []deferred.Tal
 		if value == "" {
 			value = "-"
 		}
-		row := []cli.Cell{cli.Number(t.Pairs, cli.Plain), cli.Text(stamp(t.FirstFailedAt)), cli.Text(stamp(t.LastFailedAt)), cli.Text(value)}
+		row := []cli.Cell{
+			cli.Number(t.Pairs, cli.Plain), cli.Text(stamp(t.FirstFailedAt)), cli.Text(stamp(t.LastFailedAt)),
+			cli.Text(value),
+		}
 		if sampled {
 			row = append(row, cli.Text(t.Sample))
 		}

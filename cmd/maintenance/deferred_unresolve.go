@@ -23,8 +23,10 @@ func newDeferredUnresolve(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "unresolve",
 		Short: "Take back that an event is resolved: the projection applies it after all",
-		Long: `Take back that an event is resolved for a projection in a campaign. Workers delete the projection's rows of the campaign and apply all of its events again, this one in its
-place, in each set of tables that has gone past it. If the event still fails, the projection stops there again. A reason is needed.`,
+		Long: `Take back that an event is resolved for a projection in a campaign. Workers delete the
+projection's rows of the campaign and apply all of its events again, this one in its place, in each set
+of tables that has gone past it. If the event still fails, the projection stops there again. A reason is
+needed.`,
 		Example: `  maintenance deferred unresolve --projection scores --campaign oak --seq 7 --reason 'it was no test data'`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +47,8 @@ place, in each set of tables that has gone past it. If the event still fails, th
 				if asJSON {
 					return env.PrintJSON(outcome)
 				}
-				env.Note("Event %d is not left out any more; workers apply the campaign anew: maintenance campaign show %s", seq, cli.Quote(key.CampaignID))
+				env.Note("Event %d is not left out any more; workers apply the campaign anew: maintenance campaign show %s", seq,
+					cli.Quote(key.CampaignID))
 				return printKeys(env, []deferred.Key{key})
 			})
 		},
@@ -110,7 +113,10 @@ func resolutionRows(resolutions []deferred.Resolution) [][]cli.Cell {
 	var rows [][]cli.Cell
 	for _, r := range resolutions {
 		seq := cli.Cell{Text: fmt.Sprint(r.Seq), Right: true}
-		rows = append(rows, []cli.Cell{cli.Text(r.Projection), cli.Text(r.CampaignID), seq, cli.Text(r.Actor), when(r.At), cli.Text(r.Reason)})
+		rows = append(rows, []cli.Cell{
+			cli.Text(r.Projection), cli.Text(r.CampaignID), seq, cli.Text(r.Actor), when(r.At),
+			cli.Text(r.Reason),
+		})
 	}
 	return rows
 }

@@ -22,9 +22,11 @@ func newDoctor(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with the database, the schema and the settings, and say what to do",
-		Long: `Look for what is wrong with the database as a home for Tidemark: version, schema, recovery, poolers, settings that lose commits, long and
-forgotten transactions, vacuum and storage of the hot tables, wraparound, privileges, connections, leases that nobody takes over, gaps, pairs that are dead. It changes nothing, and no query takes longer than --timeout. It shows the mode that a worker started
-with the same switches would run in. It ends with 1 if anything does not work, with 0 otherwise.`,
+		Long: `Look for what is wrong with the database as a home for Tidemark: version, schema, recovery,
+poolers, settings that lose commits, long and forgotten transactions, vacuum and storage of the hot
+tables, wraparound, privileges, connections, leases that nobody takes over, gaps, pairs that are dead. It
+changes nothing, and no query takes longer than --timeout. It shows the mode that a worker started with
+the same switches would run in. It ends with 1 if anything does not work, with 0 otherwise.`,
 		Example: `  maintenance doctor
   maintenance doctor --all
   maintenance doctor --json | jq '.item.findings[] | select(.status != "ok")'`,
@@ -48,7 +50,10 @@ with the same switches would run in. It ends with 1 if anything does not work, w
 			return &cli.UsageError{Err: err}
 		}
 		return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-			findings, err := doctor.Run(ctx, pool, doctor.Options{Mode: string(mode.Mode), ModeFrom: mode.From, Timeout: timeout})
+			findings, err := doctor.Run(ctx, pool, doctor.Options{
+				Mode: string(mode.Mode), ModeFrom: mode.From,
+				Timeout: timeout,
+			})
 			if err != nil {
 				return err
 			}
@@ -76,7 +81,11 @@ func printFindings(env *cli.Env, findings []doctor.Finding, all, asJSON bool) er
 			well++
 			continue
 		}
-		rows = append(rows, []cli.Cell{{Text: string(f.Status), Tone: tones[f.Status]}, cli.Text(f.Check), cli.Text(f.Detail)})
+		rows = append(rows, []cli.Cell{
+			{Text: string(f.Status), Tone: tones[f.Status]},
+			cli.Text(f.Check),
+			cli.Text(f.Detail),
+		})
 	}
 	if len(rows) > 0 {
 		if err := env.PrintTable([]string{"STATUS", "CHECK", "FINDING"}, rows); err != nil {

@@ -7,5 +7,6 @@ import (
 )
 
 func newEvents(env *cli.Env) *cobra.Command {
-	return cli.Noun("events", "Carry events in and out, and look for some", newEventsImport(env), newEventsExport(env), newEventsQuery(env))
+	return cli.Noun("events", "Carry events in and out, and look for some", newEventsImport(env), newEventsExport(env),
+		newEventsQuery(env))
 }

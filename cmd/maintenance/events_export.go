@@ -59,6 +59,7 @@ func export(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, cfg ndjson.Ex
 		return err
 	}
 	meter.Done()
-	env.Note("%s up to position %d; what comes later: --after %d", counted(done.Events, "event"), done.Position, done.Position)
+	env.Note("%s up to position %d; what comes later: --after %d", counted(done.Events, "event"), done.Position,
+		done.Position)
 	return nil
 }

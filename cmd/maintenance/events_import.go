@@ -57,9 +57,11 @@ func newEventsImport(env *cli.Env) *cobra.Command {
 
   {"campaign_id":"c1","type":"order_placed","payload":{"total":7}}
 
-Lines may also have "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags", "metadata" and "occurred_at"; "seq", "position" and
-"recorded_at" are read over. An import that was interrupted is run again: what is in the journal already is found by its event id and not
-appended twice. A line without "id" gets one that follows from --source, the line's number and its text, so a file may grow at its end, but not change above it.`,
+Lines may also have "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags",
+"metadata" and "occurred_at"; "seq", "position" and "recorded_at" are read over. An import that was
+interrupted is run again: what is in the journal already is found by its event id and not appended twice.
+A line without "id" gets one that follows from --source, the line's number and its text, so a file may
+grow at its end, but not change above it.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Usagef("import what? Name one file, or - for stdin")
@@ -78,9 +80,12 @@ appended twice. A line without "id" gets one that follows from --source, the lin
 	}
 	flags := command.Flags()
 	flags.StringVar((*string)(&o.onError), "on-error", string(onErrorStop), "what to do about a bad line: stop, skip")
-	flags.StringVar(&o.rejected, "rejected", "", "file for the lines that were skipped, as they are (default FILE.rejected)")
-	flags.StringVar(&o.source, "source", "", "name of the input, part of the ids of lines without one (default the file's name without its folder)")
-	flags.BoolVar(&o.byCampaign, "by-campaign", false, "keep the order within each campaign only: faster where campaigns alternate")
+	flags.StringVar(&o.rejected, "rejected", "",
+		"file for the lines that were skipped, as they are (default FILE.rejected)")
+	flags.StringVar(&o.source, "source", "",
+		"name of the input, part of the ids of lines without one (default the file's name without its folder)")
+	flags.BoolVar(&o.byCampaign, "by-campaign", false,
+		"keep the order within each campaign only: faster where campaigns alternate")
 	flags.BoolVar(&o.asJSON, "json", false, "write JSON: how many lines were appended, there already, rejected")
 	return command
 }
@@ -117,7 +122,10 @@ func (o eventsImport) run(ctx context.Context, env *cli.Env, path string) error 
 		err = errors.Join(err, rejected.close())
 		meter.Done()
 		if o.asJSON {
-			document := importJSON{Version: importVersion, Appended: done.Appended, Duplicates: done.Duplicates, Rejected: done.Rejected}
+			document := importJSON{
+				Version: importVersion, Appended: done.Appended, Duplicates: done.Duplicates,
+				Rejected: done.Rejected,
+			}
 			if done.Rejected > 0 {
 				document.RejectedFile = &o.rejected
 			}

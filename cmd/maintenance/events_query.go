@@ -67,7 +67,12 @@ func printQueried(env *cli.Env, events []journal.Event) error {
 	rows := make([][]cli.Cell, 0, len(events))
 	for _, e := range events {
 		rows = append(rows, []cli.Cell{
-			{Text: fmt.Sprint(e.Position), Right: true}, {Text: e.CampaignID}, {Text: fmt.Sprint(e.Seq), Right: true}, {Text: e.Type}, {Text: strings.Join(e.Tags, " ")}, {Text: stamp(&e.RecordedAt)},
+			{Text: fmt.Sprint(e.Position), Right: true},
+			{Text: e.CampaignID},
+			{Text: fmt.Sprint(e.Seq), Right: true},
+			{Text: e.Type},
+			{Text: strings.Join(e.Tags, " ")},
+			{Text: stamp(&e.RecordedAt)},
 		})
 	}
 	page := &cli.Page{Env: env}

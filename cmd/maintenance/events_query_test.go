@@ -42,11 +42,15 @@ func TestEventsAreQueriedByTypeAndTag(t *testing.T) {
 			t.Errorf("%q writes %s", args, asJSON.out)
 		}
 	}
-	if got := requireRun(t, url, "events query --json --tag wallet=1 --limit 1", cli.ExitOK, ""); !strings.Contains(got.out, `"campaign_id": "a"`) || !strings.Contains(got.out, `"n": 1`) {
+	if got := requireRun(t, url, "events query --json --tag wallet=1 --limit 1", cli.ExitOK,
+		""); !strings.Contains(got.out, `"campaign_id": "a"`) || !strings.Contains(got.out, `"n": 1`) {
 		t.Errorf("it writes %s", got.out)
 	}
 	ids := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
-	for golden, args := range map[string]string{"events-query-terminal": "--limit 2", "events-query-json": "--tag wallet=2 --json"} {
+	for golden, args := range map[string]string{
+		"events-query-terminal": "--limit 2",
+		"events-query-json":     "--tag wallet=2 --json",
+	} {
 		got := execute(t, url, true, "events query "+args)
 		assertGolden(t, golden, ids.ReplaceAllString(timeless(got.out), "ID"))
 	}

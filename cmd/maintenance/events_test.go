@@ -49,7 +49,8 @@ func TestEventsImportedAndExported(t *testing.T) {
 	t.Run("are the same events in another database", func(t *testing.T) {
 		t.Parallel()
 		one, other := fresh(t), fresh(t)
-		requireRun(t, one, "events import "+writeFile(t, "ticks", ticks(0, 2500)), cli.ExitOK, "2500 appended, 0 there already, 0 rejected")
+		requireRun(t, one, "events import "+writeFile(t, "ticks", ticks(0, 2500)), cli.ExitOK,
+			"2500 appended, 0 there already, 0 rejected")
 		first := requireRun(t, one, "events export", cli.ExitOK, "2500 events up to position")
 		requireRun(t, other, "events import "+writeFile(t, "copy", first.out), cli.ExitOK, "2500 appended")
 		if second := requireRun(t, other, "events export", cli.ExitOK, "2500 events"); second.out != first.out {
@@ -62,7 +63,8 @@ func TestEventsImportedAndExported(t *testing.T) {
 		var out, errs bytes.Buffer
 		env := environment(fresh(t), false, &out, &errs)
 		env.In = strings.NewReader(ticks(0, 3))
-		if code := cli.Run(t.Context(), newRoot(env), env, []string{"events", "import", "-"}); code != cli.ExitOK || !strings.Contains(errs.String(), "3 appended") {
+		if code := cli.Run(t.Context(), newRoot(env), env, []string{"events", "import", "-"}); code != cli.ExitOK ||
+			!strings.Contains(errs.String(), "3 appended") {
 			t.Errorf("exit code %d, stderr %q", code, errs.String())
 		}
 	})
@@ -102,7 +104,8 @@ func TestABadLine(t *testing.T) {
 		t.Parallel()
 		url := fresh(t)
 		got := requireRun(t, url, "events import "+writeFile(t, "bad", text), cli.ExitFailed, "line 6 is refused: payload")
-		if told := execute(t, url, false, "events import --json "+writeFile(t, "bad", text)); told.code != cli.ExitFailed || squeezed(t, told.out) != `{"version":1,"appended":0,"duplicates":5,"rejected":0,"rejected_file":null}` {
+		if told := execute(t, url, false, "events import --json "+writeFile(t, "bad", text)); told.code != cli.ExitFailed ||
+			squeezed(t, told.out) != `{"version":1,"appended":0,"duplicates":5,"rejected":0,"rejected_file":null}` {
 			t.Errorf("as JSON it is %s, exit code %d", told.out, told.code)
 		}
 		if !strings.Contains(got.err, "5 appended") {
@@ -114,8 +117,10 @@ func TestABadLine(t *testing.T) {
 		t.Parallel()
 		url := fresh(t)
 		path := writeFile(t, "bad", text)
-		got := requireRun(t, url, "events import --on-error skip "+path, cli.ExitOK, "10 appended, 0 there already, 2 rejected")
-		if !strings.Contains(got.err, "line 6 is refused: payload") || !strings.Contains(got.err, "line 7 is JSON that breaks off") {
+		got := requireRun(t, url, "events import --on-error skip "+path, cli.ExitOK,
+			"10 appended, 0 there already, 2 rejected")
+		if !strings.Contains(got.err, "line 6 is refused: payload") ||
+			!strings.Contains(got.err, "line 7 is JSON that breaks off") {
 			t.Errorf("stderr is %q, want it to name lines 6 and 7", got.err)
 		}
 		rejected, err := os.ReadFile(path + ".rejected")
@@ -126,11 +131,13 @@ func TestABadLine(t *testing.T) {
 			t.Errorf("the rejected lines are %q, want %q", rejected, want)
 		}
 		told := requireRun(t, url, "events import --on-error skip --json "+path, cli.ExitOK, "line 7")
-		if want := fmt.Sprintf(`{"version":1,"appended":0,"duplicates":10,"rejected":2,"rejected_file":%q}`, path+".rejected"); squeezed(t, told.out) != want {
+		if want := fmt.Sprintf(`{"version":1,"appended":0,"duplicates":10,"rejected":2,"rejected_file":%q}`,
+			path+".rejected"); squeezed(t, told.out) != want {
 			t.Errorf("as JSON it is %s, want %s", told.out, want)
 		}
 		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
-		requireRun(t, url, "events import --on-error skip --rejected "+elsewhere+" "+path, cli.ExitOK, "0 appended, 10 there already, 2 rejected")
+		requireRun(t, url, "events import --on-error skip --rejected "+elsewhere+" "+path, cli.ExitOK,
+			"0 appended, 10 there already, 2 rejected")
 		if again, err := os.ReadFile(elsewhere); err != nil || !bytes.Equal(again, rejected) {
 			t.Errorf("the second import rejects %q, %v", again, err)
 		}
@@ -263,7 +270,8 @@ func TestAnImportThatIsInterruptedSaysHowToGoOn(t *testing.T) {
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := writer.WriteString(ticks(0, 1500)); err != nil { // more than a transaction and a pipe hold: it is being read
+	// more than a transaction and a pipe hold: it is being read
+	if _, err := writer.WriteString(ticks(0, 1500)); err != nil {
 		t.Fatal(err)
 	}
 	if err := interrupted.Process.Signal(syscall.SIGTERM); err != nil {

@@ -27,9 +27,12 @@ type repairedGap struct {
 }
 
 func newGaps(env *cli.Env) *cobra.Command {
-	noun := cli.Noun("gaps", "Find and repair campaigns that nothing would bring to their heads", newGapsDetect(env), newGapsRepair(env))
-	noun.Long = `A gap is a campaign whose journal goes on beyond a consumer group's checkpoint while neither the outbox nor a deferred pair says so: no worker would ever
-come to it. There are none unless work items were deleted by hand, or an append did not know the group. Workers look for gaps at their start and repair them.`
+	noun := cli.Noun("gaps", "Find and repair campaigns that nothing would bring to their heads", newGapsDetect(env),
+		newGapsRepair(env))
+	noun.Long = `A gap is a campaign whose journal goes on beyond a consumer group's checkpoint while
+neither the outbox nor a deferred pair says so: no worker would ever come to it. There are none unless
+work items were deleted by hand, or an append did not know the group. Workers look for gaps at their
+start and repair them.`
 	return noun
 }
 
@@ -83,8 +86,8 @@ func newGapsRepair(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "repair",
 		Short: "File a work item for each gap, so that workers come to it",
-		Long: `File a work item for each gap, campaign by campaign: one that fails is named and does not stop the others. Run again, it finds what is left. It
-asks for the number of gaps.`,
+		Long: `File a work item for each gap, campaign by campaign: one that fails is named and does not stop
+the others. Run again, it finds what is left. It asks for the number of gaps.`,
 		Example: `  maintenance gaps repair --dry-run
   maintenance gaps repair --reason 'restored from a backup' --yes`,
 		Args: cli.NoArgs,
@@ -152,7 +155,10 @@ func repairGaps(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, group str
 		return printGaps(env, gaps)
 	}
 	if len(gaps) > 0 {
-		if err := env.Confirm(ctx, cli.Confirmation{What: "repair " + counted(int64(len(gaps)), "gap"), Type: fmt.Sprint(len(gaps)), Yes: act.Yes}); err != nil {
+		if err := env.Confirm(ctx, cli.Confirmation{
+			What: "repair " + counted(int64(len(gaps)), "gap"),
+			Type: fmt.Sprint(len(gaps)), Yes: act.Yes,
+		}); err != nil {
 			return err
 		}
 	}
@@ -175,7 +181,8 @@ func repairGaps(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, group str
 		})
 		if err != nil {
 			if ctx.Err() != nil {
-				return cli.Exitf(cli.ExitPartial, "interrupted: %s repaired; the same command goes on with the others", counted(int64(done.Repaired), "gap"))
+				return cli.Exitf(cli.ExitPartial, "interrupted: %s repaired; the same command goes on with the others",
+					counted(int64(done.Repaired), "gap"))
 			}
 			return err
 		}
@@ -197,7 +204,8 @@ func tellRepaired(env *cli.Env, done repair, gaps []outbox.Gap, asJSON bool) err
 	case done.Failed > 0 && done.Repaired == 0:
 		return fmt.Errorf("none of %d gaps was repaired", done.Failed)
 	case done.Failed > 0:
-		return cli.Exitf(cli.ExitPartial, "not repaired: %s; the same command tries them again", counted(int64(done.Failed), "gap"))
+		return cli.Exitf(cli.ExitPartial, "not repaired: %s; the same command tries them again",
+			counted(int64(done.Failed), "gap"))
 	}
 	return nil
 }
@@ -208,7 +216,10 @@ func printGaps(env *cli.Env, gaps []outbox.Gap) error {
 	}
 	var rows [][]cli.Cell
 	for _, g := range gaps {
-		rows = append(rows, []cli.Cell{cli.Text(g.Group), cli.Text(g.CampaignID), cli.Number(g.Checkpoint, cli.Plain), cli.Number(g.Head, cli.Plain)})
+		rows = append(rows, []cli.Cell{
+			cli.Text(g.Group), cli.Text(g.CampaignID), cli.Number(g.Checkpoint, cli.Plain),
+			cli.Number(g.Head, cli.Plain),
+		})
 	}
 	return env.PrintTable([]string{"GROUP", "CAMPAIGN", "CHECKPOINT", "HEAD"}, rows)
 }

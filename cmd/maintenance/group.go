@@ -31,7 +31,8 @@ func newGroup(env *cli.Env) *cobra.Command {
 			return pause.Target{Group: name}, nil
 		},
 	}
-	return cli.Noun("group", "See, stop, resume and remove consumer groups", newGroupList(env), newPause(env, p), newResume(env, p), newGroupRemove(env))
+	return cli.Noun("group", "See, stop, resume and remove consumer groups", newGroupList(env), newPause(env, p),
+		newResume(env, p), newGroupRemove(env))
 }
 
 func newGroupList(env *cli.Env) *cobra.Command {
@@ -93,7 +94,10 @@ func printGroups(env *cli.Env, groups []groupState, pauses []pause.Pause) error 
 	var rows [][]cli.Cell
 	for _, g := range groups {
 		paused := pauseCell(pauses, func(t pause.Target) bool { return t == pause.Target{Group: g.Name} })
-		rows = append(rows, []cli.Cell{cli.Text(g.Name), cli.Text(g.State), cli.Number(int64(g.Workers), cli.Plain), when(g.RegisteredAt), paused})
+		rows = append(rows, []cli.Cell{
+			cli.Text(g.Name), cli.Text(g.State), cli.Number(int64(g.Workers), cli.Plain),
+			when(g.RegisteredAt), paused,
+		})
 	}
 	page := &cli.Page{Env: env}
 	page.Table([]string{"GROUP", "STATE", "WORKERS", "REGISTERED", "PAUSED"}, rows)
@@ -112,7 +116,8 @@ func pauseRows(pauses []pause.Pause) [][]cli.Cell {
 	var rows [][]cli.Cell
 	for _, p := range pauses {
 		rows = append(rows, []cli.Cell{
-			cli.Text(p.Group), cli.Text(p.Projection), cli.Text(p.CampaignID), when(p.PausedAt), when(p.ExpiresAt), cli.Text(p.By), cli.Text(p.Reason),
+			cli.Text(p.Group), cli.Text(p.Projection), cli.Text(p.CampaignID), when(p.PausedAt), when(p.ExpiresAt),
+			cli.Text(p.By), cli.Text(p.Reason),
 		})
 	}
 	return rows

@@ -18,9 +18,10 @@ func newGroupRemove(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "End a consumer group that has no projections any more",
-		Long: `End a consumer group that has no projections any more: appends give it no more work items, and those that it has, its checkpoints and its pauses are deleted. A group of the
-same name begins anew, with the first event of every campaign. Stop its workers first, they would register it again when they start. It waits for appends that are open,
-and asks for the group's name. Interrupted, the same command goes on.`,
+		Long: `End a consumer group that has no projections any more: appends give it no more work items, and
+those that it has, its checkpoints and its pauses are deleted. A group of the same name begins anew, with
+the first event of every campaign. Stop its workers first, they would register it again when they start.
+It waits for appends that are open, and asks for the group's name. Interrupted, the same command goes on.`,
 		Example: `  maintenance group remove search --dry-run
   maintenance group remove search --reason 'the index is gone'`,
 		Args: oneName("group"),

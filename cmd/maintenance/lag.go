@@ -24,8 +24,11 @@ func newLag(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lag",
 		Short: "Show how far groups and their projections are behind the journal",
-		Long: `Show how far each consumer group and each of its projections is behind the journal: events that are appended and not applied, the campaigns they
-belong to, and how old the oldest is. Where there are more than some thousand, figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C: in place on a terminal; elsewhere as lines that begin with the time, or as one JSON document a line.`,
+		Long: `Show how far each consumer group and each of its projections is behind the journal: events that
+are appended and not applied, the campaigns they belong to, and how old the oldest is. Where there are
+more than some thousand, figures are estimates, with a ~ before them. With --watch it goes on until
+Ctrl-C: in place on a terminal; elsewhere as lines that begin with the time, or as one JSON document a
+line.`,
 		Example: `  maintenance lag
   maintenance lag --watch --interval 1s
   maintenance lag --json | jq '.items[] | select(.age_seconds > 60)'`,
@@ -104,7 +107,10 @@ func lagRows(lags []outbox.Behind) [][]cli.Cell {
 		if b.Events > 0 {
 			age = cli.Cell{Text: cli.Age(b.Age), Right: true}
 		}
-		rows = append(rows, []cli.Cell{cli.Text(b.Group), projection, about(b.Events, b.Estimated, cli.Plain), about(b.Campaigns, b.Estimated, cli.Plain), age})
+		rows = append(rows, []cli.Cell{
+			cli.Text(b.Group), projection, about(b.Events, b.Estimated, cli.Plain),
+			about(b.Campaigns, b.Estimated, cli.Plain), age,
+		})
 	}
 	return rows
 }

@@ -1,4 +1,5 @@
-// Maintenance is the operator's tool: it shows how it stands with a database, lets operators act on it, and carries events in and out.
+// Maintenance is the operator's tool: it shows how it stands with a database, lets operators act on
+// it, and carries events in and out.
 //
 //	maintenance outbox      what remains to be done, by status
 //	maintenance deferred    projections that are behind in a campaign: see them, requeue, retry, resolve
@@ -14,7 +15,8 @@
 //	maintenance audit       what operators did, and why
 //	maintenance token       who may use the pages and the API of workers: create, list, revoke
 //
-// Each command is in docs/maintenance.md. It works on the database in TIDEMARK_DATABASE_URL; without that, on the checkout's private server.
+// Each command is in docs/maintenance.md. It works on the database in TIDEMARK_DATABASE_URL;
+// without that, on the checkout's private server.
 package main
 
 import (

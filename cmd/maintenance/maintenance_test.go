@@ -48,7 +48,8 @@ func printsGolden(t *testing.T, session pgtest.Session) {
 		fill(t, url, files...)
 		return url
 	}
-	behind, broken, paused, live, fresh := database("behind.sql"), database("deferred.sql"), database("deferred.sql", "paused.sql"), database("deferred.sql", "live.sql"), database()
+	behind, broken, paused, live, fresh := database("behind.sql"), database("deferred.sql"),
+		database("deferred.sql", "paused.sql"), database("deferred.sql", "live.sql"), database()
 	tests := []struct {
 		golden, url string
 		terminal    bool
@@ -137,7 +138,8 @@ func TestACommandSaysWhenThereIsNothingToShow(t *testing.T) {
 	t.Parallel()
 	url := fresh(t)
 	for _, args := range []string{
-		"outbox report", "outbox list", "lag", "deferred list", "deferred stats", "deferred log", "group list", "projection list", "gaps detect",
+		"outbox report", "outbox list", "lag", "deferred list", "deferred stats", "deferred log", "group list",
+		"projection list", "gaps detect",
 	} {
 		got := execute(t, url, true, args)
 		if got.code != cli.ExitOK || got.out != "" || got.err == "" {
@@ -160,19 +162,26 @@ func TestExitCodesTellTheCauses(t *testing.T) {
 		{"no verb", nowhere, "outbox", cli.ExitUsage, "outbox what? There are list, report"},
 		{"an unknown flag", nowhere, "lag --yaml", cli.ExitUsage, "unknown flag: --yaml"},
 		{"an argument too many", nowhere, "lag now", cli.ExitUsage, `unexpected "now"`},
-		{"an unknown status", nowhere, "outbox list --status late", cli.ExitUsage, `--status "late": use one of pending, processing, paused, failed, dead, rebuilding`},
+		{
+			"an unknown status", nowhere, "outbox list --status late", cli.ExitUsage,
+			`--status "late": use one of pending, processing, paused, failed, dead, rebuilding`,
+		},
 		{"a limit of nothing", nowhere, "outbox list --limit 0", cli.ExitUsage, "--limit 0: at least 1"},
 		{"a bad URL", "postgres://%zz", "lag", cli.ExitUsage, "TIDEMARK_DATABASE_URL"},
 		{"no database", nowhere, "lag", cli.ExitUnavailable, "database unavailable"},
 		{"no schema", unmigrated, "lag", cli.ExitFailed, "go run ./cmd/migrate up"},
-		{"status without a schema", unmigrated, "status", cli.ExitFailed, "the schema tidemark is missing or of another version: migrate the database\ntry: go run ./cmd/migrate up\n"},
+		{
+			"status without a schema", unmigrated, "status", cli.ExitFailed,
+			"the schema tidemark is missing or of another version: migrate the database\ntry: go run ./cmd/migrate up\n",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got := execute(t, tt.url, false, tt.args)
 			if got.code != tt.code || !strings.Contains(got.err, tt.message) || got.out != "" {
-				t.Errorf("exit code %d, stdout %q, stderr %q: want %d and %q on stderr", got.code, got.out, got.err, tt.code, tt.message)
+				t.Errorf("exit code %d, stdout %q, stderr %q: want %d and %q on stderr", got.code, got.out, got.err, tt.code,
+					tt.message)
 			}
 		})
 	}
@@ -230,7 +239,8 @@ func environment(url string, terminal bool, out, errs *bytes.Buffer) *cli.Env {
 	}
 }
 
-// pools has those that the commands on a test's database share, by its URL: to connect takes longer than most commands do.
+// pools has those that the commands on a test's database share, by its URL: to connect takes longer
+// than most commands do.
 var pools sync.Map //nolint:gochecknoglobals // what a command gets is its URL
 
 // fresh answers the URL of a migrated database of the test's own, where commands share a pool.

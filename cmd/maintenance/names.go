@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/cli"
 )
 
-// checkNames has the command refuse names that nothing has, in flags that choose by them. Commands that bring code or routes of their
-// own mean the names in those.
+// checkNames has the command refuse names that nothing has, in flags that choose by them. Commands
+// that bring code or routes of their own mean the names in those.
 func checkNames(env *cli.Env, command *cobra.Command) {
 	flags := command.Flags()
 	env.Check = nil
@@ -25,7 +25,10 @@ func checkNames(env *cli.Env, command *cobra.Command) {
 		}
 		return ""
 	}
-	names := admin.Names{Group: value("group"), Projection: value("projection"), Topic: value("topic"), Publisher: value("publisher")}
+	names := admin.Names{
+		Group: value("group"), Projection: value("projection"), Topic: value("topic"),
+		Publisher: value("publisher"),
+	}
 	if names == (admin.Names{}) {
 		return
 	}

@@ -20,7 +20,10 @@ import (
 
 // filters are the flags that choose by a name of which there are few, and one of those that the tests' database has.
 func filters() map[string]string {
-	return map[string]string{"group": "search", "projection": "scores", "topic": "orders", "publisher": "shop", "class": "permanent"}
+	return map[string]string{
+		"group": "search", "projection": "scores", "topic": "orders", "publisher": "shop",
+		"class": "permanent",
+	}
 }
 
 // besides are the arguments that commands with such flags need.
@@ -60,20 +63,23 @@ func TestAFilterRefusesANameThatNothingHas(t *testing.T) {
 				args := command + " " + besides()[command] + " --" + flag + " nosuch"
 				got := execute(t, url, false, args)
 				if got.code == cli.ExitOK || !strings.Contains(got.err, `"nosuch"`) || !strings.Contains(got.err, known) {
-					t.Errorf("%s\nexit code %d, stdout %q, stderr %q: want a refusal that names nosuch and %s", args, got.code, got.out, got.err, known)
+					t.Errorf("%s\nexit code %d, stdout %q, stderr %q: want a refusal that names nosuch and %s", args, got.code,
+						got.out, got.err, known)
 				}
 			})
 		}
 	}
 }
 
-// TestEveryHintIsACommandThatThereIs reads the sources: what they tell a person to type must be a command, with flags that it has.
+// TestEveryHintIsACommandThatThereIs reads the sources: what they tell a person to type must be a
+// command, with flags that it has.
 func TestEveryHintIsACommandThatThereIs(t *testing.T) {
 	t.Parallel()
 	found, root := 0, newRoot(environment("", false, nil, nil))
 	for _, folder := range []string{".", "../../internal", "../../pkg"} {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || !slices.Contains([]string{".go", ".html"}, filepath.Ext(path)) {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
+				!slices.Contains([]string{".go", ".html"}, filepath.Ext(path)) {
 				return err
 			}
 			for _, text := range texts(t, path) {
@@ -144,7 +150,8 @@ func checkHint(t *testing.T, root *cobra.Command, path, hint string) {
 		if word == "," {
 			return
 		}
-		if name, is := strings.CutPrefix(strings.TrimRight(word, ".'\""), "--"); is && !hasFlag(command, strings.SplitN(name, "=", 2)[0]) {
+		if name, is := strings.CutPrefix(strings.TrimRight(word, ".'\""), "--"); is &&
+			!hasFlag(command, strings.SplitN(name, "=", 2)[0]) {
 			t.Errorf("%s: %q: command %q has no --%s", path, hint, command.CommandPath(), name)
 		}
 	}

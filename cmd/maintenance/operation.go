@@ -14,8 +14,11 @@ import (
 )
 
 func newOperation(env *cli.Env) *cobra.Command {
-	noun := cli.Noun("operation", "See and end what was started through the API or on the pages, and workers do bit by bit", newOperationList(env), newOperationShow(env), newOperationAbort(env))
-	noun.Long = `Operations are acts on much, started through the API or on the pages: workers do them bit by bit. Commands here do theirs themselves, and wait for it; a rollback is a worker's here too.`
+	noun := cli.Noun("operation",
+		"See and end what was started through the API or on the pages, and workers do bit by bit", newOperationList(env),
+		newOperationShow(env), newOperationAbort(env))
+	noun.Long = `Operations are acts on much, started through the API or on the pages: workers do them bit
+by bit. Commands here do theirs themselves, and wait for it; a rollback is a worker's here too.`
 	return noun
 }
 
@@ -78,11 +81,16 @@ func printOperations(env *cli.Env, operations []admin.Operation, limit int) erro
 	var rows [][]cli.Cell
 	for _, o := range operations {
 		rows = append(rows, []cli.Cell{
-			cli.Number(o.ID, cli.Plain), cli.Text(string(o.Kind)), stateCell(o), cli.Number(o.Done, cli.Plain), cli.Number(o.Skipped, cli.Plain), cli.Number(o.Failed, cli.Warning),
-			cli.Number(o.Total, cli.Plain), cli.Text(stamp(&o.CreatedAt)), cli.Text(stamp(o.EndedAt)), cli.Text(o.By), cli.Text(o.Reason),
+			cli.Number(o.ID, cli.Plain), cli.Text(string(o.Kind)), stateCell(o), cli.Number(o.Done, cli.Plain),
+			cli.Number(o.Skipped, cli.Plain), cli.Number(o.Failed, cli.Warning),
+			cli.Number(o.Total, cli.Plain), cli.Text(stamp(&o.CreatedAt)), cli.Text(stamp(o.EndedAt)), cli.Text(o.By),
+			cli.Text(o.Reason),
 		})
 	}
-	if err := env.PrintTable([]string{"ID", "KIND", "STATE", "DONE", "SKIPPED", "FAILED", "OF", "STARTED", "ENDED", "BY", "REASON"}, rows); err != nil {
+	if err := env.PrintTable([]string{
+		"ID", "KIND", "STATE", "DONE", "SKIPPED", "FAILED", "OF", "STARTED", "ENDED", "BY",
+		"REASON",
+	}, rows); err != nil {
 		return err
 	}
 	if len(operations) == limit {
@@ -174,7 +182,10 @@ func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit i
 	if len(items) > 0 {
 		rows = nil
 		for _, i := range items {
-			rows = append(rows, []cli.Cell{cli.Number(i.Ord, cli.Plain), cli.Text(i.CampaignID), cli.Text(i.Subject), cli.Number(i.Seq, cli.Plain), cli.Text(i.Outcome), cli.Text(i.Detail)})
+			rows = append(rows, []cli.Cell{
+				cli.Number(i.Ord, cli.Plain), cli.Text(i.CampaignID), cli.Text(i.Subject),
+				cli.Number(i.Seq, cli.Plain), cli.Text(i.Outcome), cli.Text(i.Detail),
+			})
 		}
 		page.Heading("What it is about")
 		page.Table([]string{"#", "CAMPAIGN", "OF", "SEQ", "OUTCOME", "DETAIL"}, rows)

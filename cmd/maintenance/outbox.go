@@ -18,7 +18,8 @@ import (
 )
 
 func newOutbox(env *cli.Env) *cobra.Command {
-	return cli.Noun("outbox", "Show what remains to be done, and have what failed tried again", newOutboxReport(env), newOutboxList(env), newOutboxRequeue(env), newOutboxRequeueDead(env))
+	return cli.Noun("outbox", "Show what remains to be done, and have what failed tried again", newOutboxReport(env),
+		newOutboxList(env), newOutboxRequeue(env), newOutboxRequeueDead(env))
 }
 
 func newOutboxReport(env *cli.Env) *cobra.Command {
@@ -29,9 +30,11 @@ func newOutboxReport(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "report",
 		Short: "Count what remains to be done, by status, and name the oldest entry a worker could take",
-		Long: `Count what remains to be done, by status, and name the oldest entry a worker could take now, for each consumer group. With --status or --limit the
-entries themselves follow. Where there are more than some thousand, counts are estimates, with a ~ before them. Pending, processing and paused count events; failed, dead and rebuilding count campaigns of a projection. Pauses
-are what operators have stopped: the group, projections, campaigns; group list names them.`,
+		Long: `Count what remains to be done, by status, and name the oldest entry a worker could take now, for
+each consumer group. With --status or --limit the entries themselves follow. Where there are more than
+some thousand, counts are estimates, with a ~ before them. Pending, processing and paused count events;
+failed, dead and rebuilding count campaigns of a projection. Pauses are what operators have stopped: the
+group, projections, campaigns; group list names them.`,
 		Example: `  maintenance outbox report
   maintenance outbox report --status failed --limit 100 --json`,
 		Args: cli.NoArgs,
@@ -103,10 +106,12 @@ func readReport(ctx context.Context, pool *pgxpool.Pool, filter outbox.Filter, w
 	return r, err
 }
 
-// queryNoJIT has the transaction's statements run as they are. What counts and samples is estimated to cost much more than it does, and compiling it takes longer than running it.
+// queryNoJIT has the transaction's statements run as they are. What counts and samples is estimated
+// to cost much more than it does, and compiling it takes longer than running it.
 const queryNoJIT = `SELECT set_config('jit', 'off', true)`
 
-// compilingNothing reads in a transaction without JIT, which unlike a parameter of the connection goes through any pooler.
+// compilingNothing reads in a transaction without JIT, which unlike a parameter of the connection
+// goes through any pooler.
 func compilingNothing(ctx context.Context, pool *pgxpool.Pool, read func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, queryNoJIT); err != nil {
@@ -150,11 +155,16 @@ func printReport(env *cli.Env, r report) error {
 			age = cli.Cell{Text: cli.Age(g.At.Sub(g.Oldest.Since)), Right: true}
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(g.Group), about(g.Pending, g.Estimated, cli.Plain), about(g.Processing, g.Estimated, cli.Plain), about(g.Paused, g.Estimated, cli.Warning),
-			about(g.Failed, g.Estimated, cli.Warning), about(g.Dead, g.Estimated, cli.Alarm), about(g.Rebuilding, g.Estimated, cli.Plain), cli.Number(r.pauses[g.Group], cli.Warning), age, oldest,
+			cli.Text(g.Group), about(g.Pending, g.Estimated, cli.Plain), about(g.Processing, g.Estimated, cli.Plain),
+			about(g.Paused, g.Estimated, cli.Warning),
+			about(g.Failed, g.Estimated, cli.Warning), about(g.Dead, g.Estimated, cli.Alarm),
+			about(g.Rebuilding, g.Estimated, cli.Plain), cli.Number(r.pauses[g.Group], cli.Warning), age, oldest,
 		})
 	}
-	if err := env.PrintTable([]string{"GROUP", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING", "PAUSES", "AGE", "OLDEST"}, rows); err != nil || !r.withEntries {
+	if err := env.PrintTable([]string{
+		"GROUP", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING",
+		"PAUSES", "AGE", "OLDEST",
+	}, rows); err != nil || !r.withEntries {
 		return err
 	}
 	if _, err := io.WriteString(env.Out, "\n"); err != nil {
@@ -216,10 +226,14 @@ func printEntries(env *cli.Env, entries []outbox.Entry) error {
 			cli.Text(e.Group),
 			{Text: string(e.Status), Tone: tone(e.Status)},
 			cli.Text(e.CampaignID), cli.Number(e.Seq, cli.Plain), cli.Number(e.Events, cli.Plain), cli.Text(e.EventType),
-			cli.Text(e.Since.UTC().Format(time.RFC3339)), cli.Text(e.Projection), cli.Number(int64(e.Attempts), cli.Plain), cli.Text(e.Error),
+			cli.Text(e.Since.UTC().Format(time.RFC3339)), cli.Text(e.Projection), cli.Number(int64(e.Attempts), cli.Plain),
+			cli.Text(e.Error),
 		})
 	}
-	return env.PrintTable([]string{"GROUP", "STATUS", "CAMPAIGN", "SEQ", "EVENTS", "TYPE", "SINCE", "PROJECTION", "ATTEMPTS", "ERROR"}, rows)
+	return env.PrintTable([]string{
+		"GROUP", "STATUS", "CAMPAIGN", "SEQ", "EVENTS", "TYPE", "SINCE", "PROJECTION",
+		"ATTEMPTS", "ERROR",
+	}, rows)
 }
 
 func tone(s outbox.Status) cli.Tone {

@@ -25,8 +25,9 @@ func newOutboxRequeue(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "requeue",
 		Short: "Have one event of a campaign tried again by the projections that failed at it",
-		Long: `Have one event of a campaign tried again, at once and as if it had not failed before, by all projections that failed at it or are dead there. For one
-projection, or for many events, there is deferred requeue.`,
+		Long: `Have one event of a campaign tried again, at once and as if it had not failed before, by all
+projections that failed at it or are dead there. For one projection, or for many events, there is
+deferred requeue.`,
 		Example: `  maintenance outbox requeue --campaign oak --seq 7
   maintenance -outbox-requeue -outbox-requeue-campaign-id oak -outbox-requeue-seq 7`,
 		Args: cli.NoArgs,
@@ -76,8 +77,8 @@ func newOutboxRequeueDead(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "requeue-dead",
 		Short: "Have dead pairs tried again, the oldest first, up to a limit",
-		Long: `Have dead pairs tried again, at once and as if they had not failed before, up to a limit. Those that were due first come first. Beyond 100 it asks. To
-choose among them, there is deferred requeue.`,
+		Long: `Have dead pairs tried again, at once and as if they had not failed before, up to a limit. Those
+that were due first come first. Beyond 100 it asks. To choose among them, there is deferred requeue.`,
 		Example: `  maintenance outbox requeue-dead --limit 100
   maintenance -outbox-requeue-dead -outbox-requeue-dead-limit 100 -json`,
 		Args: cli.NoArgs,
@@ -86,10 +87,13 @@ choose among them, there is deferred requeue.`,
 				return err
 			}
 			many := actOnPairs{
-				kind: admin.ActRequeue, verb: "requeue", done: "requeued", asks: requeueAsks, act: act, asJSON: asJSON, do: (*admin.Acts).RequeueAll,
+				kind: admin.ActRequeue, verb: "requeue", done: "requeued", asks: requeueAsks, act: act, asJSON: asJSON,
+				do:     (*admin.Acts).RequeueAll,
 				filter: deferred.Filter{Group: group, Status: []deferred.Status{deferred.Dead}, Limit: limit},
 			}
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error { return many.run(ctx, env, pool) })
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				return many.run(ctx, env, pool)
+			})
 		},
 	}
 	flags := command.Flags()

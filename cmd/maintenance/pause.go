@@ -32,7 +32,8 @@ func newPause(env *cli.Env, p pausable) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "pause NAME",
 		Short: fmt.Sprintf("Stop a %s until it is resumed, or for a time", p.noun),
-		Long:  fmt.Sprintf("Stop a %s until it is resumed, or for a time. %s Nothing is lost. Paused again, it gets the new reason and the new end.", p.noun, p.what),
+		Long: fmt.Sprintf("Stop a %s until it is resumed, or for a time. %s Nothing is lost. Paused again, it gets the "+
+			"new reason and the new end.", p.noun, p.what),
 		Example: fmt.Sprintf(`  maintenance %[1]s pause %[2]s --reason 'deploy of 1.4.2'
   maintenance %[1]s pause %[2]s --for 2h --reason 'deploy of 1.4.2'`, p.noun, p.example),
 		Args: oneName(p.noun),
@@ -53,7 +54,8 @@ func newPause(env *cli.Env, p pausable) *cobra.Command {
 				if lasts > 0 {
 					until = "for " + cli.Age(lasts)
 				}
-				env.Note("%s is paused %s; to go on: maintenance %s resume %s", target, until, p.noun, cli.Quote(args[0])+p.inGroup())
+				env.Note("%s is paused %s; to go on: maintenance %s resume %s", target, until, p.noun,
+					cli.Quote(args[0])+p.inGroup())
 				return nil
 			})
 		},

@@ -24,7 +24,8 @@ func TestTheProofSaysWhichWorkersKeepNone(t *testing.T) {
 	}
 	drained(t, other)
 	got := execute(t, pool.Config().ConnString(), true, "projection verify counts --proof"+projectionFiles)
-	const want = "Of 3 campaigns only the number of the events is known: a worker applied them that has SQL files alone, without TIDEMARK_PROOF."
+	const want = "Of 3 campaigns only the number of the events is known: a worker applied them that has SQL files " +
+		"alone, without TIDEMARK_PROOF."
 	if got.code != cli.ExitOK || !strings.Contains(got.out+got.err, want) {
 		t.Errorf("exit code %d, want %q: %s%s", got.code, want, got.out, got.err)
 	}

@@ -30,14 +30,17 @@ type projectionState struct {
 func newProjection(env *cli.Env) *cobra.Command {
 	p := pausable{
 		noun: "projection", example: "scores", names: projectionNames,
-		what: "It is filed as behind in each campaign that moves on without it, and catches up when it is resumed; other projections go on.",
+		what: "It is filed as behind in each campaign that moves on without it, and catches up when it is resumed; other " +
+			"projections go on.",
 		target: func(ctx context.Context, pool *pgxpool.Pool, name string) (pause.Target, error) {
 			found, err := registered(ctx, pool, name)
 			return pause.Target{Group: found.Group, Projection: name}, err
 		},
 	}
 	return cli.Noun("projection", "See, verify, backfill, rebuild, stop, resume and remove projections",
-		newProjectionList(env), verification.NewVerify(env, verification.Compiled{Operators: true}), newProjectionBackfill(env), newProjectionRebuild(env), newProjectionRollback(env), newPause(env, p), newResume(env, p),
+		newProjectionList(env), verification.NewVerify(env, verification.Compiled{Operators: true}),
+		newProjectionBackfill(env), newProjectionRebuild(env), newProjectionRollback(env), newPause(env, p),
+		newResume(env, p),
 		newProjectionRemove(env))
 }
 
@@ -64,8 +67,9 @@ func registered(ctx context.Context, pool *pgxpool.Pool, name string) (projector
 func newProjectionList(env *cli.Env) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
-		Use:     "list",
-		Short:   "List the projections that the database knows, with the campaigns in which they are behind, and by how many events",
+		Use: "list",
+		Short: "List the projections that the database knows, with the campaigns in which they are behind, and by how " +
+			"many events",
 		Example: `  maintenance projection list`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,8 +104,14 @@ func readProjections(ctx context.Context, pool *pgxpool.Pool) (states []projecti
 	}
 	for _, p := range all {
 		state := projectionState{Registered: p}
-		for status, n := range map[deferred.Status]*int64{deferred.Failed: &state.Failed, deferred.Dead: &state.Dead, deferred.Rebuilding: &state.Rebuilding} {
-			if *n, err = deferred.Count(ctx, pool, deferred.Filter{Projection: p.Name, Status: []deferred.Status{status}}); err != nil {
+		for status, n := range map[deferred.Status]*int64{
+			deferred.Failed: &state.Failed, deferred.Dead: &state.Dead,
+			deferred.Rebuilding: &state.Rebuilding,
+		} {
+			if *n, err = deferred.Count(ctx, pool, deferred.Filter{
+				Projection: p.Name,
+				Status:     []deferred.Status{status},
+			}); err != nil {
 				return nil, err
 			}
 		}
@@ -136,9 +146,13 @@ func printProjections(env *cli.Env, projections []projectionState) error {
 			tables = append(tables, p.Schema+"."+name)
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(p.Name), cli.Text(p.Group), cli.Number(int64(p.Version), cli.Plain), cli.Text(p.State), cli.Number(p.Failed, cli.Warning), cli.Number(p.Dead, cli.Alarm),
+			cli.Text(p.Name), cli.Text(p.Group), cli.Number(int64(p.Version), cli.Plain), cli.Text(p.State),
+			cli.Number(p.Failed, cli.Warning), cli.Number(p.Dead, cli.Alarm),
 			cli.Number(p.Rebuilding, cli.Plain), cli.Number(p.Behind, cli.Plain), cli.Text(strings.Join(tables, " ")), paused,
 		})
 	}
-	return env.PrintTable([]string{"PROJECTION", "GROUP", "VERSION", "STATE", "FAILED", "DEAD", "REBUILDING", "LAG", "TABLES", "PAUSED"}, rows)
+	return env.PrintTable([]string{
+		"PROJECTION", "GROUP", "VERSION", "STATE", "FAILED", "DEAD", "REBUILDING", "LAG",
+		"TABLES", "PAUSED",
+	}, rows)
 }

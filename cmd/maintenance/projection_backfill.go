@@ -14,9 +14,11 @@ func newProjectionBackfill(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "backfill NAME",
 		Short: "Have a projection apply all events of the campaigns that it has nothing of",
-		Long: `Have a projection apply all events of the campaigns that it has nothing of: no row in any of its tables, and nothing that is on its way. Live work goes on, and
-campaigns that it has rows of are left alone: what to do when rows have been lost. Where rows are wrong it is campaign replay --all that writes them anew. A projection that is
-new needs neither, it catches up by itself. Campaigns that hold nothing for the projection are among them each time, and stay without rows. Beyond 100 campaigns it asks.`,
+		Long: `Have a projection apply all events of the campaigns that it has nothing of: no row in any of its
+tables, and nothing that is on its way. Live work goes on, and campaigns that it has rows of are left
+alone: what to do when rows have been lost. Where rows are wrong it is campaign replay --all that writes
+them anew. A projection that is new needs neither, it catches up by itself. Campaigns that hold nothing
+for the projection are among them each time, and stay without rows. Beyond 100 campaigns it asks.`,
 		Example: `  maintenance projection backfill scores --dry-run
   maintenance projection backfill scores --wait --yes --reason 'a partition was dropped'`,
 		Args: oneName("projection"),

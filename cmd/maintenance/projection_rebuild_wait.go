@@ -17,7 +17,8 @@ import (
 // rebuildVersion changes when a field goes or changes its meaning.
 const rebuildVersion = 1
 
-// rebuildInterval is how long a wait sleeps between looks, at least: a look reads all pairs that are behind, and must not be what keeps the database busy.
+// rebuildInterval is how long a wait sleeps between looks, at least: a look reads all pairs that
+// are behind, and must not be what keeps the database busy.
 const rebuildInterval = time.Second
 
 // rebuildState is how far a rebuild is, or how it has ended.
@@ -80,9 +81,11 @@ func (r rebuild) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 			if text := standstill(now); text != "" && text != standstill(last) {
 				meter.Note(text)
 			}
-			if !verifies && now.State == "active" && now.Left+now.Failed+now.Dead == 0 && now.Verify > 0 && standstill(now) == "" {
+			if !verifies && now.State == "active" && now.Left+now.Failed+now.Dead == 0 && now.Verify > 0 &&
+				standstill(now) == "" {
 				verifies = true // live events leave campaigns behind again, for a moment
-				meter.Note(fmt.Sprintf("All campaigns have caught up. Before the tables are exchanged their rows are counted, and a sample of %d campaigns is verified.", now.Verify))
+				meter.Note(fmt.Sprintf("All campaigns have caught up. Before the tables are exchanged their rows are counted, "+
+					"and a sample of %d campaigns is verified.", now.Verify))
 			}
 			meter.Set(max(0, now.Campaigns-now.Left-now.Failed-now.Dead), max(0, now.Events-now.LeftEvents))
 		}
@@ -103,7 +106,8 @@ func standstill(r projector.Rebuild) string {
 	case r.Refusal != "":
 		return "The tables are not exchanged yet: " + r.Refusal
 	case r.Failed+r.Dead > 0:
-		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: maintenance deferred list --projection %s", r.Failed, r.Dead, cli.Quote(projector.RebuildName(r.Projection)))
+		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: maintenance deferred list "+
+			"--projection %s", r.Failed, r.Dead, cli.Quote(projector.RebuildName(r.Projection)))
 	}
 	return ""
 }
@@ -129,10 +133,12 @@ func (r rebuild) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, la
 		}
 	}
 	if act == "gone" {
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "the rebuild of projection %s was aborted", r.name), "maintenance deferred log --projection %s", cli.Quote(r.name))
+		return cli.Hint(cli.Exitf(cli.ExitConflict, "the rebuild of projection %s was aborted", r.name),
+			"maintenance deferred log --projection %s", cli.Quote(r.name))
 	}
 	if !r.asJSON {
-		env.Note("Projection %s is rebuilt and its tables are exchanged; to go back: maintenance projection rollback %[1]s", cli.Quote(r.name))
+		env.Note("Projection %s is rebuilt and its tables are exchanged; to go back: maintenance projection rollback %[1]s",
+			cli.Quote(r.name))
 	}
 	return nil
 }

@@ -23,8 +23,10 @@ func newProjectionRemove(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Take a projection out of the registry, for good",
-		Long: `Take a projection out of the registry, with its pairs and its pause and, with --tables, its tables and all rows in them. What its group applies at the moment is waited for.
-Workers that have it leave it alone from then on, but one that starts with it registers it anew: take it out of the program first. It asks for the projection's name.`,
+		Long: `Take a projection out of the registry, with its pairs and its pause and, with --tables, its
+tables and all rows in them. What its group applies at the moment is waited for. Workers that have it
+leave it alone from then on, but one that starts with it registers it anew: take it out of the program
+first. It asks for the projection's name.`,
 		Example: `  maintenance projection remove scores --dry-run
   maintenance projection remove scores --tables --reason 'totals has replaced it'`,
 		Args: oneName("projection"),
@@ -42,7 +44,9 @@ Workers that have it leave it alone from then on, but one that starts with it re
 	return command
 }
 
-func removeProjection(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string, tables bool, act cli.Act, asJSON bool) error {
+func removeProjection(
+	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string, tables bool, act cli.Act, asJSON bool,
+) error {
 	if _, err := registered(ctx, pool, name); err != nil {
 		return err
 	}
@@ -52,7 +56,8 @@ func removeProjection(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, nam
 	}
 	what := fmt.Sprintf("projection %s with %s and without its tables", name, pairs(removal.Pairs))
 	if tables {
-		what = fmt.Sprintf("projection %s with %s and what is in %s", name, pairs(removal.Pairs), strings.Join(removal.Tables, ", "))
+		what = fmt.Sprintf("projection %s with %s and what is in %s", name, pairs(removal.Pairs),
+			strings.Join(removal.Tables, ", "))
 		if len(removal.Tables) == 0 {
 			what = fmt.Sprintf("projection %s, which has no tables, with %s", name, pairs(removal.Pairs))
 		}
@@ -88,7 +93,8 @@ func removalError(err error, name string) error {
 	case errors.Is(err, projector.ErrUnknownProjection):
 		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w: somebody else was quicker", err), "maintenance projection list")
 	case errors.As(err, &pgErr) && pgErr.Code == dependentObjects:
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w (%s); nothing was removed; without --tables they stay", err, pgErr.Detail), "maintenance projection remove %s", cli.Quote(name))
+		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w (%s); nothing was removed; without --tables they stay", err,
+			pgErr.Detail), "maintenance projection remove %s", cli.Quote(name))
 	default:
 		return err
 	}

@@ -34,10 +34,12 @@ func newProjectionRollback(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rollback NAME",
 		Short: "Put the tables that a rebuild has replaced in their place again",
-		Long: `Have a worker put the tables that a rebuild has replaced in their place again, and wait for it. Workers that have their version went on applying events to them, so that they are as they would be if they had never been replaced;
-where no such worker ran they are behind, which is refused unless it is allowed. The tables that make way are kept in turn: a second rollback undoes the first.
-Any worker (cmd/worker, or pkg/worker in a program of your own) does it. If none runs, it is done when one starts, unless maintenance operation abort withdraws it before.
-It asks for the projection's name.`,
+		Long: `Have a worker put the tables that a rebuild has replaced in their place again, and wait for it.
+Workers that have their version went on applying events to them, so that they are as they would be if
+they had never been replaced; where no such worker ran they are behind, which is refused unless it is
+allowed. The tables that make way are kept in turn: a second rollback undoes the first. Any worker
+(cmd/worker, or pkg/worker in a program of your own) does it. If none runs, it is done when one starts,
+unless maintenance operation abort withdraws it before. It asks for the projection's name.`,
 		Example: `  maintenance projection rollback scores --reason 'version 3 is wrong'`,
 		Args:    oneName("projection"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,14 +48,18 @@ It asks for the projection's name.`,
 					return err
 				}
 				o := projector.RollbackOptions{AllowBehind: allowBehind, Keep: keep}
-				c := cli.Confirmation{What: "have projection " + args[0] + " show its previous tables", Type: args[0], Look: "maintenance projection list"}
+				c := cli.Confirmation{
+					What: "have projection " + args[0] + " show its previous tables", Type: args[0],
+					Look: "maintenance projection list",
+				}
 				request, err := typed(ctx, env, act, c)
 				if err != nil {
 					return err
 				}
 				started, err := admin.On(pool).Rollback(ctx, request, args[0], o)
 				if errors.Is(err, projector.ErrBehind) {
-					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance projection rollback %s --allow-behind -1", cli.Quote(args[0]))
+					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance projection rollback %s --allow-behind -1",
+						cli.Quote(args[0]))
 				}
 				if err != nil {
 					return err
@@ -63,9 +69,13 @@ It asks for the projection's name.`,
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(rollbackJSON{Version: rebuildVersion, Act: "rolled_back", Projection: args[0], FromVersion: done.FromVersion, ToVersion: done.Version})
+					return env.PrintJSON(rollbackJSON{
+						Version: rebuildVersion, Act: "rolled_back", Projection: args[0],
+						FromVersion: done.FromVersion, ToVersion: done.Version,
+					})
 				}
-				env.Note("Projection %s shows version %d again, instead of %d; to undo it: maintenance projection rollback %[1]s", cli.Quote(args[0]), done.Version, done.FromVersion)
+				env.Note("Projection %s shows version %d again, instead of %d; to undo it: maintenance projection rollback %[1]s",
+					cli.Quote(args[0]), done.Version, done.FromVersion)
 				return nil
 			})
 		},
@@ -73,14 +83,18 @@ It asks for the projection's name.`,
 	command.ValidArgsFunction = env.CompleteOne(projectionNames)
 	flags := command.Flags()
 	act.BindTyped(flags)
-	flags.Int64Var(&allowBehind, "allow-behind", 0, "go back although the tables are behind in so many campaigns; -1: in any number")
-	cli.BindDuration(flags, &keep, "keep", "how long the tables that make way are kept, such as 90m, 24h or 7d (default 24h)")
+	flags.Int64Var(&allowBehind, "allow-behind", 0,
+		"go back although the tables are behind in so many campaigns; -1: in any number")
+	cli.BindDuration(flags, &keep, "keep",
+		"how long the tables that make way are kept, such as 90m, 24h or 7d (default 24h)")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return command
 }
 
 // awaitRollback waits until a worker has rolled back, and answers what that was about.
-func awaitRollback(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, started *admin.Outcome) (done admin.ProjectionRollback, err error) {
+func awaitRollback(
+	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, started *admin.Outcome,
+) (done admin.ProjectionRollback, err error) {
 	var o admin.Operation
 	if err := json.Unmarshal(started.Detail, &o); err != nil {
 		return done, err
@@ -89,7 +103,8 @@ func awaitRollback(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, starte
 		return done, err
 	}
 	if workers, err := lease.Workers(ctx, pool); err == nil && len(workers) == 0 {
-		env.Note("No worker is running: start one, and it rolls back. To withdraw the rollback: maintenance operation abort %d", o.ID)
+		env.Note("No worker is running: start one, and it rolls back. To withdraw the rollback: maintenance operation "+
+			"abort %d", o.ID)
 	}
 	tick := time.NewTicker(waitInterval)
 	defer tick.Stop()
@@ -97,14 +112,17 @@ func awaitRollback(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, starte
 		now, err := admin.On(pool).Operation(ctx, o.ID)
 		switch {
 		case ctx.Err() != nil:
-			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the rollback, which a worker does; to withdraw it: maintenance operation abort %d", o.ID)
+			err := cli.Exitf(cli.ExitPartial,
+				"interrupted: the wait, not the rollback, which a worker does; to withdraw it: maintenance operation "+
+					"abort %d", o.ID)
 			return done, cli.Hint(err, "maintenance operation show %d", o.ID)
 		case err != nil:
 			return done, err
 		case now.State == "done":
 			return done, nil
 		case now.State == "aborted":
-			return done, cli.Hint(cli.Exitf(cli.ExitConflict, "%s has aborted the rollback", now.EndedBy), "maintenance operation show %d", o.ID)
+			return done, cli.Hint(cli.Exitf(cli.ExitConflict, "%s has aborted the rollback", now.EndedBy),
+				"maintenance operation show %d", o.ID)
 		case now.State == "failed":
 			return done, cli.Hint(errors.New(now.Error), "maintenance operation show %d", o.ID)
 		}

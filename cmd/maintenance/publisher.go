@@ -14,11 +14,14 @@ import (
 
 func newPublisher(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("publisher", "See, stop, move and try what is published to brokers, webhooks, files",
-		newPublisherList(env), newPublisherShow(env), newPublisherGhosts(env), newPublisherPause(env), newPublisherResume(env), newPublisherReset(env),
+		newPublisherList(env), newPublisherShow(env), newPublisherGhosts(env), newPublisherPause(env),
+		newPublisherResume(env), newPublisherReset(env),
 		newParked(env), newTestSend(env), newPublisherReplay(env), newPublisherLog(env),
 	)
-	noun.Long = `A publisher is a sink with a name. Each pair of a topic and a publisher has its own position in the journal, its own status and its own parked events: events that the sink has
-refused. Commands name the publisher, and mean all of its topics unless --topic says which. What they do is kept in the log, with who and why.`
+	noun.Long = `A publisher is a sink with a name. Each pair of a topic and a publisher has its own
+position in the journal, its own status and its own parked events: events that the sink has refused.
+Commands name the publisher, and mean all of its topics unless --topic says which. What they do is kept
+in the log, with who and why.`
 	return noun
 }
 
@@ -40,7 +43,8 @@ func (c *pairChoice) find(ctx context.Context, pool *pgxpool.Pool, name string) 
 		if c.topic != "" {
 			what += fmt.Sprintf(" of topic %q", c.topic)
 		}
-		err = cli.Hint(fmt.Errorf("%s: %w: a pair is known once a worker has begun to publish it", what, publisher.ErrNotFound), "maintenance publisher list")
+		err = cli.Hint(fmt.Errorf("%s: %w: a pair is known once a worker has begun to publish it", what,
+			publisher.ErrNotFound), "maintenance publisher list")
 	}
 	return list, err
 }

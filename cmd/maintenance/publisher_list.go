@@ -20,9 +20,10 @@ func newPublisherList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List pairs of topics and publishers: how far each is, what fails, who holds it",
-		Long: `List pairs of topics and publishers: how far each is, what fails, who holds it. EVENTS are those of the journal behind the pair's position, before the topic's
-filter; from 10,000 on it is the distance in positions, and marked with ~. STATUS is FAILING while attempts fail in
-a row: ERRORS says how many, WHY since when. AGE is that of the first of them. A pair for which there is nothing to publish writes its
+		Long: `List pairs of topics and publishers: how far each is, what fails, who holds it. EVENTS are those
+of the journal behind the pair's position, before the topic's filter; from 10,000 on it is the distance
+in positions, and marked with ~. STATUS is FAILING while attempts fail in a row: ERRORS says how many,
+WHY since when. AGE is that of the first of them. A pair for which there is nothing to publish writes its
 position every few seconds only.`,
 		Example: `  maintenance publisher list
   maintenance publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
@@ -37,7 +38,8 @@ position every few seconds only.`,
 					return env.PrintJSON(operator.All(list))
 				}
 				if len(list) == 0 {
-					env.Note("Nothing is published, or nothing that this chooses: a worker that is told what to publish where registers its pairs.")
+					env.Note("Nothing is published, or nothing that this chooses: a worker that is told what to publish where " +
+						"registers its pairs.")
 					return nil
 				}
 				return env.PrintTable(publicationColumns(), publicationRows(list))
@@ -54,7 +56,10 @@ position every few seconds only.`,
 }
 
 func publicationColumns() []string {
-	return []string{"STATUS", "TOPIC", "PUBLISHER", "POSITION", "EVENTS", "AGE", "ERRORS", "PARKED", "RETRYING", "HOLDER", "WHY"}
+	return []string{
+		"STATUS", "TOPIC", "PUBLISHER", "POSITION", "EVENTS", "AGE", "ERRORS", "PARKED", "RETRYING", "HOLDER",
+		"WHY",
+	}
 }
 
 func publicationRows(list []publisher.Publication) [][]cli.Cell {
@@ -71,7 +76,8 @@ func publicationRows(list []publisher.Publication) [][]cli.Cell {
 		rows = append(rows, []cli.Cell{
 			{Text: publicationState(p), Tone: publicationTone(p)},
 			cli.Text(p.Topic), cli.Text(p.Publisher), cli.Number(p.Position, cli.Plain), behind(p), age,
-			cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Alarm), cli.Number(p.Retrying, cli.Warning), holder, cli.Text(why(p)),
+			cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Alarm), cli.Number(p.Retrying, cli.Warning), holder,
+			cli.Text(why(p)),
 		})
 	}
 	return rows

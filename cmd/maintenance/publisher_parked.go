@@ -20,8 +20,9 @@ const statusParked = "parked"
 func newParked(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("parked", "See and decide what becomes of events that a sink has refused",
 		newParkedList(env), newParkedShow(env), newParkedRetry(env), newParkedResolve(env))
-	noun.Long = `An event that a sink refuses by itself is tried again (retrying) and then given up (parked). Its campaign waits behind it, unless the publisher leaves such events out; once it may
-go on it is draining: on its way, with nothing against it.`
+	noun.Long = `An event that a sink refuses by itself is tried again (retrying) and then given up
+(parked). Its campaign waits behind it, unless the publisher leaves such events out; once it may go on it
+is draining: on its way, with nothing against it.`
 	return noun
 }
 
@@ -41,7 +42,8 @@ func (f *parkedFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
 	flags.Int64Var(&f.Seq, "seq", 0, "only events with this seq")
 	flags.StringVar(&f.EventType, "type", "", "only events of this type")
 	flags.StringVar(&f.Status, "status", "", "only events with this status: retrying, parked, draining")
-	flags.StringVar(&f.MessagePattern, "message", "", "only events whose error matches this regular expression (of Postgres)")
+	flags.StringVar(&f.MessagePattern, "message", "",
+		"only events whose error matches this regular expression (of Postgres)")
 	cli.CompleteFlag(command, "topic", env.Complete(topicNames))
 	cli.CompleteFlag(command, "publisher", env.Complete(publisherNames))
 	cli.CompleteFlag(command, "campaign", env.Complete(parkedCampaigns))
@@ -130,7 +132,8 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				list, err := publisher.ListParked(ctx, pool, filter)
 				if err == nil && len(list) == 0 {
-					err = cli.Hint(fmt.Errorf("event %d of campaign %q is not parked: %w", filter.Seq, filter.CampaignID, publisher.ErrNotFound),
+					err = cli.Hint(fmt.Errorf("event %d of campaign %q is not parked: %w", filter.Seq, filter.CampaignID,
+						publisher.ErrNotFound),
 						"maintenance publisher parked list --campaign %s", cli.Quote(filter.CampaignID))
 				}
 				if err != nil {
@@ -223,7 +226,8 @@ func parkedRows(list []publisher.Parked) [][]cli.Cell {
 		}
 		rows = append(rows, []cli.Cell{
 			{Text: p.Status, Tone: parkedTone(p.Status)},
-			cli.Text(p.Topic), cli.Text(p.Publisher), cli.Text(p.CampaignID), cli.Number(p.Seq, cli.Plain), cli.Text(p.EventType),
+			cli.Text(p.Topic), cli.Text(p.Publisher), cli.Text(p.CampaignID), cli.Number(p.Seq, cli.Plain),
+			cli.Text(p.EventType),
 			cli.Text(holds), cli.Number(int64(p.Attempts), cli.Plain), next, cli.Text(p.Message),
 		})
 	}

@@ -15,24 +15,28 @@ import (
 )
 
 const (
-	// retryAsks is how many events are tried again without asking. What is resolved is never published: it asks, unless --campaign and
-	// --seq name the event.
+	// retryAsks is how many events are tried again without asking. What is resolved is never
+	// published: it asks, unless --campaign and --seq name the event.
 	retryAsks = 100
 )
 
-// chosenParked is how many events an act was done to or, in a dry run, would be; Parked are the first ones of a dry run.
+// chosenParked is how many events an act was done to or, in a dry run, would be; Parked are the
+// first ones of a dry run.
 type chosenParked struct {
 	Count  int64
 	Parked []publisher.Parked
 }
 
 func newParkedRetry(env *cli.Env) *cobra.Command {
-	a := &parkedAct{kind: admin.ActRetryParked, verb: "retry", done: "retried", asks: retryAsks, do: (*admin.Acts).RetryAllParked}
+	a := &parkedAct{
+		kind: admin.ActRetryParked, verb: "retry", done: "retried", asks: retryAsks,
+		do: (*admin.Acts).RetryAllParked,
+	}
 	return a.command(env, &cobra.Command{
 		Use:   "retry",
 		Short: "Have refused events tried again at once, with all their attempts before them",
-		Long: `Have refused events tried again at once, with all their attempts before them: what to do once the other side is mended. Campaigns that wait behind them catch up in order. Beyond
-100 events it asks.`,
+		Long: `Have refused events tried again at once, with all their attempts before them: what to do once
+the other side is mended. Campaigns that wait behind them catch up in order. Beyond 100 events it asks.`,
 		Example: `  maintenance publisher parked retry --publisher archive --campaign oak
   maintenance publisher parked retry --publisher archive --message 'too large' --dry-run
   maintenance publisher parked retry --all --yes --reason 'the limit is 8 MB now'`,
@@ -40,12 +44,16 @@ func newParkedRetry(env *cli.Env) *cobra.Command {
 }
 
 func newParkedResolve(env *cli.Env) *cobra.Command {
-	a := &parkedAct{kind: admin.ActResolveParked, verb: "leave out", done: "resolved", asks: resolveAsks, reason: true, do: (*admin.Acts).ResolveAllParked}
+	a := &parkedAct{
+		kind: admin.ActResolveParked, verb: "leave out", done: "resolved", asks: resolveAsks, reason: true,
+		do: (*admin.Acts).ResolveAllParked,
+	}
 	return a.command(env, &cobra.Command{
 		Use:   "resolve",
 		Short: "Leave refused events out, for good",
-		Long: `Leave refused events out, for good: they are never published to that publisher, and campaigns that wait behind them go on. It asks for the
-number of events, unless --campaign and --seq name the one. A reason is needed.`,
+		Long: `Leave refused events out, for good: they are never published to that publisher, and campaigns
+that wait behind them go on. It asks for the number of events, unless --campaign and --seq name the one.
+A reason is needed.`,
 		Example: `  maintenance publisher parked resolve --publisher archive --campaign oak --seq 2 --reason 'test data, see #812'
   maintenance publisher parked resolve --publisher archive --type noted --dry-run --reason 'test data, see #812'`,
 	})
@@ -75,7 +83,9 @@ func (a *parkedAct) command(env *cli.Env, command *cobra.Command) *cobra.Command
 				return err
 			}
 		}
-		return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error { return a.run(ctx, env, pool) })
+		return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+			return a.run(ctx, env, pool)
+		})
 	}
 	a.filter.bind(env, command, true)
 	a.act.BindMany(command.Flags())
@@ -96,7 +106,10 @@ func (a *parkedAct) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 	if n > 0 {
 		named := n == 1 && a.filter.CampaignID != "" && a.filter.Seq > 0
 		if n > a.asks && !named {
-			if err := env.Confirm(ctx, cli.Confirmation{What: fmt.Sprintf("%s %s", a.verb, events(n)), Type: fmt.Sprint(n), Yes: a.act.Yes}); err != nil {
+			if err := env.Confirm(ctx, cli.Confirmation{
+				What: fmt.Sprintf("%s %s", a.verb, events(n)), Type: fmt.Sprint(n),
+				Yes: a.act.Yes,
+			}); err != nil {
 				return err
 			}
 		}
@@ -117,9 +130,12 @@ func (a *parkedAct) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 	case err != nil || got == n:
 		return err
 	case got == 0:
-		return cli.Exitf(cli.ExitConflict, "none of %s was %s: somebody else is changing them at this moment; look at them again", events(n), a.done)
+		return cli.Exitf(cli.ExitConflict,
+			"none of %s was %s: somebody else is changing them at this moment; look at them again", events(n), a.done)
 	default:
-		return cli.Exitf(cli.ExitPartial, "%d of %s were %s: somebody else was changing the others at this moment; the same command takes what is left", got, events(n), a.done)
+		return cli.Exitf(cli.ExitPartial,
+			"%d of %s were %s: somebody else was changing the others at this moment; the same command takes what is left", got,
+			events(n), a.done)
 	}
 }
 

@@ -37,8 +37,9 @@ func newPublisherPause(env *cli.Env) *cobra.Command {
 	}.command(env, &cobra.Command{
 		Use:   "pause PUBLISHER",
 		Short: "Stop a publisher until it is resumed, or for a time",
-		Long: `Stop a publisher until it is resumed, or for a time. Workers notice within a second; a batch under way is finished. Nothing is lost: it goes on where it was.
-Paused again, it gets the new reason and the new end. Pairs that have failed stay as they are.`,
+		Long: `Stop a publisher until it is resumed, or for a time. Workers notice within a second; a batch
+under way is finished. Nothing is lost: it goes on where it was. Paused again, it gets the new reason and
+the new end. Pairs that have failed stay as they are.`,
 		Example: `  maintenance publisher pause archive --reason 'the broker moves'
   maintenance publisher pause archive --topic orders --for 2h --reason 'the broker moves'`,
 	})

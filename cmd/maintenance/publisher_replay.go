@@ -39,9 +39,12 @@ func newPublisherReplay(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "replay",
 		Short: "Send a slice of a campaign again, to any publisher's sink",
-		Long: `Send a slice of a campaign again, from here, to any publisher's sink: to hand a campaign over to another consumer, or to give one back what it has lost. Events come in order, with the
-ids they had, at least once; those that the topic does not have are left out. The publisher's pairs stay where they are, and go on beside it. It ends at what is committed when it starts, or at
---to-seq. While the sink fails it is tried again, ten times in a row; an event that the sink refuses ends it, and it says from where on to go on. Beyond 100 events it asks.`,
+		Long: `Send a slice of a campaign again, from here, to any publisher's sink: to hand a campaign over to
+another consumer, or to give one back what it has lost. Events come in order, with the ids they had, at
+least once; those that the topic does not have are left out. The publisher's pairs stay where they are,
+and go on beside it. It ends at what is committed when it starts, or at --to-seq. While the sink fails it
+is tried again, ten times in a row; an event that the sink refuses ends it, and it says from where on to
+go on. Beyond 100 events it asks.`,
 		Example: `  maintenance publisher replay --topic orders --campaign oak --from 1 --to archive --dry-run
   maintenance publisher replay --topic orders --campaign oak --from 40 --to-seq 60 --to archive --reason 'the consumer lost an hour'`,
 		Args: cli.NoArgs,
@@ -57,7 +60,9 @@ ids they had, at least once; those that the topic does not have are left out. Th
 					return err
 				}
 				r.request.Catalogue = catalogue
-				return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error { return r.run(ctx, env, pool) })
+				return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+					return r.run(ctx, env, pool)
+				})
 			})
 		},
 	}
@@ -104,7 +109,10 @@ func (r *sliceReplay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool)
 	}
 	if expected.Sent > 0 {
 		what := fmt.Sprintf("send %s again to %s", events(expected.Sent), r.to)
-		if err := env.Confirm(ctx, cli.Confirmation{What: what, Type: fmt.Sprint(expected.Sent), Yes: r.act.Yes}); err != nil {
+		if err := env.Confirm(ctx, cli.Confirmation{
+			What: what, Type: fmt.Sprint(expected.Sent),
+			Yes: r.act.Yes,
+		}); err != nil {
 			return err
 		}
 	}
@@ -118,7 +126,9 @@ func (r *sliceReplay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool)
 func (r *sliceReplay) tell(env *cli.Env, done publisher.Replayed, failure error) error {
 	if r.asJSON {
 		err := printAct(env, admin.ActRepublish, r.act.DryRun, republished{
-			publisher.Key{Topic: r.topic, Publisher: r.to}, r.request.CampaignID, r.request.From, done.Through, done.Sent, failure == nil && !r.act.DryRun,
+			publisher.Key{Topic: r.topic, Publisher: r.to},
+			r.request.CampaignID, r.request.From, done.Through, done.Sent,
+			failure == nil && !r.act.DryRun,
 		})
 		if err != nil {
 			return err
@@ -134,5 +144,6 @@ func (r *sliceReplay) tell(env *cli.Env, done publisher.Replayed, failure error)
 	if done.Sent > 0 {
 		failure = cli.Exitf(cli.ExitPartial, "%w", failure)
 	}
-	return cli.Hint(failure, "maintenance publisher replay --topic %s --campaign %s --from %d --to %s", cli.Quote(r.topic), cli.Quote(r.request.CampaignID), done.Through+1, cli.Quote(r.to))
+	return cli.Hint(failure, "maintenance publisher replay --topic %s --campaign %s --from %d --to %s",
+		cli.Quote(r.topic), cli.Quote(r.request.CampaignID), done.Through+1, cli.Quote(r.to))
 }

@@ -41,13 +41,17 @@ type resetting struct {
 func newPublisherReset(env *cli.Env) *cobra.Command {
 	var r resetting
 	command := &cobra.Command{
-		Use:   "reset PUBLISHER",
-		Short: "Have a publisher that has failed go on, publish again from an earlier place, or leave out what is before a later one",
-		Long: `Reset pairs of a publisher: they become active, and their errors are forgotten. With --errors they go on where they stand. Taken back, they publish again what comes after the
-new place; taken ahead, they never publish what is before it. What is under way is not written down any more, and is published again.
+		Use: "reset PUBLISHER",
+		Short: "Have a publisher that has failed go on, publish again from an earlier place, or leave out what is before " +
+			"a later one",
+		Long: `Reset pairs of a publisher: they become active, and their errors are forgotten. With --errors
+they go on where they stand. Taken back, they publish again what comes after the new place; taken ahead,
+they never publish what is before it. What is under way is not written down any more, and is published
+again.
 
-Say which: --errors, --to-position, --to-time, --to-beginning or --to-end. --dry-run counts. It asks before a single event is published again or left
-out. Parked events behind the new place are met again and forgotten; campaigns that are parked before it stay so.`,
+Say which: --errors, --to-position, --to-time, --to-beginning or --to-end. --dry-run counts. It asks
+before a single event is published again or left out. Parked events behind the new place are met again
+and forgotten; campaigns that are parked before it stay so.`,
 		Example: `  maintenance publisher reset archive --errors --reason 'disk is full no more'
   maintenance publisher reset archive --topic orders --to-time 2026-01-31T08:00:00Z --dry-run
   maintenance publisher reset archive --topic orders --to-position 4711 --reason 'the consumer lost a day'`,
@@ -55,7 +59,9 @@ out. Parked events behind the new place are met again and forgotten; campaigns t
 			if err := r.check(cmd.Flags().Changed("to-position")); err != nil {
 				return err
 			}
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error { return r.run(ctx, env, pool, args[0]) })
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				return r.run(ctx, env, pool, args[0])
+			})
 		},
 	}
 	r.choice.bind(env, command)
@@ -63,7 +69,8 @@ out. Parked events behind the new place are met again and forgotten; campaigns t
 	flags := command.Flags()
 	flags.BoolVar(&r.errors, "errors", false, "forget errors, and stay")
 	flags.Int64Var(&r.position, "to-position", 0, "go on after this position of the journal")
-	flags.StringVar(&r.time, "to-time", "", "go on with the first event recorded at this time or later, such as 2026-01-31T08:00:00Z")
+	flags.StringVar(&r.time, "to-time", "",
+		"go on with the first event recorded at this time or later, such as 2026-01-31T08:00:00Z")
 	flags.BoolVar(&r.beginning, "to-beginning", false, "publish all of the journal again")
 	flags.BoolVar(&r.atEnd, "to-end", false, "go on with what is appended from now on")
 	flags.BoolVar(&r.asJSON, "json", false, "write JSON")
@@ -134,7 +141,9 @@ func (r *resetting) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, n
 	done, err := admin.On(pool).ResetPublishers(ctx, by(r.act), keys, to, func(done []admin.Reset) error {
 		nowSent, nowSkipped := sums(done)
 		if nowSkipped > skipped || nowSent > sent+resetSlack {
-			return cli.Exitf(cli.ExitConflict, "things have moved since they were counted: now %s would be published again and %s left out, not %d and %d; nothing was changed",
+			return cli.Exitf(cli.ExitConflict,
+				"things have moved since they were counted: now %s would be published again and %s left out, not %d and %d; "+
+					"nothing was changed",
 				events(nowSent), events(nowSkipped), sent, skipped)
 		}
 		return nil
@@ -163,7 +172,9 @@ func (r *resetting) confirm(ctx context.Context, env *cli.Env, sent, skipped int
 }
 
 // expect answers what a reset of the pairs would do.
-func (r *resetting) expect(ctx context.Context, pool *pgxpool.Pool, keys []publisher.Key, to publisher.ResetTo) (results []admin.Reset, err error) {
+func (r *resetting) expect(
+	ctx context.Context, pool *pgxpool.Pool, keys []publisher.Key, to publisher.ResetTo,
+) (results []admin.Reset, err error) {
 	for _, key := range keys {
 		result, err := admin.On(pool).PreviewReset(ctx, by(r.act), key, to)
 		if err != nil {
@@ -192,12 +203,14 @@ func (r *resetting) tell(env *cli.Env, keys []publisher.Key, results []admin.Res
 	if r.act.DryRun {
 		env.Note("%s would be reset; nothing was changed.", counted(int64(len(done)), "pair"))
 	} else {
-		env.Note("%s reset; what becomes of it: maintenance publisher show %s", counted(int64(len(done)), "pair"), cli.Quote(name))
+		env.Note("%s reset; what becomes of it: maintenance publisher show %s", counted(int64(len(done)), "pair"),
+			cli.Quote(name))
 	}
 	var rows [][]cli.Cell
 	for _, p := range done {
 		rows = append(rows, []cli.Cell{
-			cli.Text(p.Topic), cli.Text(p.Publisher), cli.Number(p.From, cli.Plain), cli.Number(p.To, cli.Plain), cli.Number(p.Sent, cli.Plain), cli.Number(p.Skipped, cli.Warning),
+			cli.Text(p.Topic), cli.Text(p.Publisher), cli.Number(p.From, cli.Plain), cli.Number(p.To, cli.Plain),
+			cli.Number(p.Sent, cli.Plain), cli.Number(p.Skipped, cli.Warning),
 			cli.Number(p.Forgotten, cli.Plain),
 		})
 	}

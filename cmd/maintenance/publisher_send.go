@@ -50,13 +50,15 @@ func (d *destinations) open(env *cli.Env, work func(*publishing.Routes, *journal
 	}
 	var catalogue *journal.Catalogue
 	if d.catalogue != "" {
-		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(d.catalogue)), filepath.Base(d.catalogue)); err != nil {
+		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(d.catalogue)),
+			filepath.Base(d.catalogue)); err != nil {
 			return &cli.UsageError{Err: fmt.Errorf("TIDEMARK_CATALOGUE: %w", err)}
 		}
 	}
 	routes, err := publishing.Configured(d.publishing, sinks.Kinds(), env.Logger)
 	if err == nil && routes == nil {
-		err = errors.New("which sinks are there? Name the file that workers read with --publishers or TIDEMARK_PUBLISHERS, or a URL with TIDEMARK_PUBLISH_URL")
+		err = errors.New("which sinks are there? Name the file that workers read with --publishers or " +
+			"TIDEMARK_PUBLISHERS, or a URL with TIDEMARK_PUBLISH_URL")
 	}
 	if err != nil {
 		return &cli.UsageError{Err: err}
@@ -79,8 +81,10 @@ func newTestSend(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "test-send PUBLISHER",
 		Short: "Send one event to a publisher's sink: one that is made up and says so, or one of the journal",
-		Long: `Send one event to a publisher's sink, from here, with the settings and in the format of the workers: it shows whether the sink can be reached and takes what it gets. The event is made
-up: its type is tidemark.test, its campaign tidemark-test, its position 0. With --campaign and --seq it is one of the journal, with the id it has. It is sent once, and positions stay as they are.
+		Long: `Send one event to a publisher's sink, from here, with the settings and in the format of the
+workers: it shows whether the sink can be reached and takes what it gets. The event is made up: its type
+is tidemark.test, its campaign tidemark-test, its position 0. With --campaign and --seq it is one of the
+journal, with the id it has. It is sent once, and positions stay as they are.
 
 It knows the sinks of the stock worker; a program of your own with sinks of its own has to try them itself.`,
 		Example: `  maintenance publisher test-send archive --publishers publishers.yaml
@@ -129,7 +133,10 @@ func (s *testSend) topicOf(to publisher.Publisher) (string, error) {
 	return s.topic, nil
 }
 
-func (s *testSend) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, to publisher.Publisher, topic string, catalogue *journal.Catalogue) error {
+func (s *testSend) run(
+	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, to publisher.Publisher, topic string,
+	catalogue *journal.Catalogue,
+) error {
 	event, err := s.event(ctx, pool, topic, catalogue)
 	if err != nil {
 		return err
@@ -140,7 +147,8 @@ func (s *testSend) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, to
 		}
 	}
 	if s.asJSON {
-		return printAct(env, admin.ActTestSend, s.act.DryRun, testSent{publisher.Key{Topic: topic, Publisher: to.Name}, s.campaign == "", event.Event})
+		return printAct(env, admin.ActTestSend, s.act.DryRun,
+			testSent{publisher.Key{Topic: topic, Publisher: to.Name}, s.campaign == "", event.Event})
 	}
 	if s.act.DryRun {
 		env.Note("Event %s, %s, would be sent to %s; nothing was sent.", event.ID, event.Type, to.Name)
@@ -150,7 +158,9 @@ func (s *testSend) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, to
 	return nil
 }
 
-func (s *testSend) event(ctx context.Context, pool *pgxpool.Pool, topic string, catalogue *journal.Catalogue) (publisher.Event, error) {
+func (s *testSend) event(
+	ctx context.Context, pool *pgxpool.Pool, topic string, catalogue *journal.Catalogue,
+) (publisher.Event, error) {
 	if s.campaign == "" {
 		return publisher.TestEvent(topic, time.Now().UTC())
 	}

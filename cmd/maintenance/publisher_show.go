@@ -31,11 +31,15 @@ func newPublisherShow(env *cli.Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				parked, err := publisher.ListParked(ctx, pool, publisher.ParkedFilter{Topic: choice.topic, Publisher: args[0], Limit: publisherShown})
+				parked, err := publisher.ListParked(ctx, pool,
+					publisher.ParkedFilter{Topic: choice.topic, Publisher: args[0], Limit: publisherShown})
 				if err != nil {
 					return err
 				}
-				records, err := publisher.Log(ctx, pool, publisher.LogFilter{Topic: choice.topic, Publisher: args[0], Limit: publisherShown})
+				records, err := publisher.Log(ctx, pool, publisher.LogFilter{
+					Topic: choice.topic, Publisher: args[0],
+					Limit: publisherShown,
+				})
 				if err != nil {
 					return err
 				}
@@ -55,7 +59,9 @@ func newPublisherShow(env *cli.Env) *cobra.Command {
 	return command
 }
 
-func printPublisher(env *cli.Env, list []publisher.Publication, parked []publisher.Parked, records []publisher.Record) error {
+func printPublisher(
+	env *cli.Env, list []publisher.Publication, parked []publisher.Parked, records []publisher.Record,
+) error {
 	page := &cli.Page{Env: env}
 	for _, p := range list {
 		page.Heading(p.String())
@@ -75,7 +81,8 @@ func printPublisher(env *cli.Env, list []publisher.Publication, parked []publish
 func publicationFacts(p publisher.Publication) []cli.Fact {
 	lag := "nothing"
 	if p.Behind > 0 {
-		lag = fmt.Sprintf("%s, the oldest from %s ago", strings.Replace(events(p.Behind), fmt.Sprint(p.Behind), behind(p).Text, 1), cli.Age(p.Lag))
+		lag = fmt.Sprintf("%s, the oldest from %s ago",
+			strings.Replace(events(p.Behind), fmt.Sprint(p.Behind), behind(p).Text, 1), cli.Age(p.Lag))
 	}
 	holder := p.Holder
 	if holder == "" {
@@ -91,13 +98,16 @@ func publicationFacts(p publisher.Publication) []cli.Fact {
 		{Name: "held by", Value: holder},
 	}
 	if p.Errors > 0 {
-		facts = append(facts, cli.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row since %s, last at %s, next attempt at %s", p.Errors, stamp(p.FailingSince), stamp(p.LastErrorAt), stamp(p.NextAttemptAt))},
+		facts = append(facts,
+			cli.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row since %s, last at %s, next attempt at %s", p.Errors,
+				stamp(p.FailingSince), stamp(p.LastErrorAt), stamp(p.NextAttemptAt))},
 			cli.Fact{Name: "last error", Value: p.LastError})
 	}
 	if p.Ghosts > 0 {
 		facts = append(facts, cli.Fact{
 			Name: "ghosts", Tone: cli.Warning,
-			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: maintenance publisher ghosts %s", counted(p.Ghosts, "event"), stamp(p.GhostsAt), p.Publisher),
+			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: maintenance publisher ghosts %s",
+				counted(p.Ghosts, "event"), stamp(p.GhostsAt), p.Publisher),
 		})
 	}
 	return facts

@@ -19,7 +19,8 @@ import (
 // publisherActs answers what the log says of operators since the fixture, oldest first.
 func publisherActs(t *testing.T, url string) []string {
 	t.Helper()
-	return lines(t, url, `SELECT concat_ws(' ', act, topic || '/' || publisher, campaign_id, seq, 'by', actor, 'since', reason) FROM tidemark.operator_log
+	return lines(t, url, `SELECT concat_ws(' ', act, topic || '/' || publisher, campaign_id, seq, 'by', actor, 'since',
+		reason) FROM tidemark.operator_log
 		WHERE at > now() - interval '1 minute' ORDER BY id`)
 }
 
@@ -83,22 +84,46 @@ func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
 		{"publisher-pause", true, "publisher pause archive" + who, []string{
 			"publication_paused everything/archive by bob since mended", "publication_paused orders/archive by bob since mended",
 		}},
-		{"publisher-pause-json", false, "publisher pause archive --topic orders --for 90m --json" + who, []string{"publication_paused orders/archive by bob since mended"}},
-		{"publisher-resume", true, "publisher resume archive" + who, []string{"publication_resumed everything/archive by bob since mended"}},
-		{"publisher-resume-json", false, "publisher resume archive --json" + who, []string{"publication_resumed everything/archive by bob since mended"}},
-		{"publisher-reset-errors", true, "publisher reset shop --errors" + who, []string{"publication_reset orders/shop by bob since mended"}},
-		{"publisher-reset-json", false, "publisher reset archive --topic orders --to-position 3 --yes --json" + who, []string{"publication_reset orders/archive by bob since mended"}},
+		{
+			"publisher-pause-json", false, "publisher pause archive --topic orders --for 90m --json" + who,
+			[]string{"publication_paused orders/archive by bob since mended"},
+		},
+		{
+			"publisher-resume", true, "publisher resume archive" + who,
+			[]string{"publication_resumed everything/archive by bob since mended"},
+		},
+		{
+			"publisher-resume-json", false, "publisher resume archive --json" + who,
+			[]string{"publication_resumed everything/archive by bob since mended"},
+		},
+		{
+			"publisher-reset-errors", true, "publisher reset shop --errors" + who,
+			[]string{"publication_reset orders/shop by bob since mended"},
+		},
+		{
+			"publisher-reset-json", false, "publisher reset archive --topic orders --to-position 3 --yes --json" + who,
+			[]string{"publication_reset orders/archive by bob since mended"},
+		},
 		{"publisher-reset-dry", true, "publisher reset archive --to-beginning --dry-run" + who, nil},
 		{"publisher-reset-end-dry-json", false, "publisher reset archive --to-end --dry-run --json" + who, nil},
 		{"parked-retry", true, "publisher parked retry --publisher archive" + who, []string{
-			"parked_retried orders/archive ash\t 1 by bob since mended", "parked_retried orders/archive elm 1 by bob since mended", "parked_retried orders/archive oak 2 by bob since mended",
+			"parked_retried orders/archive ash\t 1 by bob since mended",
+			"parked_retried orders/archive elm 1 by bob since mended",
+			"parked_retried orders/archive oak 2 by bob since mended",
 		}},
-		{"parked-retry-json", false, "publisher parked retry --campaign oak --seq 2 --json" + who, []string{"parked_retried orders/archive oak 2 by bob since mended"}},
+		{
+			"parked-retry-json", false, "publisher parked retry --campaign oak --seq 2 --json" + who,
+			[]string{"parked_retried orders/archive oak 2 by bob since mended"},
+		},
 		{"parked-retry-none", true, "publisher parked retry --type renamed" + who, nil},
 		{"parked-retry-dry", true, "publisher parked retry --all --dry-run" + who, nil},
-		{"parked-resolve", true, "publisher parked resolve --campaign oak --seq 2" + who, []string{"parked_resolved orders/archive oak 2 by bob since mended"}},
+		{
+			"parked-resolve", true, "publisher parked resolve --campaign oak --seq 2" + who,
+			[]string{"parked_resolved orders/archive oak 2 by bob since mended"},
+		},
 		{"parked-resolve-many-json", false, "publisher parked resolve --status parked --yes --json" + who, []string{
-			"parked_resolved orders/archive elm 1 by bob since mended", "parked_resolved orders/archive oak 2 by bob since mended",
+			"parked_resolved orders/archive elm 1 by bob since mended",
+			"parked_resolved orders/archive oak 2 by bob since mended",
 		}},
 		{"parked-resolve-dry-json", false, "publisher parked resolve --campaign elm --dry-run --json" + who, nil},
 	} {
@@ -138,19 +163,41 @@ func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 	t.Parallel()
 	url := fresh(t)
 	for args, want := range map[string][]string{
-		"publisher reset archive --topic orders --errors":                             {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 FAILED"},
-		"publisher reset shop --errors":                                               {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 ACTIVE"},
-		"publisher reset archive --to-position 4 --yes":                               {"everything/archive 4 ACTIVE", "orders/archive 4 ACTIVE", "orders/shop 0 FAILED"},
-		"publisher reset shop --to-end --yes":                                         {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 6 ACTIVE"},
-		"publisher reset archive --topic orders --to-beginning --yes":                 {"everything/archive 2 PAUSED", "orders/archive 0 ACTIVE", "orders/shop 0 FAILED"},
-		"publisher reset archive --topic orders --to-time 2001-01-01T00:00:00Z --yes": {"everything/archive 2 PAUSED", "orders/archive 0 ACTIVE", "orders/shop 0 FAILED"},
-		"publisher reset archive --to-beginning --dry-run":                            {"everything/archive 2 PAUSED", "orders/archive 5 ACTIVE", "orders/shop 0 FAILED"},
+		"publisher reset archive --topic orders --errors": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 5 ACTIVE", "orders/shop 0 FAILED",
+		},
+		"publisher reset shop --errors": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 5 ACTIVE", "orders/shop 0 ACTIVE",
+		},
+		"publisher reset archive --to-position 4 --yes": {
+			"everything/archive 4 ACTIVE",
+			"orders/archive 4 ACTIVE", "orders/shop 0 FAILED",
+		},
+		"publisher reset shop --to-end --yes": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 5 ACTIVE", "orders/shop 6 ACTIVE",
+		},
+		"publisher reset archive --topic orders --to-beginning --yes": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 0 ACTIVE", "orders/shop 0 FAILED",
+		},
+		"publisher reset archive --topic orders --to-time 2001-01-01T00:00:00Z --yes": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 0 ACTIVE", "orders/shop 0 FAILED",
+		},
+		"publisher reset archive --to-beginning --dry-run": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 5 ACTIVE", "orders/shop 0 FAILED",
+		},
 	} {
 		fill(t, url, "published.sql")
 		if got := execute(t, url, false, args); got.code != cli.ExitOK {
 			t.Errorf("%s: exit code %d: %s", args, got.code, got.err)
 		}
-		if got := lines(t, url, `SELECT topic || '/' || publisher || ' ' || position || ' ' || status FROM tidemark.publications WHERE publisher <> 'billing' ORDER BY 1`); !slices.Equal(got, want) {
+		if got := lines(t, url, `SELECT topic || '/' || publisher || ' ' || position || ' ' || status
+			FROM tidemark.publications WHERE publisher <> 'billing' ORDER BY 1`); !slices.Equal(got, want) {
 			t.Errorf("%s: pairs are at %q, want %q", args, got, want)
 		}
 	}
@@ -166,30 +213,83 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		code            int
 		says            []string
 	}{
-		{"a publisher that is not there", url, "publisher show archvie", cli.ExitFailed, []string{`publisher "archvie"`, "try: maintenance publisher list"}},
-		{"a topic that it has not", url, "publisher pause shop --topic everything", cli.ExitFailed, []string{`publisher "shop" of topic "everything"`}},
-		{"a pair that has failed, to pause", url, "publisher pause shop", cli.ExitConflict, []string{"reset it first", "try: maintenance publisher show shop"}},
+		{
+			"a publisher that is not there", url, "publisher show archvie", cli.ExitFailed,
+			[]string{`publisher "archvie"`, "try: maintenance publisher list"},
+		},
+		{
+			"a topic that it has not", url, "publisher pause shop --topic everything", cli.ExitFailed,
+			[]string{`publisher "shop" of topic "everything"`},
+		},
+		{
+			"a pair that has failed, to pause", url, "publisher pause shop", cli.ExitConflict,
+			[]string{"reset it first", "try: maintenance publisher show shop"},
+		},
 		{"a pair that is not paused", url, "publisher resume shop", cli.ExitConflict, []string{"it is FAILED, not paused"}},
 		{"a reset to nowhere", nowhere, "publisher reset shop", cli.ExitUsage, []string{"reset to where?"}},
-		{"a reset to two places", nowhere, "publisher reset shop --errors --to-end", cli.ExitUsage, []string{"reset to where?"}},
+		{
+			"a reset to two places", nowhere, "publisher reset shop --errors --to-end", cli.ExitUsage,
+			[]string{"reset to where?"},
+		},
 		{"a reset beyond the journal", url, "publisher reset shop --to-position 7", cli.ExitFailed, []string{"from 0 to 6"}},
-		{"a reset below the journal", nowhere, "publisher reset shop --to-position -1", cli.ExitUsage, []string{"--to-position -1"}},
-		{"a reset to no time", nowhere, "publisher reset shop --to-time monday", cli.ExitUsage, []string{`--to-time "monday": write it as 2026`}},
+		{
+			"a reset below the journal", nowhere, "publisher reset shop --to-position -1", cli.ExitUsage,
+			[]string{"--to-position -1"},
+		},
+		{
+			"a reset to no time", nowhere, "publisher reset shop --to-time monday", cli.ExitUsage,
+			[]string{`--to-time "monday": write it as 2026`},
+		},
 		{"no parked events chosen", nowhere, "publisher parked retry", cli.ExitUsage, []string{"which events?", "--all"}},
-		{"an unknown status", nowhere, "publisher parked list --status lost", cli.ExitUsage, []string{`--status "lost": use one of retrying, parked, draining`}},
+		{
+			"an unknown status", nowhere, "publisher parked list --status lost", cli.ExitUsage,
+			[]string{`--status "lost": use one of retrying, parked, draining`},
+		},
 		{"no reason to resolve", nowhere, "publisher parked resolve --all", cli.ExitUsage, []string{"--reason is needed"}},
-		{"an event that is not parked", url, "publisher parked show --campaign oak --seq 3", cli.ExitFailed, []string{"is not parked", "try: maintenance publisher parked list --campaign oak"}},
-		{"an unknown act", nowhere, "publisher log --act seen", cli.ExitUsage, []string{`--act "seen": use one of publication_paused`}},
+		{
+			"an event that is not parked", url, "publisher parked show --campaign oak --seq 3", cli.ExitFailed,
+			[]string{"is not parked", "try: maintenance publisher parked list --campaign oak"},
+		},
+		{
+			"an unknown act", nowhere, "publisher log --act seen", cli.ExitUsage,
+			[]string{`--act "seen": use one of publication_paused`},
+		},
 		{"no sinks", nowhere, "publisher test-send archive", cli.ExitUsage, []string{"TIDEMARK_PUBLISHERS"}},
-		{"a file that is not there", nowhere, "publisher test-send archive --publishers nowhere.yaml", cli.ExitUsage, []string{"nowhere.yaml"}},
-		{"a publisher that is not in the file", nowhere, "publisher test-send shop --publishers " + file, cli.ExitFailed, []string{`no publisher "shop": there are archive, broken`}},
-		{"a topic that is not the publisher's", nowhere, "publisher test-send archive --topic all --publishers " + file, cli.ExitUsage, []string{`--topic "all"`}},
+		{
+			"a file that is not there", nowhere, "publisher test-send archive --publishers nowhere.yaml", cli.ExitUsage,
+			[]string{"nowhere.yaml"},
+		},
+		{
+			"a publisher that is not in the file", nowhere, "publisher test-send shop --publishers " + file, cli.ExitFailed,
+			[]string{`no publisher "shop": there are archive, broken`},
+		},
+		{
+			"a topic that is not the publisher's", nowhere, "publisher test-send archive --topic all --publishers " + file,
+			cli.ExitUsage,
+			[]string{`--topic "all"`},
+		},
 		{"half an event", nowhere, "publisher test-send archive --campaign oak", cli.ExitUsage, []string{"which event?"}},
-		{"an event that is not there", url, "publisher test-send archive --campaign oak --seq 9 --publishers " + file, cli.ExitFailed, []string{"event 9", "try: maintenance campaign show oak"}},
+		{
+			"an event that is not there", url, "publisher test-send archive --campaign oak --seq 9 --publishers " + file,
+			cli.ExitFailed,
+			[]string{"event 9", "try: maintenance campaign show oak"},
+		},
 		{"a replay of nothing", nowhere, "publisher replay --topic orders", cli.ExitUsage, []string{"replay what, to whom?"}},
-		{"a replay from before the first", nowhere, "publisher replay --topic orders --campaign oak --to archive", cli.ExitUsage, []string{"--from 0"}},
-		{"a replay that ends before it begins", nowhere, "publisher replay --topic orders --campaign oak --to archive --from 3 --to-seq 2", cli.ExitUsage, []string{"--to-seq 2"}},
-		{"a replay of a campaign that is not there", url, "publisher replay --topic orders --campaign yew --from 1 --to archive --publishers " + file, cli.ExitFailed, []string{`campaign "yew" has no event`}},
+		{
+			"a replay from before the first", nowhere, "publisher replay --topic orders --campaign oak --to archive",
+			cli.ExitUsage,
+			[]string{"--from 0"},
+		},
+		{
+			"a replay that ends before it begins", nowhere,
+			"publisher replay --topic orders --campaign oak --to archive --from 3 --to-seq 2", cli.ExitUsage,
+			[]string{"--to-seq 2"},
+		},
+		{
+			"a replay of a campaign that is not there", url,
+			"publisher replay --topic orders --campaign yew --from 1 --to archive --publishers " + file, cli.ExitFailed,
+			[]string{`campaign "yew" has no event`},
+		},
 		{"no database", nowhere, "publisher list", cli.ExitUnavailable, []string{"database unavailable"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -216,12 +316,24 @@ func TestMuchOfAPublisherIsConfirmedFirst(t *testing.T) {
 		says              string
 		acts              int
 	}{
-		{"what is left out for good, by its number", "publisher reset shop --to-end", "6\n", cli.ExitOK, "This would never publish 6 events. Type 6 to go on: ", 1},
+		{
+			"what is left out for good, by its number", "publisher reset shop --to-end", "6\n", cli.ExitOK,
+			"This would never publish 6 events. Type 6 to go on: ", 1,
+		},
 		{"and not by a yes", "publisher reset shop --to-end", "yes\n", cli.ExitDeclined, "declined", 0},
 		{"and what is sent again", "publisher reset archive --to-beginning", "7\n", cli.ExitOK, "2 pairs reset", 2},
-		{"and one event that is resolved", "publisher parked resolve --publisher archive --campaign elm --reason r", "1\n", cli.ExitOK, "This would leave out 1 event. Type 1 to go on: ", 1},
-		{"but not one that is named", "publisher parked resolve --campaign oak --seq 2 --reason r", "", cli.ExitOK, "1 event resolved", 1},
-		{"more than one event that is resolved", "publisher parked resolve --all --reason r", "3\n", cli.ExitOK, "This would leave out 3 events. Type 3 to go on: ", 3},
+		{
+			"and one event that is resolved", "publisher parked resolve --publisher archive --campaign elm --reason r", "1\n",
+			cli.ExitOK, "This would leave out 1 event. Type 1 to go on: ", 1,
+		},
+		{
+			"but not one that is named", "publisher parked resolve --campaign oak --seq 2 --reason r", "", cli.ExitOK,
+			"1 event resolved", 1,
+		},
+		{
+			"more than one event that is resolved", "publisher parked resolve --all --reason r", "3\n", cli.ExitOK,
+			"This would leave out 3 events. Type 3 to go on: ", 3,
+		},
 		{"or not at all", "publisher parked resolve --all --reason r", "", cli.ExitDeclined, "declined", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -305,7 +417,8 @@ func TestTestSendSendsOneEventThatSaysWhatItIs(t *testing.T) {
 			Payload  json.RawMessage
 		}
 	}](t, got.out)
-	if !document.MadeUp || document.Event.Type != "tidemark.test" || !strings.Contains(string(document.Event.Payload), `"test": true`) {
+	if !document.MadeUp || document.Event.Type != "tidemark.test" ||
+		!strings.Contains(string(document.Event.Payload), `"test": true`) {
 		t.Errorf("got %s", got.out)
 	}
 	requireRun(t, url, "publisher test-send archive --campaign oak --seq 2"+with, cli.ExitOK, "archive has taken it")
@@ -316,7 +429,10 @@ func TestTestSendSendsOneEventThatSaysWhatItIs(t *testing.T) {
 	if failed.code != cli.ExitFailed || !strings.Contains(failed.err, "sink ") {
 		t.Errorf("exit code %d, %q", failed.code, failed.err)
 	}
-	want := []string{"test_sent orders/archive tidemark-test 1 by bob since trying", "test_sent orders/archive oak 2 by bob since trying", "test_sent orders/broken tidemark-test 1 by bob since trying"}
+	want := []string{
+		"test_sent orders/archive tidemark-test 1 by bob since trying",
+		"test_sent orders/archive oak 2 by bob since trying", "test_sent orders/broken tidemark-test 1 by bob since trying",
+	}
 	if did := publisherActs(t, url); !slices.Equal(did, want) {
 		t.Errorf("the log has %q, want %q", did, want)
 	}
@@ -326,15 +442,23 @@ func TestReplaySendsASliceAgainInOrderWithTheSameIDs(t *testing.T) {
 	t.Parallel()
 	url, dir := database(t, "published.sql"), t.TempDir()
 	with := " --campaign oak --by bob --reason trying --publishers " + routesFile(t, dir)
-	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive --dry-run"+with, cli.ExitOK, "2 events, up to seq 3, would be sent to archive; nothing was sent")
-	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive --yes"+with, cli.ExitOK, "2 events, up to seq 3, sent to archive")
-	requireRun(t, url, "publisher replay --topic orders --from 1 --to-seq 1 --to archive --yes"+with, cli.ExitOK, "1 event, up to seq 1")
-	requireRun(t, url, "publisher replay --topic none --from 1 --to archive --yes"+with, cli.ExitOK, "0 events, up to seq 3")
-	if ids := sent(t, dir); !slices.Equal(ids, []string{"00000000-0000-7000-8000-000000000002", "00000000-0000-7000-8000-000000000003", "00000000-0000-7000-8000-000000000001"}) {
+	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive --dry-run"+with, cli.ExitOK,
+		"2 events, up to seq 3, would be sent to archive; nothing was sent")
+	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive --yes"+with, cli.ExitOK,
+		"2 events, up to seq 3, sent to archive")
+	requireRun(t, url, "publisher replay --topic orders --from 1 --to-seq 1 --to archive --yes"+with, cli.ExitOK,
+		"1 event, up to seq 1")
+	requireRun(t, url, "publisher replay --topic none --from 1 --to archive --yes"+with, cli.ExitOK,
+		"0 events, up to seq 3")
+	if ids := sent(t, dir); !slices.Equal(ids, []string{
+		"00000000-0000-7000-8000-000000000002",
+		"00000000-0000-7000-8000-000000000003", "00000000-0000-7000-8000-000000000001",
+	}) {
 		t.Errorf("%q have arrived", ids)
 	}
 	did := publisherActs(t, url)
-	if len(did) != 6 || did[0] != "replay_started orders/archive oak 2 by bob since trying" || did[1] != "replay_ended orders/archive oak 2 by bob since trying" {
+	if len(did) != 6 || did[0] != "replay_started orders/archive oak 2 by bob since trying" ||
+		did[1] != "replay_ended orders/archive oak 2 by bob since trying" {
 		t.Errorf("the log has %q", did)
 	}
 }

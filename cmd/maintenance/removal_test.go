@@ -17,10 +17,22 @@ func TestARemovalIsConfirmedByTheName(t *testing.T) {
 		says              string
 		acts              int
 	}{
-		{"of a projection", "projection remove scores", "scores\n", cli.ExitOK, "This would remove projection scores with 2 pairs and without its tables. Type scores to go on: ", 1},
-		{"and not by a yes", "projection remove scores --tables", "yes\n", cli.ExitDeclined, "and what is in public.scores, public.score_totals. Type scores", 0},
-		{"of a group", "group remove search", "search\n", cli.ExitOK, "This would remove consumer group search with its work items, checkpoints and pauses. Type search to go on: ", 1},
-		{"and not by another", "group remove search", "default\n", cli.ExitDeclined, `declined: "default" was typed, not search`, 0},
+		{
+			"of a projection", "projection remove scores", "scores\n", cli.ExitOK,
+			"This would remove projection scores with 2 pairs and without its tables. Type scores to go on: ", 1,
+		},
+		{
+			"and not by a yes", "projection remove scores --tables", "yes\n", cli.ExitDeclined,
+			"and what is in public.scores, public.score_totals. Type scores", 0,
+		},
+		{
+			"of a group", "group remove search", "search\n", cli.ExitOK,
+			"This would remove consumer group search with its work items, checkpoints and pauses. Type search to go on: ", 1,
+		},
+		{
+			"and not by another", "group remove search", "default\n", cli.ExitDeclined,
+			`declined: "default" was typed, not search`, 0,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,7 +55,8 @@ func TestAProjectionWhoseTableOthersNeedIsAConflict(t *testing.T) {
 	url := database(t, "deferred.sql")
 	change(t, url, "CREATE TABLE public.scores (n bigint); CREATE VIEW best AS SELECT max(n) FROM public.scores")
 	got := execute(t, url, false, "projection remove scores --tables --yes")
-	if got.code != cli.ExitConflict || !strings.Contains(got.err, "view best depends on table scores") || !strings.Contains(got.err, "without --tables") {
+	if got.code != cli.ExitConflict || !strings.Contains(got.err, "view best depends on table scores") ||
+		!strings.Contains(got.err, "without --tables") {
 		t.Errorf("exit code %d, %q", got.code, got.err)
 	}
 	if did := acts(t, url); len(did) > 0 {

@@ -57,13 +57,17 @@ func (r replay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error
 		return nil
 	}
 	if n > replayAsks {
-		if err := env.Confirm(ctx, cli.Confirmation{What: verb + " " + pairs(n), Type: fmt.Sprint(n), Yes: r.act.Yes}); err != nil {
+		if err := env.Confirm(ctx, cli.Confirmation{
+			What: verb + " " + pairs(n), Type: fmt.Sprint(n),
+			Yes: r.act.Yes,
+		}); err != nil {
 			return err
 		}
 	}
 	if document.Pairs, err = r.file(ctx, env, pool, n); err != nil {
 		if ctx.Err() != nil {
-			return cli.Exitf(cli.ExitPartial, "interrupted: %s are filed and will be replayed; the same command files all of them again", pairs(document.Pairs))
+			return cli.Exitf(cli.ExitPartial,
+				"interrupted: %s are filed and will be replayed; the same command files all of them again", pairs(document.Pairs))
 		}
 		return err
 	}
@@ -98,11 +102,13 @@ func (r replay) tell(env *cli.Env, document filed, did string) error {
 	case r.wait:
 		env.Note("%s %s.", pairs(document.Pairs-document.Dead), did)
 	default:
-		env.Note("%s filed; workers apply them from now on: maintenance lag --watch shows how far they are.", pairs(document.Pairs))
+		env.Note("%s filed; workers apply them from now on: maintenance lag --watch shows how far they are.",
+			pairs(document.Pairs))
 	}
 	if document.Dead > 0 {
 		err := cli.Exitf(cli.ExitPartial, "%s died on the way", pairs(document.Dead))
-		return cli.Hint(err, "maintenance deferred list --status dead --group %s%s", cli.Quote(r.request.Group), r.projectionFlag())
+		return cli.Hint(err, "maintenance deferred list --status dead --group %s%s", cli.Quote(r.request.Group),
+			r.projectionFlag())
 	}
 	return nil
 }

@@ -33,13 +33,15 @@ func counter(refuse func(journal.Event) error) projector.Projection {
 
 func accept(journal.Event) error { return nil }
 
-// withCounts answers a database where the projection counted has applied three events of oak and two of elm, and rows that somebody has edited since.
+// withCounts answers a database where the projection counted has applied three events of oak and
+// two of elm, and rows that somebody has edited since.
 func withCounts(t *testing.T) (url string, pool *pgxpool.Pool) {
 	t.Helper()
 	url = fresh(t)
 	pool = poolOf(t, url)
 	work(t, pool, counter(accept)) // registers
-	change(t, url, `SELECT tidemark.append('oak', '[{"type": "grew"}, {"type": "grew"}, {"type": "fell"}]'), tidemark.append('elm', '[{"type": "grew"}, {"type": "grew"}]')`)
+	change(t, url, `SELECT tidemark.append('oak', '[{"type": "grew"}, {"type": "grew"}, {"type": "fell"}]'),
+		tidemark.append('elm', '[{"type": "grew"}, {"type": "grew"}]')`)
 	work(t, pool, counter(accept))
 	change(t, url, "UPDATE counted SET doc = '99'")
 	return url, pool
@@ -60,7 +62,10 @@ func work(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
 // worker runs until the test ends.
 func worker(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
 	t.Helper()
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projection}, PollInterval: 20 * time.Millisecond})
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: []projector.Projection{projection},
+		PollInterval: 20 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +96,33 @@ func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
 	}{
 		{"replay-dry", "campaign replay --all --dry-run", true, nil, []string{"elm 99", "oak 99"}},
 		{"replay-dry-json", "campaign replay oak --dry-run --json", false, nil, []string{"elm 99", "oak 99"}},
-		{"replay", "campaign replay --campaign oak --projection counted --by bob --reason edited", true, []string{"oak counted 1 true"}, []string{"elm 99", "oak 3"}},
-		{"replay-from-json", "campaign replay oak --from 3 --json", false, []string{"oak counted 3 false"}, []string{"elm 99", "oak 4"}},
-		{"replay-all-from-json", "campaign replay --all --from 3 --json", false, []string{"oak counted 3 false"}, []string{"elm 99", "oak 5"}},
-		{"replay-all-json", "campaign replay --all --json", false, []string{"elm counted 1 true", "oak counted 1 true"}, []string{"elm 2", "oak 3"}},
+		{
+			"replay", "campaign replay --campaign oak --projection counted --by bob --reason edited", true,
+			[]string{"oak counted 1 true"},
+			[]string{"elm 99", "oak 3"},
+		},
+		{
+			"replay-from-json", "campaign replay oak --from 3 --json", false,
+			[]string{"oak counted 3 false"},
+			[]string{"elm 99", "oak 4"},
+		},
+		{
+			"replay-all-from-json", "campaign replay --all --from 3 --json", false,
+			[]string{"oak counted 3 false"},
+			[]string{"elm 99", "oak 5"},
+		},
+		{
+			"replay-all-json", "campaign replay --all --json", false,
+			[]string{"elm counted 1 true", "oak counted 1 true"},
+			[]string{"elm 2", "oak 3"},
+		},
 		{"backfill-nothing", "projection backfill counted", true, nil, []string{"elm 2", "oak 3"}},
 		{"backfill-dry", "projection backfill counted --dry-run", true, nil, []string{"elm 99"}},
-		{"backfill-json", "projection backfill counted --json", false, []string{"oak counted 1 true"}, []string{"elm 99", "oak 3"}},
+		{
+			"backfill-json", "projection backfill counted --json", false,
+			[]string{"oak counted 1 true"},
+			[]string{"elm 99", "oak 3"},
+		},
 	}
 	for _, tt := range tests { // one after the other
 		t.Run(tt.golden, func(t *testing.T) {
@@ -109,7 +134,8 @@ func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
 				t.Fatalf("exit code %d: %s", got.code, got.err)
 			}
 			assertGolden(t, tt.golden, got.out+"--- stderr\n"+got.err)
-			filed := lines(t, url, "SELECT concat_ws(' ', campaign_id, projection, next_seq, reset::text) FROM tidemark.deferred ORDER BY campaign_id")
+			filed := lines(t, url,
+				"SELECT concat_ws(' ', campaign_id, projection, next_seq, reset::text) FROM tidemark.deferred ORDER BY campaign_id")
 			if !slices.Equal(filed, tt.filed) {
 				t.Errorf("filed %q, want %q", filed, tt.filed)
 			}
@@ -119,7 +145,8 @@ func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
 			}
 		})
 	}
-	if did := lines(t, url, `SELECT projection || ' ' || campaign_id FROM tidemark.failure_log WHERE act = 'backfilled' AND actor LIKE '%@%'`); !slices.Equal(did, []string{"counted oak"}) {
+	if did := lines(t, url, `SELECT projection || ' ' || campaign_id FROM tidemark.failure_log WHERE act = 'backfilled'
+		AND actor LIKE '%@%'`); !slices.Equal(did, []string{"counted oak"}) {
 		t.Errorf("backfills of %q are logged", did)
 	}
 }
@@ -158,7 +185,8 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 			return nil
 		}))
 		got := requireRun(t, url, "campaign replay oak elm --wait --json", cli.ExitPartial, "1 pair died on the way")
-		if !strings.Contains(got.err, "try: maintenance deferred list --status dead --group default\n") || !strings.Contains(got.out, `"dead": 1`) {
+		if !strings.Contains(got.err, "try: maintenance deferred list --status dead --group default\n") ||
+			!strings.Contains(got.out, `"dead": 1`) {
 			t.Errorf("got %q, %q", got.out, got.err)
 		}
 	})
@@ -174,7 +202,8 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		errs := bufio.NewScanner(pipe)
-		if !errs.Scan() || errs.Text() != `No worker of consumer group "default" is running: it goes on when one is started.` {
+		if !errs.Scan() ||
+			errs.Text() != `No worker of consumer group "default" is running: it goes on when one is started.` {
 			t.Errorf("it begins with %q", errs.Text())
 		}
 		if err := command.Process.Signal(syscall.SIGINT); err != nil {
@@ -185,7 +214,10 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 			said = append(said, errs.Text())
 		}
 		_ = command.Wait()
-		want := []string{"maintenance: interrupted: the wait, not the replay, which goes on by itself", "try: maintenance lag --watch"}
+		want := []string{
+			"maintenance: interrupted: the wait, not the replay, which goes on by itself",
+			"try: maintenance lag --watch",
+		}
 		if code := command.ProcessState.ExitCode(); code != cli.ExitPartial || !slices.Equal(said, want) {
 			t.Errorf("exit code %d, said %q", code, said)
 		}

@@ -15,7 +15,8 @@ const (
 	// waitInterval is how long a wait sleeps between looks.
 	waitInterval = 250 * time.Millisecond
 
-	// campaignsLookedAt is up to how many campaigns are looked at one by one; beyond that all pairs of the projection are counted.
+	// campaignsLookedAt is up to how many campaigns are looked at one by one; beyond that all pairs of
+	// the projection are counted.
 	campaignsLookedAt = 20
 
 	// campaignPairs is how many projections of one campaign are looked at.
@@ -62,7 +63,10 @@ func (r replay) left(ctx context.Context, pool *pgxpool.Pool) (sum deferred.Left
 		return sum, err
 	}
 	for _, id := range r.request.Campaigns {
-		list, err := deferred.List(ctx, pool, deferred.Filter{Group: r.request.Group, Projection: r.request.Projection, CampaignID: id, Limit: campaignPairs})
+		list, err := deferred.List(ctx, pool, deferred.Filter{
+			Group: r.request.Group, Projection: r.request.Projection,
+			CampaignID: id, Limit: campaignPairs,
+		})
 		if err != nil {
 			return sum, err
 		}

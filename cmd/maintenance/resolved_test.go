@@ -25,11 +25,13 @@ func TestVerifyKnowsWhatIsResolved(t *testing.T) {
 				}
 			}
 			// Event 6 of oak is all that cyd has there.
-			change(t, url, `INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason) VALUES ('oak', 'scores', 6, 'ada', 'not hers')`)
+			change(t, url, `INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason)
+				VALUES ('oak', 'scores', 6, 'ada', 'not hers')`)
 			change(t, url, `DELETE FROM scores WHERE campaign_id = 'oak' AND player = 'cyd'`)
 			change(t, url, log)
 			run("projection verify scores", cli.ExitOK, "not hers")
-			run("projection verify scores --proof", cli.ExitOK, "It leaves out 1 event that operators have resolved: maintenance deferred resolutions --projection scores")
+			run("projection verify scores --proof", cli.ExitOK,
+				"It leaves out 1 event that operators have resolved: maintenance deferred resolutions --projection scores")
 			change(t, url, `DELETE FROM scores WHERE campaign_id = 'oak' AND player = 'ada'`)
 			change(t, url, `INSERT INTO scores VALUES ('oak', 'cyd', 1)`)
 			run("projection verify scores --campaign oak", cli.ExitDifferences, "cyd")
@@ -37,10 +39,12 @@ func TestVerifyKnowsWhatIsResolved(t *testing.T) {
 			drained(t, p)
 			run("projection verify scores", cli.ExitOK, "not hers")
 			run("projection verify scores --proof", cli.ExitOK, "It leaves out 1 event")
-			if got := lines(t, url, `SELECT player FROM scores WHERE campaign_id = 'oak' ORDER BY player`); strings.Join(got, " ") != "ada" {
+			if got := lines(t, url, `SELECT player FROM scores WHERE campaign_id = 'oak'
+				ORDER BY player`); strings.Join(got, " ") != "ada" {
 				t.Errorf("oak has %q, want ada alone", got)
 			}
-			if got := lines(t, url, `SELECT projection || ' ' || campaign_id || ' ' || status FROM tidemark.deferred`); len(got) > 0 {
+			if got := lines(t, url, `SELECT projection || ' ' || campaign_id || ' ' || status
+				FROM tidemark.deferred`); len(got) > 0 {
 				t.Errorf("these are behind: %q", got)
 			}
 		})
@@ -52,7 +56,8 @@ func TestWhatIsResolvedOfARemovedProjectionIsShownAndTakenBack(t *testing.T) {
 	t.Parallel()
 	pool, p := played(t)
 	url := pool.Config().ConnString()
-	change(t, url, `INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason) VALUES ('oak', 'scores', 6, 'ada', 'not hers')`)
+	change(t, url, `INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason)
+		VALUES ('oak', 'scores', 6, 'ada', 'not hers')`)
 	if err := projector.Remove(t.Context(), pool, "scores", true, deferred.Act{By: "ada"}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,10 @@ func TestARollbackWaitsForAWorker(t *testing.T) {
 		code      int
 		says      []string
 	}{
-		"one starts": {operate, cli.ExitOK, []string{"No worker is running", "operation abort 1", "Projection counted shows version 1 again, instead of 2"}},
+		"one starts": {operate, cli.ExitOK, []string{
+			"No worker is running", "operation abort 1",
+			"Projection counted shows version 1 again, instead of 2",
+		}},
 		"it is aborted": {func(t *testing.T, url string) {
 			t.Helper()
 			if got := execute(t, url, false, "operation abort 1 --by ben --reason no"); got.code != cli.ExitOK {

@@ -26,9 +26,11 @@ func newRoot(env *cli.Env) *cobra.Command {
 		newToken(env),
 	)
 	root.PersistentPreRun = func(command *cobra.Command, _ []string) { checkNames(env, command) }
-	root.Long = `Look after a Tidemark database: TIDEMARK_DATABASE_URL, or the checkout's private server where that is not set.
+	root.Long = `Look after a Tidemark database: TIDEMARK_DATABASE_URL, or the checkout's private server
+where that is not set.
 
-Data goes to stdout, everything else to stderr. Tables are aligned on a terminal and tab-separated elsewhere; --json writes a versioned document.
+Data goes to stdout, everything else to stderr. Tables are aligned on a terminal and tab-separated
+elsewhere; --json writes a versioned document.
 
 Exit codes:
   0  it worked

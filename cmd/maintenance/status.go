@@ -22,9 +22,11 @@ func newStatus(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Say on one screen what is wrong now, where, since when and what to do, and how far everything is",
-		Long: `Say what is wrong now, where, since when and what to do about it; then how far groups, projections, publishers and rebuilds are. It is quick however much waits: beyond some thousand
-rows figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C, and says when a lag will be gone at the speed of the last two looks.
-It ends with 0 when nothing is wrong, 9 with warnings, 10 when something is critical, 1 without a schema.`,
+		Long: `Say what is wrong now, where, since when and what to do about it; then how far groups,
+projections, publishers and rebuilds are. It is quick however much waits: beyond some thousand rows
+figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C, and says when a lag
+will be gone at the speed of the last two looks. It ends with 0 when nothing is wrong, 9 with warnings,
+10 when something is critical, 1 without a schema.`,
 		Example: `  maintenance status
   maintenance status --watch --interval 5s
   maintenance status --json | jq '.item.problems[] | select(.severity == "critical")'`,
@@ -61,7 +63,8 @@ It ends with 0 when nothing is wrong, 9 with warnings, 10 when something is crit
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	flags.BoolVar(&watch, "watch", false, "go on until Ctrl-C")
 	flags.DurationVar(&interval, "interval", 2*time.Second, "how long to wait between looks, with --watch")
-	flags.DurationVar(&timeout, "timeout", 2*time.Second, "how long each part may take; what takes longer is missing, and named")
+	flags.DurationVar(&timeout, "timeout", 2*time.Second,
+		"how long each part may take; what takes longer is missing, and named")
 	return command
 }
 
@@ -118,7 +121,10 @@ func printStatus(env *cli.Env, s *status.Status) error {
 		page.Text("Nothing is wrong.")
 	case env.Terminal:
 		for _, p := range problems {
-			page.Facts(cli.Fact{Name: string(p.Severity), Value: p.Where + since(s, p) + ": " + p.What, Tone: tones()[p.Severity]})
+			page.Facts(cli.Fact{
+				Name: string(p.Severity), Value: p.Where + since(s, p) + ": " + p.What,
+				Tone: tones()[p.Severity],
+			})
 			page.Text("          " + p.Do)
 		}
 	default:
@@ -128,7 +134,10 @@ func printStatus(env *cli.Env, s *status.Status) error {
 		columns []string
 		rows    [][]cli.Cell
 	}{
-		{[]string{"GROUP", "PROJECTION", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING", "BEHIND", "AGE", "EMPTY IN", "WORKERS"}, groupRows(s)},
+		{[]string{
+			"GROUP", "PROJECTION", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING", "BEHIND", "AGE",
+			"EMPTY IN", "WORKERS",
+		}, groupRows(s)},
 		{[]string{"TOPIC", "PUBLISHER", "STATUS", "BEHIND", "AGE", "ERRORS", "PARKED"}, publisherRows(s)},
 		{[]string{"REBUILD", "STATE", "DONE", "LEFT", "FAILED", "DEAD"}, rebuildRows(s)},
 	} {
@@ -158,7 +167,10 @@ func problemRows(s *status.Status, problems []status.Problem) (rows [][]cli.Cell
 		if p.Since != nil {
 			age = cli.Age(s.At.Sub(*p.Since))
 		}
-		rows = append(rows, []cli.Cell{cli.Text(string(p.Severity)), cli.Text(age), cli.Text(p.Where), cli.Text(p.What), cli.Text(p.Do)})
+		rows = append(rows, []cli.Cell{
+			cli.Text(string(p.Severity)), cli.Text(age), cli.Text(p.Where), cli.Text(p.What),
+			cli.Text(p.Do),
+		})
 	}
 	return rows
 }
@@ -176,8 +188,10 @@ func groupRows(s *status.Status) (rows [][]cli.Cell) {
 		row := []cli.Cell{
 			cli.Text(g.Group),
 			{Text: "(all)", Tone: cli.Faint},
-			about(g.Pending, g.Estimated, cli.Plain), about(g.Processing, g.Estimated, cli.Plain), about(g.Paused, g.Estimated, cli.Warning),
-			about(g.Failed, g.Estimated, cli.Warning), about(g.Dead, g.Estimated, cli.Alarm), about(g.Rebuilding, g.Estimated, cli.Plain), none, none, none, cli.Number(workers[g.Group], cli.Plain),
+			about(g.Pending, g.Estimated, cli.Plain), about(g.Processing, g.Estimated, cli.Plain),
+			about(g.Paused, g.Estimated, cli.Warning),
+			about(g.Failed, g.Estimated, cli.Warning), about(g.Dead, g.Estimated, cli.Alarm),
+			about(g.Rebuilding, g.Estimated, cli.Plain), none, none, none, cli.Number(workers[g.Group], cli.Plain),
 		}
 		var own status.Lag
 		for _, l := range s.Lag {
@@ -198,7 +212,11 @@ func groupRows(s *status.Status) (rows [][]cli.Cell) {
 }
 
 func lagCells(l status.Lag) []cli.Cell {
-	cells := []cli.Cell{about(l.Events, l.Estimated, cli.Plain), {Text: "-", Tone: cli.Faint, Right: true}, {Text: "-", Tone: cli.Faint, Right: true}}
+	cells := []cli.Cell{
+		about(l.Events, l.Estimated, cli.Plain),
+		{Text: "-", Tone: cli.Faint, Right: true},
+		{Text: "-", Tone: cli.Faint, Right: true},
+	}
 	if l.Events > 0 {
 		cells[1] = cli.Cell{Text: cli.Age(l.Age), Right: true}
 		if l.Drain != nil && l.Drain.Empty != nil {
@@ -219,7 +237,8 @@ func publisherRows(s *status.Status) (rows [][]cli.Cell) {
 			age = cli.Cell{Text: cli.Age(p.Lag), Right: true}
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(p.Topic), cli.Text(p.Publisher), state, about(p.Behind, p.Estimated(), cli.Plain), age, cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Warning),
+			cli.Text(p.Topic), cli.Text(p.Publisher), state, about(p.Behind, p.Estimated(), cli.Plain), age,
+			cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Warning),
 		})
 	}
 	return rows

@@ -16,8 +16,10 @@ import (
 )
 
 func newToken(env *cli.Env) *cobra.Command {
-	noun := cli.Noun("token", "Say who may use the pages and the API of workers", newTokenCreate(env), newTokenList(env), newTokenRevoke(env))
-	noun.Long = `Tokens for the admin listener of workers (TIDEMARK_ADMIN_ADDR): for its API, and to log in to its pages. Only a hash of a token is kept: it is shown once.`
+	noun := cli.Noun("token", "Say who may use the pages and the API of workers", newTokenCreate(env), newTokenList(env),
+		newTokenRevoke(env))
+	noun.Long = `Tokens for the admin listener of workers (TIDEMARK_ADMIN_ADDR): for its API, and to log in
+to its pages. Only a hash of a token is kept: it is shown once.`
 	return noun
 }
 
@@ -32,8 +34,9 @@ func newTokenCreate(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token, and print it this once",
-		Long: `Make a token, and print it on stdout, this once. NAME is who has it: it stands in the log of what operators did. A viewer looks, an operator also does what loses
-nothing, an admin also what leaves events out, moves positions and exchanges tables.`,
+		Long: `Make a token, and print it on stdout, this once. NAME is who has it: it stands in the log of
+what operators did. A viewer looks, an operator also does what loses nothing, an admin also what leaves
+events out, moves positions and exchanges tables.`,
 		Example: `  maintenance token create ada --role operator
   maintenance token create ci --role viewer --expires 30d`,
 		Args: oneName("token"),
@@ -72,7 +75,10 @@ nothing, an admin also what leaves events out, moves positions and exchanges tab
 	flags.BoolVar(&never, "never-expires", false, "it holds until it is revoked")
 	act.BindOne(flags)
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
-	cli.CompleteFlag(command, "role", cli.Choices([]string{auth.Viewer.String(), auth.Operator.String(), auth.Admin.String()}))
+	cli.CompleteFlag(command, "role", cli.Choices([]string{
+		auth.Viewer.String(), auth.Operator.String(),
+		auth.Admin.String(),
+	}))
 	return command
 }
 
@@ -94,7 +100,10 @@ func newTokenList(env *cli.Env) *cobra.Command {
 				}
 				var rows [][]cli.Cell
 				for _, t := range tokens {
-					rows = append(rows, []cli.Cell{cli.Text(t.Name), cli.Text(t.Role), cli.Text(stamp(&t.CreatedAt)), cli.Text(t.CreatedBy), cli.Text(stamp(t.ExpiresAt)), cli.Text(stamp(t.LastUsedAt)), cli.Text(stamp(t.RevokedAt))})
+					rows = append(rows, []cli.Cell{
+						cli.Text(t.Name), cli.Text(t.Role), cli.Text(stamp(&t.CreatedAt)),
+						cli.Text(t.CreatedBy), cli.Text(stamp(t.ExpiresAt)), cli.Text(stamp(t.LastUsedAt)), cli.Text(stamp(t.RevokedAt)),
+					})
 				}
 				if len(rows) == 0 {
 					env.Note("There is no token.")
@@ -133,7 +142,9 @@ func newTokenRevoke(env *cli.Env) *cobra.Command {
 			})
 		},
 	}
-	command.ValidArgsFunction = env.CompleteOne(func(ctx context.Context, pool *pgxpool.Pool, _ string) (names []string, err error) {
+	command.ValidArgsFunction = env.CompleteOne(func(ctx context.Context, pool *pgxpool.Pool, _ string) (names []string,
+		err error,
+	) {
 		tokens, err := auth.List(ctx, pool, false)
 		for _, t := range tokens {
 			names = append(names, t.Name)

@@ -38,10 +38,12 @@ func TestTokenCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 			if got.code != tt.code {
 				t.Fatalf("exit code %d, want %d: %s", got.code, tt.code, got.err)
 			}
-			if strings.HasPrefix(tt.golden, "token-create") && !strings.Contains(tt.args, "--json") && got.code == cli.ExitOK != regexp.MustCompile(`^tmk_[\w-]{43}\n$`).MatchString(got.out) {
+			if strings.HasPrefix(tt.golden, "token-create") && !strings.Contains(tt.args, "--json") &&
+				got.code == cli.ExitOK != regexp.MustCompile(`^tmk_[\w-]{43}\n$`).MatchString(got.out) {
 				t.Errorf("the token is %q", got.out)
 			}
-			assertGolden(t, tt.golden, regexp.MustCompile(`tmk_[\w-]+`).ReplaceAllString(timeless(got.out), "tmk_TOKEN")+"--- stderr\n"+timeless(got.err))
+			assertGolden(t, tt.golden, regexp.MustCompile(`tmk_[\w-]+`).ReplaceAllString(timeless(got.out),
+				"tmk_TOKEN")+"--- stderr\n"+timeless(got.err))
 			if strings.Contains(tt.args, "--json") && !json.Valid([]byte(got.out)) {
 				t.Error("this is no JSON")
 			}

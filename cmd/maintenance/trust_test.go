@@ -19,7 +19,8 @@ const twiceFile = `-- projection: doubled
 -- version: 1
 CREATE TABLE doubled (campaign_id text COLLATE "C" PRIMARY KEY, n bigint NOT NULL);
 -- on: noted
-INSERT INTO doubled (campaign_id, n) VALUES (event.campaign_id, twice(event.seq)) ON CONFLICT (campaign_id) DO UPDATE SET n = excluded.n;
+INSERT INTO doubled (campaign_id, n) VALUES (event.campaign_id, twice(event.seq)) ON CONFLICT (campaign_id) DO UPDATE
+	SET n = excluded.n;
 `
 
 // What stands among the read models runs with an operator's rights only if he says so.
@@ -28,7 +29,8 @@ func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
 	pool := pgtest.New(t)
 	url := share(t, pool)
 	change(t, url, `CREATE SCHEMA IF NOT EXISTS tidemark_views`)
-	change(t, url, `CREATE FUNCTION tidemark_views.twice(n bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT 2 * n'`)
+	change(t, url, `CREATE FUNCTION tidemark_views.twice(n bigint) RETURNS bigint
+		LANGUAGE sql IMMUTABLE AS 'SELECT 2 * n'`)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "doubled.sql"), []byte(twiceFile), 0o600); err != nil {
 		t.Fatal(err)
@@ -50,7 +52,8 @@ func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
 	}
 	drained(t, p)
 	line := "projection verify doubled --projections-dir " + dir
-	if got := execute(t, url, false, line); got.code != cli.ExitDifferences || !strings.Contains(got.out, "function twice(bigint) does not exist") {
+	if got := execute(t, url, false, line); got.code != cli.ExitDifferences ||
+		!strings.Contains(got.out, "function twice(bigint) does not exist") {
 		t.Errorf("it ends with %d: %s%s", got.code, got.out, got.err)
 	}
 	if got := execute(t, url, false, line+" --trust-read-models"); got.code != cli.ExitOK {

@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/cli"
 )
 
-// TestWhatThePagesWantTypedIsAskedForHere has every act that a page does after a word was typed, and nothing is done before it was.
+// TestWhatThePagesWantTypedIsAskedForHere has every act that a page does after a word was typed,
+// and nothing is done before it was.
 func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 	t.Parallel()
 	file := routesFile(t, t.TempDir())
@@ -18,9 +19,15 @@ func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 		{"drain", "deferred.sql", "worker drain w1", "box"},
 		{"resolve a pair", "deferred.sql", "deferred resolve --projection scores --campaign oak --reason r", "2"},
 		{"resolve pairs", "deferred.sql", "deferred resolve --all --reason r", "4"},
-		{"resolve a parked event", "published.sql", "publisher parked resolve --publisher archive --campaign elm --reason r", "1"},
+		{
+			"resolve a parked event", "published.sql", "publisher parked resolve --publisher archive --campaign elm --reason r",
+			"1",
+		},
 		{"move a publisher", "published.sql", "publisher reset archive --topic orders --to-beginning", "5"},
-		{"send again", "published.sql", "publisher replay --topic orders --campaign oak --from 2 --to archive --publishers " + file, "2"},
+		{
+			"send again", "published.sql",
+			"publisher replay --topic orders --campaign oak --from 2 --to archive --publishers " + file, "2",
+		},
 		{"repair gaps", "deferred.sql paused.sql", "gaps repair", "2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +63,8 @@ func TestAVariableThatNothingReadsIsNamedOnStderr(t *testing.T) {
 	command := program(t, fresh(t), "lag")
 	command.Env = append(command.Env, "TIDEMARK_DATABSE_URL=postgres://elsewhere/none")
 	out, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "maintenance: TIDEMARK_DATABSE_URL is set, but nothing reads it; most like it is TIDEMARK_DATABASE_URL\n") {
+	if err != nil || !strings.Contains(string(out),
+		"maintenance: TIDEMARK_DATABSE_URL is set, but nothing reads it; most like it is TIDEMARK_DATABASE_URL\n") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

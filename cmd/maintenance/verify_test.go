@@ -20,7 +20,8 @@ import (
 
 const projectionFiles = " --projections-dir testdata/projections"
 
-// played answers a database in which the projections of testdata have applied three campaigns, and a projector to go on with.
+// played answers a database in which the projections of testdata have applied three campaigns, and
+// a projector to go on with.
 func played(t *testing.T) (*pgxpool.Pool, *projector.Projector) {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -39,7 +40,8 @@ func played(t *testing.T) (*pgxpool.Pool, *projector.Projector) {
 	for _, campaign := range []string{"ash", "elm", "oak"} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := journal.Append(t.Context(), tx, campaign, journal.Any,
-				event("scored", "ada", `{"points": 3}`), event("scored", "bob", `{"points": 5}`), event("noted", "ada", `{"note": "a \u0007bell"}`),
+				event("scored", "ada", `{"points": 3}`), event("scored", "bob", `{"points": 5}`),
+				event("noted", "ada", `{"note": "a \u0007bell"}`),
 				event("scored", "ada", `{"points": 4}`), event("left", "bob", `{}`), event("scored", "cyd", `{"points": 1}`))
 			return err
 		})
@@ -83,10 +85,12 @@ func TestVerifyPrintsDifferencesAndRepairsThem(t *testing.T) {
 	run("verify-json", false, "projection verify scores --json", cli.ExitDifferences)
 	run("verify-ignore", false, "projection verify scores --campaign elm --ignore points --ignore scores.note", cli.ExitOK)
 	run("verify-limit", false, "projection verify scores --limit 1 --json", cli.ExitDifferences)
-	if got := run("verify-dry", false, "projection verify scores --repair --dry-run", cli.ExitDifferences); !strings.Contains(got.err, "3 campaigns would be replayed") {
+	if got := run("verify-dry", false, "projection verify scores --repair --dry-run",
+		cli.ExitDifferences); !strings.Contains(got.err, "3 campaigns would be replayed") {
 		t.Errorf("stderr %q", got.err)
 	}
-	if got := run("verify-repair", false, "projection verify scores --repair --by ada --reason why", cli.ExitDifferences); !strings.Contains(got.err, "3 campaigns filed") {
+	if got := run("verify-repair", false, "projection verify scores --repair --by ada --reason why",
+		cli.ExitDifferences); !strings.Contains(got.err, "3 campaigns filed") {
 		t.Errorf("stderr %q", got.err)
 	}
 	drained(t, p)
@@ -96,7 +100,8 @@ func TestVerifyPrintsDifferencesAndRepairsThem(t *testing.T) {
 
 // withoutIDs replaces ids that are new in each run.
 func withoutIDs(s string) string {
-	return regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).ReplaceAllString(s, "01234567-89ab-cdef-0123-456789abcdef")
+	return regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).ReplaceAllString(s,
+		"01234567-89ab-cdef-0123-456789abcdef")
 }
 
 func TestTimeTravelPrintsWhatTheGoldenFilesSay(t *testing.T) {
@@ -125,7 +130,8 @@ func TestTimeTravelPrintsWhatTheGoldenFilesSay(t *testing.T) {
 			if got.code != cli.ExitOK || got.err != "" {
 				t.Fatalf("exit code %d: %s", got.code, got.err)
 			}
-			out := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).ReplaceAllString(timeless(withoutIDs(got.out)), "2026-01-02T03:04:05Z")
+			out := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).ReplaceAllString(timeless(withoutIDs(got.out)),
+				"2026-01-02T03:04:05Z")
 			assertGolden(t, tt.golden, out)
 		})
 	}
@@ -153,19 +159,28 @@ func TestVerifyAndTimeTravelSayWhatIsMissing(t *testing.T) {
 		{"campaign diff --campaign oak --from 3 --to 2" + projectionFiles, cli.ExitUsage, "turn them round"},
 		{"campaign why --campaign oak" + projectionFiles, cli.ExitUsage, "which table?"},
 		{"campaign why --campaign oak --table scores" + projectionFiles, cli.ExitFailed, `the primary key of scores`},
-		{"campaign why --campaign oak --table scores --key ada --column x" + projectionFiles, cli.ExitUsage, "no such column"},
-		{"campaign why --campaign oak --table nothing --key ada" + projectionFiles, cli.ExitFailed, `--table "nothing": no projection has such a table, there are `},
+		{
+			"campaign why --campaign oak --table scores --key ada --column x" + projectionFiles, cli.ExitUsage,
+			"no such column",
+		},
+		{
+			"campaign why --campaign oak --table nothing --key ada" + projectionFiles, cli.ExitFailed,
+			`--table "nothing": no projection has such a table, there are `,
+		},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			if got := execute(t, pool.Config().ConnString(), false, tt.args); got.code != tt.code || !strings.Contains(got.err, tt.message) || got.out != "" {
-				t.Errorf("%s: exit code %d, stdout %q, stderr %q: want %d and %q", tt.args, got.code, got.out, got.err, tt.code, tt.message)
+			if got := execute(t, pool.Config().ConnString(), false, tt.args); got.code != tt.code ||
+				!strings.Contains(got.err, tt.message) || got.out != "" {
+				t.Errorf("%s: exit code %d, stdout %q, stderr %q: want %d and %q", tt.args, got.code, got.out, got.err, tt.code,
+					tt.message)
 			}
 		})
 	}
 }
 
-// TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode has version 2 in the place of version 1, whose tables are kept and followed.
+// TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode has version 2 in the place of version 1,
+// whose tables are kept and followed.
 func TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode(t *testing.T) {
 	t.Parallel()
 	pool, one := played(t)
@@ -173,9 +188,13 @@ func TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer := strings.NewReplacer("-- version: 1", "-- version: 2", "'points')::integer)", "'points')::integer * 2)").Replace(string(older))
+	newer := strings.NewReplacer("-- version: 1", "-- version: 2", "'points')::integer)",
+		"'points')::integer * 2)").Replace(string(older))
 	newest, all := t.TempDir(), t.TempDir()
-	for path, text := range map[string]string{newest + "/scores.sql": newer, all + "/scores.sql": newer, all + "/older.sql": string(older)} {
+	for path, text := range map[string]string{
+		newest + "/scores.sql": newer, all + "/scores.sql": newer,
+		all + "/older.sql": string(older),
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -204,10 +223,14 @@ func TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode(t *testing.T) {
 	run("projection verify scores", all, cli.ExitOK, "3 campaigns")
 	run("projection verify scores~previous", all, cli.ExitOK, "3 campaigns")
 	run("projection verify scores~previous --proof", newest, cli.ExitOK, "3 campaigns")
-	run("projection verify scores~previous", newest, cli.ExitConflict, "version 1 of scores~previous is registered, there is version 2 here: it takes the code of version 1")
-	run("projection verify scores", earlier, cli.ExitConflict, "version 2 of scores is registered, there is version 1 here: it takes the code of version 2")
-	run("projection verify scores~next", newest, cli.ExitFailed, "registered are scores, scores~previous; the code here is of scores")
-	run("campaign as-of --campaign oak --seq 2 --projection scores~previous", earlier, cli.ExitUsage, "name scores, with the code of the version that you mean")
+	run("projection verify scores~previous", newest, cli.ExitConflict,
+		"version 1 of scores~previous is registered, there is version 2 here: it takes the code of version 1")
+	run("projection verify scores", earlier, cli.ExitConflict,
+		"version 2 of scores is registered, there is version 1 here: it takes the code of version 2")
+	run("projection verify scores~next", newest, cli.ExitFailed,
+		"registered are scores, scores~previous; the code here is of scores")
+	run("campaign as-of --campaign oak --seq 2 --projection scores~previous", earlier, cli.ExitUsage,
+		"name scores, with the code of the version that you mean")
 	run("campaign why --campaign oak --table scores --key ada --json", newest, cli.ExitOK, `"version": 1`)
 	change(t, url, `DELETE FROM tidemark_previous_scores.scores WHERE campaign_id = 'ash' AND player = 'ada'`)
 	run("projection verify scores", newest, cli.ExitOK, "3 campaigns")

@@ -59,7 +59,8 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 	game := pool.Config().ConnString()
 	fixtures := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql")
 	requireRun(t, fixtures, "token create eve", cli.ExitOK, "")
-	change(t, fixtures, `UPDATE tidemark.workers SET seen_at = now() - interval '3 hours'`) // who lives is no matter of seconds
+	change(t, fixtures, `UPDATE tidemark.workers
+		SET seen_at = now() - interval '3 hours'`) // who lives is no matter of seconds
 	for _, url := range []string{game, fixtures} {
 		poolOf(t, url).Close() // what is connected to cannot be copied
 	}
@@ -69,7 +70,8 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 		for i, session := range sessions {
 			t.Run(session.Name, func(t *testing.T) {
 				t.Parallel()
-				shown[i] = showAll(t, share(t, session.Open(t, pgtest.CopyURL(t, fixtures))), share(t, session.Open(t, pgtest.CopyURL(t, game))))
+				shown[i] = showAll(t, share(t, session.Open(t, pgtest.CopyURL(t, fixtures))),
+					share(t, session.Open(t, pgtest.CopyURL(t, game))))
 			})
 		}
 	})

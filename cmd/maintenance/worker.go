@@ -21,10 +21,12 @@ func newWorker(env *cli.Env) *cobra.Command {
 			verb: "drain", short: "Have a worker finish what it has and claim no more campaigns",
 			long: `Have a worker finish what it has and claim no more campaigns, until it is undrained or ends; it notices within about a second. What it publishes goes on, and so do other workers.
 worker list shows when it holds none any more. OWNER is the name that worker list has of it. It asks for the worker's host.`,
-			asks: true, note: "Worker %s claims no more campaigns; maintenance worker list shows when it holds none. To go on: maintenance worker undrain %s", do: (*admin.Acts).DrainWorker,
+			asks: true, note: "Worker %s claims no more campaigns; maintenance worker list shows when it holds none. To go " +
+				"on: maintenance worker undrain %s", do: (*admin.Acts).DrainWorker,
 		}), newDrain(env, drain{
 			verb: "undrain", short: "Have a worker that was drained claim campaigns again",
-			note: "Worker %s claims campaigns again; maintenance worker list shows how many. To stop it: maintenance worker drain %s", do: (*admin.Acts).UndrainWorker,
+			note: "Worker %s claims campaigns again; maintenance worker list shows how many. To stop it: maintenance worker " +
+				"drain %s", do: (*admin.Acts).UndrainWorker,
 		}))
 }
 
@@ -48,7 +50,9 @@ func newWorkerList(env *cli.Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				workers := slices.DeleteFunc(s.Workers, func(w status.Worker) bool { return group != "" && group != w.ConsumerGroup })
+				workers := slices.DeleteFunc(s.Workers, func(w status.Worker) bool {
+					return group != "" && group != w.ConsumerGroup
+				})
 				if asJSON {
 					return env.PrintJSON(operator.All(workers))
 				}
@@ -77,11 +81,13 @@ func printWorkers(env *cli.Env, workers []status.Worker) error {
 			drained = cli.Cell{Text: "by " + w.DrainedBy, Tone: cli.Warning}
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(w.Owner), cli.Text(w.ConsumerGroup), cli.Text(w.Host), cli.Number(int64(w.PID), cli.Plain), when(w.StartedAt), seen, cli.Number(int64(w.CampaignsHeld), cli.Plain),
+			cli.Text(w.Owner), cli.Text(w.ConsumerGroup), cli.Text(w.Host), cli.Number(int64(w.PID), cli.Plain),
+			when(w.StartedAt), seen, cli.Number(int64(w.CampaignsHeld), cli.Plain),
 			cli.Number(w.EventsApplied, cli.Plain), drained,
 		})
 	}
-	return env.PrintTable([]string{"OWNER", "GROUP", "HOST", "PID", "STARTED", "SEEN", "HOLDS", "APPLIED", "DRAINED"}, rows)
+	return env.PrintTable([]string{"OWNER", "GROUP", "HOST", "PID", "STARTED", "SEEN", "HOLDS", "APPLIED", "DRAINED"},
+		rows)
 }
 
 // drain is one of the two acts on a worker.
@@ -110,7 +116,10 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					c := cli.Confirmation{What: "have worker " + args[0] + " of host " + host + " take no more campaigns", Type: host, Look: "maintenance worker list"}
+					c := cli.Confirmation{
+						What: "have worker " + args[0] + " of host " + host + " take no more campaigns", Type: host,
+						Look: "maintenance worker list",
+					}
 					if request, err = typed(ctx, env, act, c); err != nil {
 						return err
 					}

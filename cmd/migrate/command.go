@@ -38,7 +38,8 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&opts.databaseURL, "database-url", "", "the database (default TIDEMARK_DATABASE_URL, else the private Postgres)")
+	flags.StringVar(&opts.databaseURL, "database-url", "",
+		"the database (default TIDEMARK_DATABASE_URL, else the private Postgres)")
 	flags.BoolVarP(&opts.verbose, "verbose", "v", false, "say what the private Postgres does (default false)")
 	root.AddCommand(newUp(&opts), newDown(&opts), newStatus(&opts), newWait(&opts), newSQL())
 	return root
@@ -53,7 +54,9 @@ func newUp(opts *options) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dryRun {
-				return opts.database(cmd, func(ctx context.Context, url string) error { return planUp(ctx, cmd.OutOrStdout(), url, to) })
+				return opts.database(cmd, func(ctx context.Context, url string) error {
+					return planUp(ctx, cmd.OutOrStdout(), url, to)
+				})
 			}
 			return opts.change(cmd, func(ctx context.Context, url string) error {
 				if to == 0 {
@@ -80,7 +83,9 @@ func newDown(opts *options) *cobra.Command {
 				return fmt.Errorf("--to is %d, want a version or 0", to)
 			}
 			if dryRun {
-				return opts.database(cmd, func(ctx context.Context, url string) error { return planDown(ctx, cmd.OutOrStdout(), url, to) })
+				return opts.database(cmd, func(ctx context.Context, url string) error {
+					return planDown(ctx, cmd.OutOrStdout(), url, to)
+				})
 			}
 			return opts.change(cmd, func(ctx context.Context, url string) error { return migrations.Down(ctx, url, to) })
 		},

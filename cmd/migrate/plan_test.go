@@ -40,7 +40,8 @@ func TestDryRunPrintsWhatDownWouldUndo(t *testing.T) {
 	t.Parallel()
 	database := "--database-url=" + pgtest.Empty(t)
 	mustRun(t, "up", database, "--to=3")
-	if out := mustRun(t, "down", database, "--to=1", "--dry-run"); out != "would undo 00003_leases.sql\nwould undo 00002_work.sql\n" {
+	if out := mustRun(t, "down", database, "--to=1",
+		"--dry-run"); out != "would undo 00003_leases.sql\nwould undo 00002_work.sql\n" {
 		t.Errorf("it prints %q", out)
 	}
 	if out := mustRun(t, "down", database, "--to=3", "--dry-run"); out != "nothing would be undone\n" {

@@ -67,20 +67,26 @@ BEGIN
         models, appender, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', models, worker);
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I, %I', models, reader, operator);
-    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', worker, models, reader);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', worker, models,
+        reader);
     FOR object IN
         SELECT c.oid::regclass AS name FROM pg_class c
-        WHERE c.relnamespace = models::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND pg_get_userbyid(c.relowner) = worker
+        WHERE c.relnamespace = models::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')
+            AND pg_get_userbyid(c.relowner) = worker
     LOOP
         EXECUTE format('GRANT SELECT ON %s TO %I', object.name, reader);
     END LOOP;
 
     -- What migrations make from now on.
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC', owner);
-    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT USAGE ON SCHEMAS TO %I, %I, %I', owner, appender, worker, publisher);
-    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %I', owner, worker);
-    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, USAGE, UPDATE ON SEQUENCES TO %I', owner, worker);
-    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT EXECUTE ON FUNCTIONS TO %I, %I', owner, worker, publisher);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT USAGE ON SCHEMAS TO %I, %I, %I', owner, appender,
+        worker, publisher);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %I', owner,
+        worker);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, USAGE, UPDATE ON SEQUENCES TO %I', owner,
+        worker);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT EXECUTE ON FUNCTIONS TO %I, %I', owner, worker,
+        publisher);
 
     IF to_regnamespace('tidemark') IS NULL THEN
         RAISE NOTICE 'there is no schema tidemark yet: migrate as a member of %, and run this again', owner;
@@ -92,14 +98,18 @@ BEGIN
         EXECUTE format('ALTER SCHEMA tidemark OWNER TO %I', owner);
     END IF;
     FOR object IN
-        SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name
+        SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW'
+            ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name
         FROM pg_class c
         WHERE (c.relnamespace = 'tidemark'::regnamespace OR c.oid = to_regclass('public.goose_db_version'))
             AND c.relkind IN ('r', 'p', 'S', 'v', 'm') AND pg_get_userbyid(c.relowner) <> owner
-            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')) -- goes with its table
+            -- goes with its table
+            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
+                AND d.deptype IN ('a', 'i'))
         UNION ALL
         SELECT 'TYPE', t.oid::regtype::text FROM pg_type t
-        WHERE t.typnamespace = 'tidemark'::regnamespace AND t.typtype IN ('e', 'd') AND pg_get_userbyid(t.typowner) <> owner
+        WHERE t.typnamespace = 'tidemark'::regnamespace AND t.typtype IN ('e', 'd')
+            AND pg_get_userbyid(t.typowner) <> owner
         UNION ALL
         SELECT CASE p.prokind WHEN 'a' THEN 'AGGREGATE' ELSE 'ROUTINE' END, p.oid::regprocedure::text FROM pg_proc p
         WHERE p.pronamespace = 'tidemark'::regnamespace AND pg_get_userbyid(p.proowner) <> owner
@@ -114,7 +124,8 @@ BEGIN
 
     -- Worker: everything but to append, and to change what was appended.
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark TO %I', worker);
-    EXECUTE format('GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA tidemark TO %I', worker); -- a new consumer group takes a position of the journal as a mark
+    -- a new consumer group takes a position of the journal as a mark
+    EXECUTE format('GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA tidemark TO %I', worker);
     EXECUTE format('REVOKE UPDATE ON SEQUENCE tidemark.journal_position FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
@@ -142,7 +153,8 @@ BEGIN
 
     -- Appender: the three functions, which run as the owner, for him and nobody else.
     FOR object IN
-        SELECT p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'tidemark'::regnamespace AND p.proname IN ('append', 'append_all', 'append_if')
+        SELECT p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'tidemark'::regnamespace
+            AND p.proname IN ('append', 'append_all', 'append_if')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', object.name);
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I, %I', object.name, worker, publisher);

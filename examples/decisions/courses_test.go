@@ -65,7 +65,8 @@ func subscribe(ctx context.Context, pool *pgxpool.Pool, id, student string) erro
 		case own.State >= coursesOfAStudent:
 			return nil, errTooMany
 		}
-		return []journal.Event{decisions.Event("course-"+id, "student_subscribed", nil, "course="+id, "student="+student)}, nil
+		return []journal.Event{decisions.Event("course-"+id, "student_subscribed", nil, "course="+id, "student="+
+			student)}, nil
 	}, c, own, both)
 }
 

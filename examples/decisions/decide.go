@@ -10,15 +10,18 @@ import (
 )
 
 // Decide brings the models up to date and appends what rule makes of them, again if others got ahead.
-func Decide(ctx context.Context, pool *pgxpool.Pool, rule func() ([]journal.Event, error), models ...journal.Folder) error {
-	_, err := journal.Retry{Attempts: 50}.AppendIf(ctx, pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-		condition, err := journal.DecideAll(ctx, db, models...)
-		if err != nil {
-			return nil, condition, err
-		}
-		events, err := rule()
-		return events, condition, err
-	})
+func Decide(
+	ctx context.Context, pool *pgxpool.Pool, rule func() ([]journal.Event, error), models ...journal.Folder,
+) error {
+	_, err := journal.Retry{Attempts: 50}.AppendIf(ctx, pool, nil,
+		func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+			condition, err := journal.DecideAll(ctx, db, models...)
+			if err != nil {
+				return nil, condition, err
+			}
+			events, err := rule()
+			return events, condition, err
+		})
 	return err
 }
 

@@ -19,7 +19,8 @@ func createInvoice(ctx context.Context, pool *pgxpool.Pool, customer string) err
 		return err
 	})
 	return decisions.Decide(ctx, pool, func() ([]journal.Event, error) {
-		return []journal.Event{decisions.Event("customer-"+customer, "invoice_created", map[string]any{"number": last.State + 1})}, nil
+		return []journal.Event{decisions.Event("customer-"+customer, "invoice_created",
+			map[string]any{"number": last.State + 1})}, nil
 	}, last)
 }
 

@@ -33,13 +33,14 @@ type token struct {
 }
 
 func confirm(ctx context.Context, pool *pgxpool.Pool, id string, now time.Time) error {
-	k := journal.NewModel(journal.Tagged([]string{"token=" + id}, "sign_up_initiated", "sign_up_confirmed"), func(k *token, e journal.Event) error {
-		if e.Type == "sign_up_initiated" {
-			k.issued = e.OccurredAt
-		}
-		k.used = e.Type == "sign_up_confirmed"
-		return nil
-	})
+	k := journal.NewModel(journal.Tagged([]string{"token=" + id}, "sign_up_initiated", "sign_up_confirmed"),
+		func(k *token, e journal.Event) error {
+			if e.Type == "sign_up_initiated" {
+				k.issued = e.OccurredAt
+			}
+			k.used = e.Type == "sign_up_confirmed"
+			return nil
+		})
 	return decisions.Decide(ctx, pool, func() ([]journal.Event, error) {
 		switch {
 		case k.State.issued.IsZero():
@@ -74,13 +75,15 @@ type price struct {
 	since  time.Time
 }
 
-// order buys a product at the price that the customer was shown. The product's prices are one model; the orders of the customer's request, so that none is placed twice, another.
+// order buys a product at the price that the customer was shown. The product's prices are one
+// model; the orders of the customer's request, so that none is placed twice, another.
 func order(ctx context.Context, pool *pgxpool.Pool, request, product string, shown int, now time.Time) error {
-	prices := journal.NewModel(journal.Tagged([]string{"product=" + product}, "price_set"), func(prices *[]price, e journal.Event) error {
-		amount, err := decisions.Number(e, "price")
-		*prices = append(*prices, price{amount, e.OccurredAt})
-		return err
-	})
+	prices := journal.NewModel(journal.Tagged([]string{"product=" + product}, "price_set"),
+		func(prices *[]price, e journal.Event) error {
+			amount, err := decisions.Number(e, "price")
+			*prices = append(*prices, price{amount, e.OccurredAt})
+			return err
+		})
 	placed := subscriptions(journal.Tagged([]string{"request=" + request}, "product_ordered"))
 	return decisions.Decide(ctx, pool, func() ([]journal.Event, error) {
 		if placed.State > 0 {
@@ -89,7 +92,8 @@ func order(ctx context.Context, pool *pgxpool.Pool, request, product string, sho
 		for i, p := range prices.State {
 			good := i == len(prices.State)-1 || now.Before(prices.State[i+1].since.Add(oldPrices))
 			if p.amount == shown && good && !now.Before(p.since) {
-				return []journal.Event{decisions.Event("orders", "product_ordered", map[string]any{"price": shown}, "product="+product, "request="+request)}, nil
+				return []journal.Event{decisions.Event("orders", "product_ordered", map[string]any{"price": shown}, "product="+
+					product, "request="+request)}, nil
 			}
 		}
 		return nil, errPrice

@@ -17,9 +17,10 @@ import (
 
 const (
 	consumerName = "billing"
-	fetchMost    = 20                     // messages, acknowledged together: a kill in between has them all delivered again
-	ackWait      = time.Second            // after which the broker delivers again what was not acknowledged
-	fetchWait    = 500 * time.Millisecond // for the first message
+	// messages, acknowledged together: a kill in between has them all delivered again
+	fetchMost = 20
+	ackWait   = time.Second            // after which the broker delivers again what was not acknowledged
+	fetchWait = 500 * time.Millisecond // for the first message
 )
 
 // billing writes an invoice for each order, until it is killed.
@@ -38,7 +39,11 @@ func billing(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	consumer, err := js.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: fetchMost})
+	consumer, err := js.CreateOrUpdateConsumer(ctx, streamName,
+		jetstream.ConsumerConfig{
+			Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
+			MaxAckPending: fetchMost,
+		})
 	if err != nil {
 		return fmt.Errorf("consumer %s: %w", consumerName, err)
 	}
@@ -76,7 +81,8 @@ func bill(ctx context.Context, pool *pgxpool.Pool, m jetstream.Msg) error {
 	if err := json.Unmarshal(m.Data(), &envelope); err != nil {
 		return fmt.Errorf("event %s: %w", eventID, err)
 	}
-	if _, err := pool.Exec(ctx, "INSERT INTO delivery.deliveries (event_id) VALUES ($1)", eventID); err != nil { // for the count at the end alone
+	// for the count at the end alone
+	if _, err := pool.Exec(ctx, "INSERT INTO delivery.deliveries (event_id) VALUES ($1)", eventID); err != nil {
 		return err
 	}
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -90,7 +96,8 @@ func bill(ctx context.Context, pool *pgxpool.Pool, m jetstream.Msg) error {
 
 // invoice writes an invoice, and adds to what the customer owes. Doing it twice would show.
 func invoice(ctx context.Context, tx pgx.Tx, o order) error {
-	if _, err := tx.Exec(ctx, "INSERT INTO delivery.invoices (order_id, amount) VALUES ($1, $2)", o.ID, o.Amount); err != nil {
+	if _, err := tx.Exec(ctx, "INSERT INTO delivery.invoices (order_id, amount) VALUES ($1, $2)", o.ID,
+		o.Amount); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO delivery.accounts AS a (customer, owes) VALUES ($1, $2)

@@ -15,7 +15,8 @@ import (
 const (
 	streamName = "ORDERS"
 	subject    = "orders"
-	// duplicates is how long the broker would drop what it has stored by itself. It is short, so that what the worker sends again arrives again.
+	// duplicates is how long the broker would drop what it has stored by itself. It is short, so that
+	// what the worker sends again arrives again.
 	duplicates = 100 * time.Millisecond
 	brokerWait = 30 * time.Second
 )
@@ -36,7 +37,10 @@ func startBroker(ctx context.Context) (b *broker, err error) {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	b.server, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: b.dir, NoLog: true, NoSigs: true})
+	b.server, err = server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: b.dir, NoLog: true, NoSigs: true,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +57,10 @@ func startBroker(ctx context.Context) (b *broker, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: streamName, Subjects: []string{subject}, Duplicates: duplicates})
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: streamName, Subjects: []string{subject},
+		Duplicates: duplicates,
+	})
 	return b, err
 }
 

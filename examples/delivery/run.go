@@ -41,7 +41,9 @@ publishers:
 // run starts everything, kills what it may, and compares.
 func run(ctx context.Context, cfg config) (right bool, err error) {
 	if cfg.orders < 1 || cfg.kills < 0 || cfg.every < tick {
-		return false, fmt.Errorf("%d orders, %d kills, one every %s: there is at least one order, no negative kill, and %s between kills", cfg.orders, cfg.kills, cfg.every, tick)
+		return false,
+			fmt.Errorf("%d orders, %d kills, one every %s: there is at least one order, no negative kill, and %s between kills",
+				cfg.orders, cfg.kills, cfg.every, tick)
 	}
 	shop, billing, err := createServices(ctx, cfg.server)
 	if err != nil {
@@ -68,7 +70,8 @@ func run(ctx context.Context, cfg config) (right bool, err error) {
 		of   *service
 	}{{shopRole, shop}, {workerRole, shop}, {billingRole, billing}} {
 		p := &process{role: part.role, env: []string{
-			roleEnv + "=" + part.role, ordersEnv + "=" + strconv.Itoa(cfg.orders), paceEnv + "=" + pace.String(), brokerEnv + "=" + b.address(), databaseEnv + "=" + part.of.url,
+			roleEnv + "=" + part.role, ordersEnv + "=" + strconv.Itoa(cfg.orders), paceEnv + "=" + pace.String(),
+			brokerEnv + "=" + b.address(), databaseEnv + "=" + part.of.url,
 			"TIDEMARK_PUBLISHERS=" + file, "TIDEMARK_LEASE_TTL=1s", "TIDEMARK_HTTP_ADDR=off", "TIDEMARK_LOG_LEVEL=error",
 		}}
 		if err := p.start(); err != nil {
@@ -84,7 +87,8 @@ func run(ctx context.Context, cfg config) (right bool, err error) {
 	return verify(ctx, shop, billing, cfg.orders, cfg.out, killed)
 }
 
-// disturb kills processes at random moments, starts them again, and returns when every order has an invoice, or nothing happens any more.
+// disturb kills processes at random moments, starts them again, and returns when every order has an
+// invoice, or nothing happens any more.
 func disturb(ctx context.Context, shop, billing *service, cfg config, processes []*process) (killed int, err error) {
 	next, last, progress := time.Now().Add(cfg.every), time.Now(), int64(-1)
 	ticker := time.NewTicker(tick)
@@ -100,7 +104,9 @@ func disturb(ctx context.Context, shop, billing *service, cfg config, processes 
 		if err := shop.pool.QueryRow(ctx, "SELECT count(*) FROM delivery.orders").Scan(&orders); err != nil {
 			return killed, err
 		}
-		if err := billing.pool.QueryRow(ctx, "SELECT (SELECT count(DISTINCT order_id) FROM delivery.invoices), (SELECT count(*) FROM delivery.deliveries)").Scan(&invoiced, &happened); err != nil {
+		if err := billing.pool.QueryRow(ctx,
+			"SELECT (SELECT count(DISTINCT order_id) FROM delivery.invoices), (SELECT count(*) FROM "+
+				"delivery.deliveries)").Scan(&invoiced, &happened); err != nil {
 			return killed, err
 		}
 		if happened += orders; happened != progress {

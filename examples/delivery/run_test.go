@@ -24,11 +24,15 @@ func TestMain(m *testing.M) {
 func TestEachOrderHasOneInvoiceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	right, err := run(t.Context(), config{server: pgtest.Empty(t), orders: 150, kills: 5, every: 200 * time.Millisecond, out: &out})
+	right, err := run(t.Context(), config{
+		server: pgtest.Empty(t), orders: 150, kills: 5, every: 200 * time.Millisecond,
+		out: &out,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !right || !regexp.MustCompile(`^150 orders, 5 processes killed, \d+ deliveries of which \d+ were repeats: 150 invoices, 0 missing, 0 twice, 0 accounts wrong\n$`).MatchString(out.String()) {
+	if !right ||
+		!regexp.MustCompile(`^150 orders, 5 processes killed, \d+ deliveries of which \d+ were repeats: 150 invoices, 0 missing, 0 twice, 0 accounts wrong\n$`).MatchString(out.String()) {
 		t.Error(out.String())
 	}
 	t.Log(out.String())

@@ -58,7 +58,8 @@ func shop(ctx context.Context, s settings) error {
 
 // place writes an order, and emits the event that says so, in one transaction: both are committed, or neither.
 func place(ctx context.Context, tx pgx.Tx, o order) error {
-	if _, err := tx.Exec(ctx, "INSERT INTO delivery.orders (id, customer, amount) VALUES ($1, $2, $3)", o.ID, o.Customer, o.Amount); err != nil {
+	if _, err := tx.Exec(ctx, "INSERT INTO delivery.orders (id, customer, amount) VALUES ($1, $2, $3)", o.ID, o.Customer,
+		o.Amount); err != nil {
 		return err
 	}
 	payload, err := json.Marshal(o)

@@ -9,9 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// verify compares what was ordered in the one database with what was invoiced in the other, and what customers owe with both. It prints the counts, and tells whether they are
-// right: as many orders as were to be placed, one invoice for each, and accounts that say the same.
-func verify(ctx context.Context, shop, billing *service, orders int, out io.Writer, killed int) (right bool, err error) {
+// verify compares what was ordered in the one database with what was invoiced in the other, and
+// what customers owe with both. It prints the counts, and tells whether they are right: as many
+// orders as were to be placed, one invoice for each, and accounts that say the same.
+func verify(
+	ctx context.Context, shop, billing *service, orders int, out io.Writer, killed int,
+) (right bool, err error) {
 	placed, err := list[order](ctx, shop, "SELECT id, customer, amount FROM delivery.orders")
 	if err != nil {
 		return false, err
@@ -55,7 +58,9 @@ func verify(ctx context.Context, shop, billing *service, orders int, out io.Writ
 		events[d.EventID] = true
 	}
 	twice := len(invoices) - len(byOrder)
-	_, err = fmt.Fprintf(out, "%d orders, %d processes killed, %d deliveries of which %d were repeats: %d invoices, %d missing, %d twice, %d accounts wrong\n",
+	_, err = fmt.Fprintf(out,
+		"%d orders, %d processes killed, %d deliveries of which %d were repeats: %d invoices, %d missing, %d twice, %d "+
+			"accounts wrong\n",
 		len(placed), killed, len(deliveries), len(deliveries)-len(events), len(invoices), missing, twice, wrong)
 	return len(placed) == orders && len(invoices) == orders && missing == 0 && twice == 0 && wrong == 0, err
 }

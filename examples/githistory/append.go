@@ -15,15 +15,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// batchEvents is how many events go to the journal in one call, and how many a transaction holds at least unless the history ends.
+// batchEvents is how many events go to the journal in one call, and how many a transaction holds at
+// least unless the history ends.
 const batchEvents = 4000
 
 // batchCampaigns is how many campaigns end a transaction after the commit that reached them: the
 // journal takes 1,000 in one, and the last commit may bring some hundred more.
 const batchCampaigns = 500
 
-// historyProgress is the payload of history_read. The event is appended in the same transaction as the events of the commits it
-// covers: either the journal holds all of them and says so, or it holds none.
+// historyProgress is the payload of history_read. The event is appended in the same transaction as
+// the events of the commits it covers: either the journal holds all of them and says so, or it
+// holds none.
 type historyProgress struct {
 	Commit  string `json:"commit"`  // the last commit read
 	Commits int64  `json:"commits"` // how many were read up to it
@@ -61,7 +63,8 @@ func (a *appender) resume(ctx context.Context) error {
 		return fmt.Errorf("look for commit %s: %w", a.read.Commit, err)
 	}
 	if !known {
-		return fmt.Errorf("commit %s, where the last run stopped, is no longer in %q: read the history afresh under another -name",
+		return fmt.Errorf("commit %s, where the last run stopped, is no longer in %q: read the history afresh under "+
+			"another -name",
 			a.read.Commit, a.repository.dir)
 	}
 	return nil
@@ -82,7 +85,8 @@ func (a *appender) run(ctx context.Context) error {
 			return fmt.Errorf("another run is reading %q at this moment: %w", a.repository.dir, err)
 		}
 		if errors.Is(err, journal.ErrTooManyCampaigns) {
-			return fmt.Errorf("commit %s changes files in %d folders or more: use a smaller -depth, or raise campaigns_per_transaction of tidemark.limits: %w",
+			return fmt.Errorf("commit %s changes files in %d folders or more: use a smaller -depth, or raise "+
+				"campaigns_per_transaction of tidemark.limits: %w",
 				batch.read.Commit, len(batch.campaigns), err)
 		}
 		if err != nil {
@@ -169,8 +173,9 @@ func (t *transaction) flush(ctx context.Context, tx pgx.Tx, more ...journal.Batc
 	return nil
 }
 
-// finish appends the rest, and how far the history is read now, provided that it was read as far as this run knows. A second run on the same
-// repository appends the same events, which adds nothing, or is refused; it never adds events of its own.
+// finish appends the rest, and how far the history is read now, provided that it was read as far as
+// this run knows. A second run on the same repository appends the same events, which adds nothing,
+// or is refused; it never adds events of its own.
 func (t *transaction) finish(ctx context.Context, tx pgx.Tx) error {
 	if t.read == t.appender.read {
 		return nil

@@ -31,8 +31,8 @@ type difference struct {
 // maxListed bounds the differences that are printed.
 const maxListed = 1000
 
-// compare copies git's listing of HEAD into a temporary table and lets the database find the differences: neither side is held in
-// memory, whatever the size of the tree.
+// compare copies git's listing of HEAD into a temporary table and lets the database find the
+// differences: neither side is held in memory, whatever the size of the tree.
 func compare(ctx context.Context, pool *pgxpool.Pool, repo *repository, names campaigns) (comparison, error) {
 	var result comparison
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -46,7 +46,8 @@ func compare(ctx context.Context, pool *pgxpool.Pool, repo *repository, names ca
 		}
 		first := names.prefix()
 		last := strings.TrimSuffix(first, ":") + ";" // the character after the colon
-		if err := tx.QueryRow(ctx, countFiles, first, last).Scan(&result.InTable, &result.InGit, &result.Differences); err != nil {
+		if err := tx.QueryRow(ctx, countFiles, first, last).Scan(&result.InTable, &result.InGit,
+			&result.Differences); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, listDifferences, first, last, maxListed)

@@ -31,8 +31,9 @@ type change struct {
 // headerFormat is what diff-tree prints before the changes of a commit: hash, time, author.
 const headerFormat = "%H %ct %an"
 
-// diffReader takes apart what `diff-tree --stdin -z --raw --format=…` prints: fields that end in NUL. The header of a commit
-// is a field, and so is each path; what describes a change starts with a colon, the first of a commit with a newline and a colon.
+// diffReader takes apart what `diff-tree --stdin -z --raw --format=…` prints: fields that end in
+// NUL. The header of a commit is a field, and so is each path; what describes a change starts with
+// a colon, the first of a commit with a newline and a colon.
 type diffReader struct {
 	in   *bufio.Reader
 	next string // a field that was read too far; "" if none

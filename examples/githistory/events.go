@@ -57,11 +57,14 @@ type placed struct {
 	event    journal.Event
 }
 
-// events are what a change of a commit means: one event, or two for a file that moved to another campaign. Order and identity
-// are per campaign, so such a move is a deletion here and an addition there. number is the commit's place in the
-// sequence that was read.
+// events are what a change of a commit means: one event, or two for a file that moved to another
+// campaign. Order and identity are per campaign, so such a move is a deletion here and an addition
+// there. number is the commit's place in the sequence that was read.
 func (t translator) events(c commit, number int64, ch change) ([]placed, error) {
-	after := file{Path: encodePath(ch.path), Mode: ch.newMode, Object: ch.newObject, Kind: kindOf(ch.newMode), Commit: c.hash}
+	after := file{
+		Path: encodePath(ch.path), Mode: ch.newMode, Object: ch.newObject, Kind: kindOf(ch.newMode),
+		Commit: c.hash,
+	}
 	home := t.campaigns.of(ch.path)
 	switch ch.status {
 	case 'A', 'C':
@@ -82,7 +85,10 @@ func (t translator) events(c commit, number int64, ch change) ([]placed, error) 
 		if old == home {
 			return t.place(c, number, home, fileRenamed, after)
 		}
-		before := file{Path: after.From, Mode: ch.oldMode, Object: ch.oldObject, Kind: kindOf(ch.oldMode), Commit: c.hash, To: after.Path}
+		before := file{
+			Path: after.From, Mode: ch.oldMode, Object: ch.oldObject, Kind: kindOf(ch.oldMode), Commit: c.hash,
+			To: after.Path,
+		}
 		deleted, err := t.place(c, number, old, fileDeleted, before)
 		if err != nil {
 			return nil, err
@@ -90,11 +96,13 @@ func (t translator) events(c commit, number int64, ch change) ([]placed, error) 
 		added, err := t.place(c, number, home, fileAdded, after)
 		return append(deleted, added...), err
 	default:
-		return nil, fmt.Errorf("commit %s: git reports %q as %c, which a finished tree cannot hold", c.hash, ch.path, ch.status)
+		return nil, fmt.Errorf("commit %s: git reports %q as %c, which a finished tree cannot hold", c.hash, ch.path,
+			ch.status)
 	}
 }
 
-// place makes the event. Its id follows from what it says, so that appending it again, after a lost answer to COMMIT, adds nothing.
+// place makes the event. Its id follows from what it says, so that appending it again, after a lost
+// answer to COMMIT, adds nothing.
 func (t translator) place(c commit, number int64, campaign, eventType string, f file) ([]placed, error) {
 	payload, err := json.Marshal(f)
 	if err != nil {
@@ -109,10 +117,12 @@ func (t translator) place(c commit, number int64, campaign, eventType string, f 
 	}}}, nil
 }
 
-// eventID is a UUIDv5 of an event's campaign, commit, type and path. The commit's number is part of it because a commit can be
-// read twice: when a branch is left and returned to, its files change again.
+// eventID is a UUIDv5 of an event's campaign, commit, type and path. The commit's number is part of
+// it because a commit can be read twice: when a branch is left and returned to, its files change
+// again.
 func eventID(campaign string, number int64, commit, eventType, path string) uuid.UUID {
-	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s\x00%s", campaign, number, commit, eventType, path))
+	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s\x00%s", campaign, number, commit,
+		eventType, path))
 }
 
 // actor is an author's name as the journal takes it: text of moderate length.

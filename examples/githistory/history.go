@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// commitsPerDiff is how many commits one run of git diff-tree compares. It keeps some memory for each until it ends (7 KB with
-// git 2.39, measured over 100,000 commits), so that a single run would grow with the history.
+// commitsPerDiff is how many commits one run of git diff-tree compares. It keeps some memory for
+// each until it ends (7 KB with git 2.39, measured over 100,000 commits), so that a single run
+// would grow with the history.
 const commitsPerDiff = 5000
 
-// renameLimit bounds git's search for renames in one commit. It is given explicitly because what is a rename must not depend
-// on somebody's configuration.
+// renameLimit bounds git's search for renames in one commit. It is given explicitly because what is
+// a rename must not depend on somebody's configuration.
 const renameLimit = "-l1000"
 
 // history reads the commits from base, exclusive, to HEAD along first parents, oldest first, a commit at a time.
@@ -44,8 +45,8 @@ func (r *repository) history(ctx context.Context, base string) iter.Seq2[commit,
 	}
 }
 
-// pairs yields each commit with the one to compare it with, as a line "commit parent". The last line is HEAD's even if rev-list
-// names nothing, because HEAD is an ancestor of base.
+// pairs yields each commit with the one to compare it with, as a line "commit parent". The last
+// line is HEAD's even if rev-list names nothing, because HEAD is an ancestor of base.
 func (r *repository) pairs(ctx context.Context, base string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if base == r.head {
@@ -89,7 +90,8 @@ func (r *repository) diff(ctx context.Context, pairs []string, yield func(commit
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Submodules are compared whatever the configuration says, since ls-tree lists them whatever it says.
-	diff := r.command(running, "diff-tree", "--stdin", "--root", "--always", "-r", "-z", "--raw", "--no-abbrev", "-M", renameLimit,
+	diff := r.command(running, "diff-tree", "--stdin", "--root", "--always", "-r", "-z", "--raw", "--no-abbrev", "-M",
+		renameLimit,
 		"--ignore-submodules=none", "--encoding=UTF-8", "--format="+headerFormat)
 	diff.Stdin = strings.NewReader(strings.Join(pairs, ""))
 	out, err := diff.StdoutPipe()

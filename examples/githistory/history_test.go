@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fold reads the history after base and does to tree what each event says, campaign by campaign, as the projection does.
-// It returns the events in their order, one line each.
+// fold reads the history after base and does to tree what each event says, campaign by campaign, as
+// the projection does. It returns the events in their order, one line each.
 func fold(t failer, r *testRepository, base string, depth int, tree map[string]string) []string {
 	t.Helper()
 	repo, err := openRepository(t.Context(), r.dir)

@@ -1,13 +1,16 @@
-// Githistory reads the history of a git repository into the journal and keeps the repository's current tree as a read model.
+// Githistory reads the history of a git repository into the journal and keeps the repository's
+// current tree as a read model.
 //
-// Every commit along first parents becomes events: file_added, file_modified, file_mode_changed, file_type_changed,
-// file_renamed, file_deleted. A folder is a campaign. The projection in projections/tree.sql applies them; at the end its
-// table is compared with `git ls-tree -r HEAD`. Run it again after new commits, or after it was killed, and it goes on where it stopped.
+// Every commit along first parents becomes events: file_added, file_modified, file_mode_changed,
+// file_type_changed, file_renamed, file_deleted. A folder is a campaign. The projection in
+// projections/tree.sql applies them; at the end its table is compared with `git ls-tree -r HEAD`.
+// Run it again after new commits, or after it was killed, and it goes on where it stopped.
 //
 //	go run ./examples/githistory -repo PATH [-depth N] [-name NAME]
 //	go run ./examples/githistory -remove
 //
-// With -remove it takes away what it has made besides the events: the projection, its table and the consumer group.
+// With -remove it takes away what it has made besides the events: the projection, its table and the
+// consumer group.
 package main
 
 import (
@@ -38,9 +41,11 @@ func command(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("githistory", flag.ContinueOnError)
 	var o options
 	flags.StringVar(&o.dir, "repo", ".", "the git repository, or a folder in it")
-	flags.IntVar(&o.depth, "depth", 1, "how many folders, counted from the root, name a campaign; 0: the repository is one")
+	flags.IntVar(&o.depth, "depth", 1,
+		"how many folders, counted from the root, name a campaign; 0: the repository is one")
 	flags.StringVar(&o.name, "name", "", "the repository's name in the journal (default: its folder's, and a hash)")
-	flags.BoolVar(&o.remove, "remove", false, "take the projection, its table and the consumer group away; the events stay")
+	flags.BoolVar(&o.remove, "remove", false,
+		"take the projection, its table and the consumer group away; the events stay")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

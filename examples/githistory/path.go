@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// encodePath writes a path, which is any bytes but NUL, as text. Text stays as it is, with its quotes, tabs and newlines; a
-// byte that is no UTF-8 becomes \xHH and a backslash is doubled, so that two paths never share an encoding and each can be had back.
+// encodePath writes a path, which is any bytes but NUL, as text. Text stays as it is, with its
+// quotes, tabs and newlines; a byte that is no UTF-8 becomes \xHH and a backslash is doubled, so
+// that two paths never share an encoding and each can be had back.
 func encodePath(path string) string {
 	if utf8.ValidString(path) && !strings.Contains(path, `\`) {
 		return path

@@ -12,9 +12,12 @@ import (
 
 func oddPaths() []string {
 	return []string{
-		`"quoted"`, `it's`, `back\slash`, `\x41`, `\\x41`, "new\nline", "tab\tbed", "carriage\rreturn", " leading", "trailing ", "-dash", "--",
-		":colon", ":100644 100644 0 0 A", "percent%41", "latin1-\xe9", "\xff\xfe", "half-\xe2\x82", "\xed\xa0\x80surrogate", "\x01\x1b[31m\x7f",
-		"über/straße/日本語/🐳", "e\u0301", "\u00e9", "dir with space/\xff\xff/x\ny", "$HOME", "`id`", "*", "a,b", "{}", "nul\\x00",
+		`"quoted"`, `it's`, `back\slash`, `\x41`, `\\x41`, "new\nline", "tab\tbed", "carriage\rreturn", " leading",
+		"trailing ", "-dash", "--",
+		":colon", ":100644 100644 0 0 A", "percent%41", "latin1-\xe9", "\xff\xfe", "half-\xe2\x82", "\xed\xa0\x80surrogate",
+		"\x01\x1b[31m\x7f",
+		"über/straße/日本語/🐳", "e\u0301", "\u00e9", "dir with space/\xff\xff/x\ny", "$HOME", "`id`", "*", "a,b", "{}",
+		"nul\\x00",
 		strings.Repeat("d/", 200) + "deep", strings.Repeat("n", 255),
 	}
 }
@@ -79,7 +82,10 @@ func TestCampaigns(t *testing.T) {
 		t.Parallel()
 		names := campaigns{repository: "r", depth: 1}
 		seen := make(map[string]bool)
-		for _, folder := range []string{strings.Repeat("\xff", 255), strings.Repeat("\xff", 254), strings.Repeat("é", 127) + "a", strings.Repeat("é", 127)} {
+		for _, folder := range []string{
+			strings.Repeat("\xff", 255), strings.Repeat("\xff", 254),
+			strings.Repeat("é", 127) + "a", strings.Repeat("é", 127),
+		} {
 			id := names.of(folder + "/file")
 			if len(id) > maxCampaignBytes || !utf8.ValidString(id) || seen[id] {
 				t.Errorf("campaign id %q has %d bytes, valid %v, taken %v", id, len(id), utf8.ValidString(id), seen[id])

@@ -10,14 +10,16 @@ import (
 	"github.com/tidemark-go/tidemark/internal/rapidtest"
 )
 
-// randomHistory draws a stream for git fast-import that adds commits to what the repository holds: files set, deleted, moved by
-// deleting here and adding there, of any kind, at odd paths, with branches and merges. Marks number the commits, from first on;
-// a commit may have any earlier one as its parent, so HEAD, which is the last of them, may leave what was HEAD before.
+// randomHistory draws a stream for git fast-import that adds commits to what the repository holds:
+// files set, deleted, moved by deleting here and adding there, of any kind, at odd paths, with
+// branches and merges. Marks number the commits, from first on; a commit may have any earlier one
+// as its parent, so HEAD, which is the last of them, may leave what was HEAD before.
 func randomHistory(t *rapid.T, first, commits int) string {
 	paths := append([]string{"a", "b", "dir/a", "dir/b", "dir/sub/a", "other/a", "other/b/c", "a/b", "dir"}, oddPaths()...)
 	var stream strings.Builder
 	for mark := first; mark < first+commits; mark++ {
-		fmt.Fprintf(&stream, "commit refs/heads/main\nmark :%d\ncommitter Ada <ada@example.org> %d +0000\ndata 0\n", mark, mark)
+		fmt.Fprintf(&stream, "commit refs/heads/main\nmark :%d\ncommitter Ada <ada@example.org> %d +0000\ndata 0\n", mark,
+			mark)
 		if mark > 1 {
 			parents := rapid.SliceOfNDistinct(rapid.IntRange(1, mark-1), 1, 2, rapid.ID[int]).Draw(t, "parents")
 			if rapid.Bool().Draw(t, "straight on") {
@@ -34,7 +36,10 @@ func randomHistory(t *rapid.T, first, commits int) string {
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "changes") {
 			path := quote(rapid.SampledFrom(paths).Draw(t, "path"))
-			switch kind := rapid.SampledFrom([]string{"D", "D", "100644", "100644", "100644", "100755", "120000", "160000"}).Draw(t, "kind"); kind {
+			switch kind := rapid.SampledFrom([]string{
+				"D", "D", "100644", "100644", "100644", "100755", "120000",
+				"160000",
+			}).Draw(t, "kind"); kind {
 			case "D":
 				fmt.Fprintf(&stream, "D %s\n", path)
 			case "160000":
@@ -74,7 +79,8 @@ func TestHistoryOfAnyRepositoryAddsUpToItsTree(t *testing.T) {
 		requireTree(rt, r, tree)
 
 		head := r.git("rev-parse", "HEAD")
-		r.gitWith(randomHistory(rt, commits+1, rapid.IntRange(1, 4).Draw(rt, "more commits")), "fast-import", "--quiet", "--force", "--import-marks="+marks)
+		r.gitWith(randomHistory(rt, commits+1, rapid.IntRange(1, 4).Draw(rt, "more commits")), "fast-import", "--quiet",
+			"--force", "--import-marks="+marks)
 		fold(rt, r, head, depth, tree)
 		requireTree(rt, r, tree)
 	})

@@ -13,8 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// remove takes the projections with their tables and the consumer group away, so that events make no more work for them. What is gone already is no mistake: a removal that was
-// interrupted goes on. The events stay in the journal, which keeps everything.
+// remove takes the projections with their tables and the consumer group away, so that events make
+// no more work for them. What is gone already is no mistake: a removal that was interrupted goes
+// on. The events stay in the journal, which keeps everything.
 func remove(ctx context.Context, pool *pgxpool.Pool, stderr io.Writer) error {
 	loaded, err := loadProjections()
 	if err != nil {
@@ -22,13 +23,16 @@ func remove(ctx context.Context, pool *pgxpool.Pool, stderr io.Writer) error {
 	}
 	act := deferred.Act{By: "githistory", Reason: "-remove"}
 	for _, p := range loaded {
-		if err := projector.Remove(ctx, pool, p.Spec().Name, true, act); err != nil && !errors.Is(err, projector.ErrUnknownProjection) {
+		if err := projector.Remove(ctx, pool, p.Spec().Name, true, act); err != nil &&
+			!errors.Is(err, projector.ErrUnknownProjection) {
 			return err
 		}
 	}
-	if err := outbox.Unregister(ctx, pool, consumerGroup, act.By, act.Reason); err != nil && !errors.Is(err, outbox.ErrNotRegistered) {
+	if err := outbox.Unregister(ctx, pool, consumerGroup, act.By, act.Reason); err != nil &&
+		!errors.Is(err, outbox.ErrNotRegistered) {
 		return err
 	}
-	_, err = fmt.Fprintln(stderr, "removed the projection, its table and the consumer group; the events stay in the journal")
+	_, err = fmt.Fprintln(stderr,
+		"removed the projection, its table and the consumer group; the events stay in the journal")
 	return err
 }

@@ -14,7 +14,8 @@ func TestRemoveLeavesNothingButTheEvents(t *testing.T) {
 	furnish(r)
 	requireSame(t, pool, r, 1)
 	events := countEvents(t, pool)
-	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('other', '[{"type": "grew"}]')`); err != nil { // work for the group
+	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('other',
+		'[{"type": "grew"}]')`); err != nil { // work for the group
 		t.Fatal(err)
 	}
 	for range 2 { // the second time there is nothing left to remove

@@ -22,8 +22,8 @@ type repository struct {
 	name string // tells this repository from every other one in the journal
 }
 
-// openRepository looks at the repository that holds dir. Its HEAD is read once, so that everything that follows speaks of
-// the same commit even while somebody commits.
+// openRepository looks at the repository that holds dir. Its HEAD is read once, so that everything
+// that follows speaks of the same commit even while somebody commits.
 func openRepository(ctx context.Context, dir string) (*repository, error) {
 	r := &repository{dir: dir}
 	gitDir, err := r.output(ctx, "rev-parse", "--absolute-git-dir")
@@ -58,7 +58,8 @@ func repositoryName(gitDir, root string) string {
 		base = filepath.Base(filepath.Dir(gitDir))
 	}
 	base = strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') {
+		if r < 0x80 && (r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r &&
+			r <= 'Z') {
 			return r
 		}
 		return '_'
@@ -120,7 +121,8 @@ type gitCommand struct {
 // command prepares git so that what it prints depends on the repository alone: no replaced objects, no translation,
 // and none of the variables by which a surrounding git (a hook, say) points at a repository of its own.
 func (r *repository) command(ctx context.Context, args ...string) *gitCommand {
-	run := &gitCommand{Cmd: exec.CommandContext(ctx, "git", append([]string{"--no-replace-objects", "-C", r.dir}, args...)...)}
+	run := &gitCommand{Cmd: exec.CommandContext(ctx, "git",
+		append([]string{"--no-replace-objects", "-C", r.dir}, args...)...)}
 	run.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		switch name {

@@ -21,8 +21,8 @@ import (
 //go:embed projections/*.sql
 var projections embed.FS
 
-// consumerGroup applies the events. It is a group of its own, so that the projections of other groups on the same database, and
-// the workers that run them, are not concerned.
+// consumerGroup applies the events. It is a group of its own, so that the projections of other
+// groups on the same database, and the workers that run them, are not concerned.
 const consumerGroup = "githistory"
 
 // errDifferences says that the table is not what git lists. The differences have been printed.
@@ -39,7 +39,8 @@ type options struct {
 
 // runOnDatabase finds or starts a database and runs on it.
 func runOnDatabase(ctx context.Context, o options, stdout io.Writer, stderr io.Writer) (err error) {
-	url, closeServer, err := devpg.URL(ctx, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	url, closeServer, err := devpg.URL(ctx, slog.New(slog.NewTextHandler(stderr,
+		&slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return fmt.Errorf("find a database: %w", err)
 	}

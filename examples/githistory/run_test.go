@@ -254,7 +254,8 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		var out bytes.Buffer
-		if err := run(t.Context(), pgtest.New(t), options{dir: dir, depth: 1}, &out, &out); err == nil || !strings.Contains(err.Error(), dir) {
+		if err := run(t.Context(), pgtest.New(t), options{dir: dir, depth: 1}, &out, &out); err == nil ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("the run answered %v, want an error that names %s", err, dir)
 		}
 	})
@@ -309,11 +310,13 @@ func TestRunAfterAKillGoesOnWithoutDuplicates(t *testing.T) {
 		}
 	}
 	requireSame(t, pool, r, 1)
-	if n := query[int64](t, pool, "SELECT count(*) FROM tidemark.journal WHERE event_type <> $1", historyRead); n != commits*files {
+	if n := query[int64](t, pool, "SELECT count(*) FROM tidemark.journal WHERE event_type <> $1",
+		historyRead); n != commits*files {
 		t.Errorf("the journal holds %d events, want %d", n, commits*files)
 	}
 	disorder := query[int64](t, pool, `SELECT count(*) FROM (
-		SELECT occurred_at < lag(occurred_at) OVER (PARTITION BY campaign_id ORDER BY seq) AS earlier FROM tidemark.journal WHERE event_type <> $1
+		SELECT occurred_at < lag(occurred_at) OVER (PARTITION BY campaign_id ORDER BY seq) AS earlier FROM tidemark.journal
+			WHERE event_type <> $1
 	) AS j WHERE earlier`, historyRead)
 	if disorder != 0 {
 		t.Errorf("%d events stand after one of a later commit", disorder)
@@ -334,7 +337,8 @@ func TestTwoRunsAtOnceAppendWhatOneWould(t *testing.T) {
 	}
 	for range 2 {
 		// The one that comes second may be refused, or see the table before the first has filled it.
-		if err := <-ended; err != nil && !errors.Is(err, journal.ErrVersionConflict) && !errors.Is(err, journal.ErrPartlyAppended) && !errors.Is(err, errDifferences) {
+		if err := <-ended; err != nil && !errors.Is(err, journal.ErrVersionConflict) &&
+			!errors.Is(err, journal.ErrPartlyAppended) && !errors.Is(err, errDifferences) {
 			t.Error(err)
 		}
 	}

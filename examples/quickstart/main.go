@@ -1,8 +1,10 @@
-// Command quickstart appends events to a campaign, lets a projector apply them, and prints the document it made of them:
+// Command quickstart appends events to a campaign, lets a projector apply them, and prints the
+// document it made of them:
 //
 //	go run ./examples/quickstart
 //
-// It uses the database that TIDEMARK_DATABASE_URL names, or a Postgres that it starts for itself and throws away.
+// It uses the database that TIDEMARK_DATABASE_URL names, or a Postgres that it starts for itself
+// and throws away.
 package main
 
 import (

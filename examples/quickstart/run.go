@@ -46,7 +46,10 @@ func run(ctx context.Context, url string, out io.Writer) error {
 
 func play(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		joined := journal.Event{Type: "hero_joined", AggregateID: hero, Payload: json.RawMessage(`{"name": "Mira", "hp": 12}`)}
+		joined := journal.Event{
+			Type: "hero_joined", AggregateID: hero,
+			Payload: json.RawMessage(`{"name": "Mira", "hp": 12}`),
+		}
 		if _, err := journal.Append(ctx, tx, campaign, journal.Any, joined); err != nil {
 			return err
 		}
@@ -54,9 +57,13 @@ func play(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// catchUp applies what there is and returns. Its consumer group is its own: workers of other groups need not know its projection.
+// catchUp applies what there is and returns. Its consumer group is its own: workers of other groups
+// need not know its projection.
 func catchUp(ctx context.Context, pool *pgxpool.Pool) error {
-	p, err := projector.New(projector.Config{Pool: pool, ConsumerGroup: "quickstart", Projections: []projector.Projection{heroes()}})
+	p, err := projector.New(projector.Config{
+		Pool: pool, ConsumerGroup: "quickstart",
+		Projections: []projector.Projection{heroes()},
+	})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ func Campaigns() projector.Projection {
 		Name:    "campaigns",
 		Version: 1,
 		Types:   projectedTypes(),
-		Columns: "name text GENERATED ALWAYS AS (doc->>'name') STORED, status text GENERATED ALWAYS AS (doc->>'status') STORED",
+		Columns: "name text GENERATED ALWAYS AS (doc->>'name') STORED, status text GENERATED ALWAYS AS (doc->>'status') " +
+			"STORED",
 		Indexes: "CREATE INDEX ON campaigns (status)",
 		Fold:    (*Campaign).fold,
 	})

@@ -2,8 +2,8 @@ package tabletop
 
 import "github.com/tidemark-go/tidemark/pkg/journal"
 
-// Catalogue says what each type of event is for: all are projected but dice rolls, which are there to be replayed, and notes,
-// which are there for the record. It refuses events of any other type.
+// Catalogue says what each type of event is for: all are projected but dice rolls, which are there
+// to be replayed, and notes, which are there for the record. It refuses events of any other type.
 func Catalogue() (*journal.Catalogue, error) {
 	types := []journal.EventType{
 		{Name: DiceRolledType, Intent: journal.ReplayOnly},

@@ -20,10 +20,14 @@ func Characters() projector.Projection {
 	return projector.NewDocument(projector.Document[Character]{
 		Name:    "characters",
 		Version: 1,
-		Types:   []string{CharacterCreatedType, CharacterUpdatedType, CharacterDamagedType, CharacterHealedType, CharacterDeletedType},
-		Columns: "name text GENERATED ALWAYS AS (doc->>'name') STORED, hit_points integer GENERATED ALWAYS AS ((doc->>'hit_points')::integer) STORED",
-		Key:     func(e journal.Event) (string, error) { return e.AggregateID, nil },
-		Fold:    (*Character).fold,
+		Types: []string{
+			CharacterCreatedType, CharacterUpdatedType, CharacterDamagedType, CharacterHealedType,
+			CharacterDeletedType,
+		},
+		Columns: "name text GENERATED ALWAYS AS (doc->>'name') STORED, hit_points integer GENERATED ALWAYS AS " +
+			"((doc->>'hit_points')::integer) STORED",
+		Key:  func(e journal.Event) (string, error) { return e.AggregateID, nil },
+		Fold: (*Character).fold,
 	})
 }
 

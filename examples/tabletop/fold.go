@@ -8,8 +8,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// readModel is what the tables must hold, worked out from the journal by plain code that shares nothing with the projections but the
-// payload types. It is as large as the read model, not as the journal.
+// readModel is what the tables must hold, worked out from the journal by plain code that shares
+// nothing with the projections but the payload types. It is as large as the read model, not as the
+// journal.
 type readModel struct {
 	events         int64 // of this domain in the journal, whatever they are for
 	since          int64 // of them, those after the position asked for
@@ -108,7 +109,10 @@ func (m *readModel) addParticipant(e journal.Event) error {
 	key := rowKey{e.CampaignID, p.ParticipantID}
 	switch e.Type {
 	case ParticipantJoinedType:
-		m.participants[key] = participantRow{Name: p.Name, Role: string(p.Role), Seat: p.Seat, JoinedAt: instantOf(e.OccurredAt)}
+		m.participants[key] = participantRow{
+			Name: p.Name, Role: string(p.Role), Seat: p.Seat,
+			JoinedAt: instantOf(e.OccurredAt),
+		}
 		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Participants++ })
 	case ParticipantSeatChangedType:
 		update(m.participants, key, func(r *participantRow) { r.Seat = p.Seat })
@@ -132,7 +136,8 @@ func (m *readModel) addCharacter(e journal.Event) error {
 	switch e.Type {
 	case CharacterCreatedType:
 		m.characters[key] = characterRow{
-			ParticipantID: p.ParticipantID, Name: p.Name, Class: p.Class, Level: 1, HitPoints: p.MaxHitPoints, MaxHitPoints: p.MaxHitPoints,
+			ParticipantID: p.ParticipantID, Name: p.Name, Class: p.Class, Level: 1, HitPoints: p.MaxHitPoints,
+			MaxHitPoints: p.MaxHitPoints,
 		}
 		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Characters++ })
 	case CharacterUpdatedType:
@@ -189,7 +194,10 @@ func (m *readModel) addInvite(e journal.Event) error {
 		m.invites[key] = inviteRow{Recipient: p.Recipient, Status: "open", CreatedAt: at}
 		return nil
 	}
-	status := map[string]string{InviteClaimedType: "claimed", InviteDeclinedType: "declined", InviteRevokedType: "revoked"}[e.Type]
+	status := map[string]string{
+		InviteClaimedType: "claimed", InviteDeclinedType: "declined",
+		InviteRevokedType: "revoked",
+	}[e.Type]
 	update(m.invites, key, func(r *inviteRow) { r.Status, r.SettledAt, r.ParticipantID = status, at, p.ParticipantID })
 	return nil
 }

@@ -156,7 +156,8 @@ func (t *turn) emit(eventType, aggregateType, aggregateID string, payload any) {
 	t.events = append(t.events, event)
 }
 
-// eventID draws a UUIDv7 (RFC 9562, section 5.7) from the generator's own clock and randomness, so that it repeats with the seed.
+// eventID draws a UUIDv7 (RFC 9562, section 5.7) from the generator's own clock and randomness, so
+// that it repeats with the seed.
 func (g *Generator) eventID() uuid.UUID {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:8], uint64(g.now.UnixMilli())<<16|g.rng.Uint64()>>48)

@@ -27,7 +27,8 @@ func TestGeneratorSaysTheSameForTheSameSeed(t *testing.T) {
 
 func TestGeneratorSaysSomethingElseForAnotherSeed(t *testing.T) {
 	t.Parallel()
-	one, other := tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 1}), tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 2})
+	one, other := tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 1}),
+		tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 2})
 	if a, b := one.Next(), other.Next(); a.CampaignID == b.CampaignID || a.Events[0].ID == b.Events[0].ID {
 		t.Fatalf("seeds 1 and 2 both began with campaign %s, event %s", a.CampaignID, a.Events[0].ID)
 	}
@@ -106,6 +107,7 @@ func drawConfig(t *rapid.T) tabletop.GeneratorConfig {
 }
 
 func sameEvent(a, b journal.Event) bool {
-	return a.ID == b.ID && a.Type == b.Type && a.AggregateType == b.AggregateType && a.AggregateID == b.AggregateID && a.Actor == b.Actor &&
+	return a.ID == b.ID && a.Type == b.Type && a.AggregateType == b.AggregateType && a.AggregateID == b.AggregateID &&
+		a.Actor == b.Actor &&
 		slices.Equal(a.Tags, b.Tags) && string(a.Payload) == string(b.Payload) && a.OccurredAt.Equal(b.OccurredAt)
 }

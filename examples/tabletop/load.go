@@ -23,8 +23,9 @@ type LoadConfig struct {
 	Lanes     int     // appends at the same time; zero: 4
 }
 
-// Load appends what a [Generator] decides: each decision in a transaction of its own, several at the same time, those of one
-// campaign one after another. Event ids repeat with the seed, so a load that ran before appends nothing the second time.
+// Load appends what a [Generator] decides: each decision in a transaction of its own, several at
+// the same time, those of one campaign one after another. Event ids repeat with the seed, so a load
+// that ran before appends nothing the second time.
 type Load struct {
 	config   LoadConfig
 	journal  *journal.Journal

@@ -25,7 +25,10 @@ func moves() []move {
 		{2, func(g *game) bool { return open(g) && len(g.people) > 1 && g.freeSeat() > 0 }, (*turn).changeSeat},
 		{1, func(g *game) bool { return open(g) && len(g.people) > 2 }, (*turn).leave},
 
-		{10, func(g *game) bool { return open(g) && len(g.people) > 1 && len(g.characters) < maxCharacters }, (*turn).createCharacter},
+		{
+			10, func(g *game) bool { return open(g) && len(g.people) > 1 && len(g.characters) < maxCharacters },
+			(*turn).createCharacter,
+		},
 		{4, func(g *game) bool { return open(g) && len(g.unfinished()) > 0 }, (*turn).levelUp},
 		{8, func(g *game) bool { return len(g.fallen()) > 0 }, (*turn).bury},
 

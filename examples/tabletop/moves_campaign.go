@@ -46,7 +46,8 @@ func (t *turn) seat(name string, role Role) string {
 	p := person{id: t.newID("participant"), name: name, role: role, seat: t.freeSeat()}
 	t.people = append(t.people, p)
 	t.actor = p.id
-	t.emit(ParticipantJoinedType, "participant", p.id, ParticipantJoined{ParticipantID: p.id, Name: p.name, Role: p.role, Seat: p.seat})
+	t.emit(ParticipantJoinedType, "participant", p.id,
+		ParticipantJoined{ParticipantID: p.id, Name: p.name, Role: p.role, Seat: p.seat})
 	return p.id
 }
 
@@ -71,7 +72,8 @@ func (t *turn) leave() {
 	}
 	t.characters = slices.DeleteFunc(t.characters, func(c character) bool { return c.owner == p.id })
 	t.people = slices.Delete(t.people, leaving, leaving+1)
-	t.emit(ParticipantLeftType, "participant", p.id, ParticipantLeft{ParticipantID: p.id, Reason: pick(t.rng, t.words.remarks)})
+	t.emit(ParticipantLeftType, "participant", p.id,
+		ParticipantLeft{ParticipantID: p.id, Reason: pick(t.rng, t.words.remarks)})
 }
 
 func (t *turn) invite() {

@@ -30,7 +30,8 @@ func (t *turn) levelUp() {
 	c.level++
 	c.most += 1 + t.rng.IntN(8)
 	t.actor = c.owner
-	t.emit(CharacterUpdatedType, "character", c.id, CharacterUpdated{CharacterID: c.id, Level: c.level, MaxHitPoints: c.most})
+	t.emit(CharacterUpdatedType, "character", c.id,
+		CharacterUpdated{CharacterID: c.id, Level: c.level, MaxHitPoints: c.most})
 }
 
 func (t *turn) bury() {
@@ -58,7 +59,8 @@ func (t *turn) attack() {
 	c := t.oneOf(t.living())
 	amount := min(t.roll(c, 1), c.hitPoints)
 	c.hitPoints -= amount
-	t.emit(CharacterDamagedType, "character", c.id, CharacterDamaged{CharacterID: c.id, Amount: amount, Source: pick(t.rng, t.words.foes)})
+	t.emit(CharacterDamagedType, "character", c.id,
+		CharacterDamaged{CharacterID: c.id, Amount: amount, Source: pick(t.rng, t.words.foes)})
 }
 
 func (t *turn) heal() {
@@ -71,7 +73,8 @@ func (t *turn) heal() {
 func (t *turn) startSession() {
 	t.sessions++
 	t.session = t.newID("session")
-	t.emit(SessionStartedType, "session", t.session, SessionStarted{SessionID: t.session, Number: t.sessions, Title: t.words.place(t.rng)})
+	t.emit(SessionStartedType, "session", t.session,
+		SessionStarted{SessionID: t.session, Number: t.sessions, Title: t.words.place(t.rng)})
 	t.openScene()
 }
 
@@ -88,10 +91,16 @@ func (t *turn) changeScene() {
 
 func (t *turn) openScene() {
 	t.scene = t.newID("scene")
-	t.emit(SceneStartedType, "scene", t.scene, SceneStarted{SceneID: t.scene, SessionID: t.session, Title: t.words.place(t.rng)})
+	t.emit(SceneStartedType, "scene", t.scene, SceneStarted{
+		SceneID: t.scene, SessionID: t.session,
+		Title: t.words.place(t.rng),
+	})
 }
 
 func (t *turn) closeScene() {
-	t.emit(SceneEndedType, "scene", t.scene, SceneEnded{SceneID: t.scene, SessionID: t.session, Outcome: pick(t.rng, t.words.remarks)})
+	t.emit(SceneEndedType, "scene", t.scene, SceneEnded{
+		SceneID: t.scene, SessionID: t.session,
+		Outcome: pick(t.rng, t.words.remarks),
+	})
 	t.scene = ""
 }

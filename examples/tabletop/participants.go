@@ -23,17 +23,24 @@ CREATE TABLE participants (
 // Participants is a projection of typed handlers: who sits where, and who did before.
 func Participants() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "participants", Version: 1, Tables: participantsTable})
-	projector.On(h, ParticipantJoinedType, func(_ context.Context, g *projector.Group, e journal.Event, p ParticipantJoined) error {
-		g.Queue(`INSERT INTO participants (campaign_id, participant_id, name, role, seat, joined_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+	projector.On(h, ParticipantJoinedType, func(_ context.Context, g *projector.Group, e journal.Event,
+		p ParticipantJoined,
+	) error {
+		g.Queue(`INSERT INTO participants (campaign_id, participant_id, name, role, seat, joined_at)
+			VALUES ($1, $2, $3, $4, $5, $6)`,
 			e.CampaignID, p.ParticipantID, p.Name, p.Role, p.Seat, e.OccurredAt)
 		return nil
 	})
-	projector.On(h, ParticipantSeatChangedType, func(_ context.Context, g *projector.Group, e journal.Event, p ParticipantSeatChanged) error {
+	projector.On(h, ParticipantSeatChangedType, func(_ context.Context, g *projector.Group, e journal.Event,
+		p ParticipantSeatChanged,
+	) error {
 		g.Queue(`UPDATE participants SET seat = $3 WHERE campaign_id = $1 AND participant_id = $2`,
 			e.CampaignID, p.ParticipantID, p.Seat)
 		return nil
 	})
-	projector.On(h, ParticipantLeftType, func(_ context.Context, g *projector.Group, e journal.Event, p ParticipantLeft) error {
+	projector.On(h, ParticipantLeftType, func(_ context.Context, g *projector.Group, e journal.Event,
+		p ParticipantLeft,
+	) error {
 		g.Queue(`UPDATE participants SET seat = NULL, left_at = $3 WHERE campaign_id = $1 AND participant_id = $2`,
 			e.CampaignID, p.ParticipantID, e.OccurredAt)
 		return nil

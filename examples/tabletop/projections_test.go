@@ -17,7 +17,8 @@ func TestProjectionsKeepTheirPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(projections) != 5 {
-		t.Errorf("there are %d projections, wanted campaigns, characters, participants, invites and sessions", len(projections))
+		t.Errorf("there are %d projections, wanted campaigns, characters, participants, invites and sessions",
+			len(projections))
 	}
 	pool := pgtest.New(t)
 	for _, projection := range projections {

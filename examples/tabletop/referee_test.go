@@ -31,7 +31,10 @@ type sheet struct {
 }
 
 func newReferee() *referee {
-	return &referee{seats: map[string]int{}, characters: map[string]*sheet{}, invites: map[string]bool{}, used: map[string]bool{}}
+	return &referee{
+		seats: map[string]int{}, characters: map[string]*sheet{}, invites: map[string]bool{},
+		used: map[string]bool{},
+	}
 }
 
 // statuses are the moves between statuses that the rules know.
@@ -62,16 +65,19 @@ func (r *referee) judge(e journal.Event) error {
 		return first(err, must(p.Name != nil || p.Theme != nil, "nothing is updated"))
 	case tabletop.CampaignForkedType:
 		p, err := read[tabletop.CampaignForked](e)
-		return first(err, must(r.seq == 2, "a fork is the second event"), must(p.SourceCampaignID != e.CampaignID && p.SourceSeq > 0, "forked from nothing"))
+		return first(err, must(r.seq == 2, "a fork is the second event"),
+			must(p.SourceCampaignID != e.CampaignID && p.SourceSeq > 0, "forked from nothing"))
 	case tabletop.CampaignStatusChangedType:
 		p, err := read[tabletop.CampaignStatusChanged](e)
-		err = first(err, must(p.From == r.status, "it was %s", r.status), must(slices.Contains(statuses()[p.From], p.To), "no such change"),
+		err = first(err, must(p.From == r.status, "it was %s", r.status),
+			must(slices.Contains(statuses()[p.From], p.To), "no such change"),
 			must(r.session == "", "in the middle of a session"))
 		r.status = p.To
 		return err
 	case tabletop.ParticipantJoinedType, tabletop.ParticipantLeftType, tabletop.ParticipantSeatChangedType:
 		return r.judgeParticipant(e)
-	case tabletop.CharacterCreatedType, tabletop.CharacterUpdatedType, tabletop.CharacterDamagedType, tabletop.CharacterHealedType,
+	case tabletop.CharacterCreatedType, tabletop.CharacterUpdatedType, tabletop.CharacterDamagedType,
+		tabletop.CharacterHealedType,
 		tabletop.CharacterDeletedType, tabletop.DiceRolledType:
 		return r.judgeCharacter(e)
 	case tabletop.SessionStartedType, tabletop.SessionEndedType, tabletop.SceneStartedType, tabletop.SceneEndedType:
@@ -124,7 +130,8 @@ func (r *referee) judgeCharacter(e journal.Event) error {
 	if e.Type == tabletop.CharacterCreatedType {
 		_, here := r.seats[p.ParticipantID]
 		r.characters[p.CharacterID] = &sheet{p.ParticipantID, 1, p.MaxHitPoints, p.MaxHitPoints}
-		return first(r.claim(p.CharacterID), must(here, "its player is not at the table"), must(p.MaxHitPoints > 0, "stillborn"),
+		return first(r.claim(p.CharacterID), must(here, "its player is not at the table"),
+			must(p.MaxHitPoints > 0, "stillborn"),
 			must(e.AggregateID == p.CharacterID, "about another aggregate"))
 	}
 	c := r.characters[p.CharacterID]
@@ -139,7 +146,8 @@ func (r *referee) judgeCharacter(e journal.Event) error {
 		err = first(must(r.session != "", "no session"), must(p.Amount > 0 && p.Amount <= c.have, "it has %d", c.have))
 		c.have -= p.Amount
 	case tabletop.CharacterHealedType:
-		err = first(must(r.session != "", "no session"), must(p.Amount > 0 && c.have+p.Amount <= c.max, "it has %d of %d", c.have, c.max))
+		err = first(must(r.session != "", "no session"),
+			must(p.Amount > 0 && c.have+p.Amount <= c.max, "it has %d of %d", c.have, c.max))
 		c.have += p.Amount
 	case tabletop.CharacterDeletedType:
 		delete(r.characters, p.CharacterID)
@@ -164,17 +172,21 @@ func (r *referee) judgeSession(e journal.Event) error {
 	switch e.Type {
 	case tabletop.SessionStartedType:
 		r.sessions++
-		err = first(r.claim(p.SessionID), must(r.session == "", "one is open"), must(r.status == tabletop.Active, "the campaign is %s", r.status),
+		err = first(r.claim(p.SessionID), must(r.session == "", "one is open"),
+			must(r.status == tabletop.Active, "the campaign is %s", r.status),
 			must(p.Number == r.sessions, "it is number %d", r.sessions))
 		r.session = p.SessionID
 	case tabletop.SessionEndedType:
-		err = first(must(p.SessionID == r.session && r.session != "", "not the open session"), must(r.scene == "", "a scene is open"))
+		err = first(must(p.SessionID == r.session && r.session != "", "not the open session"),
+			must(r.scene == "", "a scene is open"))
 		r.session = ""
 	case tabletop.SceneStartedType:
-		err = first(r.claim(p.SceneID), must(p.SessionID == r.session && r.session != "", "not the open session"), must(r.scene == "", "one is open"))
+		err = first(r.claim(p.SceneID), must(p.SessionID == r.session && r.session != "", "not the open session"),
+			must(r.scene == "", "one is open"))
 		r.scene = p.SceneID
 	case tabletop.SceneEndedType:
-		err = first(must(p.SessionID == r.session, "not the open session"), must(p.SceneID == r.scene && r.scene != "", "not the open scene"))
+		err = first(must(p.SessionID == r.session, "not the open session"),
+			must(p.SceneID == r.scene && r.scene != "", "not the open scene"))
 		r.scene = ""
 	}
 	return err

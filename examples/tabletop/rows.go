@@ -6,7 +6,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// rowKey is the primary key of a table: the campaign, and what is unique in it (the campaign again where a campaign has one row).
+// rowKey is the primary key of a table: the campaign, and what is unique in it (the campaign again
+// where a campaign has one row).
 type rowKey struct{ campaign, id string }
 
 // The rows of the tables, comparable with ==. The columns stand in the order of the queries'.
@@ -40,7 +41,10 @@ type (
 )
 
 func (r *campaignRow) columns() []any {
-	return []any{&r.Name, &r.System, &r.Theme, &r.Status, &r.ForkedFrom, &r.Participants, &r.Characters, &r.Sessions, &r.Events}
+	return []any{
+		&r.Name, &r.System, &r.Theme, &r.Status, &r.ForkedFrom, &r.Participants, &r.Characters, &r.Sessions,
+		&r.Events,
+	}
 }
 
 func (r *participantRow) columns() []any {

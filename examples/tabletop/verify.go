@@ -40,8 +40,10 @@ func (r Report) Mismatches() int64 {
 	return n
 }
 
-// Verify folds the whole journal and compares the tables with the outcome, row by row. Both are streamed. It is meant for a moment at
-// which nothing is appended and nothing is left to apply; at any other, it reports what is still to be applied. Events after the position since are also counted by themselves.
+// Verify folds the whole journal and compares the tables with the outcome, row by row. Both are
+// streamed. It is meant for a moment at which nothing is appended and nothing is left to apply; at
+// any other, it reports what is still to be applied. Events after the position since are also
+// counted by themselves.
 func Verify(ctx context.Context, db journal.Querier, since int64) (Report, error) {
 	want, err := fold(ctx, db, since)
 	if err != nil {
@@ -53,20 +55,23 @@ func Verify(ctx context.Context, db journal.Querier, since int64) (Report, error
 		report.Tables = append(report.Tables, table)
 		errs = append(errs, err)
 	}
-	collect(compare(ctx, db, "campaigns", queryCampaigns, want.campaigns, (*campaignRow).columns, func(want, got campaignRow) {
-		report.Duplicates += max(0, got.Events-want.Events)
-	}))
+	collect(compare(ctx, db, "campaigns", queryCampaigns, want.campaigns, (*campaignRow).columns,
+		func(want, got campaignRow) {
+			report.Duplicates += max(0, got.Events-want.Events)
+		}))
 	collect(compare(ctx, db, "participants", queryParticipants, want.participants, (*participantRow).columns, nil))
 	collect(compare(ctx, db, "characters", queryCharacters, want.characters, (*characterRow).columns, nil))
 	collect(compare(ctx, db, "sessions", querySessions, want.sessions, (*sessionRow).columns, nil))
-	collect(compare(ctx, db, "active_sessions", queryActiveSessions, want.activeSessions, (*activeSessionRow).columns, nil))
+	collect(compare(ctx, db, "active_sessions", queryActiveSessions, want.activeSessions, (*activeSessionRow).columns,
+		nil))
 	collect(compare(ctx, db, "invites", queryInvites, want.invites, (*inviteRow).columns, nil))
 	return report, errors.Join(errs...)
 }
 
-// compare streams a table and takes each of its rows out of want; what is left in the end is missing. inspect, if there is one, sees
-// every pair of rows with the same key.
-func compare[R comparable](ctx context.Context, db journal.Querier, table, query string, want map[rowKey]R, columns func(*R) []any,
+// compare streams a table and takes each of its rows out of want; what is left in the end is
+// missing. inspect, if there is one, sees every pair of rows with the same key.
+func compare[R comparable](ctx context.Context, db journal.Querier, table, query string, want map[rowKey]R,
+	columns func(*R) []any,
 	inspect func(want, got R),
 ) (TableReport, error) {
 	report := TableReport{Table: table}

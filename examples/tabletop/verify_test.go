@@ -52,20 +52,24 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		missing, extra, different, duplicates int64
 	}{
 		"a row that is missing": {
-			damage: `DELETE FROM participants WHERE (campaign_id, participant_id) IN (SELECT campaign_id, participant_id FROM participants LIMIT 2)`,
-			table:  "participants", missing: 2,
+			damage: `DELETE FROM participants WHERE (campaign_id, participant_id) IN (SELECT campaign_id, participant_id
+				FROM participants LIMIT 2)`,
+			table: "participants", missing: 2,
 		},
 		"a row too many": {
-			damage: `INSERT INTO invites (campaign_id, invite_id, recipient, status, created_at) VALUES ('elsewhere', 'invite-1', 'Ada', 'open', now())`,
-			table:  "invites", extra: 1,
+			damage: `INSERT INTO invites (campaign_id, invite_id, recipient, status, created_at)
+				VALUES ('elsewhere', 'invite-1', 'Ada', 'open', now())`,
+			table: "invites", extra: 1,
 		},
 		"a column that differs": {
-			damage: `UPDATE sessions SET scenes = scenes + 1 WHERE (campaign_id, session_id) IN (SELECT campaign_id, session_id FROM sessions LIMIT 1)`,
-			table:  "sessions", different: 1,
+			damage: `UPDATE sessions SET scenes = scenes + 1 WHERE (campaign_id, session_id) IN (SELECT campaign_id, session_id
+				FROM sessions LIMIT 1)`,
+			table: "sessions", different: 1,
 		},
 		"a time that differs by a microsecond": {
-			damage: `UPDATE active_sessions SET started_at = started_at + '1 us' WHERE campaign_id IN (SELECT campaign_id FROM active_sessions LIMIT 1)`,
-			table:  "active_sessions", different: 1,
+			damage: `UPDATE active_sessions SET started_at = started_at + '1 us'
+				WHERE campaign_id IN (SELECT campaign_id FROM active_sessions LIMIT 1)`,
+			table: "active_sessions", different: 1,
 		},
 		"a hit point": {
 			damage: `UPDATE characters SET doc = jsonb_set(doc, '{hit_points}', '1000')

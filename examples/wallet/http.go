@@ -45,9 +45,15 @@ func handler(w wallets) http.Handler {
 		})
 	}
 	on("POST /wallets/{id}", func(ctx context.Context, id string, c command) error { return w.open(ctx, id, c.Owner) })
-	on("POST /wallets/{id}/deposits", func(ctx context.Context, id string, c command) error { return w.deposit(ctx, id, c.Amount) })
-	on("POST /wallets/{id}/withdrawals", func(ctx context.Context, id string, c command) error { return w.withdraw(ctx, id, c.Amount) })
-	on("POST /wallets/{id}/transfers", func(ctx context.Context, id string, c command) error { return w.transfer(ctx, id, c.To, c.Amount) })
+	on("POST /wallets/{id}/deposits", func(ctx context.Context, id string, c command) error {
+		return w.deposit(ctx, id, c.Amount)
+	})
+	on("POST /wallets/{id}/withdrawals", func(ctx context.Context, id string, c command) error {
+		return w.withdraw(ctx, id, c.Amount)
+	})
+	on("POST /wallets/{id}/transfers", func(ctx context.Context, id string, c command) error {
+		return w.transfer(ctx, id, c.To, c.Amount)
+	})
 	mux.HandleFunc("GET /wallets/{id}", func(out http.ResponseWriter, r *http.Request) {
 		var document []byte
 		err := w.pool.QueryRow(r.Context(), selectBalance, "wallet-"+r.PathValue("id"), r.PathValue("id")).Scan(&document)

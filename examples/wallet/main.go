@@ -1,8 +1,10 @@
-// Command wallet serves wallets over HTTP: opening, deposits, withdrawals, and transfers that are one decision about two wallets.
+// Command wallet serves wallets over HTTP: opening, deposits, withdrawals, and transfers that are
+// one decision about two wallets.
 //
 //	go run ./examples/wallet -addr 127.0.0.1:8080
 //
-// It uses the database that TIDEMARK_DATABASE_URL names, or a Postgres that it starts for itself and throws away. Then, elsewhere:
+// It uses the database that TIDEMARK_DATABASE_URL names, or a Postgres that it starts for itself
+// and throws away. Then, elsewhere:
 //
 //	curl -i 127.0.0.1:8080/wallets/1 -d '{"owner": "mira"}'
 //	curl -i 127.0.0.1:8080/wallets/2 -d '{"owner": "oskar"}'
@@ -100,5 +102,8 @@ func serve(ctx context.Context, databaseURL, addr string, out io.Writer) error {
 
 // newWorker has a consumer group of its own: workers of other groups need not know its projection.
 func newWorker(pool *pgxpool.Pool) (*projector.Projector, error) {
-	return projector.New(projector.Config{Pool: pool, ConsumerGroup: "wallets", Projections: []projector.Projection{balances()}})
+	return projector.New(projector.Config{
+		Pool: pool, ConsumerGroup: "wallets",
+		Projections: []projector.Projection{balances()},
+	})
 }

@@ -18,7 +18,8 @@ var (
 	errOverdraft   = errors.New("the wallet holds less than that")
 	errAmount      = errors.New("the amount must be more than 0")
 	errSameWallet  = errors.New("a transfer needs two wallets")
-	errFull        = fmt.Errorf("the wallet would hold more than %d, which is the most: take some out first", int64(mostFunds))
+	errFull        = fmt.Errorf("the wallet would hold more than %d, which is the most: take some out first",
+		int64(mostFunds))
 )
 
 // mostFunds is what a wallet may hold, in cents. The balances of 9,000 full wallets can still be added up.
@@ -154,7 +155,9 @@ func (f funds) admit(amount int64) error {
 
 // decide brings the models of the wallets up to date, and appends what rule makes of them, again if others got ahead.
 func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([]journal.Event, error)) error {
-	_, err := w.retry.AppendIf(ctx, w.pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+	_, err := w.retry.AppendIf(ctx, w.pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event,
+		journal.Condition, error,
+	) {
 		models, folders := make([]*journal.Model[funds], len(ids)), make([]journal.Folder, len(ids))
 		for i, id := range ids {
 			models[i] = fundsOf(id)
@@ -180,7 +183,10 @@ func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([
 // event is of the campaign of its wallet.
 func event(eventType string, m moved) journal.Event {
 	payload, _ := json.Marshal(m) // of strings and a number: cannot fail
-	e := journal.Event{CampaignID: "wallet-" + m.Wallet, Type: eventType, AggregateType: "wallet", AggregateID: m.Wallet, Tags: []string{tag(m.Wallet)}, Payload: payload}
+	e := journal.Event{
+		CampaignID: "wallet-" + m.Wallet, Type: eventType, AggregateType: "wallet", AggregateID: m.Wallet,
+		Tags: []string{tag(m.Wallet)}, Payload: payload,
+	}
 	if m.With != "" {
 		e.Tags = append(e.Tags, tag(m.With))
 	}

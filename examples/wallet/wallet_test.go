@@ -54,7 +54,8 @@ func TestWalletsOverHTTP(t *testing.T) {
 		{"/3/deposits", `{"amount": 1}`, http.StatusNotFound},
 		{"/3/deposits", `{`, http.StatusBadRequest},
 	} {
-		response, err := server.Client().Post(server.URL+"/wallets"+step.path, "application/json", strings.NewReader(step.body))
+		response, err := server.Client().Post(server.URL+"/wallets"+step.path, "application/json",
+			strings.NewReader(step.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,8 @@ func TestTransfersInAllDirectionsKeepTheSum(t *testing.T) {
 	if _, err := journal.DecideAll(t.Context(), pool, a, b, c); err != nil {
 		t.Fatal(err)
 	}
-	if min(a.State.balance, b.State.balance, c.State.balance) < 0 || a.State.balance+b.State.balance+c.State.balance != 30 {
+	if min(a.State.balance, b.State.balance, c.State.balance) < 0 ||
+		a.State.balance+b.State.balance+c.State.balance != 30 {
 		t.Errorf("balances %d, %d, %d", a.State.balance, b.State.balance, c.State.balance)
 	}
 }

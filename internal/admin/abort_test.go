@@ -24,10 +24,12 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 1)
 	sink := stuck{make(chan struct{}, 1)}
-	outcome, err := acts.StartRepublication(t.Context(), typing("s"), admin.Republication{Topic: "t", Publisher: "s", CampaignID: "c001", From: 1})
+	outcome, err := acts.StartRepublication(t.Context(), typing("s"),
+		admin.Republication{Topic: "t", Publisher: "s", CampaignID: "c001", From: 1})
 	op := operation(t, outcome, err)
 	r := runner(t, pool, func(c *admin.RunnerConfig) {
-		c.Topics, c.Publishers = []publisher.Topic{{Name: "t"}}, []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
+		c.Topics, c.Publishers = []publisher.Topic{{Name: "t"}},
+			[]publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
 	})
 	done := make(chan error, 1)
 	go func() {
@@ -37,7 +39,8 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 	<-sink.called
 	// Nobody else has it meanwhile.
 	if worked, err := runner(t, pool, func(c *admin.RunnerConfig) {
-		c.Owner, c.Topics, c.Publishers = "other", []publisher.Topic{{Name: "t"}}, []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
+		c.Owner, c.Topics, c.Publishers = "other", []publisher.Topic{{Name: "t"}},
+			[]publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
 	}).Step(t.Context()); worked || err != nil {
 		t.Errorf("another worker has it too: %t, %v", worked, err)
 	}
@@ -47,7 +50,8 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got, err := acts.Operation(t.Context(), op.ID); err != nil || got.State != "aborted" || got.Error != "" || got.EndedBy != "ada" {
+	if got, err := acts.Operation(t.Context(), op.ID); err != nil || got.State != "aborted" || got.Error != "" ||
+		got.EndedBy != "ada" {
 		t.Errorf("it is %+v, %v", got, err)
 	}
 }
@@ -55,17 +59,23 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 func TestWhatIsOldIsPruned(t *testing.T) {
 	t.Parallel()
 	pool, _ := database(t, 0)
-	exec(t, pool, `INSERT INTO tidemark.act_keys (actor, key, act, request, at) SELECT 'ada', n::text, 'paused', '', now() - n * interval '1 day' + interval '1 hour' FROM generate_series(1, 10) n;
-		INSERT INTO tidemark.operations (kind, request, actor, state, created_at, ended_at) VALUES ('replay', '{}', 'ada', 'done', now() - interval '1 year', now() - interval '91 days'),
-			('replay', '{}', 'ada', 'done', now() - interval '1 year', now() - interval '89 days'), ('verify', '{}', 'ada', 'running', now() - interval '1 year', NULL);
-		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq) VALUES (1, 1, 'a', 'p', 1), (2, 1, 'a', 'p', 1)`)
+	exec(t, pool, `INSERT INTO tidemark.act_keys (actor, key, act, request, at)
+		SELECT 'ada', n::text, 'paused', '', now() - n * interval '1 day' + interval '1 hour' FROM generate_series(1, 10) n;
+		INSERT INTO tidemark.operations (kind, request, actor, state, created_at, ended_at)
+			VALUES ('replay', '{}', 'ada', 'done', now() - interval '1 year', now() - interval '91 days'),
+			('replay', '{}', 'ada', 'done', now() - interval '1 year', now() - interval '89 days'),
+				('verify', '{}', 'ada', 'running', now() - interval '1 year', NULL);
+		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq)
+			VALUES (1, 1, 'a', 'p', 1), (2, 1, 'a', 'p', 1)`)
 	if _, err := runner(t, pool, nil).Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys`); n != 7 {
 		t.Errorf("%d keys are left, want those of a week", n)
 	}
-	if got := scan[string](t, pool, `SELECT concat((SELECT string_agg(id::text, ' ' ORDER BY id) FROM tidemark.operations), ', ', (SELECT string_agg(operation_id::text, ' ') FROM tidemark.operation_items))`); got != "2 3, 2" {
+	if got := scan[string](t, pool, `SELECT concat((SELECT string_agg(id::text, ' ' ORDER BY id)
+		FROM tidemark.operations), ', ', (SELECT string_agg(operation_id::text, ' ')
+		FROM tidemark.operation_items))`); got != "2 3, 2" {
 		t.Errorf("left are %s", got)
 	}
 }

@@ -22,26 +22,38 @@ import (
 
 // Errors of all acts.
 var (
-	ErrForbidden   = errors.New("the role is too low")                                                               // for the act
-	ErrKeyReused   = errors.New("the idempotency key was used for another request: use a new one for each request")  // by the same person
-	ErrUnderWay    = errors.New("the same request is being done")                                                    // with the same idempotency key
-	ErrInvalid     = errors.New("the request makes no sense")                                                        // its message says why
-	ErrDeclined    = errors.New("the confirmation does not say what it should")                                      // its message says what
-	ErrChanged     = errors.New("what the act is about has changed meanwhile: look at it again")                     // of a count that was confirmed
-	ErrNotFound    = errors.New("there is no such thing")                                                            // its message says what
-	ErrNotHere     = errors.New("this worker does not have the configuration or the code for it: ask one that does") // publishers and projections that are code
-	ErrRollingBack = errors.New("a rollback of the projection is under way")                                         // its message names the operation
-	ErrSink        = errors.New("the sink has not taken it")                                                         // its message says why
+	// for the act
+	ErrForbidden = errors.New("the role is too low")
+	// by the same person
+	ErrKeyReused = errors.New("the idempotency key was used for another request: use a new one for each request")
+	// with the same idempotency key
+	ErrUnderWay = errors.New("the same request is being done")
+	// its message says why
+	ErrInvalid = errors.New("the request makes no sense")
+	// its message says what
+	ErrDeclined = errors.New("the confirmation does not say what it should")
+	// of a count that was confirmed
+	ErrChanged = errors.New("what the act is about has changed meanwhile: look at it again")
+	// its message says what
+	ErrNotFound = errors.New("there is no such thing")
+	// publishers and projections that are code
+	ErrNotHere = errors.New("this worker does not have the configuration or the code for it: ask one that does")
+	// its message names the operation
+	ErrRollingBack = errors.New("a rollback of the projection is under way")
+	// its message says why
+	ErrSink = errors.New("the sink has not taken it")
 )
 
 const (
 	reasonBytes = 4 << 10
 	keyBytes    = 255
 
-	// actTimeout is how long one statement of an act may take, whatever the pool's own limit, unless the configuration says otherwise.
+	// actTimeout is how long one statement of an act may take, whatever the pool's own limit, unless
+	// the configuration says otherwise.
 	actTimeout = 20 * time.Second
 
-	// lockPatience is how long an act waits for whoever holds what it needs, a worker in the middle of a group for one. Others wait behind it.
+	// lockPatience is how long an act waits for whoever holds what it needs, a worker in the middle of
+	// a group for one. Others wait behind it.
 	lockPatience = 10 * time.Second
 )
 
@@ -51,7 +63,8 @@ type Request struct {
 	Reason string // up to 4 KiB; required by acts that leave something out for good
 	Key    string // idempotency key, up to 255 bytes; "": none
 
-	// Confirm is what the person typed. Acts that change what is read, or what is published, want the name of their subject.
+	// Confirm is what the person typed. Acts that change what is read, or what is published, want the
+	// name of their subject.
 	Confirm string
 }
 
@@ -105,7 +118,8 @@ func New(cfg Config) (*Acts, error) {
 	return &Acts{cfg: cfg, travels: make(chan struct{}, 1)}, nil
 }
 
-// On answers acts for whoever has the database itself: statements take as long as they take, but for waits for locks, and there is neither a sink nor code of projections.
+// On answers acts for whoever has the database itself: statements take as long as they take, but
+// for waits for locks, and there is neither a sink nor code of projections.
 func On(pool *pgxpool.Pool) *Acts {
 	return &Acts{cfg: Config{Pool: pool, Timeout: -1}, travels: make(chan struct{}, 1)}
 }
@@ -134,7 +148,9 @@ type act struct {
 }
 
 // do does an act in one transaction.
-func (a *Acts) do(ctx context.Context, t act, do func(ctx context.Context, tx pgx.Tx) (detail any, err error)) (*Outcome, error) {
+func (a *Acts) do(
+	ctx context.Context, t act, do func(ctx context.Context, tx pgx.Tx) (detail any, err error),
+) (*Outcome, error) {
 	r, err := a.begin(t)
 	if err != nil {
 		return nil, err
@@ -155,7 +171,9 @@ func (a *Acts) do(ctx context.Context, t act, do func(ctx context.Context, tx pg
 }
 
 // doWith does an act that begins its transactions itself. What is written about it commits with the first of them.
-func (a *Acts) doWith(ctx context.Context, t act, do func(ctx context.Context, r *recorder) (detail any, err error)) (*Outcome, error) {
+func (a *Acts) doWith(
+	ctx context.Context, t act, do func(ctx context.Context, r *recorder) (detail any, err error),
+) (*Outcome, error) {
 	r, err := a.begin(t)
 	if err != nil {
 		return nil, err
@@ -169,7 +187,8 @@ func (a *Acts) doWith(ctx context.Context, t act, do func(ctx context.Context, r
 // begin looks at whether somebody may do it, and whether it makes sense.
 func (a *Acts) begin(t act) (*recorder, error) {
 	if t.Who.Role < t.kind.Role() {
-		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", t.kind, t.kind.Role(), t.Who.Name, t.Who.Role, ErrForbidden)
+		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", t.kind, t.kind.Role(), t.Who.Name, t.Who.Role,
+			ErrForbidden)
 	}
 	var errs []error
 	if t.Who.Name == "" {

@@ -23,7 +23,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// database has group g with projection p, campaigns c001 to cNNN with an event each at which p is dead, a rebuild of p, a publication t/s and a parked event of c001.
+// database has group g with projection p, campaigns c001 to cNNN with an event each at which p is
+// dead, a rebuild of p, a publication t/s and a parked event of c001.
 func database(t *testing.T, campaigns int) (*pgxpool.Pool, *admin.Acts) {
 	t.Helper()
 	return databaseOn(t, pgtest.New(t), campaigns)
@@ -33,15 +34,20 @@ func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool,
 	t.Helper()
 	// The pool's mode may have no statement with several commands.
 	execAll(t, pool, fmt.Sprintf(`INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
-		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 'public', '{p}', 'active');
+		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+			VALUES ('p', 'g', 1, 'public', '{p}', 'active');
 		CREATE TABLE public.p (campaign_id text PRIMARY KEY, n int);
 		SELECT tidemark.append(format('c%%s', lpad(i::text, 3, '0')), '[{"type": "noted"}]') FROM generate_series(1, %[1]d) i;
-		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) SELECT 'g', campaign_id, '', 1, '-infinity', 1 FROM tidemark.journal;
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
+		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+			SELECT 'g', campaign_id, '', 1, '-infinity', 1 FROM tidemark.journal;
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+			next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
 			SELECT campaign_id, 'p', 'g', 1, 'dead', 8, 'infinity', 'no', 'f', now(), now() FROM tidemark.journal;
 		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('t', 's', 1);
-		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message, first_failed_at) VALUES ('t', 's', 'c001', 1, true, 1, 'parked', 'no', now());
-		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied) VALUES ('w', 'g', 'h', 1, now(), now(), 0, 0)`, campaigns))
+		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
+			first_failed_at) VALUES ('t', 's', 'c001', 1, true, 1, 'parked', 'no', now());
+		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
+			VALUES ('w', 'g', 'h', 1, now(), now(), 0, 0)`, campaigns))
 	acts, err := admin.New(admin.Config{Pool: pool})
 	if err != nil {
 		t.Fatal(err)
@@ -96,21 +102,30 @@ func calls(a *admin.Acts) []struct {
 	var options projector.RebuildOptions
 	back := int64(0)
 	return []call{
-		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Requeue(ctx, r, key) }},
+		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.Requeue(ctx, r, key)
+		}},
 		{admin.ActRetry, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Retry(ctx, r, key) }},
 		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.RequeueEvent(ctx, r, "g", "c001", 1)
 		}},
-		{admin.ActResolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Resolve(ctx, r, key, 1) }},
+		{admin.ActResolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.Resolve(ctx, r, key, 1)
+		}},
 		{admin.ActUnresolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.Unresolve(ctx, r, key, 1)
 		}},
 		{admin.ActPause, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.Pause(ctx, r, target, time.Hour)
 		}},
-		{admin.ActResume, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Resume(ctx, r, target) }},
+		{admin.ActResume, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.Resume(ctx, r, target)
+		}},
 		{admin.ActReplay, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ReplayCampaigns(ctx, r, deferred.ReplayRequest{Group: "g", Projection: "p", Campaigns: []string{"c002"}, From: 1})
+			return a.ReplayCampaigns(ctx, r, deferred.ReplayRequest{
+				Group: "g", Projection: "p", Campaigns: []string{"c002"},
+				From: 1,
+			})
 		}},
 		{admin.ActRepairGaps, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.RepairGap(ctx, r, "g", "c002")
@@ -127,7 +142,9 @@ func calls(a *admin.Acts) []struct {
 		{admin.ActSwapRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.SwapRebuild(ctx, r, "p", options)
 		}},
-		{admin.ActAbortRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.AbortRebuild(ctx, r, "p") }},
+		{admin.ActAbortRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.AbortRebuild(ctx, r, "p")
+		}},
 		{admin.ActPausePublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.PausePublisher(ctx, r, pair, time.Hour)
 		}},
@@ -143,14 +160,18 @@ func calls(a *admin.Acts) []struct {
 		{admin.ActResetPublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.ResetPublisher(ctx, r, pair, publisher.ResetTo{Position: &back})
 		}},
-		{admin.ActDrain, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.DrainWorker(ctx, r, "w") }},
+		{admin.ActDrain, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.DrainWorker(ctx, r, "w")
+		}},
 		{admin.ActUndrain, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.UndrainWorker(ctx, r, "w")
 		}},
 		{admin.ActStartOperation, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.StartRepair(ctx, r, admin.GapRepair{Group: "g"})
 		}},
-		{admin.ActAbortOperation, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Abort(ctx, r, 1) }},
+		{admin.ActAbortOperation, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.Abort(ctx, r, 1)
+		}},
 		{admin.ActRemove, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.RemoveProjection(ctx, r, "p", true, "p")
 		}},
@@ -169,14 +190,19 @@ func calls(a *admin.Acts) []struct {
 // words are what a person types before an act of these kinds, on what database makes.
 func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
-		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "h", admin.ActStartOperation: "g", admin.ActRollback: "p",
+		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "h",
+		admin.ActStartOperation: "g", admin.ActRollback: "p",
 	}
 }
 
 // everything is all rows that acts could have written.
-const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection) FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
-	(SELECT string_agg(p::text, ';') FROM tidemark.publications p), (SELECT string_agg(p::text, ';') FROM tidemark.parked p), (SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
-	(SELECT string_agg(o::text, ';') FROM tidemark.operations o), (SELECT count(*) FROM tidemark.failure_log), (SELECT count(*) FROM tidemark.operator_log),
+const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
+	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
+	(SELECT string_agg(p::text, ';') FROM tidemark.publications p),
+		(SELECT string_agg(p::text, ';') FROM tidemark.parked p),
+		(SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
+	(SELECT string_agg(o::text, ';') FROM tidemark.operations o), (SELECT count(*) FROM tidemark.failure_log),
+		(SELECT count(*) FROM tidemark.operator_log),
 	(SELECT string_agg(w::text, ';') FROM tidemark.workers w)))`
 
 func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
@@ -193,7 +219,10 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, acts := databaseOn(t, pool, 3)
 	// These have tests of their own, the last two with the commands that do them.
-	seen := map[admin.Kind]bool{admin.ActRollback: true, admin.ActTestSend: true, admin.ActRepublish: true, admin.ActBackfill: true}
+	seen := map[admin.Kind]bool{
+		admin.ActRollback: true, admin.ActTestSend: true, admin.ActRepublish: true,
+		admin.ActBackfill: true,
+	}
 	for i, call := range calls(acts) {
 		seen[call.kind] = true
 		before := scan[string](t, pool, everything)
@@ -210,7 +239,8 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 		if word := words()[call.kind]; word != "" {
 			for _, typed := range []string{"", "yes"} {
 				request.Confirm = typed
-				if _, err := call.do(t.Context(), request); !errors.Is(err, admin.ErrDeclined) || !strings.Contains(err.Error(), word) {
+				if _, err := call.do(t.Context(), request); !errors.Is(err, admin.ErrDeclined) ||
+					!strings.Contains(err.Error(), word) {
 					t.Errorf("%s after %q was typed: %v, want that it asks for %q", call.kind, typed, err, word)
 				}
 			}
@@ -227,7 +257,8 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 		if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log`); n != logged+1 {
 			t.Errorf("%s wrote %d rows of the operators' log", call.kind, n-logged)
 		}
-		if got := scan[string](t, pool, `SELECT concat(act, ' ', actor, ' ', reason) FROM tidemark.operator_log ORDER BY id DESC LIMIT 1`); got != string(call.kind)+" ada a test" {
+		if got := scan[string](t, pool, `SELECT concat(act, ' ', actor, ' ', reason) FROM tidemark.operator_log
+			ORDER BY id DESC LIMIT 1`); got != string(call.kind)+" ada a test" {
 			t.Errorf("%s is in the operators' log as %q", call.kind, got)
 		}
 		again, err := call.do(t.Context(), request)
@@ -262,10 +293,12 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 	if _, err := acts.AbortRebuild(t.Context(), r, "p"); !errors.Is(err, projector.ErrNoRebuild) {
 		t.Errorf("a rebuild that is not there: %v", err)
 	}
-	if _, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{}); !errors.Is(err, projector.ErrNoPrevious) {
+	if _, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{}); !errors.Is(err,
+		projector.ErrNoPrevious) {
 		t.Errorf("tables that are not there: %v", err)
 	}
-	if _, err := acts.TestSend(t.Context(), r, publisher.Key{Topic: "t", Publisher: "s"}); !errors.Is(err, admin.ErrNotHere) {
+	if _, err := acts.TestSend(t.Context(), r, publisher.Key{Topic: "t", Publisher: "s"}); !errors.Is(err,
+		admin.ErrNotHere) {
 		t.Errorf("a publisher that is not here: %v", err)
 	}
 	if _, err := acts.RemoveProjection(t.Context(), r, "q", true, "q"); !errors.Is(err, projector.ErrUnknownProjection) {
@@ -280,17 +313,20 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 	if _, err := acts.RemoveGroup(t.Context(), r, "g", "g"); !errors.Is(err, outbox.ErrInUse) {
 		t.Errorf("a group that is in use: %v", err)
 	}
-	if keys, err := acts.RequeueAll(t.Context(), r, deferred.Filter{Class: "infrastructure"}); err != nil || len(keys) > 0 {
+	if keys, err := acts.RequeueAll(t.Context(), r, deferred.Filter{Class: "infrastructure"}); err != nil ||
+		len(keys) > 0 {
 		t.Errorf("pairs that are not there: %v, %v", keys, err)
 	}
 	if n, err := acts.Replay(t.Context(), r, deferred.ReplayRequest{Group: "g", From: 9}, nil); err != nil || n > 0 {
 		t.Errorf("events that are not there: %d, %v", n, err)
 	}
 	r.Reason = ""
-	if _, err := acts.Resolve(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "c001"}, 1); !errors.Is(err, admin.ErrInvalid) {
+	if _, err := acts.Resolve(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "c001"}, 1); !errors.Is(err,
+		admin.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if now := scan[string](t, pool, everything); now != before || scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys`) > 0 {
+	if now := scan[string](t, pool, everything); now != before ||
+		scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys`) > 0 {
 		t.Error("acts that failed left something")
 	}
 }
@@ -343,10 +379,12 @@ func TestATokenIsShownOnceAndNeverKept(t *testing.T) {
 	if !strings.HasPrefix(tokens[0], "tmk_") || tokens[1] != "" {
 		t.Errorf("the tokens are %q", tokens)
 	}
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log l, tidemark.act_keys k WHERE l.detail::text LIKE '%tmk_%' OR k.result::text LIKE '%tmk_%'`); n > 0 {
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log l, tidemark.act_keys k
+		WHERE l.detail::text LIKE '%tmk_%' OR k.result::text LIKE '%tmk_%'`); n > 0 {
 		t.Error("the token itself is kept")
 	}
-	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, detail -> 'request' ->> 'name') FROM tidemark.operator_log`); got != "token_created ada eve" {
+	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, detail -> 'request' ->> 'name')
+		FROM tidemark.operator_log`); got != "token_created ada eve" {
 		t.Errorf("the log has %q", got)
 	}
 }

@@ -44,7 +44,8 @@ type PairFilter struct {
 // Filter answers what pkg/deferred takes.
 func (f PairFilter) Filter() (deferred.Filter, error) {
 	out := deferred.Filter{
-		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class, Code: f.Code, Fingerprint: f.Fingerprint, MessagePattern: f.Message,
+		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class,
+		Code: f.Code, Fingerprint: f.Fingerprint, MessagePattern: f.Message,
 	}
 	for _, s := range f.Status {
 		out.Status = append(out.Status, deferred.Status(s))
@@ -94,7 +95,10 @@ type ParkedFilter struct {
 }
 
 func (f ParkedFilter) filter() publisher.ParkedFilter {
-	return publisher.ParkedFilter{Topic: f.Topic, Publisher: f.Publisher, CampaignID: f.CampaignID, EventType: f.EventType, Status: f.Status, MessagePattern: f.Message}
+	return publisher.ParkedFilter{
+		Topic: f.Topic, Publisher: f.Publisher, CampaignID: f.CampaignID,
+		EventType: f.EventType, Status: f.Status, MessagePattern: f.Message,
+	}
 }
 
 // Bulk is an act on all that a filter chooses.
@@ -136,7 +140,8 @@ func (b Bulk) most() int64 {
 
 func (b Bulk) check() error {
 	if b.Limit < 0 || b.Limit > MostItems {
-		return fmt.Errorf("%w: limit %d: give 1 to %d, or 0 for as many as one operation takes", ErrInvalid, b.Limit, MostItems)
+		return fmt.Errorf("%w: limit %d: give 1 to %d, or 0 for as many as one operation takes", ErrInvalid, b.Limit,
+			MostItems)
 	}
 	switch b.Kind {
 	case OpRequeue, OpResolve:
@@ -167,7 +172,8 @@ func (b Bulk) agreed(typed string) (int64, bool) {
 	return n, is && err == nil && n >= 0
 }
 
-// PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing. Errors: [ErrInvalid], [deferred.ErrPattern].
+// PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing.
+// Errors: [ErrInvalid], [deferred.ErrPattern].
 func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -236,57 +242,63 @@ func parkedItem(p publisher.Parked) Item {
 	return Item{CampaignID: p.CampaignID, Subject: p.Topic + "/" + p.Publisher, Seq: p.Seq}
 }
 
-// StartBulk freezes what a bulk act is about and has workers do it. typed is what [Preview].Confirm asked for: the act is about at most
-// as many as it says, those that come first and had failed by b.AsOf. What has failed meanwhile is left for the next one, and what has gone is not missed.
-// [ErrDeclined] says that something else was typed, [ErrNotFound] that there is nothing left. Resolving needs a reason. The outcome's
-// detail is the [Operation].
+// StartBulk freezes what a bulk act is about and has workers do it. typed is what [Preview].Confirm
+// asked for: the act is about at most as many as it says, those that come first and had failed by
+// b.AsOf. What has failed meanwhile is left for the next one, and what has gone is not missed.
+// [ErrDeclined] says that something else was typed, [ErrNotFound] that there is nothing left.
+// Resolving needs a reason. The outcome's detail is the [Operation].
 func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (*Outcome, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
 	resolves := b.Kind == OpResolve || b.Kind == OpResolveParked
 	if resolves && r.Who.Role < ActResolve.Role() {
-		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", b.Kind, ActResolve.Role(), r.Who.Name, r.Who.Role, ErrForbidden)
+		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", b.Kind, ActResolve.Role(), r.Who.Name, r.Who.Role,
+			ErrForbidden)
 	}
 	if resolves && b.AsOf == nil {
-		return nil, fmt.Errorf("%w: as_of is missing: %s leaves out what was previewed, so send back the preview's as_of", ErrInvalid, b.Kind)
+		return nil, fmt.Errorf("%w: as_of is missing: %s leaves out what was previewed, so send back the preview's as_of",
+			ErrInvalid, b.Kind)
 	}
 	if err := b.names().Check(ctx, a.cfg.Pool); err != nil {
 		return nil, err
 	}
-	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: b, reason: resolves}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		id, err := insertOperation(ctx, tx, b.Kind, b, r)
-		if err != nil {
-			return nil, err
-		}
-		var n int64
-		agreed, said := b.agreed(typed)
-		most := b.most()
-		if said {
-			most = min(most, agreed)
-		}
-		if b.Pairs != nil {
-			n, err = freezePairs(ctx, tx, id, *b.Pairs, b.AsOf, most)
-		} else {
-			n, err = freezeParked(ctx, tx, id, *b.Parked, b.AsOf, most)
-		}
-		switch {
-		case err != nil:
-			return nil, err
-		case !said:
-			return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, typed, b.confirm(n))
-		case n == 0:
-			return nil, fmt.Errorf("%w that the filter chooses", ErrNotFound)
-		}
-		if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
-			return nil, err
-		}
-		return readOperation(ctx, tx, id)
-	})
+	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: b, reason: resolves},
+		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			id, err := insertOperation(ctx, tx, b.Kind, b, r)
+			if err != nil {
+				return nil, err
+			}
+			var n int64
+			agreed, said := b.agreed(typed)
+			most := b.most()
+			if said {
+				most = min(most, agreed)
+			}
+			if b.Pairs != nil {
+				n, err = freezePairs(ctx, tx, id, *b.Pairs, b.AsOf, most)
+			} else {
+				n, err = freezeParked(ctx, tx, id, *b.Parked, b.AsOf, most)
+			}
+			switch {
+			case err != nil:
+				return nil, err
+			case !said:
+				return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, typed, b.confirm(n))
+			case n == 0:
+				return nil, fmt.Errorf("%w that the filter chooses", ErrNotFound)
+			}
+			if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
+				return nil, err
+			}
+			return readOperation(ctx, tx, id)
+		})
 }
 
 // freezePairs writes the pairs that a filter chooses into the operation's items, if they had failed by a time.
-func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter, asOf *time.Time, most int64) (n int64, err error) {
+func freezePairs(
+	ctx context.Context, tx pgx.Tx, id int64, of PairFilter, asOf *time.Time, most int64,
+) (n int64, err error) {
 	f, err := of.Filter()
 	if err != nil {
 		return 0, err
@@ -318,7 +330,9 @@ func freezePairs(ctx context.Context, tx pgx.Tx, id int64, of PairFilter, asOf *
 }
 
 // freezeParked does the same with parked events.
-func freezeParked(ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter, asOf *time.Time, most int64) (n int64, err error) {
+func freezeParked(
+	ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter, asOf *time.Time, most int64,
+) (n int64, err error) {
 	f := of.filter()
 	f.Limit = freezePage
 	for n < most {
@@ -343,7 +357,8 @@ func freezeParked(ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter, asO
 }
 
 func copyItems(ctx context.Context, tx pgx.Tx, items [][]any) error {
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"tidemark", "operation_items"}, []string{"operation_id", "ord", "campaign_id", "subject", "seq"}, pgx.CopyFromRows(items))
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"tidemark", "operation_items"},
+		[]string{"operation_id", "ord", "campaign_id", "subject", "seq"}, pgx.CopyFromRows(items))
 	return err
 }
 

@@ -62,15 +62,18 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	}
 	// What has failed since the preview neither refuses the act nor is part of it, though it comes before all others.
 	exec(t, pool, `SELECT tidemark.append('a meanwhile', '[{"type": "noted"}]');
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, fingerprint, first_failed_at) VALUES ('a meanwhile', 'p', 'g', 1, 'dead', 'infinity', 'f', now())`)
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+			fingerprint, first_failed_at) VALUES ('a meanwhile', 'p', 'g', 1, 'dead', 'infinity', 'f', now())`)
 	outcome, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "resolve 101")
 	op := operation(t, outcome, err)
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operation_items WHERE campaign_id = 'a meanwhile'`); n != 0 || op.Total != 101 {
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operation_items
+		WHERE campaign_id = 'a meanwhile'`); n != 0 || op.Total != 101 {
 		t.Errorf("it is about %d, what failed meanwhile among them: %d", op.Total, n)
 	}
 	// What fails afterwards is no part of it; what has moved on meanwhile is left alone.
 	exec(t, pool, `SELECT tidemark.append('late', '[{"type": "noted"}]');
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, fingerprint, first_failed_at) VALUES ('late', 'p', 'g', 1, 'dead', 'infinity', 'f', now());
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+			fingerprint, first_failed_at) VALUES ('late', 'p', 'g', 1, 'dead', 'infinity', 'f', now());
 		UPDATE tidemark.deferred SET next_seq = 2 WHERE campaign_id = 'c050'`)
 	r := runner(t, pool, nil)
 	for n := 0; ; n++ {
@@ -81,7 +84,8 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 		if !worked {
 			break
 		}
-		if left := scan[int](t, pool, `SELECT count(*) FROM tidemark.operation_items WHERE outcome IS NULL`); n == 0 && left != 61 {
+		if left := scan[int](t, pool, `SELECT count(*) FROM tidemark.operation_items
+			WHERE outcome IS NULL`); n == 0 && left != 61 {
 			t.Errorf("after the first batch %d items are left, want 61", left)
 		}
 	}
@@ -89,14 +93,16 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	if err != nil || got.State != "done" || got.Total != 101 || got.Done != 100 || got.Skipped != 1 {
 		t.Fatalf("in the end it is %+v, %v", got, err)
 	}
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'resolved' AND actor = 'ada' AND reason LIKE 'a test (operation %)'`); n != 100 {
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'resolved' AND actor = 'ada'
+		AND reason LIKE 'a test (operation %)'`); n != 100 {
 		t.Errorf("%d pairs are in the log as resolved", n)
 	}
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'`); n != 3 {
 		t.Errorf("%d pairs are dead, want the two late ones and the one that moved", n)
 	}
 	items, err := acts.Items(t.Context(), op.ID, 48, 3)
-	if err != nil || len(items) != 3 || items[1].CampaignID != "c050" || items[1].Outcome != "skipped" || items[2].Outcome != "done" {
+	if err != nil || len(items) != 3 || items[1].CampaignID != "c050" || items[1].Outcome != "skipped" ||
+		items[2].Outcome != "done" {
 		t.Errorf("items %+v, %v", items, err)
 	}
 }
@@ -104,11 +110,16 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 func TestABulkActHasALimit(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 5)
-	exec(t, pool, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message, first_failed_at)
-		SELECT 't', 's', campaign_id, 1, true, 1, CASE campaign_id WHEN 'c003' THEN 'draining' ELSE 'parked' END, 'no', now() + make_interval(secs => substr(campaign_id, 2)::int)
+	exec(t, pool, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status,
+		error_message, first_failed_at)
+		SELECT 't', 's', campaign_id, 1, true, 1, CASE campaign_id WHEN 'c003' THEN 'draining'
+			ELSE 'parked' END, 'no', now() + make_interval(secs => substr(campaign_id, 2)::int)
 		FROM tidemark.journal WHERE campaign_id > 'c001'`)
 	for _, bad := range []int64{-1, admin.MostItems + 1} {
-		if _, err := acts.PreviewBulk(t.Context(), admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}, Limit: bad}); !errors.Is(err, admin.ErrInvalid) {
+		if _, err := acts.PreviewBulk(t.Context(), admin.Bulk{
+			Kind: admin.OpRequeue, Pairs: &admin.PairFilter{},
+			Limit: bad,
+		}); !errors.Is(err, admin.ErrInvalid) {
 			t.Errorf("a limit of %d: %v", bad, err)
 		}
 	}
@@ -120,7 +131,8 @@ func TestABulkActHasALimit(t *testing.T) {
 	}{
 		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}, Limit: 3}, 3, true, "c001 c002 c003"},
 		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}, Limit: 5}, 5, false, "c001 c002 c003 c004 c005"},
-		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 3}, 3, true, "c001 c002 c004"}, // what drains is no part of it
+		// what drains is no part of it
+		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 3}, 3, true, "c001 c002 c004"},
 		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 4}, 4, false, "c001 c002 c004 c005"},
 	} {
 		preview, err := acts.PreviewBulk(t.Context(), c.bulk)
@@ -144,7 +156,8 @@ func TestABulkActHasALimit(t *testing.T) {
 func TestABulkActCanBeAborted(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 50)
-	outcome, err := acts.StartBulk(t.Context(), as(auth.Operator), admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}}, "requeue 50")
+	outcome, err := acts.StartBulk(t.Context(), as(auth.Operator),
+		admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}}, "requeue 50")
 	op := operation(t, outcome, err)
 	r := runner(t, pool, nil)
 	if worked, err := r.Step(t.Context()); !worked || err != nil {
@@ -181,14 +194,18 @@ func TestOperationsOfOtherKinds(t *testing.T) {
 func otherKinds(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, acts := databaseOn(t, pool, 3)
-	execAll(t, pool, `DELETE FROM tidemark.deferred; DELETE FROM tidemark.outbox; UPDATE tidemark.leases SET checkpoint = 0 WHERE campaign_id = 'c002'`)
+	execAll(t, pool, `DELETE FROM tidemark.deferred; DELETE FROM tidemark.outbox; UPDATE tidemark.leases
+		SET checkpoint = 0 WHERE campaign_id = 'c002'`)
 	var ids []int64
 	add := func(o *admin.Outcome, err error) { ids = append(ids, operation(t, o, err).ID) }
 	add(acts.StartRepair(t.Context(), typing("g"), admin.GapRepair{Group: "g"}))
 	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p"}))
-	add(acts.StartBulk(t.Context(), as(auth.Admin), admin.Bulk{Kind: admin.OpResolveParked, Parked: &admin.ParkedFilter{Publisher: "s"}, AsOf: new(time.Now())}, "resolve parked 1"))
+	add(acts.StartBulk(t.Context(), as(auth.Admin),
+		admin.Bulk{Kind: admin.OpResolveParked, Parked: &admin.ParkedFilter{Publisher: "s"}, AsOf: new(time.Now())},
+		"resolve parked 1"))
 	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p", From: 1}))
-	exec(t, pool, `UPDATE tidemark.operations SET request = '{"group": "nowhere", "projection": "p"}' WHERE id = (SELECT max(id) FROM tidemark.operations)`)
+	exec(t, pool, `UPDATE tidemark.operations SET request = '{"group": "nowhere", "projection": "p"}'
+		WHERE id = (SELECT max(id) FROM tidemark.operations)`)
 	r := runner(t, pool, nil)
 	for worked := true; worked; {
 		var err error
@@ -204,7 +221,8 @@ func otherKinds(t *testing.T, pool *pgxpool.Pool) {
 		}
 		got = append(got, fmt.Sprintf("%s %s %d", o.Kind, o.State, o.Done))
 	}
-	if want := "repair_gaps done 1, replay done 2, resolve_parked done 1, replay failed 0"; strings.Join(got, ", ") != want {
+	if want := "repair_gaps done 1, replay done 2, resolve_parked done 1, replay failed 0"; strings.Join(got,
+		", ") != want {
 		t.Errorf("got %q, want %q", strings.Join(got, ", "), want)
 	}
 }
@@ -212,17 +230,20 @@ func otherKinds(t *testing.T, pool *pgxpool.Pool) {
 func TestAnOperationTellsWhatBecameOfWhatItHadTriedAgain(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 4)
-	exec(t, pool, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message, first_failed_at)
+	exec(t, pool, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status,
+		error_message, first_failed_at)
 		SELECT 't', 's', campaign_id, 1, true, 1, 'parked', 'no', now() FROM tidemark.journal ON CONFLICT DO NOTHING`)
 	r := runner(t, pool, nil)
 	for _, c := range []struct {
 		bulk admin.Bulk
 		then string // of one each: it works, it fails again and is tried again, it fails for good
 	}{
-		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}}, `DELETE FROM tidemark.deferred WHERE campaign_id = 'c001';
+		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}}, `DELETE FROM tidemark.deferred
+			WHERE campaign_id = 'c001';
 			UPDATE tidemark.deferred SET attempt_count = 1 WHERE campaign_id = 'c002';
 			UPDATE tidemark.deferred SET status = 'dead', next_attempt_at = 'infinity' WHERE campaign_id = 'c003'`},
-		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}}, `UPDATE tidemark.parked SET status = 'draining' WHERE campaign_id = 'c001';
+		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}}, `UPDATE tidemark.parked
+			SET status = 'draining' WHERE campaign_id = 'c001';
 			UPDATE tidemark.parked SET attempt_count = 1 WHERE campaign_id = 'c002';
 			UPDATE tidemark.parked SET status = 'parked', next_attempt_at = 'infinity' WHERE campaign_id = 'c003'`},
 	} {

@@ -9,24 +9,31 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
-// Requeue has a pair that failed or is dead tried again at once, as if it had not failed before. Errors are those of [deferred.Requeue].
+// Requeue has a pair that failed or is dead tried again at once, as if it had not failed before.
+// Errors are those of [deferred.Requeue].
 func (a *Acts) Requeue(ctx context.Context, r Request, key deferred.Key) (*Outcome, error) {
-	return a.onPair(ctx, r, ActRequeue, key, 0, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error { return deferred.Requeue(ctx, tx, key, by) })
+	return a.onPair(ctx, r, ActRequeue, key, 0, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
+		return deferred.Requeue(ctx, tx, key, by)
+	})
 }
 
 // Retry has a pair tried again at once; its attempts go on counting. Errors are those of [deferred.Retry].
 func (a *Acts) Retry(ctx context.Context, r Request, key deferred.Key) (*Outcome, error) {
-	return a.onPair(ctx, r, ActRetry, key, 0, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error { return deferred.Retry(ctx, tx, key, by) })
+	return a.onPair(ctx, r, ActRetry, key, 0, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
+		return deferred.Retry(ctx, tx, key, by)
+	})
 }
 
-// Resolve leaves the event out, for good, that the pair stands before; it needs a reason. Errors are those of [deferred.Resolve].
+// Resolve leaves the event out, for good, that the pair stands before; it needs a reason. Errors
+// are those of [deferred.Resolve].
 func (a *Acts) Resolve(ctx context.Context, r Request, key deferred.Key, seq int64) (*Outcome, error) {
 	return a.onPair(ctx, r, ActResolve, key, seq, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
 		return deferred.Resolve(ctx, tx, key, seq, by)
 	})
 }
 
-// Unresolve takes back that an event is left out of a projection in a campaign, which is applied anew; it needs a reason. Errors are those of [deferred.Unresolve].
+// Unresolve takes back that an event is left out of a projection in a campaign, which is applied
+// anew; it needs a reason. Errors are those of [deferred.Unresolve].
 func (a *Acts) Unresolve(ctx context.Context, r Request, key deferred.Key, seq int64) (*Outcome, error) {
 	return a.onPair(ctx, r, ActUnresolve, key, seq, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
 		return deferred.Unresolve(ctx, tx, key, seq, by)
@@ -40,12 +47,18 @@ type pairRequest struct {
 	Seq        int64  `json:"seq,omitempty"`
 }
 
-func (a *Acts) onPair(ctx context.Context, r Request, kind Kind, key deferred.Key, seq int64, do func(context.Context, pgx.Tx, deferred.Act) error) (*Outcome, error) {
+func (a *Acts) onPair(
+	ctx context.Context, r Request, kind Kind, key deferred.Key, seq int64,
+	do func(context.Context, pgx.Tx, deferred.Act) error,
+) (*Outcome, error) {
 	if key.Projection == "" || key.CampaignID == "" {
 		return nil, fmt.Errorf("%w: name the projection and the campaign", ErrInvalid)
 	}
 	asked := pairRequest{key.Projection, key.CampaignID, seq}
-	t := act{Request: r, kind: kind, about: subject{CampaignID: key.CampaignID, Seq: seq}, request: asked, reason: kind == ActResolve || kind == ActUnresolve}
+	t := act{
+		Request: r, kind: kind, about: subject{CampaignID: key.CampaignID, Seq: seq}, request: asked,
+		reason: kind == ActResolve || kind == ActUnresolve,
+	}
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return asked, do(ctx, tx, r.deferred()) })
 }
 

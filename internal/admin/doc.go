@@ -1,9 +1,13 @@
-// Package admin is what operators do, in one call each: who, why, and a key under which the same request does nothing a second time.
+// Package admin is what operators do, in one call each: who, why, and a key under which the same
+// request does nothing a second time.
 //
-// Every act checks the role of whoever asks, does it, and writes a row of tidemark.operator_log, in one transaction. The API, the pages and whatever else lets people act go through
-// here. What an act does is the business of the package that owns the table; nothing of it is repeated.
+// Every act checks the role of whoever asks, does it, and writes a row of tidemark.operator_log, in
+// one transaction. The API, the pages and whatever else lets people act go through here. What an
+// act does is the business of the package that owns the table; nothing of it is repeated.
 //
-// What takes longer than a request is an operation: its items are frozen when it is confirmed, workers ([Runner]) do them in batches, and it can be followed and aborted.
+// What takes longer than a request is an operation: its items are frozen when it is confirmed,
+// workers ([Runner]) do them in batches, and it can be followed and aborted.
 //
-// The package owns tidemark.act_keys, tidemark.operations and tidemark.operation_items. All of it is safe for concurrent use.
+// The package owns tidemark.act_keys, tidemark.operations and tidemark.operation_items. All of it
+// is safe for concurrent use.
 package admin

@@ -42,16 +42,20 @@ const (
 // Kinds answers all acts.
 func Kinds() []Kind {
 	return []Kind{
-		ActRequeue, ActRetry, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild, ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
-		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActTestSend, ActRetryParked, ActResolveParked, ActDrain, ActUndrain, ActRepublish, ActBackfill, ActRemove, ActRemoveGroup,
+		ActRequeue, ActRetry, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild,
+		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
+		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActTestSend, ActRetryParked, ActResolveParked,
+		ActDrain, ActUndrain, ActRepublish, ActBackfill, ActRemove, ActRemoveGroup,
 		ActCreateToken, ActRevokeToken, ActStartOperation, ActAbortOperation,
 	}
 }
 
-// Role is what the act needs. Operators do what loses nothing and can be undone; what leaves events out for good, moves positions, or changes what is read is the admins'.
+// Role is what the act needs. Operators do what loses nothing and can be undone; what leaves events
+// out for good, moves positions, or changes what is read is the admins'.
 func (k Kind) Role() auth.Role {
 	switch k {
-	case ActResolve, ActUnresolve, ActResolveParked, ActResetPublisher, ActAbortRebuild, ActSwapRebuild, ActRollback, ActDrain, ActUndrain, ActRemove, ActRemoveGroup, ActCreateToken, ActRevokeToken:
+	case ActResolve, ActUnresolve, ActResolveParked, ActResetPublisher, ActAbortRebuild, ActSwapRebuild, ActRollback,
+		ActDrain, ActUndrain, ActRemove, ActRemoveGroup, ActCreateToken, ActRevokeToken:
 		return auth.Admin
 	}
 	return auth.Operator

@@ -65,8 +65,9 @@ func (e *UnknownNameError) Error() string {
 	return fmt.Sprintf("no %s %q: %s", e.Kind, e.Name, known)
 }
 
-// Check answers an [UnknownNameError] for a name that nothing has. A group or a projection that was removed is known for as long as
-// the log of failures speaks of it, and a projection for as long as events are resolved for it.
+// Check answers an [UnknownNameError] for a name that nothing has. A group or a projection that was
+// removed is known for as long as the log of failures speaks of it, and a projection for as long as
+// events are resolved for it.
 func (n Names) Check(ctx context.Context, db journal.Querier) error {
 	groups, projections, topics, publishers, err := n.known(ctx, db)
 	if err != nil {
@@ -82,7 +83,8 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 		{"topic", n.Topic, topics, deferred.LogFilter{}},
 		{"publisher", n.Publisher, publishers, deferred.LogFilter{}},
 	} {
-		if c.name == "" || slices.Contains(c.known, c.name) || c.kind == "projection" && slices.Contains(c.known, projector.ProjectionOf(c.name)) {
+		if c.name == "" || slices.Contains(c.known, c.name) || c.kind == "projection" &&
+			slices.Contains(c.known, projector.ProjectionOf(c.name)) {
 			continue
 		}
 		if c.log.Limit > 0 {
@@ -109,7 +111,9 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 }
 
 // known answers the names that there are, of the kinds that are asked for.
-func (n Names) known(ctx context.Context, db journal.Querier) (groups, projections, topics, publishers []string, err error) {
+func (n Names) known(
+	ctx context.Context, db journal.Querier,
+) (groups, projections, topics, publishers []string, err error) {
 	if n.Group != "" {
 		all, err := outbox.Groups(ctx, db)
 		if err != nil {

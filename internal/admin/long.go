@@ -41,7 +41,8 @@ type Republication struct {
 	Until      int64  `json:"until,omitempty"` // the last one; 0: what is there when it starts
 }
 
-// StartReplay has workers replay all campaigns of a group. Errors are those of [deferred.CountReplay]. The outcome's detail is the [Operation].
+// StartReplay has workers replay all campaigns of a group. Errors are those of
+// [deferred.CountReplay]. The outcome's detail is the [Operation].
 func (a *Acts) StartReplay(ctx context.Context, r Request, g GroupReplay) (*Outcome, error) {
 	if g.Group == "" || g.From < 0 {
 		return nil, fmt.Errorf("%w: name the group, and a seq of 1 or more, or 0 for from scratch", ErrInvalid)
@@ -57,33 +58,41 @@ type ProjectionBackfill struct {
 	Projection string `json:"projection"`
 }
 
-// StartBackfill has workers look for the campaigns that a projection has nothing of, and file them. The outcome's detail is the [Operation]. Errors are those of [deferred.CountBackfill].
+// StartBackfill has workers look for the campaigns that a projection has nothing of, and file them.
+// The outcome's detail is the [Operation]. Errors are those of [deferred.CountBackfill].
 func (a *Acts) StartBackfill(ctx context.Context, r Request, projection string) (*Outcome, error) {
 	p, err := registered(ctx, a.cfg.Pool, projection)
 	if err != nil {
 		return nil, fmt.Errorf("backfill: %w", err)
 	}
-	return a.start(ctx, r, OpBackfill, ProjectionBackfill{p.Group, projection}, func(ctx context.Context, tx pgx.Tx) (int64, error) {
-		return deferred.CountBackfill(ctx, tx, p.Group, projection)
-	})
+	return a.start(ctx, r, OpBackfill, ProjectionBackfill{p.Group, projection},
+		func(ctx context.Context, tx pgx.Tx) (int64, error) {
+			return deferred.CountBackfill(ctx, tx, p.Group, projection)
+		})
 }
 
-// StartRepair has workers look for gaps of a group in all of the journal, and repair them. The request confirms with the group's
-// name. The outcome's detail is the [Operation]. Errors: [ErrDeclined], [outbox.ErrNotRegistered].
+// StartRepair has workers look for gaps of a group in all of the journal, and repair them. The
+// request confirms with the group's name. The outcome's detail is the [Operation]. Errors:
+// [ErrDeclined], [outbox.ErrNotRegistered].
 func (a *Acts) StartRepair(ctx context.Context, r Request, g GapRepair) (*Outcome, error) {
 	if g.Group == "" {
 		return nil, fmt.Errorf("%w: name the group", ErrInvalid)
 	}
-	return a.startConfirmed(ctx, r, g.Group, OpRepairGaps, g, func(ctx context.Context, tx pgx.Tx) (int64, error) { return 0, knownGroup(ctx, tx, g.Group) })
+	return a.startConfirmed(ctx, r, g.Group, OpRepairGaps, g, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+		return 0, knownGroup(ctx, tx, g.Group)
+	})
 }
 
-// StartVerify has a worker that has the projection's code verify it, or any worker prove it. The outcome's detail is the [Operation]. Errors: [projector.ErrUnknownProjection].
+// StartVerify has a worker that has the projection's code verify it, or any worker prove it. The
+// outcome's detail is the [Operation]. Errors: [projector.ErrUnknownProjection].
 func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Outcome, error) {
 	if v.Projection == "" || v.Sample < 0 || len(v.Campaigns) > 0 && v.Sample > 0 || len(v.Campaigns) > 5000 {
-		return nil, fmt.Errorf("%w: name the projection, and up to 5000 campaigns, or the size of a sample, or neither for all", ErrInvalid)
+		return nil, fmt.Errorf("%w: name the projection, and up to 5000 campaigns, or the size of a sample, or neither "+
+			"for all", ErrInvalid)
 	}
 	if v.Proof && (len(v.Campaigns) > 0 || v.Sample > 0 || len(v.Ignore) > 0) {
-		return nil, fmt.Errorf("%w: a proof is of all campaigns and of no columns: leave out campaigns, sample and ignore", ErrInvalid)
+		return nil, fmt.Errorf("%w: a proof is of all campaigns and of no columns: leave out campaigns, sample and ignore",
+			ErrInvalid)
 	}
 	return a.start(ctx, r, OpVerify, v, func(ctx context.Context, tx pgx.Tx) (int64, error) {
 		_, err := registered(ctx, tx, v.Projection)
@@ -91,8 +100,9 @@ func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Out
 	})
 }
 
-// StartRepublication has a worker that has the publisher send a slice of a campaign again. The request confirms with the
-// publisher's name. The outcome's detail is the [Operation]. Errors: [ErrDeclined], [publisher.ErrNotFound], [journal.ErrNotFound].
+// StartRepublication has a worker that has the publisher send a slice of a campaign again. The
+// request confirms with the publisher's name. The outcome's detail is the [Operation]. Errors:
+// [ErrDeclined], [publisher.ErrNotFound], [journal.ErrNotFound].
 func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republication) (*Outcome, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -108,34 +118,39 @@ func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republicatio
 
 func (p Republication) check() error {
 	if p.Topic == "" || p.Publisher == "" || p.CampaignID == "" || p.From < 1 || p.Until != 0 && p.Until < p.From {
-		return fmt.Errorf("%w: name the topic, the publisher and the campaign, and seqs: from is 1 or more, until not less, or 0 for the last one", ErrInvalid)
+		return fmt.Errorf("%w: name the topic, the publisher and the campaign, and seqs: from is 1 or more, until not "+
+			"less, or 0 for the last one", ErrInvalid)
 	}
 	return nil
 }
 
-func (a *Acts) start(ctx context.Context, r Request, kind OperationKind, request any, total func(context.Context, pgx.Tx) (int64, error)) (*Outcome, error) {
+func (a *Acts) start(
+	ctx context.Context, r Request, kind OperationKind, request any, total func(context.Context, pgx.Tx) (int64, error),
+) (*Outcome, error) {
 	return a.startConfirmed(ctx, r, "", kind, request, total)
 }
 
 func (a *Acts) startConfirmed(
-	ctx context.Context, r Request, confirm string, kind OperationKind, request any, total func(context.Context, pgx.Tx) (int64, error),
+	ctx context.Context, r Request, confirm string, kind OperationKind, request any,
+	total func(context.Context, pgx.Tx) (int64, error),
 ) (*Outcome, error) {
 	asked := struct {
 		Kind    OperationKind `json:"kind"`
 		Request any           `json:"request"`
 	}{kind, request}
-	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: asked, confirm: confirm}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		id, err := insertOperation(ctx, tx, kind, request, r)
-		if err != nil {
-			return nil, err
-		}
-		n, err := total(ctx, tx)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
-			return nil, err
-		}
-		return readOperation(ctx, tx, id)
-	})
+	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: asked, confirm: confirm},
+		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			id, err := insertOperation(ctx, tx, kind, request, r)
+			if err != nil {
+				return nil, err
+			}
+			n, err := total(ctx, tx)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
+				return nil, err
+			}
+			return readOperation(ctx, tx, id)
+		})
 }

@@ -20,7 +20,8 @@ type choice struct {
 
 func choiceOf(f deferred.Filter) choice {
 	c := choice{Limit: f.Limit, PairFilter: PairFilter{
-		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class, Code: f.Code, Fingerprint: f.Fingerprint, Message: f.MessagePattern,
+		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class,
+		Code: f.Code, Fingerprint: f.Fingerprint, Message: f.MessagePattern,
 	}}
 	for _, s := range f.Status {
 		c.Status = append(c.Status, string(s))
@@ -34,14 +35,20 @@ func choiceOf(f deferred.Filter) choice {
 	return c
 }
 
-// RequeueAll requeues the pairs that a filter chooses, in one transaction, and answers them. Errors are those of [deferred.RequeueAll].
+// RequeueAll requeues the pairs that a filter chooses, in one transaction, and answers them. Errors
+// are those of [deferred.RequeueAll].
 func (a *Acts) RequeueAll(ctx context.Context, r Request, f deferred.Filter) ([]deferred.Key, error) {
-	return a.onPairs(ctx, act{Request: r, kind: ActRequeue, request: choiceOf(f), about: subject{CampaignID: f.CampaignID}}, func(ctx context.Context, tx pgx.Tx) ([]deferred.Key, error) {
+	return a.onPairs(ctx, act{
+		Request: r, kind: ActRequeue, request: choiceOf(f),
+		about: subject{CampaignID: f.CampaignID},
+	}, func(ctx context.Context, tx pgx.Tx) ([]deferred.Key, error) {
 		return deferred.RequeueAll(ctx, tx, f, r.deferred())
 	})
 }
 
-// ResolveAll leaves out, for good, the events that the pairs stand before which a filter chooses, in one transaction, and answers the pairs; it needs a reason. Errors are those of [deferred.ResolveAll].
+// ResolveAll leaves out, for good, the events that the pairs stand before which a filter chooses,
+// in one transaction, and answers the pairs; it needs a reason. Errors are those of
+// [deferred.ResolveAll].
 func (a *Acts) ResolveAll(ctx context.Context, r Request, f deferred.Filter) ([]deferred.Key, error) {
 	t := act{Request: r, kind: ActResolve, request: choiceOf(f), about: subject{CampaignID: f.CampaignID}, reason: true}
 	return a.onPairs(ctx, t, func(ctx context.Context, tx pgx.Tx) ([]deferred.Key, error) {
@@ -63,9 +70,13 @@ type Requeued struct {
 	Projections []string `json:"projections"`
 }
 
-// RequeueEvent requeues the pairs that stand before an event, in one group or in all. The outcome's detail is [Requeued]. Errors are those of [deferred.RequeueSeq].
+// RequeueEvent requeues the pairs that stand before an event, in one group or in all. The outcome's
+// detail is [Requeued]. Errors are those of [deferred.RequeueSeq].
 func (a *Acts) RequeueEvent(ctx context.Context, r Request, group, campaignID string, seq int64) (*Outcome, error) {
-	t := act{Request: r, kind: ActRequeue, request: eventRequest{group, campaignID, seq}, about: subject{CampaignID: campaignID, Seq: seq}}
+	t := act{
+		Request: r, kind: ActRequeue, request: eventRequest{group, campaignID, seq},
+		about: subject{CampaignID: campaignID, Seq: seq},
+	}
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		keys, err := deferred.RequeueSeq(ctx, tx, group, campaignID, seq, r.deferred())
 		done := Requeued{CampaignID: campaignID, Seq: seq, Projections: []string{}}
@@ -76,8 +87,11 @@ func (a *Acts) RequeueEvent(ctx context.Context, r Request, group, campaignID st
 	})
 }
 
-// onPairs does an act on pairs. Whom it has to answer them to has no use for an idempotency key: the log keeps how many they were, and failure_log which.
-func (a *Acts) onPairs(ctx context.Context, t act, do func(ctx context.Context, tx pgx.Tx) ([]deferred.Key, error)) (keys []deferred.Key, err error) {
+// onPairs does an act on pairs. Whom it has to answer them to has no use for an idempotency key:
+// the log keeps how many they were, and failure_log which.
+func (a *Acts) onPairs(
+	ctx context.Context, t act, do func(ctx context.Context, tx pgx.Tx) ([]deferred.Key, error),
+) (keys []deferred.Key, err error) {
 	_, err = a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		if keys, err = do(ctx, tx); err == nil && len(keys) == 0 {
 			err = errNothing

@@ -31,7 +31,10 @@ const (
 
 // OperationKinds answers all kinds.
 func OperationKinds() []OperationKind {
-	return []OperationKind{OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps, OpBackfill, OpVerify, OpRepublish, OpRollback}
+	return []OperationKind{
+		OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps, OpBackfill,
+		OpVerify, OpRepublish, OpRollback,
+	}
 }
 
 // OperationStates answers all states that an operation may have.
@@ -134,18 +137,20 @@ func (a *Acts) Items(ctx context.Context, id, after int64, limit int) ([]Item, e
 	return list, nil
 }
 
-// Abort ends an operation after the batch that is under way; what was done stays done. Errors: [ErrNotFound], [ErrChanged] for one that has ended.
+// Abort ends an operation after the batch that is under way; what was done stays done. Errors:
+// [ErrNotFound], [ErrChanged] for one that has ended.
 func (a *Acts) Abort(ctx context.Context, r Request, id int64) (*Outcome, error) {
 	asked := map[string]int64{"id": id}
-	return a.do(ctx, act{Request: r, kind: ActAbortOperation, request: asked}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		tag, err := tx.Exec(ctx, queryAbort, id, r.Who.Name)
-		if err != nil {
-			return nil, err
-		}
-		o, err := readOperation(ctx, tx, id)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = fmt.Errorf("operation %d is %s: %w", id, o.State, ErrChanged)
-		}
-		return o, err
-	})
+	return a.do(ctx, act{Request: r, kind: ActAbortOperation, request: asked},
+		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			tag, err := tx.Exec(ctx, queryAbort, id, r.Who.Name)
+			if err != nil {
+				return nil, err
+			}
+			o, err := readOperation(ctx, tx, id)
+			if err == nil && tag.RowsAffected() == 0 {
+				err = fmt.Errorf("operation %d is %s: %w", id, o.State, ErrChanged)
+			}
+			return o, err
+		})
 }

@@ -17,7 +17,8 @@ type pauseRequest struct {
 	For        string `json:"for,omitempty"` // a Go duration; "": until it is resumed
 }
 
-// Pause stops a consumer group, a projection or a campaign for d, or until it is resumed if d is 0. Errors are those of [pause.Set].
+// Pause stops a consumer group, a projection or a campaign for d, or until it is resumed if d is 0.
+// Errors are those of [pause.Set].
 func (a *Acts) Pause(ctx context.Context, r Request, target pause.Target, d time.Duration) (*Outcome, error) {
 	return a.pause(ctx, r, ActPause, target, d)
 }
@@ -27,7 +28,9 @@ func (a *Acts) Resume(ctx context.Context, r Request, target pause.Target) (*Out
 	return a.pause(ctx, r, ActResume, target, 0)
 }
 
-func (a *Acts) pause(ctx context.Context, r Request, kind Kind, target pause.Target, d time.Duration) (*Outcome, error) {
+func (a *Acts) pause(
+	ctx context.Context, r Request, kind Kind, target pause.Target, d time.Duration,
+) (*Outcome, error) {
 	asked := pauseRequest{Group: target.Group, Projection: target.Projection, CampaignID: target.CampaignID}
 	if d != 0 {
 		asked.For = d.String()

@@ -38,7 +38,8 @@ func (a *Acts) PreviewRemoval(ctx context.Context, name string, tables bool) (Re
 	return out, err
 }
 
-// PreviewGroupRemoval answers what [Acts.RemoveGroup] would remove. Errors: [outbox.ErrNotRegistered], and [outbox.ErrInUse] for a group that has projections.
+// PreviewGroupRemoval answers what [Acts.RemoveGroup] would remove. Errors:
+// [outbox.ErrNotRegistered], and [outbox.ErrInUse] for a group that has projections.
 func (a *Acts) PreviewGroupRemoval(ctx context.Context, group string) (Removal, error) {
 	if err := knownGroup(ctx, a.cfg.Pool, group); err != nil {
 		return Removal{}, err
@@ -67,7 +68,8 @@ func (a *Acts) PreviewReplay(ctx context.Context, replay deferred.ReplayRequest)
 	return Filing{n}, err
 }
 
-// PreviewBackfill answers what [Acts.StartBackfill] would file. Errors: [projector.ErrUnknownProjection], and those of [deferred.CountBackfill].
+// PreviewBackfill answers what [Acts.StartBackfill] would file. Errors:
+// [projector.ErrUnknownProjection], and those of [deferred.CountBackfill].
 func (a *Acts) PreviewBackfill(ctx context.Context, projection string) (Filing, error) {
 	p, err := registered(ctx, a.cfg.Pool, projection)
 	if err != nil {
@@ -84,8 +86,9 @@ type Slice struct {
 	Events  int64 `json:"events"`  // those of them that are the topic's
 }
 
-// PreviewRepublication answers what [Acts.StartRepublication] would send, and reads all of it for that. Errors are its, [ErrNotHere] for a topic or a publisher that this worker does not
-// have, and [journal.ErrNotFound] for a campaign that has no event from there on.
+// PreviewRepublication answers what [Acts.StartRepublication] would send, and reads all of it for
+// that. Errors are its, [ErrNotHere] for a topic or a publisher that this worker does not have, and
+// [journal.ErrNotFound] for a campaign that has no event from there on.
 func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republication) (Slice, error) {
 	if err := p.check(); err != nil {
 		return Slice{}, err
@@ -99,7 +102,8 @@ func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republicat
 		return Slice{}, fmt.Errorf("topic %q and publisher %q: %w", p.Topic, p.Publisher, ErrNotHere)
 	}
 	found, err := publisher.Replay(ctx, a.cfg.Pool, publisher.ReplayRequest{
-		Topic: a.cfg.Topics[topic], To: a.cfg.Publishers[to], CampaignID: p.CampaignID, From: p.From, Until: p.Until, Catalogue: a.cfg.Catalogue, DryRun: true,
+		Topic: a.cfg.Topics[topic], To: a.cfg.Publishers[to], CampaignID: p.CampaignID, From: p.From, Until: p.Until,
+		Catalogue: a.cfg.Catalogue, DryRun: true,
 	}, r.publisher())
 	if err == nil && found.Through < p.From {
 		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, journal.ErrNotFound)

@@ -25,31 +25,33 @@ type Proof struct {
 	Differing         int64  `json:"differing"` // campaigns of which not exactly the journal's events were applied
 }
 
-// Prove compares the number and the ids of the events that a projection's group has applied with the journal, and applies none: no code is needed. visit gets the campaigns that differ. It changes nothing.
-// Errors are [projector.ErrUnknownProjection] and the database's.
+// Prove compares the number and the ids of the events that a projection's group has applied with
+// the journal, and applies none: no code is needed. visit gets the campaigns that differ. It
+// changes nothing. Errors are [projector.ErrUnknownProjection] and the database's.
 func Prove(ctx context.Context, pool *pgxpool.Pool, projection string, visit func(lease.Unproved)) (Proof, error) {
 	r, err := registered(ctx, pool, projection)
 	if err != nil {
 		return Proof{}, fmt.Errorf("prove: %w", err)
 	}
 	p := Proof{Projection: projection, ProjectionVersion: r.Version, Group: r.Group}
-	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		proved, err := lease.Prove(ctx, tx, p.Group, func(u lease.Unproved) {
-			p.Differing++
-			visit(u)
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			proved, err := lease.Prove(ctx, tx, p.Group, func(u lease.Unproved) {
+				p.Differing++
+				visit(u)
+			})
+			if err != nil {
+				return err
+			}
+			p.Campaigns, p.Events, p.Unhashed = proved.Campaigns, proved.Events, proved.Unhashed
+			if p.Behind, err = deferred.Count(ctx, tx, deferred.Filter{Projection: projection}); err != nil {
+				return err
+			}
+			if p.Resolved, err = deferred.CountResolutions(ctx, tx, projection); err != nil {
+				return err
+			}
+			p.Skipped, err = deferred.CountSkipped(ctx, tx, projection)
+			return err
 		})
-		if err != nil {
-			return err
-		}
-		p.Campaigns, p.Events, p.Unhashed = proved.Campaigns, proved.Events, proved.Unhashed
-		if p.Behind, err = deferred.Count(ctx, tx, deferred.Filter{Projection: projection}); err != nil {
-			return err
-		}
-		if p.Resolved, err = deferred.CountResolutions(ctx, tx, projection); err != nil {
-			return err
-		}
-		p.Skipped, err = deferred.CountSkipped(ctx, tx, projection)
-		return err
-	})
 	return p, err
 }

@@ -36,43 +36,54 @@ type Reset struct {
 func (a *Acts) PausePublisher(ctx context.Context, r Request, key publisher.Key, d time.Duration) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	if d < 0 {
-		return nil, fmt.Errorf("%w: for %v: give a time that lies ahead, or none for a pause that lasts until it is resumed", ErrInvalid, d)
+		return nil, fmt.Errorf("%w: for %v: give a time that lies ahead, or none for a pause that lasts until it is resumed",
+			ErrInvalid, d)
 	} else if d > 0 {
 		asked.For = d.String()
 	}
-	return a.do(ctx, act{Request: r, kind: ActPausePublisher, request: asked, logs: true}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		return asked, publisher.Suspend(ctx, tx, key, d, r.publisher())
-	})
+	return a.do(ctx, act{Request: r, kind: ActPausePublisher, request: asked, logs: true},
+		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			return asked, publisher.Suspend(ctx, tx, key, d, r.publisher())
+		})
 }
 
 // PausePublishers stops pairs as [Acts.PausePublisher] does, all or none.
 func (a *Acts) PausePublishers(ctx context.Context, r Request, keys []publisher.Key, d time.Duration) error {
-	return a.onPublications(ctx, r, ActPausePublisher, keys, func(tx pgx.Tx, key publisher.Key) error { return publisher.Suspend(ctx, tx, key, d, r.publisher()) })
+	return a.onPublications(ctx, r, ActPausePublisher, keys, func(tx pgx.Tx, key publisher.Key) error {
+		return publisher.Suspend(ctx, tx, key, d, r.publisher())
+	})
 }
 
 // ResumePublishers ends the pauses of pairs, all or none.
 func (a *Acts) ResumePublishers(ctx context.Context, r Request, keys []publisher.Key) error {
-	return a.onPublications(ctx, r, ActResumePublisher, keys, func(tx pgx.Tx, key publisher.Key) error { return publisher.Resume(ctx, tx, key, r.publisher()) })
+	return a.onPublications(ctx, r, ActResumePublisher, keys, func(tx pgx.Tx, key publisher.Key) error {
+		return publisher.Resume(ctx, tx, key, r.publisher())
+	})
 }
 
 // ResetPublishers moves pairs, all or none: check may refuse what that would be.
-func (a *Acts) ResetPublishers(ctx context.Context, r Request, keys []publisher.Key, to publisher.ResetTo, check func([]Reset) error) (done []Reset, err error) {
+func (a *Acts) ResetPublishers(
+	ctx context.Context, r Request, keys []publisher.Key, to publisher.ResetTo, check func([]Reset) error,
+) (done []Reset, err error) {
 	to.DryRun = false
-	_, err = a.do(ctx, act{Request: r, kind: ActResetPublisher, logs: true}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		for _, key := range keys {
-			result, err := publisher.Reset(ctx, tx, key, to, r.publisher())
-			if err != nil {
-				return nil, err
+	_, err = a.do(ctx, act{Request: r, kind: ActResetPublisher, logs: true},
+		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			for _, key := range keys {
+				result, err := publisher.Reset(ctx, tx, key, to, r.publisher())
+				if err != nil {
+					return nil, err
+				}
+				done = append(done, Reset(result))
 			}
-			done = append(done, Reset(result))
-		}
-		return nil, check(done)
-	})
+			return nil, check(done)
+		})
 	return done, err
 }
 
 // onPublications does an act on pairs in one transaction. pkg/publisher logs each.
-func (a *Acts) onPublications(ctx context.Context, r Request, kind Kind, keys []publisher.Key, do func(pgx.Tx, publisher.Key) error) error {
+func (a *Acts) onPublications(
+	ctx context.Context, r Request, kind Kind, keys []publisher.Key, do func(pgx.Tx, publisher.Key) error,
+) error {
 	_, err := a.do(ctx, act{Request: r, kind: kind, logs: true}, func(_ context.Context, tx pgx.Tx) (any, error) {
 		for _, key := range keys {
 			if err := do(tx, key); err != nil {
@@ -87,14 +98,17 @@ func (a *Acts) onPublications(ctx context.Context, r Request, kind Kind, keys []
 // ResumePublisher ends a pause. Errors are those of [publisher.Resume].
 func (a *Acts) ResumePublisher(ctx context.Context, r Request, key publisher.Key) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
-	return a.do(ctx, act{Request: r, kind: ActResumePublisher, request: asked, logs: true}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		return asked, publisher.Resume(ctx, tx, key, r.publisher())
-	})
+	return a.do(ctx, act{Request: r, kind: ActResumePublisher, request: asked, logs: true},
+		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			return asked, publisher.Resume(ctx, tx, key, r.publisher())
+		})
 }
 
-// ResetPublisher moves a pair, and forgets its errors. To move it, the request confirms with the publisher's name. Errors:
-// [ErrDeclined], and those of [publisher.Reset].
-func (a *Acts) ResetPublisher(ctx context.Context, r Request, key publisher.Key, to publisher.ResetTo) (*Outcome, error) {
+// ResetPublisher moves a pair, and forgets its errors. To move it, the request confirms with the
+// publisher's name. Errors: [ErrDeclined], and those of [publisher.Reset].
+func (a *Acts) ResetPublisher(
+	ctx context.Context, r Request, key publisher.Key, to publisher.ResetTo,
+) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher, Position: to.Position}
 	if !to.Time.IsZero() {
 		asked.Time = &to.Time
@@ -117,14 +131,21 @@ func (a *Acts) PreviewReset(ctx context.Context, r Request, key publisher.Key, t
 	return Reset(result), err
 }
 
-// TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this worker does not have, [ErrUnderWay] while the same request is being sent, [ErrSink] for a publisher whose sink takes
-// nothing; then the idempotency key may be used again.
+// TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors:
+// [ErrNotHere] for a publisher that this worker does not have, [ErrUnderWay] while the same request
+// is being sent, [ErrSink] for a publisher whose sink takes nothing; then the idempotency key may
+// be used again.
 func (a *Acts) TestSend(ctx context.Context, r Request, key publisher.Key) (*Outcome, error) {
-	return a.testSend(ctx, r, key, sendRequest{}, func() (publisher.Event, error) { return publisher.TestEvent(key.Topic, time.Now()) })
+	return a.testSend(ctx, r, key, sendRequest{}, func() (publisher.Event, error) {
+		return publisher.TestEvent(key.Topic, time.Now())
+	})
 }
 
-// SendEvent sends an event of the journal to a publisher's sink, with the id it has, in one attempt. Errors are those of [Acts.TestSend], and [journal.ErrNotFound].
-func (a *Acts) SendEvent(ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64) (*Outcome, error) {
+// SendEvent sends an event of the journal to a publisher's sink, with the id it has, in one
+// attempt. Errors are those of [Acts.TestSend], and [journal.ErrNotFound].
+func (a *Acts) SendEvent(
+	ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64,
+) (*Outcome, error) {
 	return a.testSend(ctx, r, key, sendRequest{CampaignID: campaignID, Seq: seq}, func() (publisher.Event, error) {
 		event, err := journal.Get(ctx, a.cfg.Pool, campaignID, seq)
 		if err == nil && a.cfg.Catalogue != nil {
@@ -144,38 +165,41 @@ type sendRequest struct {
 // holdSlack is what an idempotency key is held beyond the time that the sink has.
 const holdSlack = time.Minute
 
-func (a *Acts) testSend(ctx context.Context, r Request, key publisher.Key, asked sendRequest, find func() (publisher.Event, error)) (*Outcome, error) {
+func (a *Acts) testSend(
+	ctx context.Context, r Request, key publisher.Key, asked sendRequest, find func() (publisher.Event, error),
+) (*Outcome, error) {
 	asked.publicationRequest = publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
-	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true}, func(ctx context.Context, db *recorder) (detail any, err error) {
-		to, err := a.sink(key)
-		if err != nil {
-			return nil, err
-		}
-		event, err := find()
-		if err != nil {
-			return nil, err
-		}
-		sent := map[string]string{"event_id": event.ID.String()}
-		if err := db.note(sent); err != nil { // before it is written down, for a key that comes again
-			return nil, err
-		}
-		if err := db.hold(ctx, max(to.Timeout, holdSlack)+holdSlack); err != nil {
-			return nil, err
-		}
-		defer func() {
+	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true},
+		func(ctx context.Context, db *recorder) (detail any, err error) {
+			to, err := a.sink(key)
 			if err != nil {
-				db.release(ctx)
+				return nil, err
 			}
-		}()
-		took := &taking{Sink: to.Sink}
-		to.Sink, db.void = took, func() bool { return !took.it.Load() }
-		if err := publisher.TestSend(ctx, db, to, event, r.publisher()); err != nil && db.void() {
-			return nil, fmt.Errorf("%w: %w", ErrSink, err)
-		} else if err != nil {
-			return nil, err
-		}
-		return sent, nil
-	})
+			event, err := find()
+			if err != nil {
+				return nil, err
+			}
+			sent := map[string]string{"event_id": event.ID.String()}
+			if err := db.note(sent); err != nil { // before it is written down, for a key that comes again
+				return nil, err
+			}
+			if err := db.hold(ctx, max(to.Timeout, holdSlack)+holdSlack); err != nil {
+				return nil, err
+			}
+			defer func() {
+				if err != nil {
+					db.release(ctx)
+				}
+			}()
+			took := &taking{Sink: to.Sink}
+			to.Sink, db.void = took, func() bool { return !took.it.Load() }
+			if err := publisher.TestSend(ctx, db, to, event, r.publisher()); err != nil && db.void() {
+				return nil, fmt.Errorf("%w: %w", ErrSink, err)
+			} else if err != nil {
+				return nil, err
+			}
+			return sent, nil
+		})
 }
 
 // taking is a sink that remembers whether it has taken what it was given.
@@ -193,18 +217,22 @@ func (t *taking) Publish(ctx context.Context, batch []publisher.Event) error {
 
 // SendTo sends an event to a sink that the caller has. Errors are those of [publisher.TestSend].
 func (a *Acts) SendTo(ctx context.Context, r Request, to publisher.Publisher, event publisher.Event) error {
-	_, err := a.doWith(ctx, act{Request: r, kind: ActTestSend, logs: true}, func(ctx context.Context, db *recorder) (any, error) {
-		return nil, publisher.TestSend(ctx, db, to, event, r.publisher())
-	})
+	_, err := a.doWith(ctx, act{Request: r, kind: ActTestSend, logs: true},
+		func(ctx context.Context, db *recorder) (any, error) {
+			return nil, publisher.TestSend(ctx, db, to, event, r.publisher())
+		})
 	return err
 }
 
 // Republish sends a slice of a campaign again to a sink that the caller has. Errors are those of [publisher.Replay].
-func (a *Acts) Republish(ctx context.Context, r Request, slice publisher.ReplayRequest) (done publisher.Replayed, err error) {
-	_, err = a.doWith(ctx, act{Request: r, kind: ActRepublish, logs: true}, func(ctx context.Context, db *recorder) (any, error) {
-		done, err = publisher.Replay(ctx, db, slice, r.publisher())
-		return nil, err
-	})
+func (a *Acts) Republish(
+	ctx context.Context, r Request, slice publisher.ReplayRequest,
+) (done publisher.Replayed, err error) {
+	_, err = a.doWith(ctx, act{Request: r, kind: ActRepublish, logs: true},
+		func(ctx context.Context, db *recorder) (any, error) {
+			done, err = publisher.Replay(ctx, db, slice, r.publisher())
+			return nil, err
+		})
 	return done, err
 }
 
@@ -214,7 +242,8 @@ func (a *Acts) sink(key publisher.Key) (publisher.Publisher, error) {
 			continue
 		}
 		if !slices.Contains(p.Topics, key.Topic) {
-			return p, fmt.Errorf("topic %q: %w: publisher %q has %s", key.Topic, ErrNotFound, p.Name, strings.Join(p.Topics, ", "))
+			return p, fmt.Errorf("topic %q: %w: publisher %q has %s", key.Topic, ErrNotFound, p.Name,
+				strings.Join(p.Topics, ", "))
 		}
 		return p, nil
 	}
@@ -230,22 +259,30 @@ type parkedRequest struct {
 }
 
 // RetryParked has a parked event tried again at once. Errors are those of [publisher.Retry].
-func (a *Acts) RetryParked(ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64) (*Outcome, error) {
+func (a *Acts) RetryParked(
+	ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64,
+) (*Outcome, error) {
 	return a.onParked(ctx, r, ActRetryParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publisher.Retry)
 }
 
 // ResolveParked leaves a parked event out, for good. It needs a reason, and the request confirms with the seq. Errors:
 // [ErrDeclined], and those of [publisher.Resolve].
-func (a *Acts) ResolveParked(ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64) (*Outcome, error) {
-	return a.onParked(ctx, r, ActResolveParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publisher.Resolve)
+func (a *Acts) ResolveParked(
+	ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64,
+) (*Outcome, error) {
+	return a.onParked(ctx, r, ActResolveParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq},
+		publisher.Resolve)
 }
 
-// RetryAllParked has the parked events that a filter chooses tried again, in one transaction, and answers how many they are. Errors are those of [publisher.Retry].
+// RetryAllParked has the parked events that a filter chooses tried again, in one transaction, and
+// answers how many they are. Errors are those of [publisher.Retry].
 func (a *Acts) RetryAllParked(ctx context.Context, r Request, f publisher.ParkedFilter) (int64, error) {
 	return a.onAllParked(ctx, act{Request: r, kind: ActRetryParked, logs: true}, f, publisher.Retry)
 }
 
-// ResolveAllParked leaves the parked events out that a filter chooses, for good, in one transaction, and answers how many they are; it needs a reason. Errors are those of [publisher.Resolve].
+// ResolveAllParked leaves the parked events out that a filter chooses, for good, in one
+// transaction, and answers how many they are; it needs a reason. Errors are those of
+// [publisher.Resolve].
 func (a *Acts) ResolveAllParked(ctx context.Context, r Request, f publisher.ParkedFilter) (int64, error) {
 	return a.onAllParked(ctx, act{Request: r, kind: ActResolveParked, reason: true, logs: true}, f, publisher.Resolve)
 }
@@ -266,7 +303,10 @@ func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedR
 	if asked.Topic == "" || asked.Publisher == "" || asked.CampaignID == "" || asked.Seq < 1 {
 		return nil, fmt.Errorf("%w: name the topic, the publisher, the campaign and the seq of the event", ErrInvalid)
 	}
-	f := publisher.ParkedFilter{Topic: asked.Topic, Publisher: asked.Publisher, CampaignID: asked.CampaignID, Seq: asked.Seq}
+	f := publisher.ParkedFilter{
+		Topic: asked.Topic, Publisher: asked.Publisher, CampaignID: asked.CampaignID,
+		Seq: asked.Seq,
+	}
 	t := act{Request: r, kind: kind, request: asked, logs: true}
 	if kind == ActResolveParked {
 		t.reason, t.confirm = true, fmt.Sprint(asked.Seq)

@@ -4,24 +4,30 @@ package admin
 const (
 	querySetTimeout = `SELECT set_config('statement_timeout', $1, true)`
 
-	// querySetPatience bounds the waits for locks, unless the role or the connection has a lower limit ($1, in milliseconds).
-	querySetPatience = `SELECT set_config('lock_timeout', CASE WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $1::float8 / 1000)
+	// querySetPatience bounds the waits for locks, unless the role or the connection has a lower limit
+	// ($1, in milliseconds).
+	querySetPatience = `SELECT set_config('lock_timeout', CASE
+		WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $1::float8 / 1000)
 		THEN current_setting('lock_timeout') ELSE $1::bigint::text END, true)`
 
 	// queryTakeKey waits for a transaction that is taking the same key.
-	queryTakeKey = `INSERT INTO tidemark.act_keys (actor, key, act, request) VALUES ($1, $2, $3, $4) ON CONFLICT (actor, key) DO NOTHING`
+	queryTakeKey = `INSERT INTO tidemark.act_keys (actor, key, act, request) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (actor, key) DO NOTHING`
 
 	queryKey = `SELECT request, result, held IS NOT NULL FROM tidemark.act_keys WHERE actor = $1 AND key = $2`
 
 	queryKeepResult = `UPDATE tidemark.act_keys SET result = $3::text::jsonb, held = NULL WHERE actor = $1 AND key = $2`
 
 	// queryHoldKey takes a key, also one whose holder has not come back in time.
-	queryHoldKey = `INSERT INTO tidemark.act_keys AS k (actor, key, act, request, held) VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5))
-		ON CONFLICT (actor, key) DO UPDATE SET held = excluded.held WHERE k.held < clock_timestamp() AND k.request = excluded.request RETURNING held`
+	queryHoldKey = `INSERT INTO tidemark.act_keys AS k (actor, key, act, request, held)
+		VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5))
+		ON CONFLICT (actor, key) DO UPDATE SET held = excluded.held WHERE k.held < clock_timestamp()
+			AND k.request = excluded.request RETURNING held`
 
 	// queryReleaseKey leaves a key to whoever tries again, if its holder still has it.
 	queryReleaseKey = `DELETE FROM tidemark.act_keys WHERE actor = $1 AND key = $2 AND held = $3`
 
 	// queryPruneKeys walks the index on at from its old end.
-	queryPruneKeys = `DELETE FROM tidemark.act_keys WHERE (actor, key) IN (SELECT k.actor, k.key FROM tidemark.act_keys k WHERE k.at < now() - interval '7 days' ORDER BY k.at LIMIT 1000 FOR UPDATE SKIP LOCKED)`
+	queryPruneKeys = `DELETE FROM tidemark.act_keys WHERE (actor, key) IN (SELECT k.actor, k.key FROM tidemark.act_keys k
+		WHERE k.at < now() - interval '7 days' ORDER BY k.at LIMIT 1000 FOR UPDATE SKIP LOCKED)`
 )

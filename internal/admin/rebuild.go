@@ -25,7 +25,10 @@ type rebuildRequest struct {
 }
 
 func asked(name string, o projector.RebuildOptions) rebuildRequest {
-	r := rebuildRequest{Projection: name, Version: o.Version, MaxShare: o.MaxShare, AllowFailed: o.AllowFailed, Verify: o.Verify, Ignore: o.Ignore}
+	r := rebuildRequest{
+		Projection: name, Version: o.Version, MaxShare: o.MaxShare, AllowFailed: o.AllowFailed,
+		Verify: o.Verify, Ignore: o.Ignore,
+	}
 	if o.Keep != nil {
 		r.Keep = o.Keep.String()
 	}
@@ -36,25 +39,30 @@ type begunResult struct {
 	Begun bool `json:"begun"` // false: it had begun, and has new options
 }
 
-// StartRebuild begins a rebuild of a projection, or changes the options of the one that has begun. Errors are those of [projector.StartRebuild].
+// StartRebuild begins a rebuild of a projection, or changes the options of the one that has begun.
+// Errors are those of [projector.StartRebuild].
 func (a *Acts) StartRebuild(ctx context.Context, r Request, name string, o projector.RebuildOptions) (*Outcome, error) {
 	return a.rebuild(ctx, r, ActStartRebuild, name, o)
 }
 
-// SwapRebuild has the exchange of a rebuild that is under way tried again, with other options if some are given: how many campaigns may be failed, how many are verified. Errors are
-// those of [projector.StartRebuild], and [projector.ErrNoRebuild].
+// SwapRebuild has the exchange of a rebuild that is under way tried again, with other options if
+// some are given: how many campaigns may be failed, how many are verified. Errors are those of
+// [projector.StartRebuild], and [projector.ErrNoRebuild].
 func (a *Acts) SwapRebuild(ctx context.Context, r Request, name string, o projector.RebuildOptions) (*Outcome, error) {
 	return a.rebuild(ctx, r, ActSwapRebuild, name, o)
 }
 
-func (a *Acts) rebuild(ctx context.Context, r Request, kind Kind, name string, o projector.RebuildOptions) (*Outcome, error) {
-	return a.do(ctx, act{Request: r, kind: kind, request: asked(name, o)}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		begun, err := projector.StartRebuild(ctx, tx, name, o, r.deferred())
-		if err == nil && begun && kind == ActSwapRebuild {
-			err = fmt.Errorf("swap projection %q: %w", name, projector.ErrNoRebuild)
-		}
-		return begunResult{begun}, err
-	})
+func (a *Acts) rebuild(
+	ctx context.Context, r Request, kind Kind, name string, o projector.RebuildOptions,
+) (*Outcome, error) {
+	return a.do(ctx, act{Request: r, kind: kind, request: asked(name, o)},
+		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			begun, err := projector.StartRebuild(ctx, tx, name, o, r.deferred())
+			if err == nil && begun && kind == ActSwapRebuild {
+				err = fmt.Errorf("swap projection %q: %w", name, projector.ErrNoRebuild)
+			}
+			return begunResult{begun}, err
+		})
 }
 
 // PauseRebuild has a rebuild wait, for d or until it is resumed if d is 0. Errors are those of [pause.Set].
@@ -67,8 +75,8 @@ func (a *Acts) ResumeRebuild(ctx context.Context, r Request, group, name string)
 	return a.pause(ctx, r, ActResumeRebuild, pause.Target{Group: group, Projection: projector.RebuildName(name)}, 0)
 }
 
-// AbortRebuild ends a rebuild and leaves nothing of it. The request confirms with the projection's name. Errors: [ErrDeclined],
-// and those of [projector.AbortRebuild].
+// AbortRebuild ends a rebuild and leaves nothing of it. The request confirms with the projection's
+// name. Errors: [ErrDeclined], and those of [projector.AbortRebuild].
 func (a *Acts) AbortRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
 	t := act{Request: r, kind: ActAbortRebuild, request: rebuildRequest{Projection: name}, confirm: name}
 	return a.doWith(ctx, t, func(ctx context.Context, db *recorder) (any, error) {
@@ -86,9 +94,10 @@ type ProjectionRollback struct {
 	Keep         time.Duration `json:"keep,omitempty"`
 }
 
-// Rollback has a worker put the tables that a rebuild has replaced in their place again. The exchange runs what the workers' role has
-// made among the read models, so it is done as that role, never as the one who asks for it. The request confirms with the
-// projection's name. The outcome's detail is the [Operation], whose error says why an exchange was not possible.
+// Rollback has a worker put the tables that a rebuild has replaced in their place again. The
+// exchange runs what the workers' role has made among the read models, so it is done as that role,
+// never as the one who asks for it. The request confirms with the projection's name. The outcome's
+// detail is the [Operation], whose error says why an exchange was not possible.
 //
 // Errors: [ErrDeclined], [ErrRollingBack], and those of [projector.CheckRollback].
 func (a *Acts) Rollback(ctx context.Context, r Request, name string, o projector.RollbackOptions) (*Outcome, error) {
@@ -96,31 +105,33 @@ func (a *Acts) Rollback(ctx context.Context, r Request, name string, o projector
 	if o.Keep != 0 {
 		request.Keep = o.Keep.String()
 	}
-	return a.do(ctx, act{Request: r, kind: ActRollback, request: request, confirm: name}, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		kept, err := projector.CheckRollback(ctx, tx, name, o)
-		if err != nil {
-			return nil, err
-		}
-		live, err := registered(ctx, tx, name)
-		if err != nil {
-			return nil, err
-		}
-		var other int64
-		switch err := tx.QueryRow(ctx, queryRollingBack, name).Scan(&other); {
-		case err == nil:
-			return nil, fmt.Errorf("roll projection %q back: %w: it is operation %d", name, ErrRollingBack, other)
-		case !errors.Is(err, pgx.ErrNoRows):
-			return nil, err
-		}
-		id, err := insertOperation(ctx, tx, OpRollback, ProjectionRollback{
-			Projection: name, FromVersion: live.Version, Version: kept.Version, RegisteredAt: kept.RegisteredAt, AllowBehind: o.AllowBehind, Keep: o.Keep,
-		}, r)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := tx.Exec(ctx, querySetTotal, id, 1); err != nil {
-			return nil, err
-		}
-		return readOperation(ctx, tx, id)
-	})
+	return a.do(ctx, act{Request: r, kind: ActRollback, request: request, confirm: name},
+		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			kept, err := projector.CheckRollback(ctx, tx, name, o)
+			if err != nil {
+				return nil, err
+			}
+			live, err := registered(ctx, tx, name)
+			if err != nil {
+				return nil, err
+			}
+			var other int64
+			switch err := tx.QueryRow(ctx, queryRollingBack, name).Scan(&other); {
+			case err == nil:
+				return nil, fmt.Errorf("roll projection %q back: %w: it is operation %d", name, ErrRollingBack, other)
+			case !errors.Is(err, pgx.ErrNoRows):
+				return nil, err
+			}
+			id, err := insertOperation(ctx, tx, OpRollback, ProjectionRollback{
+				Projection: name, FromVersion: live.Version, Version: kept.Version, RegisteredAt: kept.RegisteredAt,
+				AllowBehind: o.AllowBehind, Keep: o.Keep,
+			}, r)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := tx.Exec(ctx, querySetTotal, id, 1); err != nil {
+				return nil, err
+			}
+			return readOperation(ctx, tx, id)
+		})
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// recorder begins the transactions of an act, and writes who did it into the first one that commits, with its idempotency key. It does for the functions of other packages that take
-// a pool: projector.Beginner, publisher.DB.
+// recorder begins the transactions of an act, and writes who did it into the first one that
+// commits, with its idempotency key. It does for the functions of other packages that take a pool:
+// projector.Beginner, publisher.DB.
 type recorder struct {
 	pool    *pgxpool.Pool
 	timeout time.Duration // of a statement; below 0: the pool's own
@@ -28,8 +29,10 @@ type recorder struct {
 	detail   json.RawMessage // for the log and the answer
 	recorded bool
 	repeated *Outcome
-	held     *time.Time  // the key is taken already, until then
-	void     func() bool // says that what was asked for was not done, though it is written down: the key is left to whoever tries again; nil: it was
+	held     *time.Time // the key is taken already, until then
+	// says that what was asked for was not done, though it is written down: the key is left to whoever
+	// tries again; nil: it was
+	void func() bool
 }
 
 // keyed says whether the act's key is taken.
@@ -88,7 +91,8 @@ func (r *recorder) Exec(ctx context.Context, sql string, args ...any) (tag pgcon
 	return tag, err
 }
 
-// Begin begins a transaction. Until one has committed, each takes the key first: whoever comes with it a second time waits for the first.
+// Begin begins a transaction. Until one has committed, each takes the key first: whoever comes with
+// it a second time waits for the first.
 func (r *recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 	tx, err := r.pool.Begin(ctx)
 	if err != nil {
@@ -133,7 +137,8 @@ func (r *recorder) look(ctx context.Context) error {
 	return nil
 }
 
-// hold takes the key before something is done outside the database, in a transaction of its own: whoever comes with it meanwhile is answered [ErrUnderWay], and not made to wait. It is kept with
+// hold takes the key before something is done outside the database, in a transaction of its own:
+// whoever comes with it meanwhile is answered [ErrUnderWay], and not made to wait. It is kept with
 // what came of it, released, or, if this process dies, free again after d.
 func (r *recorder) hold(ctx context.Context, d time.Duration) error {
 	if r.act.Key == "" {
@@ -189,7 +194,8 @@ func (r *recorder) record(ctx context.Context, tx pgx.Tx) error {
 		if r.detail != nil {
 			detail["result"] = r.detail
 		}
-		if err := publisher.WriteLog(ctx, tx, r.act.publisher(), string(r.act.kind), r.act.about.Key, r.act.about.CampaignID, r.act.about.Seq, detail); err != nil {
+		if err := publisher.WriteLog(ctx, tx, r.act.publisher(), string(r.act.kind), r.act.about.Key, r.act.about.CampaignID,
+			r.act.about.Seq, detail); err != nil {
 			return err
 		}
 	}

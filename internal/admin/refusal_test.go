@@ -21,18 +21,28 @@ func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 		change func(*admin.Request)
 		want   string
 	}{
-		"nobody":                {func(r *admin.Request) { r.Who.Name = "" }, "who is missing"},
-		"a reason of 4 KiB":     {func(r *admin.Request) { r.Reason = strings.Repeat("x", 4096) }, ""},
-		"a longer reason":       {func(r *admin.Request) { r.Reason = strings.Repeat("x", 4097) }, "reason has 4097 bytes, the limit is 4096"},
-		"a key of 255 bytes":    {func(r *admin.Request) { r.Key = strings.Repeat("k", 255) }, ""},
-		"a longer key":          {func(r *admin.Request) { r.Key = strings.Repeat("k", 256) }, "idempotency key has 256 bytes, the limit is 255"},
-		"a reason with NUL":     {func(r *admin.Request) { r.Reason = "a\x00b" }, `reason "a\x00b": use UTF-8 without NUL`},
-		"a key that is no text": {func(r *admin.Request) { r.Key = "a\xffb" }, `idempotency key "a\xffb": use UTF-8 without NUL`},
+		"nobody":            {func(r *admin.Request) { r.Who.Name = "" }, "who is missing"},
+		"a reason of 4 KiB": {func(r *admin.Request) { r.Reason = strings.Repeat("x", 4096) }, ""},
+		"a longer reason": {
+			func(r *admin.Request) { r.Reason = strings.Repeat("x", 4097) },
+			"reason has 4097 bytes, the limit is 4096",
+		},
+		"a key of 255 bytes": {func(r *admin.Request) { r.Key = strings.Repeat("k", 255) }, ""},
+		"a longer key": {
+			func(r *admin.Request) { r.Key = strings.Repeat("k", 256) },
+			"idempotency key has 256 bytes, the limit is 255",
+		},
+		"a reason with NUL": {func(r *admin.Request) { r.Reason = "a\x00b" }, `reason "a\x00b": use UTF-8 without NUL`},
+		"a key that is no text": {
+			func(r *admin.Request) { r.Key = "a\xffb" },
+			`idempotency key "a\xffb": use UTF-8 without NUL`,
+		},
 	} {
 		r := as(auth.Operator)
 		c.change(&r)
 		_, err := acts.Pause(t.Context(), r, target, time.Hour)
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, admin.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(!errors.Is(err, admin.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -70,7 +80,8 @@ func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 func TestAnActIsBounded(t *testing.T) {
 	t.Parallel()
 	pool, _ := database(t, 1)
-	exec(t, pool, `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); RETURN NEW; END $$;
+	exec(t, pool, `CREATE FUNCTION slow() RETURNS trigger
+		LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); RETURN NEW; END $$;
 		CREATE TRIGGER slow BEFORE INSERT ON tidemark.operator_log FOR EACH ROW EXECUTE FUNCTION slow()`)
 	acts, err := admin.New(admin.Config{Pool: pool, Timeout: 50 * time.Millisecond})
 	if err != nil {

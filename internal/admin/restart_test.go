@@ -11,7 +11,8 @@ import (
 func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 101)
-	outcome, err := acts.StartBulk(t.Context(), as(admin.ActRequeue.Role()), admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}}, "requeue 101")
+	outcome, err := acts.StartBulk(t.Context(), as(admin.ActRequeue.Role()),
+		admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.PairFilter{}}, "requeue 101")
 	op := operation(t, outcome, err)
 	dying := runner(t, pool, nil)
 	if worked, err := dying.Step(t.Context()); !worked || err != nil {
@@ -24,7 +25,8 @@ func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	var holder int
-	if err := tx.QueryRow(t.Context(), `SELECT pg_backend_pid() FROM tidemark.operation_items WHERE ord = 60 FOR UPDATE`).Scan(&holder); err != nil {
+	if err := tx.QueryRow(t.Context(), `SELECT pg_backend_pid() FROM tidemark.operation_items
+		WHERE ord = 60 FOR UPDATE`).Scan(&holder); err != nil {
 		t.Fatal(err)
 	}
 	died := make(chan error, 1)
@@ -34,7 +36,8 @@ func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 	}()
 	ended := false
 	for deadline := time.After(2 * time.Minute); !ended; {
-		if err := pool.QueryRow(t.Context(), `SELECT coalesce(bool_or(pg_terminate_backend(a.pid)), false) FROM pg_stat_activity a
+		if err := pool.QueryRow(t.Context(), `SELECT coalesce(bool_or(pg_terminate_backend(a.pid)), false)
+			FROM pg_stat_activity a
 			WHERE a.datname = current_database() AND $1 = ANY (pg_blocking_pids(a.pid))`, holder).Scan(&ended); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +58,8 @@ func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 	}
 	other := runner(t, pool, func(c *admin.RunnerConfig) { c.Owner = "other" })
 	// The server may hold the dead one's locks for a moment longer.
-	for deadline := time.After(2 * time.Minute); scan[string](t, pool, `SELECT state FROM tidemark.operations`) == "running"; {
+	for deadline := time.After(2 * time.Minute); scan[string](t, pool,
+		`SELECT state FROM tidemark.operations`) == "running"; {
 		if _, err := other.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +69,8 @@ func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if got, err := acts.Operation(t.Context(), op.ID); err != nil || got.State != "done" || got.Done != 101 || got.Skipped != 0 || got.Failed != 0 {
+	if got, err := acts.Operation(t.Context(), op.ID); err != nil || got.State != "done" || got.Done != 101 ||
+		got.Skipped != 0 || got.Failed != 0 {
 		t.Errorf("in the end it is %+v, %v", got, err)
 	}
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'requeued'`); n != 101 {

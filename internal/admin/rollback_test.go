@@ -21,7 +21,8 @@ func replaced(t *testing.T) (*pgxpool.Pool, *admin.Acts) {
 		CREATE SCHEMA tidemark_previous_p;
 		CREATE TABLE tidemark_previous_p.p (campaign_id text PRIMARY KEY, n int);
 		INSERT INTO tidemark_previous_p.p VALUES ('c001', 1);
-		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p~previous', 'g', 1, 'tidemark_previous_p', '{p}', 'active')`)
+		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+			VALUES ('p~previous', 'g', 1, 'tidemark_previous_p', '{p}', 'active')`)
 	return pool, acts
 }
 
@@ -64,7 +65,8 @@ func TestARollbackIsDoneByAWorkerOnce(t *testing.T) {
 	if err != nil || done.State != "done" || done.Done != 1 {
 		t.Errorf("in the end it is %+v, %v", done, err)
 	}
-	if got := scan[string](t, pool, `SELECT actor || ': ' || reason FROM tidemark.failure_log WHERE act = 'rolled_back'`); got != "ada: a test (operation 1)" {
+	if got := scan[string](t, pool, `SELECT actor || ': ' || reason FROM tidemark.failure_log
+		WHERE act = 'rolled_back'`); got != "ada: a test (operation 1)" {
 		t.Errorf("the log says %q", got)
 	}
 }
@@ -72,12 +74,16 @@ func TestARollbackIsDoneByAWorkerOnce(t *testing.T) {
 // An exchange commits with the end of its operation: one that has been taken over, or aborted, exchanges nothing.
 func TestARollbackThatIsAnotherWorkersByNowChangesNothing(t *testing.T) {
 	t.Parallel()
-	for name, meanwhile := range map[string]string{"taken over": "owner = 'another'", "aborted": "state = 'aborted', ended_at = now()"} {
+	for name, meanwhile := range map[string]string{
+		"taken over": "owner = 'another'",
+		"aborted":    "state = 'aborted', ended_at = now()",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool, acts := replaced(t)
 			rollBack(t, acts)
-			execAll(t, pool, `CREATE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE tidemark.operations SET `+meanwhile+`; RETURN NEW; END $$;
+			execAll(t, pool, `CREATE FUNCTION meanwhile() RETURNS trigger
+				LANGUAGE plpgsql AS $$ BEGIN UPDATE tidemark.operations SET `+meanwhile+`; RETURN NEW; END $$;
 				CREATE TRIGGER meanwhile BEFORE INSERT ON tidemark.failure_log FOR EACH ROW WHEN (NEW.act = 'rolled_back') EXECUTE FUNCTION meanwhile()`)
 			if _, err := runner(t, pool, nil).Step(t.Context()); err != nil {
 				t.Error(err)
@@ -93,14 +99,19 @@ func TestARollbackThatIsNotPossibleAnyMoreSaysWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ meanwhile, want string }{
 		"a rebuild has begun": {
-			`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, projector.ErrRebuilding.Error(),
+			`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+				VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, projector.ErrRebuilding.Error(),
 		},
-		"another rebuild is done": {`UPDATE tidemark.projections SET registered_at = registered_at + interval '1 s' WHERE name = 'p~previous'`, projector.ErrOtherTables.Error()},
-		"they are gone":           {`DELETE FROM tidemark.projections WHERE name = 'p~previous'`, projector.ErrNoPrevious.Error()},
+		"another rebuild is done": {`UPDATE tidemark.projections SET registered_at = registered_at + interval '1 s'
+			WHERE name = 'p~previous'`, projector.ErrOtherTables.Error()},
+		"they are gone": {`DELETE FROM tidemark.projections
+			WHERE name = 'p~previous'`, projector.ErrNoPrevious.Error()},
 		"they are paused": {
-			`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason) VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, "p~previous is paused",
+			`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason)
+				VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, "p~previous is paused",
 		},
-		"something stands on the tables": {`CREATE MATERIALIZED VIEW public.m AS SELECT n FROM public.p`, "materialized view"},
+		"something stands on the tables": {`CREATE MATERIALIZED VIEW public.m AS SELECT n
+			FROM public.p`, "materialized view"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,11 +139,13 @@ func TestARollbackIsRefusedAtOnce(t *testing.T) {
 		sql  string
 		want error
 	}{
-		"unknown":        {`UPDATE tidemark.projections SET name = 'q' WHERE name = 'p'`, projector.ErrUnknownProjection},
-		"being rebuilt":  {`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, projector.ErrRebuilding},
-		"nothing kept":   {`DELETE FROM tidemark.projections WHERE name = 'p~previous'`, projector.ErrNoPrevious},
-		"being removed":  {`UPDATE tidemark.projections SET version = -1 WHERE name = 'p~previous'`, projector.ErrNoPrevious},
-		"paused":         {`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason) VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, projector.ErrBehind},
+		"unknown": {`UPDATE tidemark.projections SET name = 'q' WHERE name = 'p'`, projector.ErrUnknownProjection},
+		"being rebuilt": {`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names,
+			state) VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, projector.ErrRebuilding},
+		"nothing kept":  {`DELETE FROM tidemark.projections WHERE name = 'p~previous'`, projector.ErrNoPrevious},
+		"being removed": {`UPDATE tidemark.projections SET version = -1 WHERE name = 'p~previous'`, projector.ErrNoPrevious},
+		"paused": {`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason)
+			VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, projector.ErrBehind},
 		"behind in some": {`UPDATE tidemark.deferred SET projection = 'p~previous'`, projector.ErrBehind},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,7 +69,8 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	return &Runner{cfg: cfg}, nil
 }
 
-// Run works until ctx is cancelled. What fails is waited out. A rollback does not wait for the operations that take long.
+// Run works until ctx is cancelled. What fails is waited out. A rollback does not wait for the
+// operations that take long.
 func (r *Runner) Run(ctx context.Context) error {
 	var rollbacks sync.WaitGroup
 	rollbacks.Go(func() { r.loop(ctx, r.rollback) })
@@ -148,7 +149,10 @@ func (r *Runner) batch(ctx context.Context) (bool, error) {
 	var o Operation
 	err := pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) (err error) {
 		rows, err := tx.Query(ctx, queryTakeOperation,
-			[]string{string(OpRequeue), string(OpResolve), string(OpRetryParked), string(OpResolveParked), string(OpReplay), string(OpRepairGaps), string(OpBackfill)})
+			[]string{
+				string(OpRequeue), string(OpResolve), string(OpRetryParked), string(OpResolveParked), string(OpReplay),
+				string(OpRepairGaps), string(OpBackfill),
+			})
 		if err != nil {
 			return err
 		}
@@ -181,7 +185,8 @@ func (r *Runner) fault(ctx context.Context, o Operation, err error) error {
 	return err
 }
 
-// passing says whether an error is one that may not come again: the database's, but for those that say that what it was told makes no sense.
+// passing says whether an error is one that may not come again: the database's, but for those that
+// say that what it was told makes no sense.
 func passing(err error) bool {
 	var permanent errPermanent
 	var server *pgconn.PgError

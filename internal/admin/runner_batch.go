@@ -62,7 +62,10 @@ func (r *Runner) onParked(ctx context.Context, tx pgx.Tx, o Operation, items []I
 func placesOf(items []Item) []deferred.Place {
 	places := make([]deferred.Place, len(items))
 	for i, item := range items {
-		places[i] = deferred.Place{NextSeq: item.Seq, Key: deferred.Key{Projection: item.Subject, CampaignID: item.CampaignID}}
+		places[i] = deferred.Place{NextSeq: item.Seq, Key: deferred.Key{
+			Projection: item.Subject,
+			CampaignID: item.CampaignID,
+		}}
 	}
 	return places
 }
@@ -71,7 +74,10 @@ func parkedOf(items []Item) []publisher.ParkedKey {
 	events := make([]publisher.ParkedKey, len(items))
 	for i, item := range items {
 		topic, name, _ := strings.Cut(item.Subject, "/")
-		events[i] = publisher.ParkedKey{Key: publisher.Key{Topic: topic, Publisher: name}, CampaignID: item.CampaignID, Seq: item.Seq}
+		events[i] = publisher.ParkedKey{
+			Key: publisher.Key{Topic: topic, Publisher: name}, CampaignID: item.CampaignID,
+			Seq: item.Seq,
+		}
 	}
 	return events
 }
@@ -106,7 +112,10 @@ func (r *Runner) replaySome(ctx context.Context, tx pgx.Tx, o Operation) (bool, 
 	if err != nil {
 		return false, err
 	}
-	n, next, err := deferred.ReplayAll(ctx, tx, deferred.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From}, c.After, walked, deferred.Act{By: o.By, Reason: o.signed()})
+	n, next, err := deferred.ReplayAll(ctx, tx, deferred.ReplayRequest{
+		Group: g.Group, Projection: g.Projection,
+		From: g.From,
+	}, c.After, walked, deferred.Act{By: o.By, Reason: o.signed()})
 	if err != nil {
 		return false, err
 	}
@@ -123,7 +132,8 @@ func (r *Runner) backfillSome(ctx context.Context, tx pgx.Tx, o Operation) (bool
 	if err != nil {
 		return false, err
 	}
-	n, next, err := deferred.Backfill(ctx, tx, b.Group, b.Projection, c.After, walked, deferred.Act{By: o.By, Reason: o.signed()})
+	n, next, err := deferred.Backfill(ctx, tx, b.Group, b.Projection, c.After, walked,
+		deferred.Act{By: o.By, Reason: o.signed()})
 	if err != nil {
 		return false, err
 	}

@@ -35,10 +35,12 @@ func (r *Runner) long(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// take does an operation of a kind whose projection or publisher is here, under a lease, and says whether there was any.
+// take does an operation of a kind whose projection or publisher is here, under a lease, and says
+// whether there was any.
 func (r *Runner) take(ctx context.Context, kind OperationKind, here []string) (bool, error) {
 	var id int64
-	err := r.cfg.Pool.QueryRow(ctx, queryLeaseOperation, []string{string(kind)}, r.cfg.Owner, operationLease, here).Scan(&id)
+	err := r.cfg.Pool.QueryRow(ctx, queryLeaseOperation, []string{string(kind)}, r.cfg.Owner, operationLease,
+		here).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
@@ -135,7 +137,8 @@ func (r *Runner) keep(ctx context.Context, id int64, p *progress) error {
 	p.mu.Lock()
 	doc, total, done, skipped, failed := p.doc, p.total, p.done, p.skipped, p.failed
 	p.mu.Unlock()
-	tag, err := r.cfg.Pool.Exec(ctx, queryKeepOperation, id, r.cfg.Owner, operationLease, document(doc), total, done, skipped, failed)
+	tag, err := r.cfg.Pool.Exec(ctx, queryKeepOperation, id, r.cfg.Owner, operationLease, document(doc), total, done,
+		skipped, failed)
 	if err == nil && tag.RowsAffected() == 0 {
 		return errEnded
 	}
@@ -152,7 +155,8 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 	}
 	var differ []string
 	report, err := r.cfg.Projector.Verify(ctx, projector.VerifyRequest{
-		Projection: v.Projection, Campaigns: v.Campaigns, Sample: v.Sample, All: len(v.Campaigns) == 0 && v.Sample == 0, Ignore: v.Ignore, Concurrency: 1,
+		Projection: v.Projection, Campaigns: v.Campaigns, Sample: v.Sample, All: len(v.Campaigns) == 0 && v.Sample == 0,
+		Ignore: v.Ignore, Concurrency: 1,
 		OnCampaign: func(id string) {
 			if len(differ) < differing {
 				differ = append(differ, id)
@@ -165,7 +169,8 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 	}
 	p.set(report, report.Total, report.Campaigns, report.Skipped, report.Differing)
 	for i, id := range differ {
-		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), id, v.Projection, 0, "its rows differ from what the journal says"); err != nil {
+		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), id, v.Projection, 0,
+			"its rows differ from what the journal says"); err != nil {
 			return err
 		}
 	}
@@ -187,11 +192,14 @@ func (r *Runner) prove(ctx context.Context, o Operation, v Verification, p *prog
 	}
 	p.set(proof, proof.Campaigns, proof.Campaigns, 0, proof.Differing)
 	for i, u := range differ {
-		found := fmt.Sprintf("%d events were applied up to seq %d, and the journal has %d", u.Applied, u.Checkpoint, u.Journal)
+		found := fmt.Sprintf("%d events were applied up to seq %d, and the journal has %d", u.Applied, u.Checkpoint,
+			u.Journal)
 		if u.Applied == u.Journal {
-			found = fmt.Sprintf("the %d events that were applied up to seq %d are others than the journal's", u.Applied, u.Checkpoint)
+			found = fmt.Sprintf("the %d events that were applied up to seq %d are others than the journal's", u.Applied,
+				u.Checkpoint)
 		}
-		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), u.CampaignID, v.Projection, u.Checkpoint, found); err != nil {
+		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), u.CampaignID, v.Projection, u.Checkpoint,
+			found); err != nil {
 			return err
 		}
 	}
@@ -215,7 +223,10 @@ func (r *Runner) republish(ctx context.Context, o Operation, p *progress) error 
 			return errPermanent{err}
 		}
 	}
-	replay := publisher.ReplayRequest{CampaignID: q.CampaignID, From: before.Through + 1, Until: q.Until, Catalogue: r.cfg.Catalogue}
+	replay := publisher.ReplayRequest{
+		CampaignID: q.CampaignID, From: before.Through + 1, Until: q.Until,
+		Catalogue: r.cfg.Catalogue,
+	}
 	for _, t := range r.cfg.Topics {
 		if t.Name == q.Topic {
 			replay.Topic = t

@@ -23,7 +23,8 @@ func (r *Runner) rollBack(ctx context.Context, o Operation) error {
 		return err
 	}
 	options := projector.RollbackOptions{
-		AllowBehind: asked.AllowBehind, Keep: asked.Keep, Kept: projector.Kept{Version: asked.Version, RegisteredAt: asked.RegisteredAt},
+		AllowBehind: asked.AllowBehind, Keep: asked.Keep,
+		Kept: projector.Kept{Version: asked.Version, RegisteredAt: asked.RegisteredAt},
 	}
 	db := ending{Pool: r.cfg.Pool, id: o.ID, owner: r.cfg.Owner}
 	err = projector.Rollback(ctx, db, asked.Projection, options, deferred.Act{By: o.By, Reason: o.signed()})
@@ -33,8 +34,8 @@ func (r *Runner) rollBack(ctx context.Context, o Operation) error {
 	return err
 }
 
-// ending begins transactions that end an operation as they commit. None commits once the operation has ended, or is another worker's:
-// tables that are exchanged twice are where they were.
+// ending begins transactions that end an operation as they commit. None commits once the operation
+// has ended, or is another worker's: tables that are exchanged twice are where they were.
 type ending struct {
 	*pgxpool.Pool
 	id    int64

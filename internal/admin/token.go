@@ -21,7 +21,9 @@ type NewToken struct {
 
 // CreateToken makes a token, which expires after d as [auth.Create] says. The outcome's detail is the [NewToken].
 // Errors: [ErrInvalid], and those of [auth.Create].
-func (a *Acts) CreateToken(ctx context.Context, r Request, name string, role auth.Role, d time.Duration) (*Outcome, error) {
+func (a *Acts) CreateToken(
+	ctx context.Context, r Request, name string, role auth.Role, d time.Duration,
+) (*Outcome, error) {
 	made := NewToken{Name: name, Role: role.String()}
 	switch d {
 	case 0:

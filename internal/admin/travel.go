@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// AsOf answers the rows that a projection had of a campaign after event seq (0: before the first). It applies the campaign's events on one of the worker's connections, one such call at a time.
+// AsOf answers the rows that a projection had of a campaign after event seq (0: before the first).
+// It applies the campaign's events on one of the worker's connections, one such call at a time.
 // Errors: [ErrNotHere], and those of [projector.Projector.AsOf].
 func (a *Acts) AsOf(ctx context.Context, projection, campaignID string, seq int64) (state projector.State, err error) {
 	err = a.travel(ctx, projection, func() error {
@@ -19,7 +20,9 @@ func (a *Acts) AsOf(ctx context.Context, projection, campaignID string, seq int6
 }
 
 // Diff answers which rows events after from up to to changed. Errors are those of [Acts.AsOf].
-func (a *Acts) Diff(ctx context.Context, projection, campaignID string, from, to int64) (changes []projector.Change, err error) {
+func (a *Acts) Diff(
+	ctx context.Context, projection, campaignID string, from, to int64,
+) (changes []projector.Change, err error) {
 	err = a.travel(ctx, projection, func() error {
 		changes, err = a.cfg.Projector.Diff(ctx, projection, campaignID, from, to)
 		return err
@@ -36,13 +39,20 @@ func (a *Acts) Why(ctx context.Context, r projector.WhyRequest) (why projector.W
 	return why, err
 }
 
-// Verify compares a projection's rows of one campaign with what the journal says, and answers up to most differences with their rows. Errors are those of [Acts.AsOf], and of [projector.Projector.Verify].
-func (a *Acts) Verify(ctx context.Context, projection, campaignID string, ignore []string, most int) (report projector.VerifyReport, found []projector.Difference, err error) {
-	request := projector.VerifyRequest{Projection: projection, Campaigns: []string{campaignID}, Ignore: ignore, Concurrency: 1, OnDifference: func(d projector.Difference) {
-		if len(found) < most {
-			found = append(found, d)
-		}
-	}}
+// Verify compares a projection's rows of one campaign with what the journal says, and answers up to
+// most differences with their rows. Errors are those of [Acts.AsOf], and of
+// [projector.Projector.Verify].
+func (a *Acts) Verify(
+	ctx context.Context, projection, campaignID string, ignore []string, most int,
+) (report projector.VerifyReport, found []projector.Difference, err error) {
+	request := projector.VerifyRequest{
+		Projection: projection, Campaigns: []string{campaignID}, Ignore: ignore,
+		Concurrency: 1, OnDifference: func(d projector.Difference) {
+			if len(found) < most {
+				found = append(found, d)
+			}
+		},
+	}
 	err = a.travel(ctx, projector.ProjectionOf(projection), func() error {
 		report, err = a.cfg.Projector.Verify(ctx, request)
 		return err

@@ -10,8 +10,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// DrainWorker tells a worker to finish what it has and claim no more campaigns, until [Acts.UndrainWorker] or its end. What it
-// publishes goes on. The request confirms with the worker's host. Errors: [ErrDeclined], [ErrNotFound].
+// DrainWorker tells a worker to finish what it has and claim no more campaigns, until
+// [Acts.UndrainWorker] or its end. What it publishes goes on. The request confirms with the
+// worker's host. Errors: [ErrDeclined], [ErrNotFound].
 func (a *Acts) DrainWorker(ctx context.Context, r Request, owner string) (*Outcome, error) {
 	return a.drain(ctx, r, ActDrain, owner, func(tx pgx.Tx) (bool, error) {
 		workers, err := lease.Workers(ctx, tx)
@@ -34,7 +35,9 @@ func (a *Acts) UndrainWorker(ctx context.Context, r Request, owner string) (*Out
 	return a.drain(ctx, r, ActUndrain, owner, func(tx pgx.Tx) (bool, error) { return lease.Undrain(ctx, tx, owner) })
 }
 
-func (a *Acts) drain(ctx context.Context, r Request, kind Kind, owner string, do func(pgx.Tx) (bool, error)) (*Outcome, error) {
+func (a *Acts) drain(
+	ctx context.Context, r Request, kind Kind, owner string, do func(pgx.Tx) (bool, error),
+) (*Outcome, error) {
 	asked := map[string]string{"owner": owner}
 	return a.do(ctx, act{Request: r, kind: kind, request: asked}, func(_ context.Context, tx pgx.Tx) (any, error) {
 		found, err := do(tx)

@@ -79,11 +79,14 @@ func startAdmin(
 	return scheme + "://" + server.Addr().String() + "/", nil
 }
 
-// authConnections are the connections that look for tokens and sessions: people can log in while pages keep the listener's own busy.
+// authConnections are the connections that look for tokens and sessions: people can log in while
+// pages keep the listener's own busy.
 const authConnections = 2
 
 // startOperations has the worker do its part of what operators have started, until ctx ends.
-func startOperations(ctx context.Context, g *errgroup.Group, cfg admin.RunnerConfig, settings config.Worker, routes *publishing.Routes) error {
+func startOperations(
+	ctx context.Context, g *errgroup.Group, cfg admin.RunnerConfig, settings config.Worker, routes *publishing.Routes,
+) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -105,10 +108,14 @@ func startOperations(ctx context.Context, g *errgroup.Group, cfg admin.RunnerCon
 // adminConfig is what the settings say of the admin listener, or all that is wrong with them.
 func adminConfig(s config.Admin) (web.Config, error) {
 	var errs []error
-	cfg := web.Config{Addr: s.Addr, Auth: auth.Config{UserHeader: s.UserHeader, RoleHeader: s.RoleHeader, Secret: s.ProxySecret}}
+	cfg := web.Config{Addr: s.Addr, Auth: auth.Config{
+		UserHeader: s.UserHeader, RoleHeader: s.RoleHeader,
+		Secret: s.ProxySecret,
+	}}
 	if s.JWTIssuer != "" {
 		cfg.Auth.JWT = auth.JWT{
-			Issuer: s.JWTIssuer, Audience: s.JWTAudience, KeysURL: s.JWTKeysURL, Header: s.JWTHeader, UserClaim: s.JWTUserClaim, RoleClaim: s.JWTRoleClaim,
+			Issuer: s.JWTIssuer, Audience: s.JWTAudience, KeysURL: s.JWTKeysURL, Header: s.JWTHeader, UserClaim: s.JWTUserClaim,
+			RoleClaim: s.JWTRoleClaim,
 		}
 	}
 	if s.Anonymous != "none" {
@@ -118,14 +125,18 @@ func adminConfig(s config.Admin) (web.Config, error) {
 	for name, list := range map[string]struct {
 		text string
 		into *[]netip.Prefix
-	}{"TIDEMARK_ADMIN_FORWARDERS": {s.Forwarders, &cfg.Auth.Forwarders}, "TIDEMARK_ADMIN_PROXIES": {s.Proxies, &cfg.Auth.Proxies}} {
+	}{
+		"TIDEMARK_ADMIN_FORWARDERS": {s.Forwarders, &cfg.Auth.Forwarders},
+		"TIDEMARK_ADMIN_PROXIES":    {s.Proxies, &cfg.Auth.Proxies},
+	} {
 		for text := range strings.SplitSeq(list.text, ",") {
 			if text = strings.TrimSpace(text); text == "" {
 				continue
 			}
 			network, err := netip.ParsePrefix(text)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %q is no network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address", name, text))
+				errs = append(errs, fmt.Errorf("%s: %q is no network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address",
+					name, text))
 			}
 			*list.into = append(*list.into, network)
 		}
@@ -140,9 +151,13 @@ func adminConfig(s config.Admin) (web.Config, error) {
 	if s.TLSCert != "" || s.TLSKey != "" {
 		pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_TLS_CERT %q and TIDEMARK_ADMIN_TLS_KEY %q: %w", s.TLSCert, s.TLSKey, err))
+			errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_TLS_CERT %q and TIDEMARK_ADMIN_TLS_KEY %q: %w", s.TLSCert, s.TLSKey,
+				err))
 		}
-		cfg.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+		cfg.TLS = &tls.Config{
+			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"http/1.1"},
+		}
 	}
 	return cfg, errors.Join(errs...)
 }

@@ -75,7 +75,8 @@ func NewCommand(opts Options) *cobra.Command {
 	return cmd
 }
 
-// Main runs a worker's command until SIGINT or SIGTERM, and returns the exit code. A second signal ends the process at once.
+// Main runs a worker's command until SIGINT or SIGTERM, and returns the exit code. A second signal
+// ends the process at once.
 func Main(opts Options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -1,2 +1,3 @@
-// Package app wires a worker: settings, database, projections, the projector, health and metrics. Nothing else knows all of them.
+// Package app wires a worker: settings, database, projections, the projector, health and metrics.
+// Nothing else knows all of them.
 package app

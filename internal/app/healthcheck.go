@@ -14,9 +14,13 @@ import (
 // healthcheckTimeout is how long a worker may take to answer.
 const healthcheckTimeout = 3 * time.Second
 
-// newHealthcheck returns the command that asks a worker on this machine whether it is ready: for containers without a shell.
+// newHealthcheck returns the command that asks a worker on this machine whether it is ready: for
+// containers without a shell.
 func newHealthcheck() *cobra.Command {
-	cmd := &cobra.Command{Use: "healthcheck", Short: "Ask the worker at --http-addr whether it is ready", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use: "healthcheck", Short: "Ask the worker at --http-addr whether it is ready",
+		Args: cobra.NoArgs,
+	}
 	set := config.NewSet(cmd.Flags())
 	var addr string
 	config.HTTPAddr(set, &addr)

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// NewLogger returns a logger in the format "tint", "json", or "auto": tint on a terminal, JSON otherwise. level is one of slog's, in lower case.
+// NewLogger returns a logger in the format "tint", "json", or "auto": tint on a terminal, JSON
+// otherwise. level is one of slog's, in lower case.
 func NewLogger(w io.Writer, format, level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -19,7 +20,8 @@ func NewLogger(w io.Writer, format, level string) *slog.Logger {
 	file, isFile := w.(*os.File)
 	terminal := isFile && term.IsTerminal(int(file.Fd()))
 	if format == "tint" || format == "auto" && terminal {
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != ""}))
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly, NoColor: !terminal ||
+			os.Getenv("NO_COLOR") != ""}))
 	}
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
 }

@@ -18,16 +18,25 @@ import (
 )
 
 // collect registers what the process says of itself and, while it is its turn, of the database, until ctx ends.
-func collect(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker, mode projector.Mode, registry prometheus.Registerer, logger *slog.Logger) error {
+func collect(
+	ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker, mode projector.Mode,
+	registry prometheus.Registerer, logger *slog.Logger,
+) error {
 	owner, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "tidemark_worker_info", Help: "1.", ConstLabels: prometheus.Labels{"consumer_group": settings.ConsumerGroup, "mode": string(mode), "version": version()},
+		Name: "tidemark_worker_info", Help: "1.", ConstLabels: prometheus.Labels{
+			"consumer_group": settings.ConsumerGroup,
+			"mode":           string(mode), "version": version(),
+		},
 	})
 	info.Set(1)
-	collector, err := status.NewCollector(status.CollectorConfig{Pool: pool, Registerer: registry, Owner: owner.String(), Logger: logger})
+	collector, err := status.NewCollector(status.CollectorConfig{
+		Pool: pool, Registerer: registry, Owner: owner.String(),
+		Logger: logger,
+	})
 	if err := errors.Join(err, registry.Register(info), registry.Register(poolStats{pool})); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -63,9 +72,14 @@ func (p poolStats) Collect(out chan<- prometheus.Metric) {
 	send("tidemark_pool_connections", connections, prometheus.GaugeValue, float64(s.AcquiredConns()), "acquired")
 	send("tidemark_pool_connections", connections, prometheus.GaugeValue, float64(s.IdleConns()), "idle")
 	send("tidemark_pool_connections", connections, prometheus.GaugeValue, float64(s.ConstructingConns()), "constructing")
-	send("tidemark_pool_max_connections", "Connections that the pool may have.", prometheus.GaugeValue, float64(s.MaxConns()))
-	send("tidemark_pool_acquires_total", "Connections taken from the pool.", prometheus.CounterValue, float64(s.AcquireCount()))
-	send("tidemark_pool_acquire_wait_seconds_total", "Time spent in taking connections from the pool.", prometheus.CounterValue, s.AcquireDuration().Seconds())
-	send("tidemark_pool_empty_acquires_total", "Connections taken from the pool that had to be waited for.", prometheus.CounterValue, float64(s.EmptyAcquireCount()))
-	send("tidemark_pool_canceled_acquires_total", "Waits for a connection that were given up.", prometheus.CounterValue, float64(s.CanceledAcquireCount()))
+	send("tidemark_pool_max_connections", "Connections that the pool may have.", prometheus.GaugeValue,
+		float64(s.MaxConns()))
+	send("tidemark_pool_acquires_total", "Connections taken from the pool.", prometheus.CounterValue,
+		float64(s.AcquireCount()))
+	send("tidemark_pool_acquire_wait_seconds_total", "Time spent in taking connections from the pool.",
+		prometheus.CounterValue, s.AcquireDuration().Seconds())
+	send("tidemark_pool_empty_acquires_total", "Connections taken from the pool that had to be waited for.",
+		prometheus.CounterValue, float64(s.EmptyAcquireCount()))
+	send("tidemark_pool_canceled_acquires_total", "Waits for a connection that were given up.", prometheus.CounterValue,
+		float64(s.CanceledAcquireCount()))
 }

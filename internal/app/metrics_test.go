@@ -31,16 +31,21 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// elsewhere is what makes every figure of the database say something: a group that nobody works for, whose projection is being rebuilt, with a dead pair; a mark that has expired.
+// elsewhere is what makes every figure of the database say something: a group that nobody works
+// for, whose projection is being rebuilt, with a dead pair; a mark that has expired.
 const elsewhere = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('elsewhere', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
-	VALUES ('scores', 'elsewhere', 1, 'public', '{scores}', 'active'), ('scores~next', 'elsewhere', 2, 'tidemark_next_scores', '{scores}', 'active');
-	INSERT INTO tidemark.rebuilds (projection, max_share, allow_failed, keep, verify_sample, verify_ignore, actor, reason, campaigns, events, active_at)
+	VALUES ('scores', 'elsewhere', 1, 'public', '{scores}', 'active'),
+		('scores~next', 'elsewhere', 2, 'tidemark_next_scores', '{scores}', 'active');
+	INSERT INTO tidemark.rebuilds (projection, max_share, allow_failed, keep, verify_sample, verify_ignore, actor,
+		reason, campaigns, events, active_at)
 	VALUES ('scores', 0.5, 0, '1 day', 0, '{}', 'ada', '', 10, 100, now());
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, error_class, first_failed_at, last_failed_at)
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+		error_class, first_failed_at, last_failed_at)
 	VALUES ('x', 'scores', 'elsewhere', 1, 'dead', 'infinity', 'permanent', now() - interval '1 hour', now());
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+		VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
 	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
 `
 
@@ -52,8 +57,10 @@ const (
 // notes applies events of type noted; the first attempt at "flaky" fails, all at "poison" do, "odd" is skipped.
 func notes() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
-		Name: "notes", Version: 1, Tables: "CREATE TABLE notes (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))",
-		OnFailure: projector.Policy{Base: time.Millisecond}, OnFailureOf: map[string]projector.Policy{"odd": {Action: projector.ActionSkip}},
+		Name: "notes", Version: 1,
+		Tables:      "CREATE TABLE notes (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))",
+		OnFailure:   projector.Policy{Base: time.Millisecond},
+		OnFailureOf: map[string]projector.Policy{"odd": {Action: projector.ActionSkip}},
 	})
 	apply := func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
 		g.Queue("INSERT INTO notes VALUES ($1, $2)", e.CampaignID, e.Seq)
@@ -80,7 +87,10 @@ func worker(t *testing.T, pool *pgxpool.Pool, opts Options, args ...string) (url
 	t.Helper()
 	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
 	settings, set := config.NewWorker(flags)
-	err := flags.Parse(append([]string{"--database-url", pool.Config().ConnString(), "--http-addr", "127.0.0.1:0", "--poll-interval", "20ms"}, args...))
+	err := flags.Parse(append([]string{
+		"--database-url", pool.Config().ConnString(), "--http-addr", "127.0.0.1:0",
+		"--poll-interval", "20ms",
+	}, args...))
 	if err := errors.Join(err, set.Finish()); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +204,10 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		return nil, false
 	}}
 	kind := publisher.Kind{Name: "memory", Open: func(publisher.Settings) (publisher.Sink, error) { return sink, nil }}
-	url := worker(t, pool, Options{Name: "worker", Projections: []projector.Projection{notes()}, Sinks: []publisher.Kind{kind}})
+	url := worker(t, pool, Options{
+		Name: "worker", Projections: []projector.Projection{notes()},
+		Sinks: []publisher.Kind{kind},
+	})
 	before := eventually(t, url, func(m map[string]*dto.MetricFamily) error {
 		if value(m, "tidemark_publications_held") != 1 || value(m, "tidemark_listening") != 1 {
 			return errors.New("the worker has not begun")
@@ -241,7 +254,10 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 			{all, "tidemark_group_lag_events", []string{"consumer_group", "elsewhere"}},
 			{0, "tidemark_group_lag_events", []string{"consumer_group", "default"}},
 			{3, "tidemark_projection_lag_events", []string{"consumer_group", "default", "projection", "notes"}},
-			{1, "tidemark_deferred_pairs", []string{"consumer_group", "default", "projection", "notes", "status", "dead", "class", "permanent"}},
+			{1, "tidemark_deferred_pairs", []string{
+				"consumer_group", "default", "projection", "notes", "status", "dead",
+				"class", "permanent",
+			}},
 			{1, "tidemark_workers", []string{"consumer_group", "default"}},
 			{0, "tidemark_workers", []string{"consumer_group", "elsewhere"}},
 			{0.9, "tidemark_rebuild_progress_ratio", []string{"projection", "scores"}},
@@ -255,7 +271,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		}
 		return missing(t, m)
 	})
-	if applied, events := value(after, "tidemark_events_applied_total"), after["tidemark_group_events"].GetMetric()[0].GetHistogram().GetSampleSum(); applied != events || applied < all {
+	if applied, events := value(after, "tidemark_events_applied_total"),
+		after["tidemark_group_events"].GetMetric()[0].GetHistogram().GetSampleSum(); applied != events || applied < all {
 		t.Errorf("%v events were applied, %v in groups, of %d", applied, events, all)
 	}
 	for name := range after {
@@ -266,7 +283,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	for name, family := range after {
 		for _, m := range family.GetMetric() {
 			for _, l := range m.GetLabel() {
-				if strings.HasPrefix(name, "tidemark_") && slices.Contains([]string{"c0", "flaky", "odd", "poison", "x"}, l.GetValue()) {
+				if strings.HasPrefix(name, "tidemark_") && slices.Contains([]string{"c0", "flaky", "odd", "poison", "x"},
+					l.GetValue()) {
 					t.Errorf("%s has a campaign as its label %s", name, l.GetName())
 				}
 			}

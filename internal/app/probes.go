@@ -16,7 +16,8 @@ import (
 // readyTimeout is how long the database may take to answer a probe.
 const readyTimeout = 2 * time.Second
 
-// probes is what health and readiness are answered from. Health never asks the database: a worker that waits for it is well, and one that is started anew would but wait again.
+// probes is what health and readiness are answered from. Health never asks the database: a worker
+// that waits for it is well, and one that is started anew would but wait again.
 type probes struct {
 	pool  *pgxpool.Pool
 	stuck []func() []string // of each component, the loops that are not back in time
@@ -50,7 +51,8 @@ func (p probes) ready(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &version) && !version.Newer():
 		http.Error(w, version.Error(), http.StatusServiceUnavailable)
 	case err != nil && version == nil:
-		http.Error(w, "the database does not answer", http.StatusServiceUnavailable) // why is in the log; it is nobody's business here
+		// why is in the log; it is nobody's business here
+		http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
 	default:
 		_, _ = fmt.Fprintln(w, "ready")
 	}

@@ -48,7 +48,9 @@ func TestProbes(t *testing.T) {
 	})
 	t.Run("name the loops that are stuck, and are ready all the same", func(t *testing.T) {
 		t.Parallel()
-		p := probes{pool: pgtest.New(t), stuck: []func() []string{func() []string { return nil }, func() []string { return []string{"claim", "relay"} }}}
+		p := probes{pool: pgtest.New(t), stuck: []func() []string{func() []string { return nil }, func() []string {
+			return []string{"claim", "relay"}
+		}}}
 		if code, body := probe(t, p, "/healthz"); code != http.StatusServiceUnavailable || body != "stuck: claim, relay\n" {
 			t.Errorf("/healthz answers %d %q", code, body)
 		}
@@ -64,7 +66,8 @@ func TestProbes(t *testing.T) {
 			t.Fatalf("/readyz answers %d %q before the link is cut", code, body)
 		}
 		link.Stop()
-		if code, body := probe(t, p, "/readyz"); code != http.StatusServiceUnavailable || body != "the database does not answer\n" {
+		if code, body := probe(t, p, "/readyz"); code != http.StatusServiceUnavailable ||
+			body != "the database does not answer\n" {
 			t.Errorf("/readyz answers %d %q", code, body)
 		}
 		if code, body := probe(t, p, "/healthz"); code != http.StatusOK {
@@ -78,13 +81,15 @@ func TestProbes(t *testing.T) {
 		if err := migrations.UpTo(t.Context(), url, 1); err != nil {
 			t.Fatal(err)
 		}
-		if code, body := probe(t, p, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "migrate up") {
+		if code, body := probe(t, p, "/readyz"); code != http.StatusServiceUnavailable ||
+			!strings.Contains(body, "migrate up") {
 			t.Errorf("/readyz answers %d %q of version 1", code, body)
 		}
 		if err := migrations.Up(t.Context(), url); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.pool.Exec(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (1000000, true)"); err != nil {
+		if _, err := p.pool.Exec(t.Context(),
+			"INSERT INTO goose_db_version (version_id, is_applied) VALUES (1000000, true)"); err != nil {
 			t.Fatal(err)
 		}
 		if code, body := probe(t, p, "/readyz"); code != http.StatusOK {

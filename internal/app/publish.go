@@ -27,12 +27,15 @@ func loadRoutes(settings config.Worker, opts Options, logger *slog.Logger) (*pub
 }
 
 // startRelay publishes the routes until ctx is cancelled, and closes their sinks then.
-func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker, routes *publishing.Routes, catalogue *journal.Catalogue,
+func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker,
+	routes *publishing.Routes, catalogue *journal.Catalogue,
 	registry prometheus.Registerer, traces trace.TracerProvider, logger *slog.Logger,
 ) (*publisher.Relay, error) {
 	relay, err := publisher.New(publisher.Config{
-		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: catalogue, Logger: logger, Registerer: registry, LeaseTTL: settings.LeaseTTL,
-		PollInterval: settings.PublishPollInterval, NoListen: !settings.Listen, ShutdownTimeout: settings.ShutdownTimeout, LogRetention: settings.ActsRetention,
+		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: catalogue, Logger: logger,
+		Registerer: registry, LeaseTTL: settings.LeaseTTL,
+		PollInterval: settings.PublishPollInterval, NoListen: !settings.Listen, ShutdownTimeout: settings.ShutdownTimeout,
+		LogRetention:   settings.ActsRetention,
 		TracerProvider: traces,
 	})
 	if err != nil {

@@ -39,11 +39,14 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	versionErr := migrations.Check(ctx, pool)
 	var version *migrations.VersionError
 	if errors.As(versionErr, &version) && version.Newer() {
-		logger.WarnContext(ctx, "the schema is newer than this program: migrations run beside the programs of one release before", "schema", version.Database, "program", version.Program)
+		logger.WarnContext(ctx,
+			"the schema is newer than this program: migrations run beside the programs of one release before", "schema",
+			version.Database, "program", version.Program)
 		versionErr = nil
 	}
 	if versionErr != nil || errors.Join(faults...) != nil {
-		return errors.Join(append(faults, versionErr, checkStart(ctx, pool, settings, projections, catalogue, versionErr == nil))...)
+		return errors.Join(append(faults, versionErr, checkStart(ctx, pool, settings, projections, catalogue,
+			versionErr == nil))...)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -60,7 +63,8 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	var p *projector.Projector
 	if len(projections) > 0 || mode.Mode == projector.ModeEnqueueOnly {
 		cfg := projectorConfig(settings)
-		cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Logger, cfg.Registerer, cfg.Mode, cfg.TracerProvider = pool, projections, catalogue, logger, registry, mode.Mode, traces
+		cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Logger, cfg.Registerer, cfg.Mode, cfg.TracerProvider = pool,
+			projections, catalogue, logger, registry, mode.Mode, traces
 		p, err = projector.New(cfg)
 		if err != nil {
 			return err
@@ -77,7 +81,10 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	if err != nil {
 		return err
 	}
-	if err := startOperations(ctx, g, admin.RunnerConfig{Pool: pool, Logger: logger, Projector: p, Projections: names, Catalogue: catalogue}, settings, routes); err != nil {
+	if err := startOperations(ctx, g, admin.RunnerConfig{
+		Pool: pool, Logger: logger, Projector: p, Projections: names,
+		Catalogue: catalogue,
+	}, settings, routes); err != nil {
 		return err
 	}
 	if mode.Warning != "" {
@@ -89,7 +96,8 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 			published = append(published, one.Name)
 		}
 	}
-	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From, "consumer_group", settings.ConsumerGroup,
+	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From,
+		"consumer_group", settings.ConsumerGroup,
 		"projections", names, "publishers", published, "pages", pagesURL, "pid", os.Getpid())
 	if routes != nil {
 		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, registry, traces, logger)
@@ -131,20 +139,28 @@ func projectorConfig(s config.Worker) projector.Config {
 		rate = -1 // there, 0 is the default
 	}
 	return projector.Config{
-		ConsumerGroup: s.ConsumerGroup, Schema: s.Schema, PollInterval: s.PollInterval, ClaimCampaigns: s.ClaimCampaigns, GroupEvents: s.GroupEvents, LeaseTTL: s.LeaseTTL,
+		ConsumerGroup: s.ConsumerGroup, Schema: s.Schema, PollInterval: s.PollInterval, ClaimCampaigns: s.ClaimCampaigns,
+		GroupEvents: s.GroupEvents, LeaseTTL: s.LeaseTTL,
 		Concurrency: s.Concurrency, ApplyTimeout: s.ApplyTimeout, NoListen: !s.Listen, ShutdownTimeout: s.ShutdownTimeout,
 		OnFailure:           projector.Policy{Attempts: s.RetryAttempts, Base: s.RetryBase, Max: s.RetryMax},
-		FailureLogRetention: s.LogRetention, GapRate: rate, VerifyRate: s.VerifyRate, SnapshotEvery: int64(s.SnapshotEvery), SnapshotKeep: s.SnapshotKeep, Proof: s.Proof,
+		FailureLogRetention: s.LogRetention, GapRate: rate, VerifyRate: s.VerifyRate, SnapshotEvery: int64(s.SnapshotEvery),
+		SnapshotKeep: s.SnapshotKeep, Proof: s.Proof,
 	}
 }
 
-// checkStart looks for the projections' faults where something else keeps the worker from starting, so that all are reported together. Without the schema there is nothing
-// to compare them with.
-func checkStart(ctx context.Context, pool *pgxpool.Pool, settings config.Worker, projections []projector.Projection, catalogue *journal.Catalogue, schema bool) error {
+// checkStart looks for the projections' faults where something else keeps the worker from starting,
+// so that all are reported together. Without the schema there is nothing to compare them with.
+func checkStart(
+	ctx context.Context, pool *pgxpool.Pool, settings config.Worker, projections []projector.Projection,
+	catalogue *journal.Catalogue, schema bool,
+) error {
 	if !schema || len(projections) == 0 {
 		return nil
 	}
-	p, err := projector.New(projector.Config{Pool: pool, Projections: projections, ConsumerGroup: settings.ConsumerGroup, Schema: settings.Schema, Catalogue: catalogue})
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: projections, ConsumerGroup: settings.ConsumerGroup,
+		Schema: settings.Schema, Catalogue: catalogue,
+	})
 	if err != nil {
 		return err
 	}
@@ -152,7 +168,9 @@ func checkStart(ctx context.Context, pool *pgxpool.Pool, settings config.Worker,
 }
 
 // load reads the folder of projections and the catalogue.
-func load(settings config.Worker, opts Options, mode projector.Mode) ([]projector.Projection, *journal.Catalogue, error) {
+func load(
+	settings config.Worker, opts Options, mode projector.Mode,
+) ([]projector.Projection, *journal.Catalogue, error) {
 	projections, catalogue := opts.Projections, opts.Catalogue
 	var errs []error
 	if settings.ProjectionsDir != "" {
@@ -164,12 +182,15 @@ func load(settings config.Worker, opts Options, mode projector.Mode) ([]projecto
 	}
 	if settings.Catalogue != "" {
 		var err error
-		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(settings.Catalogue)), filepath.Base(settings.Catalogue)); err != nil {
+		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(settings.Catalogue)),
+			filepath.Base(settings.Catalogue)); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if len(projections) == 0 && len(errs) == 0 && !publishes(settings) && mode != projector.ModeEnqueueOnly {
-		errs = append(errs, errors.New("there is nothing to project or to publish: name a folder of SQL files with --projections-dir or TIDEMARK_PROJECTIONS_DIR, or what to publish with TIDEMARK_PUBLISHERS"))
+		errs = append(errs,
+			errors.New("there is nothing to project or to publish: name a folder of SQL files with --projections-dir or "+
+				"TIDEMARK_PROJECTIONS_DIR, or what to publish with TIDEMARK_PUBLISHERS"))
 	}
 	return projections, catalogue, errors.Join(errs...)
 }

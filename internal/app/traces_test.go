@@ -34,12 +34,19 @@ func TestAWorkerSendsItsTracesWhereTheUsualVariablesSay(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "X-Test=yes")
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
 	t.Setenv("OTEL_SERVICE_NAME", "orders")
-	from := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID([]byte("which appended..")), SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled})
+	from := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID([]byte("which appended..")),
+		SpanID:  trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
+	})
 	pool := pgtest.New(t)
-	kind := publisher.Kind{Name: "memory", Open: func(publisher.Settings) (publisher.Sink, error) { return &memory.Sink{}, nil }}
-	worker(t, pool, Options{Name: "worker", Projections: []projector.Projection{notes()}, Sinks: []publisher.Kind{kind}}, "--otel-traces")
+	kind := publisher.Kind{Name: "memory", Open: func(publisher.Settings) (publisher.Sink, error) {
+		return &memory.Sink{}, nil
+	}}
+	worker(t, pool, Options{Name: "worker", Projections: []projector.Projection{notes()}, Sinks: []publisher.Kind{kind}},
+		"--otel-traces")
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.WithTrace(trace.ContextWithSpanContext(t.Context(), from), journal.Event{Type: "noted"})...)
+		_, err := journal.Append(t.Context(), tx, "c", journal.Any,
+			journal.WithTrace(trace.ContextWithSpanContext(t.Context(), from), journal.Event{Type: "noted"})...)
 		return err
 	})
 	if err != nil {
@@ -53,7 +60,9 @@ func TestAWorkerSendsItsTracesWhereTheUsualVariablesSay(t *testing.T) {
 			if !bytes.Contains(body, []byte("orders")) {
 				t.Error("the service has no name")
 			}
-			missing = slices.DeleteFunc(missing, func(name []byte) bool { return bytes.Contains(body, id[:]) && bytes.Contains(body, name) })
+			missing = slices.DeleteFunc(missing, func(name []byte) bool {
+				return bytes.Contains(body, id[:]) && bytes.Contains(body, name)
+			})
 		case <-deadline:
 			t.Fatalf("no span with a link was sent of %q", missing)
 		}

@@ -17,8 +17,9 @@ type Confirmation struct {
 	Look string // how to look first; "": with --dry-run
 }
 
-// Confirm returns nil once the person has typed what the confirmation asks for, or has said so on the command line. Everything else, a
-// terminal that is not there included, is an [ExitError] with [ExitDeclined].
+// Confirm returns nil once the person has typed what the confirmation asks for, or has said so on
+// the command line. Everything else, a terminal that is not there included, is an [ExitError] with
+// [ExitDeclined].
 func (e *Env) Confirm(ctx context.Context, c Confirmation) error {
 	if c.Yes {
 		return nil
@@ -28,7 +29,8 @@ func (e *Env) Confirm(ctx context.Context, c Confirmation) error {
 		if c.Look != "" {
 			look = c.Look
 		}
-		return Exitf(ExitDeclined, "this would %s and wants a confirmation, but stdin is no terminal: add --yes, or look first with %s", c.What, look)
+		return Exitf(ExitDeclined,
+			"this would %s and wants a confirmation, but stdin is no terminal: add --yes, or look first with %s", c.What, look)
 	}
 	_, _ = fmt.Fprintf(e.Err, "This would %s. Type %s to go on: ", c.What, c.Type)
 	typed, err := e.readLine(ctx)
@@ -42,7 +44,8 @@ func (e *Env) Confirm(ctx context.Context, c Confirmation) error {
 	return nil
 }
 
-// readLine reads one line from stdin. A read that waits for a person cannot be interrupted, so it is left behind when ctx ends: the process ends then too.
+// readLine reads one line from stdin. A read that waits for a person cannot be interrupted, so it
+// is left behind when ctx ends: the process ends then too.
 func (e *Env) readLine(ctx context.Context) (string, error) {
 	type answer struct {
 		line string

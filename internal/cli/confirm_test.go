@@ -40,7 +40,8 @@ func TestConfirmWantsExactlyWhatItAsksFor(t *testing.T) {
 	t.Run("and says what to do where nobody can be asked", func(t *testing.T) {
 		t.Parallel()
 		err := (&Env{}).Confirm(t.Context(), Confirmation{What: "requeue 241 pairs", Type: "241"})
-		if err == nil || !strings.Contains(err.Error(), "requeue 241 pairs") || !strings.Contains(err.Error(), "--yes") || !strings.Contains(err.Error(), "--dry-run") {
+		if err == nil || !strings.Contains(err.Error(), "requeue 241 pairs") || !strings.Contains(err.Error(), "--yes") ||
+			!strings.Contains(err.Error(), "--dry-run") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -52,7 +53,8 @@ func TestConfirmEndsWhenItIsInterrupted(t *testing.T) {
 	defer func() { _ = typing.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err := (&Env{In: in, Err: io.Discard, InTerminal: true}).Confirm(ctx, Confirmation{What: "requeue 241 pairs", Type: "241"})
+	err := (&Env{In: in, Err: io.Discard, InTerminal: true}).Confirm(ctx,
+		Confirmation{What: "requeue 241 pairs", Type: "241"})
 	if ExitCode(err) != ExitDeclined || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("got %v", err)
 	}

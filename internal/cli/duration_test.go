@@ -10,7 +10,10 @@ import (
 
 func TestADurationMayHaveDays(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"90s": 90 * time.Second, "2h30m": 150 * time.Minute, "7d": 168 * time.Hour, "1d12h": 36 * time.Hour, "0s": 0} {
+	for text, want := range map[string]time.Duration{
+		"90s": 90 * time.Second, "2h30m": 150 * time.Minute,
+		"7d": 168 * time.Hour, "1d12h": 36 * time.Hour, "0s": 0,
+	} {
 		var got time.Duration
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
 		BindDuration(flags, &got, "for", "")

@@ -56,11 +56,13 @@ func Standard(database func(context.Context, *slog.Logger) (string, func() error
 		Open:        OpenAt(database),
 	}
 	env.Color = env.Terminal && !plain
-	env.Logger = slog.New(tint.NewTextHandler(env.Err, &tint.Options{Level: slog.LevelWarn, NoColor: plain || !env.ErrTerminal}))
+	env.Logger = slog.New(tint.NewTextHandler(env.Err,
+		&tint.Options{Level: slog.LevelWarn, NoColor: plain || !env.ErrTerminal}))
 	return env
 }
 
-// WithPool calls work with a pool on the database, and gives it back afterwards. It returns an [UnavailableError] if the database cannot be reached.
+// WithPool calls work with a pool on the database, and gives it back afterwards. It returns an
+// [UnavailableError] if the database cannot be reached.
 func (e *Env) WithPool(ctx context.Context, work func(context.Context, *pgxpool.Pool) error) (err error) {
 	pool, closePool, err := e.Open(ctx, e.Logger)
 	if err != nil {
@@ -75,7 +77,8 @@ func (e *Env) WithPool(ctx context.Context, work func(context.Context, *pgxpool.
 	return explain(work(ctx, pool))
 }
 
-// OpenAt opens a pool at the URL that database answers, and calls what that answers besides when the pool is closed. A database that cannot be reached is an [UnavailableError].
+// OpenAt opens a pool at the URL that database answers, and calls what that answers besides when
+// the pool is closed. A database that cannot be reached is an [UnavailableError].
 func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServer func() error, err error)) Open {
 	return func(ctx context.Context, logger *slog.Logger) (_ *pgxpool.Pool, closePool func() error, err error) {
 		url, closeServer, err := database(ctx, logger)
@@ -122,7 +125,9 @@ func explain(err error) error {
 	case undefinedTable, undefinedFunction, undefinedSchema:
 		return fmt.Errorf("%w (is the schema up to date? go run ./cmd/migrate up)", err)
 	case lockNotAvailable:
-		return Exitf(ExitConflict, "%w: somebody else is at work on it, a worker in the middle of a group most likely; it was not waited for any longer and nothing was changed: run it again in a moment", err)
+		return Exitf(ExitConflict,
+			"%w: somebody else is at work on it, a worker in the middle of a group most likely; it was not waited for any "+
+				"longer and nothing was changed: run it again in a moment", err)
 	default:
 		return err
 	}

@@ -116,7 +116,8 @@ func Unavailable(err error) bool {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return false
-	case errors.As(err, &unavailable), errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &unavailable), errors.As(err, &connect), errors.As(err, &network),
+		errors.Is(err, io.ErrUnexpectedEOF):
 		return true
 	case errors.As(err, &server):
 		// Shutting down, crashed, starting up, too many connections, connection lost.

@@ -53,7 +53,10 @@ func TestAnErrorIsFollowedByWhatToTypeNext(t *testing.T) {
 		{Usagef("no such flag"), "tool: no such flag\ntry: tool do --help\n"},
 		{Hint(errors.New("no such pair"), "tool list"), "tool: no such pair\ntry: tool list\n"},
 		{errors.New("no"), "tool: no\n"},
-		{&UnavailableError{errors.New("refused")}, "tool: database unavailable: refused\ntry: psql \"$TIDEMARK_DATABASE_URL\" -c 'SELECT 1'\n"},
+		{
+			&UnavailableError{errors.New("refused")},
+			"tool: database unavailable: refused\ntry: psql \"$TIDEMARK_DATABASE_URL\" -c 'SELECT 1'\n",
+		},
 	} {
 		var errs bytes.Buffer
 		env := &Env{In: strings.NewReader(""), Out: io.Discard, Err: &errs}

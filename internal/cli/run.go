@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
-// Run executes the command that args name below root and answers the exit code. Errors are written to env.Err, with what to type next.
+// Run executes the command that args name below root and answers the exit code. Errors are written
+// to env.Err, with what to type next.
 func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int {
 	root.SetArgs(args)
 	root.SetIn(env.In)

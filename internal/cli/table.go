@@ -47,8 +47,8 @@ const (
 	maxCell   = 60 // characters of a cell on a terminal; elsewhere nothing is cut
 )
 
-// PrintTable writes rows under the names of their columns: aligned on a terminal, as tab-separated lines elsewhere. Characters that would move the cursor are
-// written as escapes.
+// PrintTable writes rows under the names of their columns: aligned on a terminal, as tab-separated
+// lines elsewhere. Characters that would move the cursor are written as escapes.
 func (e *Env) PrintTable(columns []string, rows [][]Cell) error {
 	header := make([]Cell, len(columns))
 	for i, name := range columns {

@@ -15,8 +15,9 @@ const (
 	clearRest   = "\x1b[J"
 )
 
-// Watch calls show again and again, with interval between, until ctx ends, which is no error. On a terminal each call's output takes the place of the one
-// before; elsewhere they follow each other. A database that goes away after the first call is waited for.
+// Watch calls show again and again, with interval between, until ctx ends, which is no error. On a
+// terminal each call's output takes the place of the one before; elsewhere they follow each other.
+// A database that goes away after the first call is waited for.
 func (e *Env) Watch(ctx context.Context, interval time.Duration, show func(context.Context, *Env) error) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

@@ -31,7 +31,8 @@ func AdminSettings(s *Set, a *Admin) {
 		"address of the pages and the API for operators; \"off\" for none")
 	s.String(&a.DatabaseURL, "admin-database-url", "TIDEMARK_ADMIN_DATABASE_URL", "",
 		"database for these; empty: the worker's")
-	s.Choice(&a.Anonymous, "admin-anonymous", "TIDEMARK_ADMIN_ANONYMOUS", "role of requests without credentials, on loopback only", "none", "viewer", "operator",
+	s.Choice(&a.Anonymous, "admin-anonymous", "TIDEMARK_ADMIN_ANONYMOUS",
+		"role of requests without credentials, on loopback only", "none", "viewer", "operator",
 		"admin")
 	s.String(&a.Forwarders, "admin-forwarders", "TIDEMARK_ADMIN_FORWARDERS", "",
 		"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas")
@@ -52,7 +53,8 @@ func AdminSettings(s *Set, a *Admin) {
 	s.String(&a.JWTUserClaim, "admin-jwt-user-claim", "TIDEMARK_ADMIN_JWT_USER_CLAIM", "sub", "claim that says who")
 	s.String(&a.JWTRoleClaim, "admin-jwt-role-claim", "TIDEMARK_ADMIN_JWT_ROLE_CLAIM", "",
 		"claim that says the role; empty: all are viewers")
-	s.Choice(&a.Payloads, "admin-payloads", "TIDEMARK_ADMIN_PAYLOADS", "least role that sees payloads of events", "operator", "viewer",
+	s.Choice(&a.Payloads, "admin-payloads", "TIDEMARK_ADMIN_PAYLOADS", "least role that sees payloads of events",
+		"operator", "viewer",
 		"admin")
 	s.String(&a.Redact, "admin-redact", "TIDEMARK_ADMIN_REDACT", "",
 		"JSON paths of values in payloads that nobody sees, separated by commas, e.g. $.card.number,$..email")
@@ -61,6 +63,7 @@ func AdminSettings(s *Set, a *Admin) {
 	s.String(&a.TLSKey, "admin-tls-key", "TIDEMARK_ADMIN_TLS_KEY", "", "its key, a PEM file")
 	s.Int(&a.Connections, "admin-connections", "TIDEMARK_ADMIN_CONNECTIONS", 4, 1,
 		"connections of the listener to the database, at most")
-	s.Duration(&a.StatementTimeout, "admin-statement-timeout", "TIDEMARK_ADMIN_STATEMENT_TIMEOUT", 5*time.Second, 100*time.Millisecond,
+	s.Duration(&a.StatementTimeout, "admin-statement-timeout", "TIDEMARK_ADMIN_STATEMENT_TIMEOUT", 5*time.Second,
+		100*time.Millisecond,
 		"time that one of its statements may take")
 }

@@ -103,10 +103,13 @@ func (s *Set) add(target *string, flag, env, standard, usage string, parse func(
 	add(s, target, flag, env, standard, usage, func(text string) string { return text }, parse)
 }
 
-func add[T any](s *Set, target *T, flag, env string, standard T, usage string, format func(T) string, parse func(string) (T, error)) {
+func add[T any](
+	s *Set, target *T, flag, env string, standard T, usage string, format func(T) string, parse func(string) (T, error),
+) {
 	*target = standard
 	s.env[flag] = env
-	s.flags.Var(&value[T]{set: s, target: target, name: "--" + flag, format: format, parse: parse}, flag, usage+" ["+env+"]")
+	s.flags.Var(&value[T]{set: s, target: target, name: "--" + flag, format: format, parse: parse}, flag, usage+" ["+
+		env+"]")
 }
 
 // value is a flag that keeps its mistake for Finish.

@@ -30,7 +30,8 @@ func TestWorkerTakesAFlagBeforeTheEnvironmentAndThatBeforeTheDefault(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if worker.PollInterval != 5*time.Second || worker.ClaimCampaigns != 7 || worker.Listen || worker.LeaseTTL != 30*time.Second {
+	if worker.PollInterval != 5*time.Second || worker.ClaimCampaigns != 7 || worker.Listen ||
+		worker.LeaseTTL != 30*time.Second {
 		t.Errorf("got %+v", worker)
 	}
 }
@@ -61,7 +62,8 @@ func TestALongestWaitBelowTheFirstIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := worker.Check(); err == nil || !strings.Contains(err.Error(), "TIDEMARK_RETRY_MAX is 2s and TIDEMARK_RETRY_BASE is 1m0s") {
+	if err := worker.Check(); err == nil || !strings.Contains(err.Error(),
+		"TIDEMARK_RETRY_MAX is 2s and TIDEMARK_RETRY_BASE is 1m0s") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -34,33 +34,41 @@ type Mode struct {
 
 // OutboxSwitches binds the switches.
 func OutboxSwitches(s *Set, o *Outbox) {
-	s.Bool(&o.Enabled, "outbox", envOutbox, true, "appends enqueue work for the consumer group; off: they apply its projections inline")
+	s.Bool(&o.Enabled, "outbox", envOutbox, true,
+		"appends enqueue work for the consumer group; off: they apply its projections inline")
 	s.Bool(&o.Shadow, "outbox-shadow-worker", envShadow, false, "apply and roll back, to see what would happen")
-	s.add(&o.Worker, "outbox-worker", envWorker, "auto", "apply what is enqueued, true or false; auto: unless the outbox is off or the shadow worker is on", func(text string) (string, error) {
-		if text == "auto" {
-			return text, nil
-		}
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return "", errors.New("is none of true, false, auto")
-		}
-		return strconv.FormatBool(b), nil
-	})
+	s.add(&o.Worker, "outbox-worker", envWorker, "auto",
+		"apply what is enqueued, true or false; auto: unless the outbox is off or the shadow worker is on",
+		func(text string) (string, error) {
+			if text == "auto" {
+				return text, nil
+			}
+			b, err := strconv.ParseBool(text)
+			if err != nil {
+				return "", errors.New("is none of true, false, auto")
+			}
+			return strconv.FormatBool(b), nil
+		})
 	s.flags.Lookup("outbox-worker").NoOptDefVal = "true"
 	o.from = s.from
 }
 
-// Mode resolves the switches. A worker of either kind needs the outbox; an apply worker takes precedence over a shadow worker.
+// Mode resolves the switches. A worker of either kind needs the outbox; an apply worker takes
+// precedence over a shadow worker.
 func (o Outbox) Mode() (Mode, error) {
 	worker := o.Worker == "true" || o.Worker != "false" && o.Enabled && !o.Shadow
 	m := Mode{From: o.origin(worker)}
 	if !o.Enabled {
 		var errs []error
 		if worker {
-			errs = append(errs, fmt.Errorf("%s is true and %s is false: the apply worker needs the outbox, without which nothing is enqueued; turn the outbox on, or the worker off", envWorker, envOutbox))
+			errs = append(errs,
+				fmt.Errorf("%s is true and %s is false: the apply worker needs the outbox, without which nothing is enqueued; "+
+					"turn the outbox on, or the worker off", envWorker, envOutbox))
 		}
 		if o.Shadow {
-			errs = append(errs, fmt.Errorf("%s is true and %s is false: the shadow worker needs the outbox, without which nothing is enqueued; turn the outbox on, or the shadow worker off", envShadow, envOutbox))
+			errs = append(errs,
+				fmt.Errorf("%s is true and %s is false: the shadow worker needs the outbox, without which nothing is enqueued; "+
+					"turn the outbox on, or the shadow worker off", envShadow, envOutbox))
 		}
 		m.Mode = projector.ModeInlineApplyOnly
 		return m, errors.Join(errs...)

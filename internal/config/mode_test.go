@@ -50,7 +50,8 @@ func TestTheSwitchesResolveToOneMode(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || m.Mode != row.mode || (m.Warning == "") != (row.warning == "") || !strings.Contains(m.Warning, row.warning) {
+			if err != nil || m.Mode != row.mode || (m.Warning == "") != (row.warning == "") ||
+				!strings.Contains(m.Warning, row.warning) {
 				t.Errorf("got %+v, %v, want %s", m, err, row.mode)
 			}
 		})

@@ -51,35 +51,53 @@ type Worker struct {
 func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	w, s := &Worker{}, NewSet(flags)
 	flags.SortFlags = false
-	s.String(&w.DatabaseURL, "database-url", "TIDEMARK_DATABASE_URL", "", "database; empty: the private Postgres under .tidemark/")
+	s.String(&w.DatabaseURL, "database-url", "TIDEMARK_DATABASE_URL", "",
+		"database; empty: the private Postgres under .tidemark/")
 	s.String(&w.ConsumerGroup, "consumer-group", "TIDEMARK_CONSUMER_GROUP", "default", "consumer group to serve")
 	OutboxSwitches(s, &w.Outbox)
 	s.String(&w.ProjectionsDir, "projections-dir", "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
 	s.String(&w.Schema, "schema", "TIDEMARK_SCHEMA", "tidemark_views", "schema of the projections' tables")
 	s.String(&w.Catalogue, "catalogue", "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
-	s.Duration(&w.PollInterval, "poll-interval", "TIDEMARK_POLL_INTERVAL", 2*time.Second, time.Millisecond, "longest wait between looks at the queue")
+	s.Duration(&w.PollInterval, "poll-interval", "TIDEMARK_POLL_INTERVAL", 2*time.Second, time.Millisecond,
+		"longest wait between looks at the queue")
 	s.Int(&w.ClaimCampaigns, "claim-campaigns", "TIDEMARK_CLAIM_CAMPAIGNS", 64, 1, "campaigns leased by one claim")
 	s.Int(&w.GroupEvents, "group-events", "TIDEMARK_GROUP_EVENTS", 1000, 1, "events applied in one transaction, at most")
-	s.Duration(&w.LeaseTTL, "lease-ttl", "TIDEMARK_LEASE_TTL", 30*time.Second, time.Second, "time after which a dead worker's campaigns are taken over")
-	s.Duration(&w.ApplyTimeout, "apply-timeout", "TIDEMARK_APPLY_TIMEOUT", 20*time.Second, time.Millisecond, "time that one projection may take for one group")
+	s.Duration(&w.LeaseTTL, "lease-ttl", "TIDEMARK_LEASE_TTL", 30*time.Second, time.Second,
+		"time after which a dead worker's campaigns are taken over")
+	s.Duration(&w.ApplyTimeout, "apply-timeout", "TIDEMARK_APPLY_TIMEOUT", 20*time.Second, time.Millisecond,
+		"time that one projection may take for one group")
 	s.Int(&w.Concurrency, "apply-concurrency", "TIDEMARK_APPLY_CONCURRENCY", 4, 1, "groups applied at the same time")
-	s.Int(&w.RetryAttempts, "retry-attempts", "TIDEMARK_RETRY_ATTEMPTS", 8, 1, "failures at one event that make a projection's campaign wait for an operator")
-	s.Duration(&w.RetryBase, "retry-base", "TIDEMARK_RETRY_BASE", time.Second, time.Millisecond, "wait after the first failure at an event; doubles with each further one")
-	s.Duration(&w.RetryMax, "retry-max", "TIDEMARK_RETRY_MAX", 5*time.Minute, time.Millisecond, "longest wait between attempts at an event")
-	s.Duration(&w.LogRetention, "failure-log-retention", "TIDEMARK_FAILURE_LOG_RETENTION", 30*24*time.Hour, time.Second, "time for which the log of failures and operators' acts is kept")
-	s.Duration(&w.ActsRetention, "operator-log-retention", "TIDEMARK_OPERATOR_LOG_RETENTION", 365*24*time.Hour, time.Second, "time for which the record of all that operators did is kept")
-	s.Int(&w.GapRate, "gap-rate", "TIDEMARK_GAP_RATE", 5000, 0, "campaigns a second in which gaps are looked for, in the background; 0: none")
-	s.Int(&w.VerifyRate, "verify-rate", "TIDEMARK_VERIFY_RATE", 0, 0, "campaigns a minute whose rows are compared with the journal, in the background; 0: none")
-	s.Int(&w.SnapshotEvery, "snapshot-every", "TIDEMARK_SNAPSHOT_EVERY", 0, 0, "events of a campaign after which its rows are kept, so that looking back on long campaigns is quick; 0: never")
-	s.Int(&w.SnapshotKeep, "snapshot-keep", "TIDEMARK_SNAPSHOT_KEEP", 100, 1, "snapshots of a campaign that are kept for each projection, at most")
-	s.Bool(&w.Proof, "proof", "TIDEMARK_PROOF", false, "keep the proof of what was applied also where all projections are SQL files; it costs a look at each event")
-	s.Bool(&w.Listen, "listen", "TIDEMARK_LISTEN", true, "be woken by NOTIFY; off: by polling alone, e.g. behind PgBouncer in transaction mode")
-	s.Duration(&w.ShutdownTimeout, "shutdown-timeout", "TIDEMARK_SHUTDOWN_TIMEOUT", 10*time.Second, time.Millisecond, "time for groups under way to finish at shutdown")
+	s.Int(&w.RetryAttempts, "retry-attempts", "TIDEMARK_RETRY_ATTEMPTS", 8, 1,
+		"failures at one event that make a projection's campaign wait for an operator")
+	s.Duration(&w.RetryBase, "retry-base", "TIDEMARK_RETRY_BASE", time.Second, time.Millisecond,
+		"wait after the first failure at an event; doubles with each further one")
+	s.Duration(&w.RetryMax, "retry-max", "TIDEMARK_RETRY_MAX", 5*time.Minute, time.Millisecond,
+		"longest wait between attempts at an event")
+	s.Duration(&w.LogRetention, "failure-log-retention", "TIDEMARK_FAILURE_LOG_RETENTION", 30*24*time.Hour, time.Second,
+		"time for which the log of failures and operators' acts is kept")
+	s.Duration(&w.ActsRetention, "operator-log-retention", "TIDEMARK_OPERATOR_LOG_RETENTION", 365*24*time.Hour,
+		time.Second, "time for which the record of all that operators did is kept")
+	s.Int(&w.GapRate, "gap-rate", "TIDEMARK_GAP_RATE", 5000, 0,
+		"campaigns a second in which gaps are looked for, in the background; 0: none")
+	s.Int(&w.VerifyRate, "verify-rate", "TIDEMARK_VERIFY_RATE", 0, 0,
+		"campaigns a minute whose rows are compared with the journal, in the background; 0: none")
+	s.Int(&w.SnapshotEvery, "snapshot-every", "TIDEMARK_SNAPSHOT_EVERY", 0, 0,
+		"events of a campaign after which its rows are kept, so that looking back on long campaigns is quick; 0: never")
+	s.Int(&w.SnapshotKeep, "snapshot-keep", "TIDEMARK_SNAPSHOT_KEEP", 100, 1,
+		"snapshots of a campaign that are kept for each projection, at most")
+	s.Bool(&w.Proof, "proof", "TIDEMARK_PROOF", false,
+		"keep the proof of what was applied also where all projections are SQL files; it costs a look at each event")
+	s.Bool(&w.Listen, "listen", "TIDEMARK_LISTEN", true,
+		"be woken by NOTIFY; off: by polling alone, e.g. behind PgBouncer in transaction mode")
+	s.Duration(&w.ShutdownTimeout, "shutdown-timeout", "TIDEMARK_SHUTDOWN_TIMEOUT", 10*time.Second, time.Millisecond,
+		"time for groups under way to finish at shutdown")
 	PublishingSettings(s, &w.Publishing)
-	s.Duration(&w.PublishPollInterval, "publish-poll-interval", "TIDEMARK_PUBLISH_POLL_INTERVAL", 500*time.Millisecond, time.Millisecond, "wait between looks at the journal where there was nothing; doubles when idle")
+	s.Duration(&w.PublishPollInterval, "publish-poll-interval", "TIDEMARK_PUBLISH_POLL_INTERVAL", 500*time.Millisecond,
+		time.Millisecond, "wait between looks at the journal where there was nothing; doubles when idle")
 	HTTPAddr(s, &w.HTTPAddr)
 	AdminSettings(s, &w.Admin)
-	s.Bool(&w.Traces, "otel-traces", "TIDEMARK_OTEL_TRACES", false, "send OpenTelemetry traces by OTLP over HTTP to OTEL_EXPORTER_OTLP_ENDPOINT")
+	s.Bool(&w.Traces, "otel-traces", "TIDEMARK_OTEL_TRACES", false,
+		"send OpenTelemetry traces by OTLP over HTTP to OTEL_EXPORTER_OTLP_ENDPOINT")
 	s.Choice(&w.LogFormat, "log-format", "TIDEMARK_LOG_FORMAT", "log format", "auto", "tint", "json")
 	s.Choice(&w.LogLevel, "log-level", "TIDEMARK_LOG_LEVEL", "log level", "info", "debug", "warn", "error")
 	return w, s
@@ -87,13 +105,15 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 
 // HTTPAddr binds the address of a worker's health, readiness and metrics.
 func HTTPAddr(s *Set, target *string) {
-	s.String(target, "http-addr", "TIDEMARK_HTTP_ADDR", "127.0.0.1:8080", "address of health, readiness and metrics; \"off\" for none")
+	s.String(target, "http-addr", "TIDEMARK_HTTP_ADDR", "127.0.0.1:8080",
+		"address of health, readiness and metrics; \"off\" for none")
 }
 
 // Check finds settings that do not go together.
 func (w *Worker) Check() error {
 	if w.RetryMax < w.RetryBase {
-		return fmt.Errorf("TIDEMARK_RETRY_MAX is %v and TIDEMARK_RETRY_BASE is %v: the longest wait must be at least the first", w.RetryMax, w.RetryBase)
+		return fmt.Errorf("TIDEMARK_RETRY_MAX is %v and TIDEMARK_RETRY_BASE is %v: the longest wait must be at least the "+
+			"first", w.RetryMax, w.RetryBase)
 	}
 	return nil
 }

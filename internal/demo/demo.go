@@ -65,7 +65,8 @@ func (r Result) Good() bool {
 
 // String is the demo's last line.
 func (r Result) String() string {
-	return fmt.Sprintf("demo: appended=%d applied=%d lag=%d duplicates=%d mismatches=%d", r.Appended, r.Applied, r.Lag, r.Duplicates, r.Mismatches)
+	return fmt.Sprintf("demo: appended=%d applied=%d lag=%d duplicates=%d mismatches=%d", r.Appended, r.Applied, r.Lag,
+		r.Duplicates, r.Mismatches)
 }
 
 const (

@@ -28,7 +28,10 @@ func TestRunAppliesEverythingOnceThoughAWorkerIsKilled(t *testing.T) {
 		if !result.Good() {
 			t.Errorf("%s: %s\n%s", when, result, &out)
 		}
-		for _, line := range []string{"3 workers are up", "killed worker 2", "lag ", "worker 2: killed", "campaigns ", "rows, 0 differ"} {
+		for _, line := range []string{
+			"3 workers are up", "killed worker 2", "lag ", "worker 2: killed", "campaigns ",
+			"rows, 0 differ",
+		} {
 			if !strings.Contains(out.String(), line) {
 				t.Errorf("%s: the view does not say %q:\n%s", when, line, &out)
 			}

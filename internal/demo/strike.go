@@ -23,8 +23,9 @@ const (
 	lookAfter = 20 * time.Millisecond // what a stopped worker has sent to the server is done by then
 )
 
-// strike kills a worker with SIGKILL, at a moment when it holds campaigns if there is one within [aimWithin], or a quarter of a short demo: it is to happen under load. It stops the worker, looks, and
-// lets it go on if it holds nothing.
+// strike kills a worker with SIGKILL, at a moment when it holds campaigns if there is one within
+// [aimWithin], or a quarter of a short demo: it is to happen under load. It stops the worker,
+// looks, and lets it go on if it holds nothing.
 func (d *demo) strike(ctx context.Context) error {
 	victim := d.fleet.workers[d.Workers/2]
 	owner := d.meter.owner(victim)

@@ -34,8 +34,8 @@ type worker struct {
 	err   error                 // how; to be read after done
 }
 
-// startWorker starts the process. It dies with this one: on Linux the kernel sees to it, as long as the thread that started it lives;
-// so that thread waits for it and does nothing else.
+// startWorker starts the process. It dies with this one: on Linux the kernel sees to it, as long as
+// the thread that started it lives; so that thread waits for it and does nothing else.
 func startWorker(number int, command *exec.Cmd, log string) (*worker, error) {
 	command.SysProcAttr = processAttributes()
 	w := &worker{number: number, log: log, done: make(chan struct{})}

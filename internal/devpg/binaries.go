@@ -55,7 +55,8 @@ type search struct {
 	root   string // in front of absolute folders; empty outside of tests
 }
 
-// all answers the folders that hold the binaries, the best first. With the environment variable set it is that folder or an error.
+// all answers the folders that hold the binaries, the best first. With the environment variable set
+// it is that folder or an error.
 func (s search) all(ctx context.Context) ([]binaries, error) {
 	if dir := s.getenv(binEnv); dir != "" {
 		if b := binaries(dir); b.complete() {
@@ -85,8 +86,10 @@ func (s search) all(ctx context.Context) ([]binaries, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: looked at %s, `pg_config --bindir`, PATH, %s; install them (Debian: apt-get install postgresql; macOS: brew install postgresql), "+
-			"name their folder in %s, or name a running server in %s", errNoBinaries, binEnv, strings.Join(patterns, ", "), binEnv, urlEnv)
+		return nil, fmt.Errorf("%w: looked at %s, `pg_config --bindir`, PATH, %s; install them (Debian: apt-get install "+
+			"postgresql; macOS: brew install postgresql), "+
+			"name their folder in %s, or name a running server in %s", errNoBinaries, binEnv, strings.Join(patterns, ", "),
+			binEnv, urlEnv)
 	}
 	return found, nil
 }

@@ -68,8 +68,11 @@ func TestASearchWithoutResultSaysWhereItLookedAndWhatToDo(t *testing.T) {
 		says []string
 	}{
 		"nothing installed": {
-			env:  map[string]string{"PATH": root},
-			says: []string{binEnv, "pg_config", "PATH", "/usr/lib/postgresql/*/bin", "homebrew", "apt-get install postgresql", urlEnv},
+			env: map[string]string{"PATH": root},
+			says: []string{
+				binEnv, "pg_config", "PATH", "/usr/lib/postgresql/*/bin", "homebrew", "apt-get install postgresql",
+				urlEnv,
+			},
 		},
 		"a wrong folder named": {
 			env:  map[string]string{binEnv: "/no/such/folder"},
@@ -94,8 +97,14 @@ func TestASearchWithoutResultSaysWhereItLookedAndWhatToDo(t *testing.T) {
 func TestTheStateFolderIsFoundUpwards(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ tree, wd, want string }{
-		"at the repository":                    {tree: "repo/.git/,repo/go.mod,repo/bench/go.mod", wd: "repo/bench", want: "repo"},
-		"where a state folder is":              {tree: "repo/.git/,repo/sub/.tidemark/", wd: "repo/sub/deep", want: "repo/sub"},
+		"at the repository": {
+			tree: "repo/.git/,repo/go.mod,repo/bench/go.mod", wd: "repo/bench",
+			want: "repo",
+		},
+		"where a state folder is": {
+			tree: "repo/.git/,repo/sub/.tidemark/", wd: "repo/sub/deep",
+			want: "repo/sub",
+		},
 		"at the outermost module":              {tree: "src/go.mod,src/bench/go.mod", wd: "src/bench", want: "src"},
 		"in the working directory for want of": {tree: "", wd: "plain", want: "plain"},
 	} {

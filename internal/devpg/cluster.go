@@ -59,8 +59,10 @@ func existing(ctx context.Context, dir, data, version string, log *slog.Logger) 
 		}
 		seen = append(seen, fmt.Sprintf("%s in %s", major, bin))
 	}
-	return cluster{}, fmt.Errorf("the cluster %s was made by PostgreSQL %s, but found are %s: install version %s, or remove %s to begin anew",
-		data, version, strings.Join(seen, ", "), version, filepath.Join(dir, clusterName))
+	return cluster{},
+		fmt.Errorf("the cluster %s was made by PostgreSQL %s, but found are %s: install version %s, or remove %s to "+
+			"begin anew",
+			data, version, strings.Join(seen, ", "), version, filepath.Join(dir, clusterName))
 }
 
 // create makes a cluster where the server's user can reach it.
@@ -89,8 +91,9 @@ func create(ctx context.Context, dir string, cfg Config, log *slog.Logger) (clus
 	return c, nil
 }
 
-// initdb makes the cluster under another name, so that what it leaves when this process is killed is never taken for a cluster. The
-// name is new each time: the initdb of a killed process may still be at work.
+// initdb makes the cluster under another name, so that what it leaves when this process is killed
+// is never taken for a cluster. The name is new each time: the initdb of a killed process may still
+// be at work.
 func (c cluster) initdb(ctx context.Context, cfg Config) error {
 	leftovers, err := filepath.Glob(c.data + ".making-*")
 	if err != nil {
@@ -135,7 +138,8 @@ func (c cluster) runInitdb(ctx context.Context, making string, cfg Config) error
 	return errors.Join(err, conf.Close())
 }
 
-// confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb, or somebody, wrote it.
+// confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb,
+// or somebody, wrote it.
 const confName = "tidemark.conf"
 
 func (c cluster) writeSettings(settings map[string]string) error {

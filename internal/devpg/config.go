@@ -15,23 +15,26 @@ type Config struct {
 	Dir string
 	// Logger hears about starts, stops and repairs. Nil means silence.
 	Logger *slog.Logger
-	// Settings are lines of postgresql.conf that go on top of the defaults. They take effect when this call starts the server,
-	// not when it finds one running.
+	// Settings are lines of postgresql.conf that go on top of the defaults. They take effect when this
+	// call starts the server, not when it finds one running.
 	Settings map[string]string
-	// Memory makes a new cluster in memory, in a folder under /dev/shm that the state folder links to, where the machine has 4 GiB to
-	// spare; elsewhere and with too little, it is on the disk as others are. A restart of the machine loses it, and it keeps its memory
-	// until the state folder is gone and another cluster is made. For tests.
+	// Memory makes a new cluster in memory, in a folder under /dev/shm that the state folder links to,
+	// where the machine has 4 GiB to spare; elsewhere and with too little, it is on the disk as others
+	// are. A restart of the machine loses it, and it keeps its memory until the state folder is gone
+	// and another cluster is made. For tests.
 	Memory bool
-	// Seed is a folder that keeps what initdb has made, for clusters that are made again and again: they are copied from it, in a tenth of the time,
-	// and have the same system identifier. What initdb of another major version makes is kept beside it. Copies are not synced to the disk. Empty, the
-	// default, means that initdb makes each cluster. For tests.
+	// Seed is a folder that keeps what initdb has made, for clusters that are made again and again:
+	// they are copied from it, in a tenth of the time, and have the same system identifier. What
+	// initdb of another major version makes is kept beside it. Copies are not synced to the disk.
+	// Empty, the default, means that initdb makes each cluster. For tests.
 	Seed string
 	// Private servers are shared with nobody: Close always stops them.
 	Private bool
 }
 
-// DefaultDir answers the state folder for the working directory: .tidemark in the nearest folder upwards that has a .tidemark or a
-// .git; without one, in the highest folder upwards that has a go.mod; without that, in the working directory itself.
+// DefaultDir answers the state folder for the working directory: .tidemark in the nearest folder
+// upwards that has a .tidemark or a .git; without one, in the highest folder upwards that has a
+// go.mod; without that, in the working directory itself.
 func DefaultDir() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -64,7 +67,8 @@ func stateDir(wd string) (string, error) {
 
 const stateName = ".tidemark"
 
-// settings are the defaults under Config.Settings: durable, with room for a few hundred connections and for bulk appends.
+// settings are the defaults under Config.Settings: durable, with room for a few hundred connections
+// and for bulk appends.
 func (c Config) settings(port int) map[string]string {
 	all := map[string]string{
 		"shared_buffers":     "256MB",

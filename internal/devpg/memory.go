@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// memoryNeeded is what must be free in memory before a cluster goes there, in bytes. All tests together use about a quarter of it.
+	// memoryNeeded is what must be free in memory before a cluster goes there, in bytes. All tests
+	// together use about a quarter of it.
 	memoryNeeded = 4 << 30
 	// linkName is the file of a folder in memory that says which link points at it.
 	linkName = "link"
@@ -35,7 +36,8 @@ func removeForgotten(ctx context.Context, parent string) {
 		if err != nil || !ours(note) {
 			continue
 		}
-		if target, err := os.Readlink(strings.TrimSpace(string(link))); filepath.Dir(target) == home || errors.Is(err, fs.ErrPermission) {
+		if target, err := os.Readlink(strings.TrimSpace(string(link))); filepath.Dir(target) == home ||
+			errors.Is(err, fs.ErrPermission) {
 			continue
 		}
 		running, err := findPostmaster(ctx, filepath.Join(home, clusterName))

@@ -12,7 +12,8 @@ const (
 	tmpfsMagic   = 0x01021994 // statfs(2)
 )
 
-// memory answers the folder that the kernel keeps in memory, and how many bytes are free: in the folder and in the machine.
+// memory answers the folder that the kernel keeps in memory, and how many bytes are free: in the
+// folder and in the machine.
 func memory() (folder string, free uint64) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(memoryFolder, &fs); err != nil || fs.Type != tmpfsMagic {

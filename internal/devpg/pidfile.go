@@ -16,9 +16,10 @@ import (
 // writingTime is how long a pid file without a number may be one that is just being written; after a crash it stays so.
 const writingTime = time.Second
 
-// findPostmaster answers the process that runs the cluster, or nil. The pid file alone proves nothing: after a crash its number may
-// belong to another program. Such a file is removed, because Postgres would take that program for itself and refuse to start; so is
-// one without a number, which it refuses too.
+// findPostmaster answers the process that runs the cluster, or nil. The pid file alone proves
+// nothing: after a crash its number may belong to another program. Such a file is removed, because
+// Postgres would take that program for itself and refuse to start; so is one without a number,
+// which it refuses too.
 func findPostmaster(ctx context.Context, data string) (*postmaster, error) {
 	path := filepath.Join(data, "postmaster.pid")
 	p, written, err := readPidFile(path)
@@ -42,7 +43,8 @@ func findPostmaster(ctx context.Context, data string) (*postmaster, error) {
 	return nil, nil
 }
 
-// readPidFile answers what the file says and when that was written, or nil when there is none. What is not there yet is zero.
+// readPidFile answers what the file says and when that was written, or nil when there is none. What
+// is not there yet is zero.
 func readPidFile(path string) (*postmaster, time.Time, error) {
 	info, err := os.Stat(path)
 	var content []byte
@@ -72,7 +74,8 @@ func exists(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// reap takes leave of a dead server that this process started and nobody waits for. It does nothing to any other process.
+// reap takes leave of a dead server that this process started and nobody waits for. It does nothing
+// to any other process.
 func reap(pid int) {
 	if pid > 0 {
 		_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)

@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// place answers the folder in which to make the thing of that name, where the user can reach it: the state folder itself, or a new
-// one elsewhere, which a symbolic link in the state folder points at from then on. A preferred parent, unless empty, comes before both.
+// place answers the folder in which to make the thing of that name, where the user can reach it:
+// the state folder itself, or a new one elsewhere, which a symbolic link in the state folder points
+// at from then on. A preferred parent, unless empty, comes before both.
 func place(dir, name string, as *syscall.Credential, preferred string) (home string, err error) {
 	link := filepath.Join(dir, name)
 	if target, err := os.Readlink(link); err == nil && reachable(filepath.Dir(target), as) == nil {
@@ -54,7 +55,8 @@ func elsewhere(as *syscall.Credential) (string, error) {
 			return home, nil
 		}
 	}
-	return "", fmt.Errorf("find a folder for the cluster: Postgres refuses to be root, and user id %d reaches neither the state folder nor %s: run as another user, or set %s",
+	return "", fmt.Errorf("find a folder for the cluster: Postgres refuses to be root, and user id %d reaches neither "+
+		"the state folder nor %s: run as another user, or set %s",
 		as.Uid, strings.Join(tried, ", "), urlEnv)
 }
 
@@ -77,7 +79,10 @@ func reachable(dir string, as *syscall.Credential) error {
 		_, err := os.Stat(dir)
 		return err
 	}
-	attempt := &exec.Cmd{Path: shell, Args: []string{shell, "-c", ":"}, Dir: dir, SysProcAttr: &syscall.SysProcAttr{Credential: as}}
+	attempt := &exec.Cmd{
+		Path: shell, Args: []string{shell, "-c", ":"}, Dir: dir,
+		SysProcAttr: &syscall.SysProcAttr{Credential: as},
+	}
 	return attempt.Run()
 }
 

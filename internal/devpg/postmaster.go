@@ -54,7 +54,8 @@ func (p *postmaster) alive(ctx context.Context) bool {
 		command, _ := exec.CommandContext(ctx, "ps", "-ww", "-o", "command=", "-p", strconv.Itoa(p.pid)).Output()
 		return strings.HasSuffix(strings.TrimSpace(string(command)), "postgres -D "+p.data)
 	}
-	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // empty for a zombie, and for a moment when it begins
+	// empty for a zombie, and for a moment when it begins
+	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 	if len(command) == 0 && p.launched && !zombie(p.pid) {
 		return true
 	}

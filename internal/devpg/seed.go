@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// fill makes an empty folder the data folder of a cluster: a copy of the seed, if there is one for this version of Postgres, or what initdb makes, which becomes the seed.
+// fill makes an empty folder the data folder of a cluster: a copy of the seed, if there is one for
+// this version of Postgres, or what initdb makes, which becomes the seed.
 func (c cluster) fill(ctx context.Context, making string, cfg Config) error {
 	if cfg.Seed == "" {
 		return c.runInitdb(ctx, making, cfg)
@@ -43,7 +44,8 @@ func (c cluster) copyTo(making, seed string) error {
 	})
 }
 
-// keepSeed makes what initdb has made the seed, unless another process does so at the same time. A seed has its name once it is complete, and on the disk.
+// keepSeed makes what initdb has made the seed, unless another process does so at the same time. A
+// seed has its name once it is complete, and on the disk.
 func keepSeed(made, seed string) error {
 	dir := filepath.Dir(seed)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -38,8 +38,9 @@ type Server struct {
 	closed bool
 }
 
-// Open connects to the state folder's server, starting it, and before that making it, when need be. It answers when the server takes
-// connections and the database exists. Processes that race are put in a row. The caller closes the server.
+// Open connects to the state folder's server, starting it, and before that making it, when need be.
+// It answers when the server takes connections and the database exists. Processes that race are put
+// in a row. The caller closes the server.
 func Open(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Logger}
 	if s.log == nil {
@@ -172,7 +173,8 @@ func (s *Server) createDatabase(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", Database).Scan(&there); err != nil || there {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
+		Database).Scan(&there); err != nil || there {
 		return err
 	}
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{Database}.Sanitize())

@@ -14,8 +14,8 @@ const (
 	readTable = `SELECT word FROM kept`
 )
 
-// removeCluster removes a cluster, which is elsewhere if the server's user could not have reached it in its state folder. The initdb of a process that was killed may still
-// be writing there.
+// removeCluster removes a cluster, which is elsewhere if the server's user could not have reached
+// it in its state folder. The initdb of a process that was killed may still be writing there.
 func removeCluster(t *testing.T, dir string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -74,7 +74,8 @@ func TestSettingsGoOnTopOfDurableDefaults(t *testing.T) {
 		"shared_buffers": "16MB", "application_name": "it's quoted",
 	}})
 	for name, want := range map[string]string{
-		"fsync": "on", "synchronous_commit": "on", "max_connections": "200", "shared_buffers": "16MB", "application_name": "it's quoted",
+		"fsync": "on", "synchronous_commit": "on", "max_connections": "200", "shared_buffers": "16MB",
+		"application_name": "it's quoted",
 		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "server_encoding": "UTF8",
 	} {
 		if got := query(t, server.URL(), "SELECT current_setting('"+name+"')"); got != want {
@@ -152,7 +153,8 @@ func TestAClusterOfAnotherVersionIsLeftAloneAndNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := devpg.Open(t.Context(), quick(dir))
-	if err == nil || !strings.Contains(err.Error(), "was made by PostgreSQL 8") || !strings.Contains(err.Error(), "remove") {
+	if err == nil || !strings.Contains(err.Error(), "was made by PostgreSQL 8") ||
+		!strings.Contains(err.Error(), "remove") {
 		t.Errorf("opening it answers: %v", err)
 	}
 }
@@ -174,7 +176,10 @@ func TestAFolderThatIsNoClusterIsNotOverwritten(t *testing.T) {
 
 func TestASettingThatPostgresRefusesIsReportedWithItsWords(t *testing.T) {
 	t.Parallel()
-	_, err := devpg.Open(t.Context(), devpg.Config{Private: true, Seed: quick("").Seed, Settings: map[string]string{"fsync": "off", "shared_buffers": "plenty"}})
+	_, err := devpg.Open(t.Context(), devpg.Config{
+		Private: true, Seed: quick("").Seed,
+		Settings: map[string]string{"fsync": "off", "shared_buffers": "plenty"},
+	})
 	if err == nil || !strings.Contains(err.Error(), `"shared_buffers": "plenty"`) {
 		t.Errorf("opening answers: %v", err)
 	}

@@ -36,8 +36,9 @@ func (s *Server) connectOrStart(ctx context.Context) (*postmaster, error) {
 		if attempt == startAttempts || !errors.Is(err, errDied) || ctx.Err() != nil {
 			return nil, err
 		}
-		// A server that ended may have been on its way out when we found it, have lost its port to a stranger, have met one that an
-		// earlier, killed process had just launched, or have met backends that outlived their postmaster and are about to notice.
+		// A server that ended may have been on its way out when we found it, have lost its port to a
+		// stranger, have met one that an earlier, killed process had just launched, or have met backends
+		// that outlived their postmaster and are about to notice.
 		s.log.WarnContext(ctx, "the server did not start, trying again", "attempt", attempt, "error", err)
 		pause, done := context.WithTimeout(ctx, time.Duration(attempt)*startPause)
 		<-pause.Done()
@@ -115,7 +116,8 @@ func (s *Server) start(ctx context.Context, c cluster) (*postmaster, error) {
 	if errors.Is(err, errDied) {
 		return nil, fmt.Errorf("%w: %s", err, s.logSince(began))
 	}
-	// Nobody waits for the process: it may outlive this one. Its end is seen by its pid, for which a zombie counts as gone.
+	// Nobody waits for the process: it may outlive this one. Its end is seen by its pid, for which a
+	// zombie counts as gone.
 	_ = process.Release()
 	if err != nil {
 		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx), Immediate))

@@ -42,7 +42,8 @@ func (s *Server) prepareState(ctx context.Context) (dir string, err error) {
 // temporary tells whether the state folder lives no longer than the server.
 func (s *Server) temporary() bool { return s.cfg.Private && s.cfg.Dir == "" }
 
-// removeAbandoned ends the private servers of processes that were killed. Nobody else would: their folders are used once.
+// removeAbandoned ends the private servers of processes that were killed. Nobody else would: their
+// folders are used once.
 func (s *Server) removeAbandoned(ctx context.Context) error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryPattern))
 	if err != nil {
@@ -57,8 +58,8 @@ func (s *Server) removeAbandoned(ctx context.Context) error {
 	return nil
 }
 
-// removeUnused stops the server and removes the folder if neither of its locks is held. A folder without both is a stranger's, or one
-// whose owner is about to take them.
+// removeUnused stops the server and removes the folder if neither of its locks is held. A folder
+// without both is a stranger's, or one whose owner is about to take them.
 func (s *Server) removeUnused(ctx context.Context) (err error) {
 	for _, name := range []string{lockName, usersName} {
 		path := filepath.Join(s.dir, name)

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// plainID is the user and group when the machine knows neither postgres nor nobody: the number that most systems give to nobody.
+// plainID is the user and group when the machine knows neither postgres nor nobody: the number that
+// most systems give to nobody.
 const plainID = 65534
 
 // unprivileged answers whom the server runs as: nil means the current user, which is right for everyone but root.
@@ -43,10 +44,12 @@ func ownerOf(data string) (*syscall.Credential, error) {
 	case int(owner.Uid) == os.Geteuid() && owner.Uid != 0:
 		return nil, nil
 	case os.Geteuid() != 0:
-		return nil, fmt.Errorf("the cluster %s belongs to user id %d and this is user id %d: run as that user or as root, or remove the folder",
+		return nil, fmt.Errorf("the cluster %s belongs to user id %d and this is user id %d: run as that user or as root, "+
+			"or remove the folder",
 			data, owner.Uid, os.Geteuid())
 	case owner.Uid == 0:
-		return nil, fmt.Errorf("the cluster %s belongs to root, and Postgres refuses to run as root: chown it to another user or remove it", data)
+		return nil, fmt.Errorf("the cluster %s belongs to root, and Postgres refuses to run as root: chown it to another "+
+			"user or remove it", data)
 	}
 	return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}, nil
 }

@@ -19,11 +19,14 @@ const (
 
 	// adminWorld is what the page's calls are about.
 	adminWorld = `INSERT INTO tidemark.consumer_groups (name) VALUES ('default');
-		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('scores', 'default', 1, 'tidemark_views', '{scores}', 'active');
+		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+			VALUES ('scores', 'default', 1, 'tidemark_views', '{scores}', 'active');
 		CREATE TABLE scores (campaign_id text PRIMARY KEY, n int);
 		SELECT tidemark.append('oak', '[{"type": "noted"}]'); SELECT tidemark.append('elm', '[{"type": "noted"}]');
-		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('default', 'oak', '', 1, '-infinity', 1), ('default', 'elm', '', 1, '-infinity', 1);
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('oak', 'scores', 'default', 1, 'dead', 'infinity'), ('elm', 'scores', 'default', 1, 'dead', 'infinity');
+		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+			VALUES ('default', 'oak', '', 1, '-infinity', 1), ('default', 'elm', '', 1, '-infinity', 1);
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+			VALUES ('oak', 'scores', 'default', 1, 'dead', 'infinity'), ('elm', 'scores', 'default', 1, 'dead', 'infinity');
 		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('orders', 'archive', 0)`
 )
 
@@ -66,7 +69,8 @@ func TestAdminCalls(t *testing.T) {
 					continue
 				}
 				calls++
-				line = strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(line), "$TOKEN", token), adminBase, "http://"+server.Addr().String())
+				line = strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(line), "$TOKEN", token), adminBase, "http://"+
+					server.Addr().String())
 				curl(t, line)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// composeServices are those of docker-compose.yml, of all profiles, as compose itself reads the file: against its schema, with variables filled in and references followed.
+// composeServices are those of docker-compose.yml, of all profiles, as compose itself reads the
+// file: against its schema, with variables filled in and references followed.
 func composeServices(t *testing.T) types.Services {
 	t.Helper()
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
@@ -82,7 +83,8 @@ func TestCompose(t *testing.T) {
 		}
 		for name, s := range services {
 			if _, waits := s.DependsOn[builder[s.Image]]; builder[s.Image] != "" && name != builder[s.Image] && !waits {
-				t.Errorf("%s uses %s and does not wait for %s, which builds it: started alone, it has no image", name, s.Image, builder[s.Image])
+				t.Errorf("%s uses %s and does not wait for %s, which builds it: started alone, it has no image", name, s.Image,
+					builder[s.Image])
 			}
 		}
 		if builder["tidemark:dev"] == "" {
@@ -136,7 +138,8 @@ func TestCompose(t *testing.T) {
 			if name == "postgres" {
 				continue // its entrypoint changes owner and user
 			}
-			if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") || !s.ReadOnly && name != "grafana" || s.Privileged {
+			if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") ||
+				!s.ReadOnly && name != "grafana" || s.Privileged {
 				t.Errorf("service %s: drops %v, security %v, read-only root %t", name, s.CapDrop, s.SecurityOpt, s.ReadOnly)
 			}
 		}
@@ -223,7 +226,8 @@ func TestDockerfile(t *testing.T) {
 	t.Run("ends in an image without a shell and without root, that knows of its health", func(t *testing.T) {
 		t.Parallel()
 		last := dockerfile[strings.LastIndex(dockerfile, "FROM "):]
-		if !strings.HasPrefix(last, "FROM scratch\n") || !regexp.MustCompile(`(?m)^USER [1-9][0-9]*:[1-9][0-9]*$`).MatchString(last) ||
+		if !strings.HasPrefix(last, "FROM scratch\n") ||
+			!regexp.MustCompile(`(?m)^USER [1-9][0-9]*:[1-9][0-9]*$`).MatchString(last) ||
 			!regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD \["/worker", "healthcheck"\]$`).MatchString(last) {
 			t.Errorf("the last stage is\n%s", last)
 		}
@@ -235,7 +239,8 @@ func TestDockerfile(t *testing.T) {
 			t.Fatal(err)
 		}
 		version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
-		if version == nil || !regexp.MustCompile(`(?m)^FROM golang:`+regexp.QuoteMeta(string(version[1]))+`(\.\d+)?-`).MatchString(dockerfile) {
+		if version == nil || !regexp.MustCompile(`(?m)^FROM golang:`+
+			regexp.QuoteMeta(string(version[1]))+`(\.\d+)?-`).MatchString(dockerfile) {
 			t.Errorf("go.mod asks for Go %s, the Dockerfile starts from another", version)
 		}
 	})

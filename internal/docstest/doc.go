@@ -1,5 +1,5 @@
-// Package docstest keeps the README and docs/ true: its tests compile or run every snippet in them, follow their links, and compare the
-// tables of settings with what the worker says of itself.
+// Package docstest keeps the README and docs/ true: its tests compile or run every snippet in them,
+// follow their links, and compare the tables of settings with what the worker says of itself.
 //
 // How a snippet is checked follows from its language:
 //

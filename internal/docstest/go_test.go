@@ -29,7 +29,8 @@ func TestGoSnippets(t *testing.T) {
 		for _, s := range p.in("go") {
 			checked++
 			if !anyContains(sources, flatten(s.text)) {
-				t.Errorf("%s:%d: this Go stands in no .go file under examples/, internal/docstest/ or pkg/, so nothing compiles it", p.path, s.line)
+				t.Errorf("%s:%d: this Go stands in no .go file under examples/, internal/docstest/ or pkg/, so nothing "+
+					"compiles it", p.path, s.line)
 			}
 		}
 	}

@@ -34,7 +34,10 @@ func (in *interpreter) run(ctx context.Context, url, program string) (string, er
 func psql(t *testing.T) *interpreter {
 	t.Helper()
 	candidates := []string{filepath.Join(os.Getenv("TIDEMARK_POSTGRES_BIN"), "psql"), "psql"}
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/psql", "/opt/homebrew/opt/*/bin/psql", "/usr/local/opt/*/bin/psql"} {
+	for _, pattern := range []string{
+		"/usr/lib/postgresql/*/bin/psql", "/opt/homebrew/opt/*/bin/psql",
+		"/usr/local/opt/*/bin/psql",
+	} {
 		found, _ := filepath.Glob(pattern) // the only error is a malformed pattern
 		candidates = append(candidates, found...)
 	}
@@ -45,7 +48,8 @@ func psql(t *testing.T) *interpreter {
 			}}
 		}
 	}
-	t.Fatalf("psql is missing, looked at %s: it comes with Postgres (Debian: apt-get install postgresql-client)", strings.Join(candidates, ", "))
+	t.Fatalf("psql is missing, looked at %s: it comes with Postgres (Debian: apt-get install postgresql-client)",
+		strings.Join(candidates, ", "))
 	return nil
 }
 
@@ -70,8 +74,9 @@ func node(t *testing.T) *interpreter {
 	})
 }
 
-// withDriver answers the first candidate that runs the probe, which loads a driver. Without an interpreter it answers nil and logs so;
-// an interpreter without the driver is no reason to fail on a contributor's machine, but in CI it is.
+// withDriver answers the first candidate that runs the probe, which loads a driver. Without an
+// interpreter it answers nil and logs so; an interpreter without the driver is no reason to fail on
+// a contributor's machine, but in CI it is.
 func withDriver(t *testing.T, driver, probe string, candidates ...*interpreter) *interpreter {
 	t.Helper()
 	here := false

@@ -85,7 +85,8 @@ func TestKubernetes(t *testing.T) {
 				t.Errorf("a probe asks %+v, want %s of port %s", p.HTTPGet, p.path, worker.Ports[0].Name)
 			}
 		}
-		if addr := objects(t)["ConfigMap/tidemark-settings"].Data["TIDEMARK_HTTP_ADDR"]; addr != ":8080" || worker.Ports[0].ContainerPort != 8080 {
+		if addr := objects(t)["ConfigMap/tidemark-settings"].Data["TIDEMARK_HTTP_ADDR"]; addr != ":8080" ||
+			worker.Ports[0].ContainerPort != 8080 {
 			t.Errorf("the worker answers on %s, its port is %d", addr, worker.Ports[0].ContainerPort)
 		}
 	})
@@ -95,7 +96,8 @@ func TestKubernetes(t *testing.T) {
 		shutdown := duration(t, objects(t)["ConfigMap/tidemark-settings"].Data["TIDEMARK_SHUTDOWN_TIMEOUT"])
 		apply := duration(t, objects(t)["ConfigMap/tidemark-settings"].Data["TIDEMARK_APPLY_TIMEOUT"])
 		stop := time.Duration(pod.Containers[0].Lifecycle.PreStop.Sleep.Seconds) * time.Second
-		if shutdown <= max(apply, publishTimeout) || stop == 0 || time.Duration(pod.TerminationGracePeriodSeconds)*time.Second < stop+shutdown+cutOff {
+		if shutdown <= max(apply, publishTimeout) || stop == 0 ||
+			time.Duration(pod.TerminationGracePeriodSeconds)*time.Second < stop+shutdown+cutOff {
 			t.Errorf("preStop %v, shutdown %v, apply %v, grace %d s", stop, shutdown, apply, pod.TerminationGracePeriodSeconds)
 		}
 	})
@@ -118,7 +120,8 @@ func TestKubernetes(t *testing.T) {
 					if _, ok := known[e.Name]; !ok && e.Name != "GOMEMLIMIT" {
 						t.Errorf("%s: nothing reads %s", id, e.Name)
 					}
-					if ref := e.ValueFrom.SecretKeyRef; ref.Name != "" && (ref.Name != "tidemark-database" || !slices.Contains([]string{"worker-url", "owner-url"}, ref.Key)) {
+					if ref := e.ValueFrom.SecretKeyRef; ref.Name != "" &&
+						(ref.Name != "tidemark-database" || !slices.Contains([]string{"worker-url", "owner-url"}, ref.Key)) {
 						t.Errorf("%s: the secret of %s is %+v", id, e.Name, ref)
 					}
 				}
@@ -132,18 +135,21 @@ func TestKubernetes(t *testing.T) {
 			if len(pod.Containers) == 0 {
 				continue
 			}
-			if s := pod.SecurityContext; !s.RunAsNonRoot || s.RunAsUser == 0 || s.SeccompProfile.Type != "RuntimeDefault" || pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
+			if s := pod.SecurityContext; !s.RunAsNonRoot || s.RunAsUser == 0 || s.SeccompProfile.Type != "RuntimeDefault" ||
+				pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
 				t.Errorf("%s: %+v", id, pod)
 			}
 			if _, ok := objects(t)["ServiceAccount/"+pod.ServiceAccountName]; !ok {
 				t.Errorf("%s: there is no service account %s", id, pod.ServiceAccountName)
 			}
-			if user := fmt.Sprintf("\nUSER %[1]d:%[1]d\n", pod.SecurityContext.RunAsUser); !bytes.Contains(dockerfileText(t), []byte(user)) {
+			if user := fmt.Sprintf("\nUSER %[1]d:%[1]d\n", pod.SecurityContext.RunAsUser); !bytes.Contains(dockerfileText(t),
+				[]byte(user)) {
 				t.Errorf("%s runs as %d, the image's programs as another", id, pod.SecurityContext.RunAsUser)
 			}
 			for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
 				s := c.SecurityContext
-				if s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {
+				if s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !s.ReadOnlyRootFilesystem ||
+					!slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {
 					t.Errorf("%s/%s: %+v", id, c.Name, s)
 				}
 				if c.Resources.Requests["cpu"] == "" || c.Resources.Limits["memory"] == "" {
@@ -161,7 +167,10 @@ func TestKubernetes(t *testing.T) {
 	t.Run("names and labels fit together", func(t *testing.T) {
 		t.Parallel()
 		all := objects(t)
-		for _, id := range []string{"PodDisruptionBudget/tidemark-worker", "Deployment/tidemark-worker", "Service/tidemark-worker", "ServiceMonitor/tidemark-worker"} {
+		for _, id := range []string{
+			"PodDisruptionBudget/tidemark-worker", "Deployment/tidemark-worker",
+			"Service/tidemark-worker", "ServiceMonitor/tidemark-worker",
+		} {
 			if text := asText(all[id].Spec.Selector); !strings.Contains(text, "app.kubernetes.io/name:tidemark-worker") {
 				t.Errorf("%s selects %s", id, text)
 			}
@@ -169,11 +178,15 @@ func TestKubernetes(t *testing.T) {
 		if got := all["ScaledObject/tidemark-worker"].Spec.ScaleTargetRef.Name; got != "tidemark-worker" {
 			t.Errorf("KEDA scales %s", got)
 		}
-		if p := all["NetworkPolicy/tidemark"].Spec; !slices.Equal(p.PolicyTypes, []string{"Ingress", "Egress"}) || p.PodSelector.MatchLabels["app.kubernetes.io/part-of"] != "tidemark" {
+		if p := all["NetworkPolicy/tidemark"].Spec; !slices.Equal(p.PolicyTypes, []string{"Ingress", "Egress"}) ||
+			p.PodSelector.MatchLabels["app.kubernetes.io/part-of"] != "tidemark" {
 			t.Errorf("the network policy: %+v", p)
 		}
-		service, monitor := all["Service/tidemark-worker"].Spec.Ports[0], all["ServiceMonitor/tidemark-worker"].Spec.Endpoints[0]
-		if service.Name != monitor.Port || service.TargetPort != all["Deployment/tidemark-worker"].Spec.Template.Spec.Containers[0].Ports[0].Name || monitor.Path != "/metrics" {
+		service, monitor := all["Service/tidemark-worker"].Spec.Ports[0],
+			all["ServiceMonitor/tidemark-worker"].Spec.Endpoints[0]
+		if service.Name != monitor.Port ||
+			service.TargetPort != all["Deployment/tidemark-worker"].Spec.Template.Spec.Containers[0].Ports[0].Name ||
+			monitor.Path != "/metrics" {
 			t.Errorf("the service has %+v, the monitor %+v", service, monitor)
 		}
 	})

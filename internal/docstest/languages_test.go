@@ -8,7 +8,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestSnippets runs the pages' SQL, Python and JavaScript, and logs with what. SQL is run always: psql is there wherever a Postgres is.
+// TestSnippets runs the pages' SQL, Python and JavaScript, and logs with what. SQL is run always:
+// psql is there wherever a Postgres is.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	for lang, find := range map[string]func(*testing.T) *interpreter{"sql": psql, "python": python, "js": node} {
@@ -30,8 +31,8 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// runPage runs the page's snippets in a language on a database of their own, in order, and compares what they print with the
-// "text output" that follows them. It answers how many there were.
+// runPage runs the page's snippets in a language on a database of their own, in order, and compares
+// what they print with the "text output" that follows them. It answers how many there were.
 func runPage(t *testing.T, program *interpreter, p page, lang string) (ran int) {
 	t.Helper()
 	var url string

@@ -15,15 +15,17 @@ import (
 	"testing"
 )
 
-// TestLogKeys compares the keys under which our programs log with the table of docs/operations/monitoring.md, and sees to it that no event's payload is logged. Sinks that log or count events for
-// their users have keys of their own.
+// TestLogKeys compares the keys under which our programs log with the table of
+// docs/operations/monitoring.md, and sees to it that no event's payload is logged. Sinks that log
+// or count events for their users have keys of their own.
 func TestLogKeys(t *testing.T) {
 	t.Parallel()
 	said := map[string]string{} // where, by key
 	fset := token.NewFileSet()
 	for _, dir := range []string{"cmd", "internal", "pkg"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.Contains(filepath.ToSlash(path), "pkg/sink/") {
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||
+				strings.Contains(filepath.ToSlash(path), "pkg/sink/") {
 				return err
 			}
 			file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
@@ -64,7 +66,8 @@ func TestLogKeys(t *testing.T) {
 			t.Errorf("%s: the key %q is not in snake_case", said[key], key)
 		}
 		if !listed[key] {
-			t.Errorf("%s: the key %q is not in the table of logs in docs/operations/monitoring.md: take one that is, or add it", said[key], key)
+			t.Errorf("%s: the key %q is not in the table of logs in docs/operations/monitoring.md: take one that is, or add it",
+				said[key], key)
 		}
 	}
 	for key := range listed {
@@ -91,7 +94,8 @@ func logged(call *ast.CallExpr) ([]ast.Expr, bool) {
 		return nil, false
 	}
 	first := map[string]int{
-		"With": 0, "Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "DebugContext": 2, "InfoContext": 2, "WarnContext": 2, "ErrorContext": 2, "Log": 3,
+		"With": 0, "Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "DebugContext": 2, "InfoContext": 2, "WarnContext": 2,
+		"ErrorContext": 2, "Log": 3,
 	}
 	n, ok := first[method.Sel.Name]
 	return call.Args[min(n, len(call.Args)):], ok

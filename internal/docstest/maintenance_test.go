@@ -16,7 +16,8 @@ const (
 	maintenanceReference = "## All commands\n"
 )
 
-// TestMaintenance compares the page's reference with what the tool says of itself: every command with all of its flags, none that is not there. UPDATE_GOLDEN=1 writes it.
+// TestMaintenance compares the page's reference with what the tool says of itself: every command
+// with all of its flags, none that is not there. UPDATE_GOLDEN=1 writes it.
 func TestMaintenance(t *testing.T) {
 	t.Parallel()
 	program := build(t, "./cmd/maintenance")
@@ -42,7 +43,8 @@ func TestMaintenance(t *testing.T) {
 		return
 	}
 	if got = maintenanceReference + got; got != want.String() {
-		t.Errorf("%s: the reference is not what the commands say (UPDATE_GOLDEN=1 writes it): %s", maintenancePage, difference(got, want.String()))
+		t.Errorf("%s: the reference is not what the commands say (UPDATE_GOLDEN=1 writes it): %s", maintenancePage,
+			difference(got, want.String()))
 	}
 }
 
@@ -54,9 +56,11 @@ func writeHelp(t *testing.T, page *strings.Builder, program string, words ...str
 		t.Fatalf("%v --help: %v\n%s", words, err, out)
 	}
 	help := string(out)
-	below := regexp.MustCompile(`(?m)^  (\S+) +\S`).FindAllStringSubmatch(between(help, "Available Commands:\n", "\n\n"), -1)
+	below := regexp.MustCompile(`(?m)^  (\S+) +\S`).FindAllStringSubmatch(between(help, "Available Commands:\n", "\n\n"),
+		-1)
 	if len(below) == 0 || len(words) == 0 {
-		page.WriteString("\n### `" + strings.Join(append([]string{"maintenance"}, words...), " ") + "`\n\n```text\n" + strings.TrimSpace(help) + "\n```\n")
+		page.WriteString("\n### `" + strings.Join(append([]string{"maintenance"}, words...), " ") + "`\n\n```text\n" +
+			strings.TrimSpace(help) + "\n```\n")
 		n = 1
 	}
 	for _, m := range below {

@@ -137,7 +137,10 @@ func objects(t *testing.T) map[string]manifest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Deployment/tidemark-worker", "Job/tidemark-migrate", "ConfigMap/tidemark-settings", "PodDisruptionBudget/tidemark-worker", "NetworkPolicy/tidemark", "ScaledObject/tidemark-worker"} {
+	for _, want := range []string{
+		"Deployment/tidemark-worker", "Job/tidemark-migrate", "ConfigMap/tidemark-settings",
+		"PodDisruptionBudget/tidemark-worker", "NetworkPolicy/tidemark", "ScaledObject/tidemark-worker",
+	} {
 		if _, ok := all[want]; !ok {
 			t.Fatalf("there is no %s under deploy/kubernetes", want)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
-// TestPublishersFiles loads the files that say what is published where, as a worker would, and sinks as those of a file.
+// TestPublishersFiles loads the files that say what is published where, as a worker would, and
+// sinks as those of a file.
 func TestPublishersFiles(t *testing.T) {
 	t.Setenv("HOOK_SECRET", webhook.NewSecret().Reveal())
 	loaded := 0
@@ -21,7 +22,8 @@ func TestPublishersFiles(t *testing.T) {
 			content := s.text
 			switch {
 			case strings.HasPrefix(content, "sink:\n"):
-				content = "topics: {all: }\npublishers:\n  out:\n    topics: [all]\n    " + strings.ReplaceAll(strings.TrimSpace(content), "\n", "\n    ") + "\n"
+				content = "topics: {all: }\npublishers:\n  out:\n    topics: [all]\n    " +
+					strings.ReplaceAll(strings.TrimSpace(content), "\n", "\n    ") + "\n"
 			case !strings.Contains("\n"+content, "\npublishers:\n"):
 				continue
 			}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestSettings compares the pages' tables of settings with what the worker says of itself. That of docs/configuration.md has all of them.
+// TestSettings compares the pages' tables of settings with what the worker says of itself. That of
+// docs/configuration.md has all of them.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	defaults := workerDefaults(t)

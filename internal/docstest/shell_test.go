@@ -13,8 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/program"
 )
 
-// TestShellSnippets checks each line of the pages' shell: targets of make exist, programs of ours run and end well on a migrated
-// database. What runs for ever, or starts a Postgres of its own, is only checked to exist.
+// TestShellSnippets checks each line of the pages' shell: targets of make exist, programs of ours
+// run and end well on a migrated database. What runs for ever, or starts a Postgres of its own, is
+// only checked to exist.
 func TestShellSnippets(t *testing.T) {
 	t.Parallel()
 	seen, programs := map[string]bool{}, map[string]string{}

@@ -23,7 +23,10 @@ func operatorLog(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	remedy := "find out who has the owner's rights: no other role can change the log; compare it with a backup"
 	if beside != 0 {
-		return Finding{Status: Fail, Detail: fmt.Sprintf("record %d was written without the trigger that chains it", beside), Remedy: remedy}, nil
+		return Finding{
+			Status: Fail, Detail: fmt.Sprintf("record %d was written without the trigger that chains it", beside),
+			Remedy: remedy,
+		}, nil
 	}
 	from := link
 	for link < head {
@@ -39,5 +42,6 @@ func operatorLog(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 			return Finding{Status: Fail, Detail: fault, Remedy: remedy}, nil
 		}
 	}
-	return verdict(link == head && string(hash) == string(end), Fail, fmt.Sprintf("links %d to %d of the log of operators fit", from+1, head), remedy), nil
+	return verdict(link == head && string(hash) == string(end), Fail,
+		fmt.Sprintf("links %d to %d of the log of operators fit", from+1, head), remedy), nil
 }

@@ -18,24 +18,33 @@ import (
 func TestTheDoctorNamesTheFirstRecordOfOperatorsThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sql, want string }{
-		"none":                           {`SELECT`, "links 1 to 6 of the log of operators fit"},
-		"an actor was changed":           {`UPDATE tidemark.operator_log SET actor = 'eve' WHERE link = 3`, "row 3 (link 3) was changed"},
-		"an address was changed":         {`UPDATE tidemark.operator_log SET address = '::1' WHERE link = 1`, "row 1 (link 1) was changed"},
-		"a hash was changed":             {`UPDATE tidemark.operator_log SET hash = sha256('') WHERE link = 2`, "row 2 (link 2) was changed"},
-		"one was removed":                {`DELETE FROM tidemark.operator_log WHERE link = 3`, "link 3 is missing before row 4"},
-		"the last was removed":           {`DELETE FROM tidemark.operator_log WHERE link = 6`, "links 6 to 6, the last, are missing"},
-		"all were removed":               {`DELETE FROM tidemark.operator_log`, "links 1 to 6, the last, are missing"},
-		"one was written beside":         {`INSERT INTO tidemark.operator_log (actor, act) VALUES ('eve', 'x')`, "record 7 was written without the trigger"},
-		"one was changed and one pruned": {`UPDATE tidemark.operator_log SET reason = 'x' WHERE link = 5; SELECT tidemark.prune_log('1 day', 2)`, "row 5 (link 5) was changed"},
+		"none": {`SELECT`, "links 1 to 6 of the log of operators fit"},
+		"an actor was changed": {`UPDATE tidemark.operator_log SET actor = 'eve'
+			WHERE link = 3`, "row 3 (link 3) was changed"},
+		"an address was changed": {`UPDATE tidemark.operator_log SET address = '::1'
+			WHERE link = 1`, "row 1 (link 1) was changed"},
+		"a hash was changed": {`UPDATE tidemark.operator_log SET hash = sha256('')
+			WHERE link = 2`, "row 2 (link 2) was changed"},
+		"one was removed": {`DELETE FROM tidemark.operator_log
+			WHERE link = 3`, "link 3 is missing before row 4"},
+		"the last was removed": {`DELETE FROM tidemark.operator_log
+			WHERE link = 6`, "links 6 to 6, the last, are missing"},
+		"all were removed": {`DELETE FROM tidemark.operator_log`, "links 1 to 6, the last, are missing"},
+		"one was written beside": {`INSERT INTO tidemark.operator_log (actor, act)
+			VALUES ('eve', 'x')`, "record 7 was written without the trigger"},
+		"one was changed and one pruned": {`UPDATE tidemark.operator_log SET reason = 'x' WHERE link = 5;
+			SELECT tidemark.prune_log('1 day', 2)`, "row 5 (link 5) was changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (actor, act, at, detail) SELECT 'ada', 'x', now() - interval '1 month', '{"b": 1.0, "a": null}'
+			if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (actor, act, at, detail)
+				SELECT 'ada', 'x', now() - interval '1 month', '{"b": 1.0, "a": null}'
 				FROM generate_series(1, 6)`); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := pool.Exec(t.Context(), `SET session_replication_role = replica; `+c.sql+`; RESET session_replication_role`); err != nil {
+			if _, err := pool.Exec(t.Context(), `SET session_replication_role = replica;
+				`+c.sql+`; RESET session_replication_role`); err != nil {
 				t.Fatal(err)
 			}
 			finding(t, pool, c.want)
@@ -60,7 +69,8 @@ func TestActsThatCommitAtTheSameTimeAreChained(t *testing.T) {
 	pool := pgtest.New(t)
 	write := func(tx pgx.Tx, actor string) {
 		for range 3 {
-			if err := publisher.WriteLog(t.Context(), tx, publisher.Act{By: actor, Way: "api", TokenID: 7, Address: "10.0.0.1"}, "x", publisher.Key{}, "", 0, nil); err != nil {
+			if err := publisher.WriteLog(t.Context(), tx, publisher.Act{By: actor, Way: "api", TokenID: 7, Address: "10.0.0.1"},
+				"x", publisher.Key{}, "", 0, nil); err != nil {
 				t.Error(err)
 			}
 		}
@@ -84,7 +94,9 @@ func TestActsThatCommitAtTheSameTimeAreChained(t *testing.T) {
 	}
 	finding(t, pool, "links 1 to 15 of the log of operators fit")
 	var who string
-	if err := pool.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, way, token_id, address, database_user = session_user) FROM tidemark.operator_log WHERE link = 15`).Scan(&who); err != nil || who != "slow api 7 10.0.0.1 t" {
+	if err := pool.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, way, token_id, address,
+		database_user = session_user) FROM tidemark.operator_log
+		WHERE link = 15`).Scan(&who); err != nil || who != "slow api 7 10.0.0.1 t" {
 		t.Errorf("the last record is %q, %v", who, err)
 	}
 }
@@ -92,7 +104,8 @@ func TestActsThatCommitAtTheSameTimeAreChained(t *testing.T) {
 func TestThePrunedLogStillFits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (actor, act, at) SELECT 'ada', 'x', now() - n * interval '10 hours' FROM generate_series(6, 1, -1) n`); err != nil {
+	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (actor, act, at)
+		SELECT 'ada', 'x', now() - n * interval '10 hours' FROM generate_series(6, 1, -1) n`); err != nil {
 		t.Fatal(err)
 	}
 	// The fourth is 30 hours old, the fifth 20: the database keeps a day, whatever is asked for.
@@ -102,7 +115,8 @@ func TestThePrunedLogStillFits(t *testing.T) {
 		}
 	}
 	finding(t, pool, "links 5 to 6 of the log of operators fit")
-	if _, err := pool.Exec(t.Context(), `SET session_replication_role = replica; DELETE FROM tidemark.operator_log WHERE link = 5; RESET session_replication_role;
+	if _, err := pool.Exec(t.Context(), `SET session_replication_role = replica; DELETE FROM tidemark.operator_log
+		WHERE link = 5; RESET session_replication_role;
 		UPDATE tidemark.operator_log_head SET keep = '0'`); err != nil {
 		t.Fatal(err)
 	}

@@ -59,16 +59,20 @@ func connection(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	if !isPostgres(product) {
 		return Finding{
 			Status: Fail, Detail: "the server is " + strings.TrimSpace(product) + ", not Postgres",
-			Remedy: "use Postgres: order and exclusion rest on its sequences, snapshots and advisory locks, which others only resemble",
+			Remedy: "use Postgres: order and exclusion rest on its sequences, snapshots and advisory locks, which others " +
+				"only resemble",
 		}, nil
 	}
-	return verdict(number >= oldestVersion, Warn, "Postgres "+version, "Tidemark is tested with Postgres 15 and newer: upgrade the server"), nil
+	return verdict(number >= oldestVersion, Warn, "Postgres "+version,
+		"Tidemark is tested with Postgres 15 and newer: upgrade the server"), nil
 }
 
 // isPostgres goes by what version() says. Some that derive from Postgres say its name first.
 func isPostgres(product string) bool {
 	return strings.HasPrefix(product, "PostgreSQL ") &&
-		!slices.ContainsFunc([]string{"-YB-", "Redshift", "Greenplum", "CockroachDB"}, func(other string) bool { return strings.Contains(product, other) })
+		!slices.ContainsFunc([]string{"-YB-", "Redshift", "Greenplum", "CockroachDB"}, func(other string) bool {
+			return strings.Contains(product, other)
+		})
 }
 
 func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -78,15 +82,21 @@ func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if standby {
-		return Finding{Status: Fail, Detail: "the server is a read-only standby", Remedy: "connect to the primary: several hosts in the URL and target_session_attrs=read-write find it"}, nil
+		return Finding{
+			Status: Fail, Detail: "the server is a read-only standby",
+			Remedy: "connect to the primary: several hosts in the URL and target_session_attrs=read-write find it",
+		}, nil
 	}
 	if isolation != "read committed" && isolation != "read uncommitted" {
 		return Finding{
-			Status: Fail, Detail: "transactions are " + strings.ToUpper(isolation) + " by default, and a pooler stands between: the setting cannot be the session's alone",
-			Remedy: "ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed' for the role of the workers",
+			Status: Fail, Detail: "transactions are " +
+				strings.ToUpper(isolation) + " by default, and a pooler stands between: the setting cannot be the session's alone",
+			Remedy: "ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed' for the role of the " +
+				"workers",
 		}, nil
 	}
-	return verdict(!readOnly, Fail, fmt.Sprintf("a primary, default_transaction_read_only is %t", readOnly), "switch default_transaction_read_only off for this role and database"), nil
+	return verdict(!readOnly, Fail, fmt.Sprintf("a primary, default_transaction_read_only is %t", readOnly),
+		"switch default_transaction_read_only off for this role and database"), nil
 }
 
 func schema(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -112,9 +122,13 @@ func groups(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if len(list) == 0 {
-		return Finding{Status: Warn, Detail: "none is registered: appends enqueue for nobody", Remedy: "start a worker, or call Register"}, nil
+		return Finding{
+			Status: Warn, Detail: "none is registered: appends enqueue for nobody",
+			Remedy: "start a worker, or call Register",
+		}, nil
 	}
-	return verdict(!filing, Warn, strings.Join(list, ", "), "a group that stays 'filing' was interrupted: start its worker, it goes on where it was"), nil
+	return verdict(!filing, Warn, strings.Join(list, ", "),
+		"a group that stays 'filing' was interrupted: start its worker, it goes on where it was"), nil
 }
 
 func projections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -123,13 +137,15 @@ func projections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	detail := fmt.Sprintf("%d registered, %d paused; pairs: %d failed, %d dead", registered, paused, failed, dead)
-	return verdict(paused == 0 && dead == 0, Warn, detail, "see `maintenance deferred stats` and `maintenance projection list`; mend the cause, then requeue or resume"), nil
+	return verdict(paused == 0 && dead == 0, Warn, detail,
+		"see `maintenance deferred stats` and `maintenance projection list`; mend the cause, then requeue or resume"), nil
 }
 
 func transactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	age, pid, err := oldest(ctx, tx, queryOldest)
 	return verdict(age < longTransaction, Warn, fmt.Sprintf("the oldest is open for %s%s", age, of(pid)),
-		"end it (pg_terminate_backend) or set idle_in_transaction_session_timeout: while it is open, dead rows of the hot tables stay"), err
+		"end it (pg_terminate_backend) or set idle_in_transaction_session_timeout: while it is open, dead rows of the hot "+
+			"tables stay"), err
 }
 
 func durability(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -140,9 +156,13 @@ func durability(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	detail := fmt.Sprintf("fsync %t, full_page_writes %t, synchronous_commit %s", fsync, pages, commit)
 	if !fsync || !pages {
-		return Finding{Status: Fail, Detail: detail, Remedy: "turn fsync and full_page_writes on: a crash of the machine may ruin the database"}, nil
+		return Finding{
+			Status: Fail, Detail: detail,
+			Remedy: "turn fsync and full_page_writes on: a crash of the machine may ruin the database",
+		}, nil
 	}
-	return verdict(commit != "off", Warn, detail, "with synchronous_commit off a crash loses the last commits: turn it on, or accept that"), nil
+	return verdict(commit != "off", Warn, detail,
+		"with synchronous_commit off a crash loses the last commits: turn it on, or accept that"), nil
 }
 
 func vacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -153,9 +173,13 @@ func vacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if !on {
-		return Finding{Status: Fail, Detail: "autovacuum is off", Remedy: "turn autovacuum on: the outbox and the leases live by it"}, nil
+		return Finding{
+			Status: Fail, Detail: "autovacuum is off",
+			Remedy: "turn autovacuum on: the outbox and the leases live by it",
+		}, nil
 	}
-	return verdict(!bloated, Warn, fmt.Sprintf("at most %d dead rows (%s)", dead, table), "look for a long transaction or a replication slot that keeps them, or VACUUM tidemark."+table), nil
+	return verdict(!bloated, Warn, fmt.Sprintf("at most %d dead rows (%s)", dead, table),
+		"look for a long transaction or a replication slot that keeps them, or VACUUM tidemark."+table), nil
 }
 
 func writerFloor(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -167,7 +191,8 @@ func writerFloor(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	if oldest.Holder != "" {
 		detail = fmt.Sprintf("the oldest append is open for %s: %s", oldest.Age.Round(time.Millisecond), oldest.Holder)
 	}
-	return verdict(oldest.Age < longAppend, Warn, detail, "end it: "+oldest.Remedy+"; commit soon after appending: readers of the whole journal wait for the oldest append"), nil
+	return verdict(oldest.Age < longAppend, Warn, detail, "end it: "+
+		oldest.Remedy+"; commit soon after appending: readers of the whole journal wait for the oldest append"), nil
 }
 
 func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -183,11 +208,14 @@ func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		}, nil
 	case highest > last:
 		return Finding{
-			Status: Fail, Detail: fmt.Sprintf("the journal goes up to position %d, tidemark.journal_position stands at %d", highest, last),
-			Remedy: fmt.Sprintf("stop all that append, SELECT setval('tidemark.journal_position', %d), and start them again: a copy without its sequences hands positions out twice", highest),
+			Status: Fail, Detail: fmt.Sprintf("the journal goes up to position %d, tidemark.journal_position stands at %d",
+				highest, last),
+			Remedy: fmt.Sprintf("stop all that append, SELECT setval('tidemark.journal_position', %d), and start them again: "+
+				"a copy without its sequences hands positions out twice", highest),
 		}, nil
 	}
-	return verdict(cache == 1, Fail, fmt.Sprintf("tidemark.journal_position has CACHE %d", cache), "ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil
+	return verdict(cache == 1, Fail, fmt.Sprintf("tidemark.journal_position has CACHE %d", cache),
+		"ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil
 }
 
 func leases(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -196,7 +224,8 @@ func leases(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	if err := tx.QueryRow(ctx, queryExpired).Scan(&n, &seconds); err != nil {
 		return Finding{}, err
 	}
-	return verdict(n == 0, Warn, fmt.Sprintf("%d have expired and were not taken over, the oldest %s ago", n, duration(seconds)), "start a worker of their group; a worker died holding them"), nil
+	return verdict(n == 0, Warn, fmt.Sprintf("%d have expired and were not taken over, the oldest %s ago", n,
+		duration(seconds)), "start a worker of their group; a worker died holding them"), nil
 }
 
 func gaps(ctx context.Context, tx pgx.Tx, opts Options) (Finding, error) {
@@ -217,7 +246,8 @@ func gaps(ctx context.Context, tx pgx.Tx, opts Options) (Finding, error) {
 		}
 		found += len(some)
 	}
-	return verdict(found == 0, Warn, fmt.Sprintf("%d among the first %d campaigns of each group", found, opts.Gaps), "`maintenance gaps repair` files them; so does a worker when it starts"), nil
+	return verdict(found == 0, Warn, fmt.Sprintf("%d among the first %d campaigns of each group", found, opts.Gaps),
+		"`maintenance gaps repair` files them; so does a worker when it starts"), nil
 }
 
 func listen(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -227,11 +257,15 @@ func listen(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if workers == 0 {
-		return Finding{Status: Warn, Detail: "no worker was seen in the last 10 seconds", Remedy: "start one, unless appends apply inline"}, nil
+		return Finding{
+			Status: Warn, Detail: "no worker was seen in the last 10 seconds",
+			Remedy: "start one, unless appends apply inline",
+		}, nil
 	}
 	detail := fmt.Sprintf("%d workers; one waits for NOTIFY, or has just done so", workers)
 	if !waiting {
-		detail = fmt.Sprintf("%d workers, none of which waits for NOTIFY now: they are busy, or poll (TIDEMARK_LISTEN=false, or PgBouncer in transaction mode)", workers)
+		detail = fmt.Sprintf("%d workers, none of which waits for NOTIFY now: they are busy, or poll "+
+			"(TIDEMARK_LISTEN=false, or PgBouncer in transaction mode)", workers)
 	}
 	return Finding{Status: OK, Detail: detail}, nil
 }
@@ -243,7 +277,8 @@ func connections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	wanted := others + workers*perWorker
 	detail := fmt.Sprintf("%d of %d are open to others; %d workers may open %d", others, limit, workers, workers*perWorker)
-	return verdict(wanted*10 < limit*9, Warn, detail, "raise max_connections, lower the pools, or put PgBouncer between: see docs/operations/sizing.md"), nil
+	return verdict(wanted*10 < limit*9, Warn, detail,
+		"raise max_connections, lower the pools, or put PgBouncer between: see docs/operations/sizing.md"), nil
 }
 
 func oldest(ctx context.Context, tx pgx.Tx, query string) (age time.Duration, pid int, err error) {

@@ -1,4 +1,5 @@
-// Package doctor looks at a database and says what is wrong with it as a home for Tidemark, and what to do. It changes nothing, and each query is bounded in time.
+// Package doctor looks at a database and says what is wrong with it as a home for Tidemark, and
+// what to do. It changes nothing, and each query is bounded in time.
 package doctor
 
 import (
@@ -20,7 +21,8 @@ const (
 	Fail Status = "fail" // does not work
 )
 
-// Finding is the outcome of one check. Detail says what was found, Remedy what to do; it is empty where there is nothing to do.
+// Finding is the outcome of one check. Detail says what was found, Remedy what to do; it is empty
+// where there is nothing to do.
 type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
@@ -42,8 +44,10 @@ type check struct {
 	look func(context.Context, pgx.Tx, Options) (Finding, error)
 }
 
-// Run runs all checks, each in a read-only transaction of its own, and answers their findings in a fixed order. A check that cannot look, because it takes too long or
-// lacks a privilege, is a finding. The error says that there is no connection, or that ctx has ended; the findings so far come with it.
+// Run runs all checks, each in a read-only transaction of its own, and answers their findings in a
+// fixed order. A check that cannot look, because it takes too long or lacks a privilege, is a
+// finding. The error says that there is no connection, or that ctx has ended; the findings so far
+// come with it.
 func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 2 * time.Second
@@ -62,9 +66,16 @@ func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, erro
 			if i == 0 {
 				return findings, fmt.Errorf("doctor: %w", err)
 			}
-			f = Finding{Status: Warn, Detail: fmt.Sprintf("could not look: %v", err), Remedy: "look again when the server is less busy, or as a role that may read the schema tidemark and pg_stat_activity"}
+			f = Finding{
+				Status: Warn, Detail: fmt.Sprintf("could not look: %v", err),
+				Remedy: "look again when the server is less busy, or as a role that may read the schema tidemark and " +
+					"pg_stat_activity",
+			}
 			if c.name == checkSchema {
-				f = Finding{Status: Fail, Detail: err.Error(), Remedy: "run `migrate up`, or use the program of the schema's version"}
+				f = Finding{
+					Status: Fail, Detail: err.Error(),
+					Remedy: "run `migrate up`, or use the program of the schema's version",
+				}
 			}
 		}
 		f.Check = c.name
@@ -99,7 +110,8 @@ func run(ctx context.Context, pool *pgxpool.Pool, c check, opts Options) (f Find
 func mode(opts Options) Finding {
 	f := Finding{Check: "mode", Status: OK, Detail: opts.Mode + ": " + opts.ModeFrom}
 	if opts.Mode == "" {
-		f.Status, f.Detail, f.Remedy = Warn, "the switches do not resolve to a mode: "+opts.ModeFrom, "see docs/modes.md for the switches that go together"
+		f.Status, f.Detail, f.Remedy = Warn, "the switches do not resolve to a mode: "+opts.ModeFrom,
+			"see docs/modes.md for the switches that go together"
 	}
 	return f
 }

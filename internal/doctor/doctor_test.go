@@ -73,10 +73,14 @@ func TestEachTroubleIsFound(t *testing.T) {
 	}
 	if _, err := pool.Exec(t.Context(), `
 		INSERT INTO tidemark.consumer_groups (name, state) VALUES ('g', 'filing');
-		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('g', 'c', 'dead', 1, now() - interval '1 h', 0);
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('c', 'p', 'g', 1, 'dead');
+		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+			VALUES ('g', 'c', 'dead', 1, now() - interval '1 h', 0);
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+			VALUES ('c', 'p', 'g', 1, 'dead');
 		ALTER SEQUENCE tidemark.journal_position CACHE 20;
-		ALTER TABLE tidemark.leases SET (fillfactor = 90); ALTER TABLE tidemark.outbox SET (autovacuum_enabled = false); ALTER FUNCTION tidemark.append_all(jsonb) SECURITY DEFINER;`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		ALTER TABLE tidemark.leases SET (fillfactor = 90); ALTER TABLE tidemark.outbox
+			SET (autovacuum_enabled = false); ALTER FUNCTION tidemark.append_all(jsonb) SECURITY
+			DEFINER;`, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
 	findings, err := doctor.Run(t.Context(), pool, doctor.Options{ModeFrom: "nonsense"})
@@ -96,8 +100,11 @@ func TestEachTroubleIsFound(t *testing.T) {
 		"gaps":        {doctor.Warn, "1 among"},
 		"listen":      {doctor.Warn, "no worker"},
 		"autovacuum":  {doctor.Warn, "leases has fillfactor=90, not fillfactor=50; outbox has autovacuum_enabled=false"},
-		"privileges":  {doctor.Warn, "SECURITY DEFINER of tidemark.append, which others have, SECURITY DEFINER of tidemark.append_all, which"},
-		"pooler":      {doctor.OK, "none"},
+		"privileges": {
+			doctor.Warn,
+			"SECURITY DEFINER of tidemark.append, which others have, SECURITY DEFINER of tidemark.append_all, which",
+		},
+		"pooler": {doctor.OK, "none"},
 	} {
 		if f := all[name]; f.Status != want.status || !strings.Contains(f.Detail, want.detail) {
 			t.Errorf("%s: %+v", name, f)
@@ -136,7 +143,8 @@ func TestWhatTheServersSettingsSayIsFound(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[string]doctor.Status{"0": doctor.Warn, "60s": doctor.OK} {
 		url := pgtest.URL(t)
-		findings, err := doctor.Run(t.Context(), open(t, pgtest.With(url, "idle_in_transaction_session_timeout", limit)), doctor.Options{})
+		findings, err := doctor.Run(t.Context(), open(t, pgtest.With(url, "idle_in_transaction_session_timeout", limit)),
+			doctor.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +162,9 @@ func TestWhoHoldsLocksOfOursIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(t.Context(), "SET application_name = 'culprit'; SELECT pg_advisory_lock(tidemark.lock_key(32003, 0))", pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := conn.Exec(t.Context(),
+		"SET application_name = 'culprit'; SELECT pg_advisory_lock(tidemark.lock_key(32003, 0))",
+		pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
 	findings, err := doctor.Run(t.Context(), pool, doctor.Options{Mode: "outbox_apply_only", ModeFrom: "defaults"})
@@ -162,7 +172,8 @@ func TestWhoHoldsLocksOfOursIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := byCheck(t, findings)["locks"]
-	if f.Status != doctor.Warn || !strings.Contains(f.Detail, fmt.Sprintf("process %d", conn.Conn().PgConn().PID())) || !strings.Contains(f.Detail, "culprit") {
+	if f.Status != doctor.Warn || !strings.Contains(f.Detail, fmt.Sprintf("process %d", conn.Conn().PgConn().PID())) ||
+		!strings.Contains(f.Detail, "culprit") {
 		t.Errorf("%+v", f)
 	}
 	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_unlock_all()"); err != nil {

@@ -36,7 +36,8 @@ func TestAStricterDefaultIsolationIsNamedWhereSessionsDoNotChangeIt(t *testing.T
 			t.Fatal(err)
 		}
 		got := byCheck(t, findings)["recovery"]
-		named := got.Status == doctor.Fail && strings.Contains(got.Detail, "SERIALIZABLE") && strings.Contains(got.Remedy, "ALTER ROLE")
+		named := got.Status == doctor.Fail && strings.Contains(got.Detail, "SERIALIZABLE") &&
+			strings.Contains(got.Remedy, "ALTER ROLE")
 		if named == prepared {
 			t.Errorf("prepared %t: doctor says %+v", prepared, got)
 		}
@@ -46,7 +47,8 @@ func TestAStricterDefaultIsolationIsNamedWhereSessionsDoNotChangeIt(t *testing.T
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Check(t.Context()); (err != nil && strings.Contains(err.Error(), "SERIALIZABLE")) == prepared || prepared && err != nil {
+		if err := p.Check(t.Context()); (err != nil && strings.Contains(err.Error(), "SERIALIZABLE")) == prepared ||
+			prepared && err != nil {
 			t.Errorf("prepared %t: the projector's check says %v", prepared, err)
 		}
 	}

@@ -6,41 +6,57 @@ const (
 	queryServer    = `SELECT current_setting('server_version'), current_setting('server_version_num')::integer, version()`
 	queryCatalogue = `SELECT to_regclass($1) IS NOT NULL`
 
-	queryRecovery = `SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean, current_setting('transaction_isolation')`
-	queryGroups   = `SELECT name, state FROM tidemark.consumer_groups ORDER BY name`
+	queryRecovery = `SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean,
+		current_setting('transaction_isolation')`
+	queryGroups = `SELECT name, state FROM tidemark.consumer_groups ORDER BY name`
 
-	queryProjections = `SELECT (SELECT count(*) FROM tidemark.projections), (SELECT count(*) FROM tidemark.pauses WHERE scope = 'projection' AND expires_at > clock_timestamp()),
-		(SELECT count(*) FROM tidemark.deferred WHERE status = 'failed'), (SELECT count(*) FROM tidemark.deferred WHERE status = 'dead')`
+	queryProjections = `SELECT (SELECT count(*) FROM tidemark.projections),
+		(SELECT count(*) FROM tidemark.pauses WHERE scope = 'projection' AND expires_at > clock_timestamp()),
+		(SELECT count(*) FROM tidemark.deferred WHERE status = 'failed'),
+			(SELECT count(*) FROM tidemark.deferred WHERE status = 'dead')`
 
-	queryOldest = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8, coalesce((array_agg(pid ORDER BY xact_start))[1], 0)
+	queryOldest = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8,
+		coalesce((array_agg(pid ORDER BY xact_start))[1], 0)
 		FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'`
 
-	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean, current_setting('synchronous_commit')`
+	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
+		current_setting('synchronous_commit')`
 
-	queryVacuum = `SELECT coalesce(max(n_dead_tup), 0)::bigint, coalesce((array_agg(relname::text ORDER BY n_dead_tup DESC))[1], ''),
+	queryVacuum = `SELECT coalesce(max(n_dead_tup), 0)::bigint,
+		coalesce((array_agg(relname::text ORDER BY n_dead_tup DESC))[1], ''),
 		bool_or(n_dead_tup > 100000 AND n_dead_tup > n_live_tup), current_setting('autovacuum')::boolean
 		FROM pg_stat_user_tables WHERE schemaname = 'tidemark' AND relname IN ('outbox', 'leases', 'deferred', 'workers')`
 
 	// querySequence reads the journal's highest position first: the sequence cannot be behind it but for good.
-	querySequence = `SELECT s.cache_size, s.min_value, (SELECT p.last_value FROM tidemark.journal_position p WHERE j.highest IS NOT NULL), j.highest
-		FROM (SELECT coalesce((SELECT position FROM tidemark.journal ORDER BY position DESC LIMIT 1), 0) AS highest OFFSET 0) j
+	querySequence = `SELECT s.cache_size, s.min_value, (SELECT p.last_value FROM tidemark.journal_position p
+		WHERE j.highest IS NOT NULL), j.highest
+		FROM (SELECT coalesce((SELECT position FROM tidemark.journal ORDER BY position DESC LIMIT 1),
+			0) AS highest OFFSET 0) j
 		CROSS JOIN pg_sequences s WHERE s.schemaname = 'tidemark' AND s.sequencename = 'journal_position'`
 
 	queryExpired = `SELECT count(*), coalesce(extract(epoch FROM max(clock_timestamp() - expires_at)), 0)::float8 FROM (
-			SELECT expires_at FROM tidemark.leases WHERE expires_at > '-infinity' AND expires_at < clock_timestamp() - interval '10 s' LIMIT 10000) l`
+			SELECT expires_at FROM tidemark.leases WHERE expires_at > '-infinity'
+				AND expires_at < clock_timestamp() - interval '10 s' LIMIT 10000) l`
 
 	// queryConnections leaves out what only a superuser may use.
-	queryConnections = `SELECT current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer,
-		(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'tidemark-worker')::integer,
+	queryConnections = `SELECT current_setting('max_connections')::integer -
+		current_setting('superuser_reserved_connections')::integer,
+		(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
+			AND application_name <> 'tidemark-worker')::integer,
 		(SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
 
 	queryIdle = `SELECT current_setting('idle_in_transaction_session_timeout')`
 
 	// queryStorage answers the options of hot tables that are not as the migrations set them.
-	queryStorage = `SELECT format('%s has %s, not %s', w.name, coalesce((SELECT o FROM unnest(c.reloptions) AS o WHERE starts_with(o, split_part(w.option, '=', 1) || '=')), 'no ' || split_part(w.option, '=', 1)), w.option)
+	queryStorage = `SELECT format('%s has %s, not %s', w.name,
+		coalesce((SELECT o FROM unnest(c.reloptions) AS o WHERE starts_with(o, split_part(w.option, '=', 1) || '=')),
+		'no ' || split_part(w.option, '=', 1)), w.option)
 		FROM (VALUES ('outbox', 'autovacuum_vacuum_scale_factor=0.02'), ('outbox', 'autovacuum_vacuum_cost_delay=0'),
-				('leases', 'fillfactor=50'), ('leases', 'autovacuum_vacuum_scale_factor=0.05'), ('leases', 'autovacuum_vacuum_cost_delay=0'),
-				('workers', 'fillfactor=50'), ('publications', 'fillfactor=25'), ('publications', 'autovacuum_vacuum_cost_delay=0'), ('inbox', 'autovacuum_vacuum_cost_delay=0')) AS w (name, option)
+				('leases', 'fillfactor=50'), ('leases', 'autovacuum_vacuum_scale_factor=0.05'),
+					('leases', 'autovacuum_vacuum_cost_delay=0'),
+				('workers', 'fillfactor=50'), ('publications', 'fillfactor=25'),
+					('publications', 'autovacuum_vacuum_cost_delay=0'), ('inbox', 'autovacuum_vacuum_cost_delay=0')) AS w (name,
+					option)
 		JOIN pg_class c ON c.relnamespace = 'tidemark'::regnamespace AND c.relname = w.name
 		WHERE NOT w.option = ANY (coalesce(c.reloptions, '{}'))
 		UNION ALL
@@ -48,20 +64,28 @@ const (
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND 'autovacuum_enabled=false' = ANY (c.reloptions)
 		ORDER BY 1`
 
-	queryWraparound = `SELECT max(age(datfrozenxid))::bigint, max(mxid_age(datminmxid))::bigint FROM pg_database WHERE datallowconn`
+	queryWraparound = `SELECT max(age(datfrozenxid))::bigint, max(mxid_age(datminmxid))::bigint FROM pg_database
+		WHERE datallowconn`
 
-	// queryPrivileges answers what a worker needs and this role has not. The functions that append are not for workers; whether they still are what roles.sql made of them is asked of all three.
+	// queryPrivileges answers what a worker needs and this role has not. The functions that append are
+	// not for workers; whether they still are what roles.sql made of them is asked of all three.
 	queryPrivileges = `SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')
 		UNION ALL
-		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS p (privilege)
-		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p') AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits', 'operator_log', 'operator_log_head')) AND NOT has_table_privilege(c.oid, p.privilege)
+		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS
+			JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS p (privilege)
+		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
+			AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits', 'operator_log',
+			'operator_log_head')) AND NOT has_table_privilege(c.oid, p.privilege)
 		UNION ALL
 		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f
-		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname NOT IN ('append', 'append_all', 'append_if') AND NOT has_function_privilege(f.oid, 'EXECUTE')
+		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname NOT IN ('append', 'append_all', 'append_if')
+			AND NOT has_function_privilege(f.oid, 'EXECUTE')
 		UNION ALL
 		SELECT DISTINCT format('SECURITY DEFINER of tidemark.%s, which others have', f.proname) FROM pg_proc f
-		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname IN ('append', 'append_all', 'append_if') AND NOT f.prosecdef
-			AND EXISTS (SELECT FROM pg_proc o WHERE o.pronamespace = f.pronamespace AND o.proname IN ('append', 'append_all', 'append_if') AND o.prosecdef)
+		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname IN ('append', 'append_all', 'append_if')
+			AND NOT f.prosecdef
+			AND EXISTS (SELECT FROM pg_proc o WHERE o.pronamespace = f.pronamespace
+				AND o.proname IN ('append', 'append_all', 'append_if') AND o.prosecdef)
 		ORDER BY 1 LIMIT 20`
 
 	// queryLogHead answers where to begin so that at most $1 records follow, where the chain ends, and a
@@ -69,12 +93,14 @@ const (
 	queryLogHead = `SELECT coalesce(l.link, h.pruned), coalesce(l.hash, h.pruned_hash), h.link, h.hash,
 			coalesce((SELECT b.id FROM tidemark.operator_log b WHERE b.link IS NULL LIMIT 1), 0)
 		FROM tidemark.operator_log_head h
-		LEFT JOIN LATERAL (SELECT o.link, o.hash FROM tidemark.operator_log o WHERE o.link <= h.link - $1::bigint ORDER BY o.link DESC LIMIT 1) l ON true`
+		LEFT JOIN LATERAL (SELECT o.link, o.hash FROM tidemark.operator_log o WHERE o.link <= h.link - $1::bigint
+			ORDER BY o.link DESC LIMIT 1) l ON true`
 
 	// queryWalkLog hashes up to $3 records, which it finds by the index on link.
 	queryWalkLog = `SELECT link, hash, coalesce(fault, '') FROM tidemark.walk_log($1, $2, $3)`
 
 	queryBackend = `SELECT pg_backend_pid()`
 
-	queryListening = `SELECT (SELECT last_value FROM tidemark.waiting) > 0, (SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
+	queryListening = `SELECT (SELECT last_value FROM tidemark.waiting) > 0,
+		(SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
 )

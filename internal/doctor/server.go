@@ -16,7 +16,8 @@ const (
 	wraparoundWarns = 500_000_000   // of 2,147,483,648 transactions
 	wraparoundFails = 1_500_000_000 // Postgres refuses writes at some 2,144,000,000
 
-	// perWorker is the connections that a worker with default settings opens at most: four that apply, and to claim, renew, record and listen.
+	// perWorker is the connections that a worker with default settings opens at most: four that apply,
+	// and to claim, renew, record and listen.
 	perWorker = 8
 )
 
@@ -30,7 +31,8 @@ func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	if len(wrong) > 0 {
 		detail = "not as the migrations have it: " + strings.Join(wrong, "; ")
 	}
-	return verdict(len(wrong) == 0, Warn, detail, "ALTER TABLE … SET what is named: see docs/operations/autovacuum.md for why"), nil
+	return verdict(len(wrong) == 0, Warn, detail,
+		"ALTER TABLE … SET what is named: see docs/operations/autovacuum.md for why"), nil
 }
 
 // idleTransactions looks for a limit on transactions that somebody has forgotten.
@@ -40,7 +42,8 @@ func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error
 		return Finding{}, err
 	}
 	return verdict(limit != "0", Warn, "idle_in_transaction_session_timeout is "+limit,
-		"ALTER DATABASE … SET idle_in_transaction_session_timeout = '60s': a transaction that somebody forgets keeps dead rows in the hot tables, and readers of the journal behind an append"), nil
+		"ALTER DATABASE … SET idle_in_transaction_session_timeout = '60s': a transaction that somebody forgets keeps dead "+
+			"rows in the hot tables, and readers of the journal behind an append"), nil
 }
 
 // wraparound says how far the server is from refusing writes.
@@ -51,14 +54,16 @@ func wraparound(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	age := max(transactions, multixacts)
 	detail := fmt.Sprintf("the oldest row is %d transactions old, the oldest multixact %d", transactions, multixacts)
-	remedy := "end what holds vacuum back (an old transaction, a replication slot, a prepared transaction), then VACUUM (FREEZE) the oldest tables: at 2.1 billion Postgres refuses to write"
+	remedy := "end what holds vacuum back (an old transaction, a replication slot, a prepared transaction), then " +
+		"VACUUM (FREEZE) the oldest tables: at 2.1 billion Postgres refuses to write"
 	if age >= wraparoundFails {
 		return Finding{Status: Fail, Detail: detail, Remedy: remedy}, nil
 	}
 	return verdict(age < wraparoundWarns, Warn, detail, remedy), nil
 }
 
-// privileges looks for what a worker needs and the role of this connection has not, and for functions that roles.sql should see.
+// privileges looks for what a worker needs and the role of this connection has not, and for
+// functions that roles.sql should see.
 func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	missing, err := texts(ctx, tx, queryPrivileges)
 	if err != nil {
@@ -67,7 +72,8 @@ func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	if len(missing) > 0 {
 		return Finding{
 			Status: Warn, Detail: "missing: " + strings.Join(missing, ", "),
-			Remedy: "grant it, or run deploy/sql/roles.sql again after a migration; a role that is only to append or to read does without",
+			Remedy: "grant it, or run deploy/sql/roles.sql again after a migration; a role that is only to append or to read " +
+				"does without",
 		}, nil
 	}
 	return Finding{Status: OK, Detail: "all that workers need"}, nil
@@ -79,8 +85,10 @@ func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	for _, by := range []struct{ name, catalogue, tables, remedy string }{
 		{
 			"Citus", "pg_catalog.pg_dist_partition",
-			`SELECT c.relname::text FROM pg_catalog.pg_dist_partition d JOIN pg_class c ON c.oid = d.logicalrelid WHERE c.relnamespace = 'tidemark'::regnamespace ORDER BY 1`,
-			"SELECT undistribute_table('tidemark.…') for each: locks and sequences are each node's own, so appends to several nodes pass each other",
+			`SELECT c.relname::text FROM pg_catalog.pg_dist_partition d JOIN pg_class c ON c.oid = d.logicalrelid
+				WHERE c.relnamespace = 'tidemark'::regnamespace ORDER BY 1`,
+			"SELECT undistribute_table('tidemark.…') for each: locks and sequences are each node's own, so appends to " +
+				"several nodes pass each other",
 		},
 		{
 			"Timescale", "_timescaledb_catalog.hypertable",
@@ -115,7 +123,8 @@ func texts(ctx context.Context, tx pgx.Tx, query string) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// pooler looks whether something stands between that gives each transaction another session, and whether prepared statements get through it.
+// pooler looks whether something stands between that gives each transaction another session, and
+// whether prepared statements get through it.
 func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
@@ -131,13 +140,19 @@ func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Find
 	case !works:
 		return Finding{
 			Check: "pooler", Status: Warn, Detail: "there is one, and prepared statements do not get through it",
-			Remedy: "set max_prepared_statements in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the URL; and TIDEMARK_LISTEN=false. See docs/operations/pgbouncer.md",
+			Remedy: "set max_prepared_statements in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the URL; and " +
+				"TIDEMARK_LISTEN=false. See docs/operations/pgbouncer.md",
 		}
 	}
-	return Finding{Check: "pooler", Status: OK, Detail: "there is one; prepared statements get through it, or are not used. NOTIFY does not where it pools transactions: TIDEMARK_LISTEN=false"}
+	return Finding{
+		Check: "pooler", Status: OK,
+		Detail: "there is one; prepared statements get through it, or are not used. NOTIFY does not where it pools " +
+			"transactions: TIDEMARK_LISTEN=false",
+	}
 }
 
-// preparedThrough prepares a statement on one connection, has another take that one's session, if they share sessions, and runs the statement.
+// preparedThrough prepares a statement on one connection, has another take that one's session, if
+// they share sessions, and runs the statement.
 func preparedThrough(ctx context.Context, pool *pgxpool.Pool) (between, works bool, err error) {
 	first, err := pool.Acquire(ctx)
 	if err != nil {

@@ -67,7 +67,10 @@ func TestServersThatAreNotPostgresAreRefused(t *testing.T) {
 	if err := pool.QueryRow(t.Context(), "SELECT version()").Scan(&version); err != nil {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"CockroachDB CCL v23.1", "PostgreSQL 11.2-YB-2.20.1.3-b0 on", "PostgreSQL 8.0.2 on i686, Redshift 1.0", version} {
+	for _, says := range []string{
+		"CockroachDB CCL v23.1", "PostgreSQL 11.2-YB-2.20.1.3-b0 on",
+		"PostgreSQL 8.0.2 on i686, Redshift 1.0", version,
+	} {
 		is := says + strings.Repeat(" ", max(0, len(version)-len(says)))
 		other := open(t, pretend(t, pool, version, is))
 		findings, err := doctor.Run(t.Context(), other, doctor.Options{})
@@ -90,12 +93,14 @@ func TestTablesThatAnExtensionHasDistributedAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ catalogue, entry, want string }{
 		"Citus": {
-			`SET allow_system_table_mods = on; CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass, partmethod "char"); RESET allow_system_table_mods`,
+			`SET allow_system_table_mods = on; CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass,
+				partmethod "char"); RESET allow_system_table_mods`,
 			`INSERT INTO pg_dist_partition VALUES ('tidemark.journal', 'h'), ('tidemark.outbox', 'n')`,
 			"Citus has journal, outbox",
 		},
 		"Timescale": {
-			`CREATE SCHEMA _timescaledb_catalog; CREATE TABLE _timescaledb_catalog.hypertable (schema_name name, table_name name)`,
+			`CREATE SCHEMA _timescaledb_catalog; CREATE TABLE _timescaledb_catalog.hypertable (schema_name name,
+				table_name name)`,
 			`INSERT INTO _timescaledb_catalog.hypertable VALUES ('tidemark', 'failure_log'), ('public', 'journal')`,
 			"Timescale has failure_log",
 		},
@@ -123,17 +128,21 @@ func TestTablesThatAnExtensionHasDistributedAreRefused(t *testing.T) {
 func TestASequenceThatHandsPositionsOutTwiceIsFound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ change, detail, remedy string }{
-		"as it is":                 {`SELECT`, "CACHE 1", ""},
-		"another minimum":          {`ALTER SEQUENCE tidemark.journal_position MINVALUE 1 START 1`, "MINVALUE 1", "MINVALUE 0"},
-		"behind the journal":       {`SELECT setval('tidemark.journal_position', 1)`, "up to position 2, tidemark.journal_position stands at 1", "setval('tidemark.journal_position', 2)"},
-		"begun anew":               {`ALTER SEQUENCE tidemark.journal_position RESTART`, "up to position 2, tidemark.journal_position stands at 0", "setval('tidemark.journal_position', 2)"},
+		"as it is": {`SELECT`, "CACHE 1", ""},
+		"another minimum": {`ALTER SEQUENCE tidemark.journal_position MINVALUE 1 START
+			1`, "MINVALUE 1", "MINVALUE 0"},
+		"behind the journal": {`SELECT setval('tidemark.journal_position',
+			1)`, "up to position 2, tidemark.journal_position stands at 1", "setval('tidemark.journal_position', 2)"},
+		"begun anew": {`ALTER SEQUENCE tidemark.journal_position
+			RESTART`, "up to position 2, tidemark.journal_position stands at 0", "setval('tidemark.journal_position', 2)"},
 		"values kept by a session": {`ALTER SEQUENCE tidemark.journal_position CACHE 5`, "CACHE 5", "CACHE 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "noted"}, journal.Event{Type: "noted"})
+				_, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "noted"},
+					journal.Event{Type: "noted"})
 				return err
 			}); err != nil {
 				t.Fatal(err)
@@ -146,7 +155,8 @@ func TestASequenceThatHandsPositionsOutTwiceIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := byCheck(t, findings)["sequence"]
-			if (f.Status == doctor.Fail) != (c.remedy != "") || !strings.Contains(f.Detail, c.detail) || !strings.Contains(f.Remedy, c.remedy) {
+			if (f.Status == doctor.Fail) != (c.remedy != "") || !strings.Contains(f.Detail, c.detail) ||
+				!strings.Contains(f.Remedy, c.remedy) {
 				t.Errorf("%+v", f)
 			}
 		})

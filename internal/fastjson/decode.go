@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// New decodes data into a new T. Value and error are those of json.Unmarshal; with an error the value is what it leaves. It may be called from many goroutines at once.
+// New decodes data into a new T. Value and error are those of json.Unmarshal; with an error the
+// value is what it leaves. It may be called from many goroutines at once.
 func New[T any](data []byte) (*T, error) {
 	v := new(T)
 	if p := planOf(reflect.TypeFor[T]()); p != nil {
@@ -20,7 +21,8 @@ func New[T any](data []byte) (*T, error) {
 	return v, json.Unmarshal(data, v)
 }
 
-// object decodes an object into v. It returns false where it does not know what encoding/json would do; v may have changed then.
+// object decodes an object into v. It returns false where it does not know what encoding/json would
+// do; v may have changed then.
 func (p *plan) object(s *scanner, v reflect.Value) bool {
 	if !s.token('{') {
 		return false

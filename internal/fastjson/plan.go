@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// plans remembers what was found out of types: as encoding/json has it, a type never changes. nil: it is left to encoding/json.
+// plans remembers what was found out of types: as encoding/json has it, a type never changes. nil:
+// it is left to encoding/json.
 var plans sync.Map //nolint:gochecknoglobals // reflect.Type to *plan
 
 // plan is how to decode a struct.
@@ -93,8 +94,9 @@ func ordinary(name string) bool {
 	}) < 0
 }
 
-// field returns the field for a key, nil if there is none. It looks first where the key would be if members came in the order of fields. It does not know of a key that
-// matches but for its case, nor of one beyond ASCII, which might.
+// field returns the field for a key, nil if there is none. It looks first where the key would be if
+// members came in the order of fields. It does not know of a key that matches but for its case, nor
+// of one beyond ASCII, which might.
 func (p *plan) field(key []byte, next int) (f *field, known bool) {
 	if next < len(p.fields) && string(key) == p.fields[next].name {
 		return &p.fields[next], true

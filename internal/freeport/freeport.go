@@ -9,7 +9,8 @@ import (
 	"strconv"
 )
 
-// The ports lie below those that systems hand out by themselves (from 32768 on Linux, from 49152 elsewhere): nobody gets one of them by chance while the server starts or is down.
+// The ports lie below those that systems hand out by themselves (from 32768 on Linux, from 49152
+// elsewhere): nobody gets one of them by chance while the server starts or is down.
 const (
 	first, last = 20000, 31999
 	attempts    = 100
@@ -18,7 +19,8 @@ const (
 // host is the loopback interface's address.
 const host = "127.0.0.1"
 
-// TCP answers a port on which nobody listens at 127.0.0.1. That another process picks the same one before it is used is possible, and unlikely.
+// TCP answers a port on which nobody listens at 127.0.0.1. That another process picks the same one
+// before it is used is possible, and unlikely.
 func TCP(ctx context.Context) (port int, err error) {
 	for range attempts {
 		port = first + rand.IntN(last-first+1)

@@ -1,7 +1,8 @@
 // Package leaktest fails a package's tests when a goroutine outlives them.
 //
-// It looks with goleak, and with patience: what winds down after a Close, as connections of other libraries do, ends on a busy machine later than goleak by itself
-// waits for. A goroutine that stays is found all the same.
+// It looks with goleak, and with patience: what winds down after a Close, as connections of other
+// libraries do, ends on a busy machine later than goleak by itself waits for. A goroutine that
+// stays is found all the same.
 package leaktest
 
 import (

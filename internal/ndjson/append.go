@@ -20,9 +20,10 @@ type appender struct {
 	appended, duplicates int64
 }
 
-// append appends entries in their order. Where some are refused, it halves them until it finds which: they are marked bad, the others appended.
-// An append of events of which some are known is refused too, so this is also how a line finds its way past those that an earlier
-// import with other lines has brought.
+// append appends entries in their order. Where some are refused, it halves them until it finds
+// which: they are marked bad, the others appended. An append of events of which some are known is
+// refused too, so this is also how a line finds its way past those that an earlier import with
+// other lines has brought.
 func (a *appender) append(ctx context.Context, tx pgx.Tx, entries []*entry) (stopped bool, err error) {
 	if len(entries) == 0 {
 		return false, nil
@@ -55,12 +56,15 @@ func (a *appender) append(ctx context.Context, tx pgx.Tx, entries []*entry) (sto
 	return a.append(ctx, tx, entries[half:])
 }
 
-// batches puts neighbours of the same campaign together, which keeps the order of the entries in the whole journal. By campaign, it puts all of a
-// campaign together, which keeps their order in each campaign, and costs less: the price of an append is per batch as much as per event.
+// batches puts neighbours of the same campaign together, which keeps the order of the entries in
+// the whole journal. By campaign, it puts all of a campaign together, which keeps their order in
+// each campaign, and costs less: the price of an append is per batch as much as per event.
 func (a *appender) batches(entries []*entry) []journal.Batch {
 	if a.byCampaign {
 		entries = slices.Clone(entries)
-		slices.SortStableFunc(entries, func(x, y *entry) int { return strings.Compare(x.event.CampaignID, y.event.CampaignID) })
+		slices.SortStableFunc(entries, func(x, y *entry) int {
+			return strings.Compare(x.event.CampaignID, y.event.CampaignID)
+		})
 	}
 	var all []journal.Batch
 	for _, e := range entries {
@@ -75,12 +79,14 @@ func (a *appender) batches(entries []*entry) []journal.Batch {
 
 // refused says whether an append failed for what its events are, not for the state of the database.
 func refused(err error) bool {
-	if errors.Is(err, journal.ErrInvalidEvent) || errors.Is(err, journal.ErrEventIDReused) || errors.Is(err, journal.ErrPartlyAppended) {
+	if errors.Is(err, journal.ErrInvalidEvent) || errors.Is(err, journal.ErrEventIDReused) ||
+		errors.Is(err, journal.ErrPartlyAppended) {
 		return true
 	}
 	const dataException, limitExceeded = "22", "54"
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && (strings.HasPrefix(pgErr.Code, dataException) || strings.HasPrefix(pgErr.Code, limitExceeded))
+	return errors.As(err, &pgErr) && (strings.HasPrefix(pgErr.Code, dataException) ||
+		strings.HasPrefix(pgErr.Code, limitExceeded))
 }
 
 // reason says about a line what an append says about an event.

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// A batch holds as many lines as these bounds allow: they bound the memory that an import takes. By campaign, more lines are better: what counts is
-// how many of one campaign come together.
+// A batch holds as many lines as these bounds allow: they bound the memory that an import takes. By
+// campaign, more lines are better: what counts is how many of one campaign come together.
 const (
 	batchLines           = 1000
 	batchLinesByCampaign = 5000
@@ -49,7 +49,8 @@ func (b *batch) good() []*entry {
 	return all
 }
 
-// readBatches reads in to its end, one batch ahead of whoever takes them, and closes batches. It ends early when ctx does.
+// readBatches reads in to its end, one batch ahead of whoever takes them, and closes batches. It
+// ends early when ctx does.
 func readBatches(ctx context.Context, in io.Reader, cfg ImportConfig, batches chan<- batch) {
 	defer close(batches)
 	lines := &lineReader{in: bufio.NewReaderSize(in, 1<<16), limit: cfg.MaxLineBytes}
@@ -67,7 +68,8 @@ func readBatches(ctx context.Context, in io.Reader, cfg ImportConfig, batches ch
 	}
 }
 
-// readBatch reads lines until the batch is full or the input ends. If a bad line ends the import, it ends the batch as well.
+// readBatch reads lines until the batch is full or the input ends. If a bad line ends the import,
+// it ends the batch as well.
 func readBatch(lines *lineReader, cfg ImportConfig) (b batch, more bool) {
 	defer func() { b.last, b.bytes = lines.number, lines.bytes }()
 	limit := batchLines

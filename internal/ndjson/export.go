@@ -14,13 +14,14 @@ import (
 
 // ExportConfig configures [Export]. Its zero value exports everything.
 type ExportConfig struct {
-	CampaignID string                             // only this campaign's events
-	Types      []string                           // only events of these types, by the names they were appended under
-	After      int64                              // only events past this position
-	Limit      int64                              // at most so many lines; 0: all
-	Look       int64                              // at most so many events looked at; 0: all
-	Edit       func(*journal.Event)               // called before an event is written; may be nil
-	Progress   func(position int64, events int64) // called now and then with the position reached and the lines written; may be nil
+	CampaignID string               // only this campaign's events
+	Types      []string             // only events of these types, by the names they were appended under
+	After      int64                // only events past this position
+	Limit      int64                // at most so many lines; 0: all
+	Look       int64                // at most so many events looked at; 0: all
+	Edit       func(*journal.Event) // called before an event is written; may be nil
+	// called now and then with the position reached and the lines written; may be nil
+	Progress func(position int64, events int64)
 }
 
 // Exported is what an export did.
@@ -33,7 +34,8 @@ type Exported struct {
 // progressEvents is how often an export tells its progress.
 const progressEvents = 1000
 
-// Export writes events to out, a line each, in order of position, up to the writer floor as it is at the start. An error may leave a line unfinished.
+// Export writes events to out, a line each, in order of position, up to the writer floor as it is
+// at the start. An error may leave a line unfinished.
 func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportConfig) (Exported, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(int64, int64) {}

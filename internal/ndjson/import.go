@@ -24,13 +24,15 @@ func (e *LineError) Unwrap() error { return e.Err }
 
 // ImportConfig configures [Import].
 type ImportConfig struct {
-	Source       string                    // names the input: part of the ids of lines that have none
-	Reject       func(*LineError) error    // called for each bad line, in order; an error ends the import; nil: the first bad line does
-	Progress     func(bytes, events int64) // called after each transaction: what was read, and appended or found, so far; may be nil
-	MaxLineBytes int                       // longest line; default 8 MiB
+	Source string // names the input: part of the ids of lines that have none
+	// called for each bad line, in order; an error ends the import; nil: the first bad line does
+	Reject func(*LineError) error
+	// called after each transaction: what was read, and appended or found, so far; may be nil
+	Progress     func(bytes, events int64)
+	MaxLineBytes int // longest line; default 8 MiB
 
-	// ByCampaign keeps the order of the input within each campaign only, not in the whole journal. Where campaigns alternate from line to line that is
-	// several times faster.
+	// ByCampaign keeps the order of the input within each campaign only, not in the whole journal.
+	// Where campaigns alternate from line to line that is several times faster.
 	ByCampaign bool
 }
 
@@ -41,12 +43,15 @@ type Imported struct {
 	Rejected   int64
 }
 
-// Import appends the events of in. Transactions of up to 1,000 lines follow one another in the order of the input, so an import that was
-// interrupted has appended all up to some line and nothing beyond it; the next one finds that and goes on.
+// Import appends the events of in. Transactions of up to 1,000 lines follow one another in the
+// order of the input, so an import that was interrupted has appended all up to some line and
+// nothing beyond it; the next one finds that and goes on.
 //
-// Without [ImportConfig.Reject], everything before the first bad line is appended, and a [*LineError] returned.
+// Without [ImportConfig.Reject], everything before the first bad line is appended, and a
+// [*LineError] returned.
 //
-// Import returns when ctx ends, even while in blocks. A goroutine then stays with in until its read returns.
+// Import returns when ctx ends, even while in blocks. A goroutine then stays with in until its read
+// returns.
 func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportConfig) (Imported, error) {
 	if cfg.MaxLineBytes == 0 {
 		cfg.MaxLineBytes = maxLineBytes

@@ -58,8 +58,9 @@ func parse(text []byte) (journal.Event, error) {
 		return journal.Event{}, errors.New(`has no "campaign_id": every event belongs to a campaign`)
 	}
 	e := journal.Event{
-		CampaignID: l.CampaignID, Type: l.Type, Version: l.Version, Intent: l.Intent, AggregateType: l.AggregateType, AggregateID: l.AggregateID,
-		Actor: l.Actor, Tags: l.Tags, Payload: present(l.Payload), Metadata: present(l.Metadata),
+		CampaignID: l.CampaignID, Type: l.Type, Version: l.Version, Intent: l.Intent, AggregateType: l.AggregateType,
+		AggregateID: l.AggregateID,
+		Actor:       l.Actor, Tags: l.Tags, Payload: present(l.Payload), Metadata: present(l.Metadata),
 	}
 	if l.ID != nil {
 		e.ID = *l.ID
@@ -148,8 +149,9 @@ func present(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// checkReplaced refuses halves of surrogate pairs. The decoder reads them as the replacement character; one that was not written is such a half.
-// In payload and metadata, which are not decoded here, the journal finds them.
+// checkReplaced refuses halves of surrogate pairs. The decoder reads them as the replacement
+// character; one that was not written is such a half. In payload and metadata, which are not
+// decoded here, the journal finds them.
 func checkReplaced(text []byte, e journal.Event) error {
 	const replacement = string(utf8.RuneError)
 	names := append([]string{e.CampaignID, e.Type, e.AggregateType, e.AggregateID, e.Actor}, e.Tags...)
@@ -165,8 +167,9 @@ func checkReplaced(text []byte, e journal.Event) error {
 // format writes an event as a line.
 func format(encoder *json.Encoder, e journal.Event) error {
 	l := line{
-		CampaignID: e.CampaignID, ID: &e.ID, Type: e.Type, Version: e.Version, Intent: e.Intent, AggregateType: e.AggregateType,
-		AggregateID: e.AggregateID, Actor: e.Actor, Tags: e.Tags, Payload: e.Payload, Metadata: e.Metadata,
+		CampaignID: e.CampaignID, ID: &e.ID, Type: e.Type, Version: e.Version, Intent: e.Intent,
+		AggregateType: e.AggregateType,
+		AggregateID:   e.AggregateID, Actor: e.Actor, Tags: e.Tags, Payload: e.Payload, Metadata: e.Metadata,
 	}
 	at := e.OccurredAt.UTC()
 	l.OccurredAt = &at

@@ -79,12 +79,14 @@ func TestExport(t *testing.T) {
 		source, target := pgtest.New(t), pgtest.New(t)
 		at := time.Date(2024, 2, 29, 23, 59, 59, 123456000, time.FixedZone("", 3600))
 		full := journal.Event{
-			Type: "full", Version: 3, Intent: journal.ReplayOnly, AggregateType: "a", AggregateID: "<1>", Actor: "Zoë \"Z\" \\ \u2028 🐳", Tags: []string{"k=v", "x"},
+			Type: "full", Version: 3, Intent: journal.ReplayOnly, AggregateType: "a", AggregateID: "<1>",
+			Actor: "Zoë \"Z\" \\ \u2028 🐳", Tags: []string{"k=v", "x"},
 			Payload: []byte(`{"text":"<&>\n\u0001","big":123456789012345678901234567890,"small":1.50,"null":null,"list":[{},[]]}`), Metadata: []byte(`{"m":{}}`), OccurredAt: at,
 		}
 		err := pgx.BeginFunc(t.Context(), source, func(tx pgx.Tx) error {
 			for n := range 300 { // more than a page
-				full.Payload = fmt.Appendf(nil, `{"n":%d,"text":"<&>\n\u0001","big":123456789012345678901234567890,"small":1.50,"null":null,"list":[{},[]]}`, n)
+				full.Payload = fmt.Appendf(nil,
+					`{"n":%d,"text":"<&>\n\u0001","big":123456789012345678901234567890,"small":1.50,"null":null,"list":[{},[]]}`, n)
 				_, err := journal.AppendAll(t.Context(), tx,
 					journal.Batch{CampaignID: "b", Events: []journal.Event{{Type: "bare"}, full}},
 					journal.Batch{CampaignID: "a\n", Events: []journal.Event{{Type: "audit", Intent: journal.AuditOnly}}},
@@ -177,7 +179,8 @@ func TestImport(t *testing.T) {
 	t.Run("by campaign, keeps the order of the input in each campaign", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		requireImported(t, importAll(t, pool, lines(6000), ndjson.ImportConfig{ByCampaign: true}), ndjson.Imported{Appended: 6000})
+		requireImported(t, importAll(t, pool, lines(6000), ndjson.ImportConfig{ByCampaign: true}),
+			ndjson.Imported{Appended: 6000})
 		last := make(map[string]int)
 		for e, err := range journal.ReadAll(t.Context(), pool, 0) {
 			if err != nil {
@@ -198,8 +201,10 @@ func TestImport(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		importAll(t, pool, lines(1500), ndjson.ImportConfig{Source: "s"})
-		requireImported(t, importAll(t, pool, lines(1800), ndjson.ImportConfig{Source: "s"}), ndjson.Imported{Appended: 300, Duplicates: 1500})
-		requireImported(t, importAll(t, pool, lines(10), ndjson.ImportConfig{Source: "another"}), ndjson.Imported{Appended: 10})
+		requireImported(t, importAll(t, pool, lines(1800), ndjson.ImportConfig{Source: "s"}),
+			ndjson.Imported{Appended: 300, Duplicates: 1500})
+		requireImported(t, importAll(t, pool, lines(10), ndjson.ImportConfig{Source: "another"}),
+			ndjson.Imported{Appended: 10})
 	})
 
 	t.Run("tells equal lines apart by their number", func(t *testing.T) {
@@ -230,7 +235,10 @@ func TestImport(t *testing.T) {
 			{`{"campaign_id":"c","type":"x","Campaign_ID":"d"}`, `has "Campaign_ID" twice`},
 			{`{"campaign_id":"c","type":"x","payload":{"a":1,"b":2,"a":3}}`, `has "payload.a" twice`},
 			{`{"campaign_id":"c","type":"x","payload":{"a":1,"\u0061":3}}`, `has "payload.a" twice`},
-			{`{"campaign_id":"c","type":"x","payload":{"list":[1,{"a":{"b":1}},{"a":{"b":1,"c":[],"b":2}}]}}`, `has "payload.list[2].a.b" twice`},
+			{
+				`{"campaign_id":"c","type":"x","payload":{"list":[1,{"a":{"b":1}},{"a":{"b":1,"c":[],"b":2}}]}}`,
+				`has "payload.list[2].a.b" twice`,
+			},
 			{`{"campaign_id":"c","type":"x","payload":{},"metadata":{"a":{},"a":{}}}`, `has "metadata.a" twice`},
 			{`["c"]`, "is a JSON array, it must be an object"},
 			{`{"campaign_id":"c","type":"x"} {}`, "goes on after the event"},
@@ -267,7 +275,8 @@ func TestImport(t *testing.T) {
 		}
 		for i, b := range bad {
 			got := rejected[i]
-			if got.Number != int64(2*i+2) || !strings.Contains(got.Error(), b.why) || len(b.text) < 10000 && string(got.Text) != b.text {
+			if got.Number != int64(2*i+2) || !strings.Contains(got.Error(), b.why) || len(b.text) < 10000 &&
+				string(got.Text) != b.text {
 				t.Errorf("line %d is rejected as %q %q, want %q because of %q", got.Number, got.Text, got, b.text, b.why)
 			}
 		}
@@ -277,7 +286,8 @@ func TestImport(t *testing.T) {
 		t.Parallel()
 		for _, bad := range []string{"{]", `{"campaign_id":"c","type":"bad","payload":7}`} {
 			pool := pgtest.New(t)
-			text := strings.Repeat("{\"campaign_id\":\"c\",\"type\":\"good\"}\n", 1234) + bad + "\n" + `{"campaign_id":"c","type":"after"}` + "\n"
+			text := strings.Repeat("{\"campaign_id\":\"c\",\"type\":\"good\"}\n", 1234) + bad + "\n" +
+				`{"campaign_id":"c","type":"after"}` + "\n"
 			done, err := ndjson.Import(t.Context(), pool, strings.NewReader(text), ndjson.ImportConfig{})
 			var line *ndjson.LineError
 			if !errors.As(err, &line) || line.Number != 1235 {
@@ -306,7 +316,8 @@ func TestImport(t *testing.T) {
 			all.WriteString(line(n))
 		}
 		importAll(t, pool, some.String(), ndjson.ImportConfig{})
-		requireImported(t, importAll(t, pool, all.String(), ndjson.ImportConfig{}), ndjson.Imported{Appended: 1455, Duplicates: 45})
+		requireImported(t, importAll(t, pool, all.String(), ndjson.ImportConfig{}),
+			ndjson.Imported{Appended: 1455, Duplicates: 45})
 	})
 
 	t.Run("goes on after an input that broke off", func(t *testing.T) {
@@ -327,7 +338,8 @@ func TestImport(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		text := lines(3000)
-		for turn := range 20 { // what reads the input and what appends end each by themselves: now one, now the other comes first
+		// what reads the input and what appends end each by themselves: now one, now the other comes first
+		for turn := range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			cfg := ndjson.ImportConfig{Progress: func(int64, int64) { cancel(); runtime.Gosched() }}

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// maxLineBytes is the longest line that is read, unless [ImportConfig] says otherwise. The journal takes payloads of 1 MiB; written with an escape for
-// every character, they are six times as long.
+// maxLineBytes is the longest line that is read, unless [ImportConfig] says otherwise. The journal
+// takes payloads of 1 MiB; written with an escape for every character, they are six times as long.
 const maxLineBytes = 8 << 20
 
 // lineReader reads numbered lines of bounded length.
@@ -20,8 +20,9 @@ type lineReader struct {
 	bytes  int64 // read so far
 }
 
-// next returns the next line without its end, which stays valid after further calls. A line that is too long is read over: it
-// comes back empty, with an error that is not the end. At the end there is io.EOF.
+// next returns the next line without its end, which stays valid after further calls. A line that is
+// too long is read over: it comes back empty, with an error that is not the end. At the end there
+// is io.EOF.
 func (r *lineReader) next() (text []byte, tooLong, err error) {
 	r.number++
 	for {

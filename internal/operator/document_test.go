@@ -7,7 +7,10 @@ import (
 
 func TestDocumentsAreOfOneKind(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"CampaignID": "campaign_id", "ID": "id", "PID": "pid", "NextAttemptAt": "next_attempt_at", "DerPG": "der_pg", "HTTPAddr": "http_addr"} {
+	for name, want := range map[string]string{
+		"CampaignID": "campaign_id", "ID": "id", "PID": "pid",
+		"NextAttemptAt": "next_attempt_at", "DerPG": "der_pg", "HTTPAddr": "http_addr",
+	} {
 		if got := snake(name); got != want {
 			t.Errorf("%s is written %s, want %s", name, got, want)
 		}

@@ -43,34 +43,55 @@ const (
 	lookAgain = "look at it again"
 	lookFor   = "look for the name in the list of such things"
 
-	bad, forbidden, notFound, conflict = http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict
-	refused, gateway, unavailable      = http.StatusUnprocessableEntity, http.StatusBadGateway, http.StatusServiceUnavailable
+	bad, forbidden, notFound, conflict = http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
+		http.StatusConflict
+	refused, gateway, unavailable = http.StatusUnprocessableEntity, http.StatusBadGateway,
+		http.StatusServiceUnavailable
 )
 
 // answers are looked through in their order: an error may wrap another.
 func answers() []Answer {
 	return []Answer{
-		{gateway, "look at the sink and its settings; test-send may be tried again with the same idempotency key", "", "", "", []error{admin.ErrSink}},
-		{conflict, "ask again in a moment, with the same Idempotency-Key: the answer is what came of it", "", "", "", []error{admin.ErrUnderWay}},
+		{
+			gateway, "look at the sink and its settings; test-send may be tried again with the same idempotency key", "", "",
+			"",
+			[]error{admin.ErrSink},
+		},
+		{
+			conflict, "ask again in a moment, with the same Idempotency-Key: the answer is what came of it", "", "", "",
+			[]error{admin.ErrUnderWay},
+		},
 		{forbidden, "ask somebody with that role", "", "", "", []error{admin.ErrForbidden}},
 		{unavailable, "run migrate up", "", "", "", []error{status.ErrNoSchema}},
 		{refused, "take a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
 		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
 		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid, deferred.ErrPattern}},
-		{notFound, "/api/v1/deferred lists what is behind", pageGone, "deferred list", "campaign", []error{deferred.ErrNotFound}},
-		{notFound, "/api/v1/resolutions lists which events are left out", pageGone, "deferred resolutions", "campaign", []error{deferred.ErrNotResolved}},
-		{notFound, "/api/v1/projections lists what is registered", pageGone, "projection list", "", []error{projector.ErrUnknownProjection}},
+		{
+			notFound, "/api/v1/deferred lists what is behind", pageGone, "deferred list", "campaign",
+			[]error{deferred.ErrNotFound},
+		},
+		{
+			notFound, "/api/v1/resolutions lists which events are left out", pageGone, "deferred resolutions", "campaign",
+			[]error{deferred.ErrNotResolved},
+		},
+		{
+			notFound, "/api/v1/projections lists what is registered", pageGone, "projection list", "",
+			[]error{projector.ErrUnknownProjection},
+		},
 		{notFound, "/api/v1/groups lists consumer groups", pageGone, "group list", "", []error{outbox.ErrNotRegistered}},
 		{
-			notFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked what is parked", pageGone, "publisher list", "",
+			notFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked what is parked", pageGone,
+			"publisher list", "",
 			[]error{publisher.ErrNotFound},
 		},
 		{
-			notFound, "/api/v1/campaigns?prefix= looks for campaigns, /api/v1/campaigns/{campaign}/events lists events", pageGone, "events query --help", "",
+			notFound, "/api/v1/campaigns?prefix= looks for campaigns, /api/v1/campaigns/{campaign}/events lists events",
+			pageGone, "events query --help", "",
 			[]error{journal.ErrNotFound},
 		},
 		{
-			refused, "lists show it by its place, /api/v1/deferred and /api/v1/parked what waits behind it", "the event's page says what waits behind it", "", "",
+			refused, "lists show it by its place, /api/v1/deferred and /api/v1/parked what waits behind it",
+			"the event's page says what waits behind it", "", "",
 			[]error{journal.ErrUnreadable},
 		},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", []error{auth.ErrNoToken}},
@@ -80,20 +101,28 @@ func answers() []Answer {
 		{conflict, "ask another worker", "", "", "", []error{admin.ErrNotHere}},
 		{conflict, "/api/v1/pauses lists what is paused", lookAgain, "group list", "", []error{pause.ErrNotPaused}},
 		{
-			conflict, "/api/v1/rebuilds lists what is being rebuilt, /api/v1/projections what is kept of before", pageGone, "projection list", "",
+			conflict, "/api/v1/rebuilds lists what is being rebuilt, /api/v1/projections what is kept of before", pageGone,
+			"projection list", "",
 			[]error{projector.ErrNoRebuild, projector.ErrRebuilding, projector.ErrNoPrevious},
 		},
 		{
-			conflict, "/api/v1/operations?kind=rollback&state=running shows it; aborting it withdraws it", lookAgain, "operation list", "",
+			conflict, "/api/v1/operations?kind=rollback&state=running shows it; aborting it withdraws it", lookAgain,
+			"operation list", "",
 			[]error{admin.ErrRollingBack},
 		},
-		{conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "worker list", "", []error{projector.ErrNoCode}},
+		{
+			conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "worker list", "",
+			[]error{projector.ErrNoCode},
+		},
 		{conflict, "revoke the token first, or take another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
 		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
 		{conflict, lookAgain, "", "deferred show", "projection campaign", []error{deferred.ErrConflict}},
 		{conflict, lookAgain, "", "publisher show", "NAME", []error{publisher.ErrConflict}},
 		{conflict, lookAgain, "", "projection list", "", []error{projector.ErrBehind, projector.ErrRegistered}},
 		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
-		{conflict, lookAgain, "", "", "", []error{deferred.ErrNotResettable, projector.ErrNotVerifiable, projector.ErrStateTooLarge}},
+		{conflict, lookAgain, "", "", "", []error{
+			deferred.ErrNotResettable, projector.ErrNotVerifiable,
+			projector.ErrStateTooLarge,
+		}},
 	}
 }

@@ -11,7 +11,8 @@ import (
 // admins is what this process makes and drops databases with.
 var admins connection //nolint:gochecknoglobals // Go has no other place for what all tests of a process share
 
-// connection is kept, since a test's database takes less work than the connections to make and to drop it would. It has no goroutine.
+// connection is kept, since a test's database takes less work than the connections to make and to
+// drop it would. It has no goroutine.
 type connection struct {
 	mu     sync.Mutex
 	server string

@@ -24,8 +24,9 @@ func New(t testing.TB) *pgxpool.Pool {
 	return open(t, URL(t))
 }
 
-// Copy answers a pool on a copy of another test database, for tests that begin with the same data and each change it. Nobody may be connected to
-// the other one. Pool and copy go when the test ends.
+// Copy answers a pool on a copy of another test database, for tests that begin with the same data
+// and each change it. Nobody may be connected to the other one. Pool and copy go when the test
+// ends.
 func Copy(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	return open(t, CopyURL(t, url))
@@ -96,7 +97,9 @@ func database(t testing.TB, template func(context.Context, *pgx.Conn) (string, e
 	return withDatabase(server, name)
 }
 
-func create(ctx context.Context, server, name string, template func(context.Context, *pgx.Conn) (string, error)) (err error) {
+func create(
+	ctx context.Context, server, name string, template func(context.Context, *pgx.Conn) (string, error),
+) (err error) {
 	return admins.use(ctx, server, func(admin *pgx.Conn) error {
 		source, err := template(ctx, admin)
 		if err != nil {
@@ -106,12 +109,14 @@ func create(ctx context.Context, server, name string, template func(context.Cont
 			return err
 		}
 		// Tests read and write tables of projections by their names alone.
-		_, err = admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET search_path = "+readModels+", public")
+		_, err = admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET search_path = "+
+			readModels+", public")
 		return err
 	})
 }
 
-// clone copies a database file by file: a third of the work of copying through the log, which is what Postgres does by itself since version 15.
+// clone copies a database file by file: a third of the work of copying through the log, which is
+// what Postgres does by itself since version 15.
 func clone(ctx context.Context, admin *pgx.Conn, name, source string) error {
 	var strategy string
 	digits, _, _ := strings.Cut(admin.PgConn().ParameterStatus("server_version"), ".")

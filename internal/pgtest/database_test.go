@@ -121,7 +121,8 @@ func TestAMissingServerFailsTheTestAndSaysWhatToDo(t *testing.T) {
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestEachDatabaseIsTheTestsOwn$", "-test.v")
 	cmd.Env = append(os.Environ(), "TIDEMARK_TEST_DATABASE_URL=postgres://nobody@127.0.0.1:1/nowhere")
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "--- FAIL") || !strings.Contains(string(out), "TIDEMARK_TEST_DATABASE_URL") {
+	if err == nil || !strings.Contains(string(out), "--- FAIL") ||
+		!strings.Contains(string(out), "TIDEMARK_TEST_DATABASE_URL") {
 		t.Errorf("without a server the run answers %v:\n%s", err, out)
 	}
 }

@@ -19,8 +19,9 @@ const (
 	seedName = "seed"
 )
 
-// Server starts a server for this test alone, in a temporary folder, for tests that stop or kill it. What it committed survives
-// every end of its processes: without fsync only a crash of the machine loses data. It ends with the test.
+// Server starts a server for this test alone, in a temporary folder, for tests that stop or kill
+// it. What it committed survives every end of its processes: without fsync only a crash of the
+// machine loses data. It ends with the test.
 func Server(t testing.TB) *devpg.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)

@@ -72,7 +72,8 @@ func makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
 	if _, err := admin.Exec(ctx, "COMMENT ON DATABASE "+pgx.Identifier{making}.Sanitize()+" IS '"+made+"'"); err != nil {
 		return err
 	}
-	_, err := admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{making}.Sanitize()+" RENAME TO "+pgx.Identifier{name}.Sanitize())
+	_, err := admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{making}.Sanitize()+" RENAME TO "+
+		pgx.Identifier{name}.Sanitize())
 	return err
 }
 

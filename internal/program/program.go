@@ -16,8 +16,10 @@ import (
 
 const module = "github.com/tidemark-go/tidemark/"
 
-// Build compiles the command in a folder of this module, such as "cmd/worker", and answers the path of the program: it is kept under .tidemark/bin, and linked anew only when its sources have changed.
-// Processes that build at the same time wait for each other. The working directory must be in this module.
+// Build compiles the command in a folder of this module, such as "cmd/worker", and answers the path
+// of the program: it is kept under .tidemark/bin, and linked anew only when its sources have
+// changed. Processes that build at the same time wait for each other. The working directory must be
+// in this module.
 func Build(ctx context.Context, folder string) (path string, err error) {
 	state, err := devpg.DefaultDir()
 	if err != nil {
@@ -36,7 +38,8 @@ func Build(ctx context.Context, folder string) (path string, err error) {
 	if err := wait(lock); err != nil {
 		return "", fmt.Errorf("lock the program %s: %w", folder, err)
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", path, module+folder).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", path,
+		module+folder).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", folder, err, out)
 	}
 	return path, nil

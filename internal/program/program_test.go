@@ -34,14 +34,16 @@ func TestAProgramIsBuiltOnceAndKept(t *testing.T) {
 	if again, err := os.Stat(paths[3]); err != nil || !os.SameFile(first, again) {
 		t.Errorf("built again without a change: %v, %v", again, err)
 	}
-	if out, err := exec.CommandContext(t.Context(), paths[0], "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "migrate") {
+	if out, err := exec.CommandContext(t.Context(), paths[0], "--help").CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "migrate") {
 		t.Errorf("the program answers %v:\n%s", err, out)
 	}
 }
 
 func TestWhatDoesNotBuildIsNamed(t *testing.T) {
 	t.Parallel()
-	if _, err := program.Build(t.Context(), "cmd/nothing"); err == nil || !strings.Contains(err.Error(), "build cmd/nothing: ") {
+	if _, err := program.Build(t.Context(), "cmd/nothing"); err == nil ||
+		!strings.Contains(err.Error(), "build cmd/nothing: ") {
 		t.Errorf("Build = %v", err)
 	}
 }

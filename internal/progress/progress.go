@@ -21,8 +21,8 @@ const (
 //
 //	1,200 of 48,000 commits (2 %), 31,007 events, 15,400/s, 12s left
 //
-// It writes when it is told of progress, at most every 200 ms on a terminal and every 5 s elsewhere; it starts no goroutine. It
-// is for one goroutine at a time.
+// It writes when it is told of progress, at most every 200 ms on a terminal and every 5 s
+// elsewhere; it starts no goroutine. It is for one goroutine at a time.
 type Meter struct {
 	out      io.Writer
 	terminal bool

@@ -41,15 +41,18 @@ func ForPostgres(t testing.TB, pool *pgxpool.Pool) (p *Proxy, address string) {
 	t.Helper()
 	server := pool.Config().ConnConfig
 	p = Start(t, net.JoinHostPort(server.Host, strconv.Itoa(int(server.Port))))
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(server.User, server.Password), Host: p.Listen, Path: "/" + server.Database, RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(server.User, server.Password), Host: p.Listen, Path: "/" +
+		server.Database, RawQuery: "sslmode=disable"}
 	return p, u.String()
 }
 
-// MayStay are goroutines of toxiproxy's that can outlive a proxy: a link that is closed while its toxics are taken away leaves some with a piece of data that nobody reads any more.
+// MayStay are goroutines of toxiproxy's that can outlive a proxy: a link that is closed while its
+// toxics are taken away leaves some with a piece of data that nobody reads any more.
 func MayStay() []goleak.Option {
 	const module = "github.com/Shopify/toxiproxy/v2"
 	return []goleak.Option{
-		goleak.IgnoreAnyFunction(module + ".(*ToxicLink).read"), goleak.IgnoreAnyFunction(module + ".(*ToxicLink).write"), goleak.IgnoreAnyFunction(module + "/toxics.(*ToxicStub).Run"),
+		goleak.IgnoreAnyFunction(module + ".(*ToxicLink).read"), goleak.IgnoreAnyFunction(module + ".(*ToxicLink).write"),
+		goleak.IgnoreAnyFunction(module + "/toxics.(*ToxicStub).Run"),
 	}
 }
 
@@ -61,10 +64,14 @@ func (p *Proxy) Open(t testing.TB) {
 	}
 }
 
-// Toxic spoils a direction, "upstream" to the server or "downstream" from it, of all connections. attributes are the toxic's.
+// Toxic spoils a direction, "upstream" to the server or "downstream" from it, of all connections.
+// attributes are the toxic's.
 func (p *Proxy) Toxic(t testing.TB, kind, direction string, attributes any) toxics.Toxic {
 	t.Helper()
-	text, err := json.Marshal(map[string]any{"name": kind + direction, "type": kind, "stream": direction, "attributes": attributes})
+	text, err := json.Marshal(map[string]any{
+		"name": kind + direction, "type": kind, "stream": direction,
+		"attributes": attributes,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,15 @@ import (
 func Configured(settings config.Publishing, kinds []publisher.Kind, logger *slog.Logger) (*Routes, error) {
 	switch {
 	case settings.Publishers != "" && settings.PublishURL != "":
-		return nil, errors.New("TIDEMARK_PUBLISHERS and TIDEMARK_PUBLISH_URL are both set: use the file, or the URL for the simple case")
+		return nil, errors.New("TIDEMARK_PUBLISHERS and TIDEMARK_PUBLISH_URL are both set: use the file, or the URL for " +
+			"the simple case")
 	case settings.Publishers != "" && settings.PublishEventTypes != "":
-		return nil, fmt.Errorf("TIDEMARK_PUBLISH_EVENT_TYPES is %q, which goes with TIDEMARK_PUBLISH_URL alone: in the file that TIDEMARK_PUBLISHERS names, set event_types of a topic", settings.PublishEventTypes)
-	case settings.Publishers != "" && settings.PublishFormat != "" && settings.PublishFormat != string(publisher.FormatEnvelope):
-		return nil, fmt.Errorf("TIDEMARK_PUBLISH_FORMAT is %q, which goes with TIDEMARK_PUBLISH_URL alone: in the file that TIDEMARK_PUBLISHERS names, set format of a publisher", settings.PublishFormat)
+		return nil, fmt.Errorf("TIDEMARK_PUBLISH_EVENT_TYPES is %q, which goes with TIDEMARK_PUBLISH_URL alone: in the "+
+			"file that TIDEMARK_PUBLISHERS names, set event_types of a topic", settings.PublishEventTypes)
+	case settings.Publishers != "" && settings.PublishFormat != "" &&
+		settings.PublishFormat != string(publisher.FormatEnvelope):
+		return nil, fmt.Errorf("TIDEMARK_PUBLISH_FORMAT is %q, which goes with TIDEMARK_PUBLISH_URL alone: in the file "+
+			"that TIDEMARK_PUBLISHERS names, set format of a publisher", settings.PublishFormat)
 	case settings.Publishers != "":
 		return Load(settings.Publishers, kinds, logger)
 	case settings.PublishURL != "":

@@ -14,7 +14,9 @@ import (
 // errNoted is what a sink's settings answer whose mistakes have been noted already, each at its line.
 var errNoted = errors.New("the settings have mistakes")
 
-// decode puts fields into a pointer to a struct, by its yaml tags, and notes all that is wrong with them. What is no text, number, truth value, length of time, list or mapping of texts is left to the YAML package.
+// decode puts fields into a pointer to a struct, by its yaml tags, and notes all that is wrong with
+// them. What is no text, number, truth value, length of time, list or mapping of texts is left to
+// the YAML package.
 func (f *file) decode(fields []field, whose string, into any) error {
 	if len(fields) == 0 {
 		return nil

@@ -1,4 +1,5 @@
-// Package publishing reads what is to be published where: from one YAML file (docs/publishing.md describes it), or, in the simple case, from a URL.
+// Package publishing reads what is to be published where: from one YAML file (docs/publishing.md
+// describes it), or, in the simple case, from a URL.
 //
 // All mistakes are reported together, each with its line.
 package publishing

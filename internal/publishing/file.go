@@ -176,7 +176,8 @@ func choice[T ~string](f *file, at field, choices ...T) T {
 	return ""
 }
 
-// expand puts environment variables, written ${NAME}, into all texts below the node, so that no password has to stand in the file.
+// expand puts environment variables, written ${NAME}, into all texts below the node, so that no
+// password has to stand in the file.
 func (f *file) expand(node ast.Node) {
 	ast.Walk(visitor(func(n ast.Node) {
 		s, ok := n.(*ast.StringNode)

@@ -47,7 +47,8 @@ func Load(path string, kinds []publisher.Kind, logger *slog.Logger) (*Routes, er
 	}
 	f := &file{name: path}
 	routes := &Routes{}
-	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey()) // what is written twice is reported with all else
+	// what is written twice is reported with all else
+	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		f.wrongYAML(nil, err, "it is not YAML (a text that ends in a colon, or holds one before a space, stands in quotes)")
 	} else if len(parsed.Docs) == 0 || isEmpty(parsed.Docs[0].Body) {
@@ -111,7 +112,8 @@ func (l *loader) named(at field, what string) {
 
 func (l *loader) topic(at field) publisher.Topic {
 	t := publisher.Topic{Name: at.name}
-	for _, at := range l.fields(at.value, "topic "+strconv.Quote(at.name), "event_types", "required_tags", "any_of_tags", "exact_tags", "campaign_prefix", "intents") {
+	for _, at := range l.fields(at.value, "topic "+strconv.Quote(at.name), "event_types", "required_tags", "any_of_tags",
+		"exact_tags", "campaign_prefix", "intents") {
 		switch at.name {
 		case "event_types":
 			t.EventTypes = l.texts(at)
@@ -125,7 +127,8 @@ func (l *loader) topic(at field) publisher.Topic {
 			t.CampaignPrefix = l.text(at)
 		case "intents":
 			for _, text := range l.texts(at) {
-				if !slices.Contains([]journal.Intent{journal.ProjectionAndReplay, journal.ReplayOnly, journal.AuditOnly}, journal.Intent(text)) {
+				if !slices.Contains([]journal.Intent{journal.ProjectionAndReplay, journal.ReplayOnly, journal.AuditOnly},
+					journal.Intent(text)) {
 					l.wrong(at.key, "intents holds %q, known are projection_and_replay, replay_only, audit_only", text)
 				}
 				t.Intents = append(t.Intents, journal.Intent(text))
@@ -141,7 +144,8 @@ func (l *loader) publisher(at field) publisher.Publisher {
 	var sink field
 	subscribes := false
 	what := "publisher " + strconv.Quote(at.name)
-	for _, at := range l.fields(at.value, what, "topics", "sink", "format", "cloudevents", "start", "batch_size", "concurrency", "order", "timeout", "on_refusal", "attempts",
+	for _, at := range l.fields(at.value, what, "topics", "sink", "format", "cloudevents", "start", "batch_size",
+		"concurrency", "order", "timeout", "on_refusal", "attempts",
 		"retry_base", "retry_max", "backoff_max") {
 		switch at.name {
 		case "topics":
@@ -202,7 +206,8 @@ func (l *loader) known(at field) []string {
 	for i, name := range names {
 		switch {
 		case !l.topics[name]:
-			l.wrong(at.key, "there is no topic %q: the file has %s", name, strings.Join(slices.Sorted(maps.Keys(l.topics)), ", "))
+			l.wrong(at.key, "there is no topic %q: the file has %s", name,
+				strings.Join(slices.Sorted(maps.Keys(l.topics)), ", "))
 		case slices.Contains(names[:i], name):
 			l.wrong(at.key, "topic %q is named twice: leave one of them out", name)
 		}
@@ -227,7 +232,8 @@ func (l *loader) start(at field) publisher.Start {
 	case "end":
 		return publisher.StartEnd()
 	}
-	l.wrong(at.key, `start is %q, it may be "beginning", "end", "position 42" (what comes after it) or a time such as 2026-01-31T08:00:00Z`, text)
+	l.wrong(at.key,
+		`start is %q, it may be "beginning", "end", "position 42" (what comes after it) or a time such as 2026-01-31T08:00:00Z`, text)
 	return publisher.Start{}
 }
 
@@ -292,15 +298,20 @@ func open(kinds []publisher.Kind, name, address string, settings publisher.Setti
 		return nil, errors.New("the sink has neither a kind nor a URL")
 	}
 	if len(known) == 0 {
-		return nil, fmt.Errorf("there is no kind of sink %q: this program has none, add kinds of pkg/sink to its worker.Options.Sinks", name)
+		return nil, fmt.Errorf("there is no kind of sink %q: this program has none, add kinds of pkg/sink to its "+
+			"worker.Options.Sinks", name)
 	}
 	return nil, fmt.Errorf("there is no kind of sink %q: known are %s", name, strings.Join(known, ", "))
 }
 
-// FromURL is the simple case: all events, or those of some types, go to one sink, as publisher "default" of topic "events".
-func FromURL(address string, types []string, format string, kinds []publisher.Kind, logger *slog.Logger) (*Routes, error) {
+// FromURL is the simple case: all events, or those of some types, go to one sink, as publisher
+// "default" of topic "events".
+func FromURL(
+	address string, types []string, format string, kinds []publisher.Kind, logger *slog.Logger,
+) (*Routes, error) {
 	settings := publisher.Settings{
-		Publisher: "default", Encoder: publisher.Encoder{Format: publisher.Format(format)}, Logger: logger.With("publisher", "default"),
+		Publisher: "default", Encoder: publisher.Encoder{Format: publisher.Format(format)},
+		Logger: logger.With("publisher", "default"),
 		Decode: func(any) error { return nil },
 	}
 	if err := settings.Encoder.Check(); err != nil {

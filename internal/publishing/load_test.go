@@ -32,20 +32,23 @@ type settings struct {
 }
 
 func kinds() []publisher.Kind {
-	return []publisher.Kind{{Name: "test", Schemes: []string{"tests"}, Open: func(s publisher.Settings) (publisher.Sink, error) {
-		o := &opened{encoder: s.Encoder}
-		if s.URL != nil {
-			o.url = s.URL.String()
-		}
-		if err := s.Decode(&o.settings); err != nil {
-			return nil, err
-		}
-		if o.settings.Password == "wrong" {
-			o = nil // as what New answers beside an error, where a kind returns it as it is
-			return o, errors.New(`password "wrong" is wrong`)
-		}
-		return o, nil
-	}}}
+	return []publisher.Kind{{
+		Name: "test", Schemes: []string{"tests"},
+		Open: func(s publisher.Settings) (publisher.Sink, error) {
+			o := &opened{encoder: s.Encoder}
+			if s.URL != nil {
+				o.url = s.URL.String()
+			}
+			if err := s.Decode(&o.settings); err != nil {
+				return nil, err
+			}
+			if o.settings.Password == "wrong" {
+				o = nil // as what New answers beside an error, where a kind returns it as it is
+				return o, errors.New(`password "wrong" is wrong`)
+			}
+			return o, nil
+		},
+	}}
 }
 
 func load(t *testing.T, content string) (*publishing.Routes, error) {
@@ -97,7 +100,8 @@ publishers:
 		t.Fatal(err)
 	}
 	wantTopics := []publisher.Topic{{Name: "all"}, {Name: "orders", Filter: publisher.Filter{
-		EventTypes: []string{"order_placed", "order_paid"}, RequiredTags: []string{"customer"}, AnyOfTags: []string{"a", "b=1"}, ExactTags: []string{"c=2"},
+		EventTypes: []string{"order_placed", "order_paid"}, RequiredTags: []string{"customer"},
+		AnyOfTags: []string{"a", "b=1"}, ExactTags: []string{"c=2"},
 		CampaignPrefix: "shop-", Intents: []journal.Intent{journal.AuditOnly},
 	}}}
 	if !reflect.DeepEqual(routes.Topics, wantTopics) {
@@ -108,16 +112,24 @@ publishers:
 		t.Errorf("one is %+v", one)
 	}
 	s := two.Sink.(*opened)
-	if want := (settings{"s3:c$ret costs $5", 5 * time.Millisecond, []string{"a:1", "b:2"}}); !reflect.DeepEqual(s.settings, want) {
+	if want := (settings{
+		"s3:c$ret costs $5", 5 * time.Millisecond,
+		[]string{"a:1", "b:2"},
+	}); !reflect.DeepEqual(s.settings, want) {
 		t.Errorf("two's sink has the settings %+v", s.settings)
 	}
-	if want := (publisher.Encoder{Format: publisher.FormatCloudEvents, Source: "/shop", TypePrefix: "shop."}); s.encoder != want {
+	if want := (publisher.Encoder{
+		Format: publisher.FormatCloudEvents, Source: "/shop",
+		TypePrefix: "shop.",
+	}); s.encoder != want {
 		t.Errorf("two's sink encodes with %+v", s.encoder)
 	}
 	two.Sink = nil
 	if want := (publisher.Publisher{
-		Name: "two", Topics: []string{"orders"}, Start: publisher.StartAfter(42), BatchSize: 7, Concurrency: 2, Order: publisher.OrderGlobal, Timeout: 3 * time.Second,
-		OnRefusal: publisher.ParkEvent, Attempts: 9, RetryBase: time.Second, RetryMax: 2 * time.Second, BackoffMax: 4 * time.Second,
+		Name: "two", Topics: []string{"orders"}, Start: publisher.StartAfter(42), BatchSize: 7, Concurrency: 2,
+		Order: publisher.OrderGlobal, Timeout: 3 * time.Second,
+		OnRefusal: publisher.ParkEvent, Attempts: 9, RetryBase: time.Second, RetryMax: 2 * time.Second,
+		BackoffMax: 4 * time.Second,
 	}); !reflect.DeepEqual(two, want) {
 		t.Errorf("two is %+v", two)
 	}
@@ -155,9 +167,12 @@ more: 1
 		t.Fatal("no mistake was reported")
 	}
 	for _, want := range []string{
-		`:3: topic "orders" has no field "event_type"`, `:4: intents holds "sometimes"`, `:7: there is no topic "ordrs"`, `:8: publisher "one": there is no kind of sink "nowhere": known are test`,
-		`:9: batch_size is "0"`, `:10: start is "yesterday"`, `:11: publisher "two" has no topics`, `:12: publisher "two": password "wrong" is wrong`, `:13: order is "random"`, `:14: timeout is "5"`,
-		`:19: publisher "three": unknown field "lingr"`, `:22: the environment has no variable NO_SUCH_VARIABLE`, `:23: publisher "five" has no sink`, `:25: the file has no field "more"`,
+		`:3: topic "orders" has no field "event_type"`, `:4: intents holds "sometimes"`, `:7: there is no topic "ordrs"`,
+		`:8: publisher "one": there is no kind of sink "nowhere": known are test`,
+		`:9: batch_size is "0"`, `:10: start is "yesterday"`, `:11: publisher "two" has no topics`,
+		`:12: publisher "two": password "wrong" is wrong`, `:13: order is "random"`, `:14: timeout is "5"`,
+		`:19: publisher "three": unknown field "lingr"`, `:22: the environment has no variable NO_SUCH_VARIABLE`,
+		`:23: publisher "five" has no sink`, `:25: the file has no field "more"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is missing in\n%v", want, err)
@@ -167,7 +182,10 @@ more: 1
 
 func TestLoadRefusesWhatIsNoConfiguration(t *testing.T) {
 	t.Parallel()
-	for content, want := range map[string]string{"": ":1: it is empty", "a: [": "it is not YAML", "topics: {a: }\n": "there are no publishers", "7": "the file must be a mapping"} {
+	for content, want := range map[string]string{
+		"": ":1: it is empty", "a: [": "it is not YAML",
+		"topics: {a: }\n": "there are no publishers", "7": "the file must be a mapping",
+	} {
 		if _, err := load(t, content); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", content, err)
 		}
@@ -180,11 +198,13 @@ func TestFromURLIsTheSimpleCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := routes.Publishers[0].Sink.(*opened); s.url != "test://host" || s.encoder.Format != "raw" || fmt.Sprint(routes.Topics[0].EventTypes) != "[a]" {
+	if s := routes.Publishers[0].Sink.(*opened); s.url != "test://host" || s.encoder.Format != "raw" ||
+		fmt.Sprint(routes.Topics[0].EventTypes) != "[a]" {
 		t.Errorf("got %+v", routes)
 	}
 	for _, bad := range []string{"x", "nowhere://a", "test://us er:secret@%zz"} {
-		if _, err := publishing.FromURL(bad, nil, "", kinds(), slog.New(slog.DiscardHandler)); err == nil || strings.Contains(err.Error(), "secret") {
+		if _, err := publishing.FromURL(bad, nil, "", kinds(), slog.New(slog.DiscardHandler)); err == nil ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", bad, err)
 		}
 	}

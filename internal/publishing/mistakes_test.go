@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/sinks"
 )
 
-// A file with many mistakes names each of them, with its line, the value, what it may be and what to do; of one sink's settings too.
+// A file with many mistakes names each of them, with its line, the value, what it may be and what
+// to do; of one sink's settings too.
 func TestEachMistakeOfAFileIsNamedWithItsRemedy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "publishers.yaml")
@@ -128,7 +129,8 @@ func TestAMistakeInTheEnvironmentNamesTheVariable(t *testing.T) {
 		"TIDEMARK_PUBLISH_URL: there are no secrets to sign with":                                                 {PublishURL: "https://example.com/events"},
 		"x.yaml: no such file or directory: name a YAML file that says what is published where":                   {Publishers: "x.yaml", PublishFormat: "envelope"},
 	} {
-		if _, err := publishing.Configured(settings, sinks.Kinds(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := publishing.Configured(settings, sinks.Kinds(), slog.New(slog.DiscardHandler)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %s", settings, err, want)
 		}
 	}

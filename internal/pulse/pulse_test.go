@@ -17,7 +17,10 @@ func TestStuck(t *testing.T) {
 	resting.Rest()
 	fine.Within(time.Hour)
 	_ = silent
-	for after, want := range map[time.Duration][]string{0: nil, 2 * time.Minute: {"late"}, 2 * time.Hour: {"fine", "late"}} {
+	for after, want := range map[time.Duration][]string{
+		0: nil, 2 * time.Minute: {"late"},
+		2 * time.Hour: {"fine", "late"},
+	} {
 		if got := p.Stuck(time.Now().Add(after)); !slices.Equal(got, want) {
 			t.Errorf("after %v these are stuck: %v, want %v", after, got, want)
 		}

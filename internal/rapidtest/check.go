@@ -12,8 +12,9 @@ import (
 // usualChecks is how many turns rapid takes unless -rapid.checks says otherwise.
 const usualChecks = 100
 
-// Check is [rapid.Check] for a property whose every turn takes many round trips: it takes that many turns, and as many times more as -rapid.checks is above
-// its usual hundred. Once a turn has failed all turns are taken, so that rapid finds the simplest case.
+// Check is [rapid.Check] for a property whose every turn takes many round trips: it takes that many
+// turns, and as many times more as -rapid.checks is above its usual hundred. Once a turn has failed
+// all turns are taken, so that rapid finds the simplest case.
 func Check(t *testing.T, turns int, property func(*rapid.T)) {
 	t.Helper()
 	if set, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err == nil {

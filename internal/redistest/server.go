@@ -13,7 +13,8 @@ import (
 // patience is how long a server may take to start or stop.
 const patience = time.Minute
 
-// Start starts a server for the test, with further arguments if there are any, and answers its address. It ends with the test.
+// Start starts a server for the test, with further arguments if there are any, and answers its
+// address. It ends with the test.
 func Start(t testing.TB, args ...string) (address string) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -43,7 +44,10 @@ func start(t testing.TB, path string, args []string) (address string, ok bool) {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(address)
-	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
+	args = append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
+		t.TempDir(),
+	}, args...)
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {

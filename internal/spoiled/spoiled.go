@@ -1,4 +1,5 @@
-// Package spoiled writes events past tidemark.append that it refuses, as a superuser or a damaged disk may. Nothing but tests imports it.
+// Package spoiled writes events past tidemark.append that it refuses, as a superuser or a damaged
+// disk may. Nothing but tests imports it.
 package spoiled
 
 import (
@@ -9,7 +10,8 @@ import (
 )
 
 const (
-	// Unprintable is the kind whose payload Postgres holds and cannot print. Each attempt takes seconds: it fills a gigabyte.
+	// Unprintable is the kind whose payload Postgres holds and cannot print. Each attempt takes
+	// seconds: it fills a gigabyte.
 	Unprintable = "a payload that cannot be printed"
 	// Damaged is the kind whose payload Postgres refuses to print at once. It stands for Unprintable where the time that
 	// takes is not the point.
@@ -22,14 +24,17 @@ const damaged = `'\x020000200100008002000000080000500a0000106e627900000000000000
 // Kinds are the kinds of events: a type ("" takes the caller's), a payload and metadata, in SQL.
 func Kinds() map[string][3]string {
 	return map[string][3]string{
-		"no type":                    {"''", `'{}'`, `NULL`},
-		"a scalar payload":           {"", `'7'`, `NULL`},
-		"3 MB":                       {"", `jsonb_build_object('by', 1, 'text', repeat('x', 3 << 20))`, `NULL`},
-		"numbers that expand":        {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 250) || ']}')::jsonb`, `NULL`},
-		Unprintable:                  {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 8500) || ']}')::jsonb`, `NULL`},
-		Damaged:                      {"", damaged, `NULL`},
-		"a payload that is too deep": {"", `('{"by": 1, "n": ' || repeat('[', 5000) || repeat(']', 5000) || '}')::jsonb`, `NULL`},
-		"metadata that are a list":   {"", `'{"by": 1}'`, `'[1]'`},
+		"no type":             {"''", `'{}'`, `NULL`},
+		"a scalar payload":    {"", `'7'`, `NULL`},
+		"3 MB":                {"", `jsonb_build_object('by', 1, 'text', repeat('x', 3 << 20))`, `NULL`},
+		"numbers that expand": {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 250) || ']}')::jsonb`, `NULL`},
+		Unprintable:           {"", `('{"by": 1, "n": [1' || repeat(',1e131071', 8500) || ']}')::jsonb`, `NULL`},
+		Damaged:               {"", damaged, `NULL`},
+		"a payload that is too deep": {
+			"", `('{"by": 1, "n": ' || repeat('[', 5000) || repeat(']', 5000) || '}')::jsonb`,
+			`NULL`,
+		},
+		"metadata that are a list": {"", `'{"by": 1}'`, `'[1]'`},
 	}
 }
 
@@ -41,8 +46,10 @@ func Write(t testing.TB, pool *pgxpool.Pool, campaign, eventType, kind string) {
 		k[0] = "'" + eventType + "'"
 	}
 	insert := `WITH written AS (
-			INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, metadata, payload_bytes, occurred_at, recorded_at)
-			SELECT $1, (SELECT coalesce(max(seq), 0) + 1 FROM tidemark.journal WHERE campaign_id = $1), nextval('tidemark.journal_position'), gen_random_uuid(), ` + k[0] + `, 1,
+			INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+				metadata, payload_bytes, occurred_at, recorded_at)
+			SELECT $1, (SELECT coalesce(max(seq), 0) + 1 FROM tidemark.journal WHERE campaign_id = $1),
+				nextval('tidemark.journal_position'), gen_random_uuid(), ` + k[0] + `, 1,
 				'projection_and_replay', ` + k[1] + `, ` + k[2] + `, 100, now(), now()
 			RETURNING seq
 		)

@@ -42,7 +42,8 @@ func calls(t *testing.T) map[string]call {
 	}
 	one := slices.Repeat([]int64{perCampaign}, group)
 	statements := constants(t, "../../pkg/deferred")
-	applying, registry := constants(t, "../../pkg/projector/internal/apply"), constants(t, "../../pkg/projector/internal/registry")
+	applying, registry := constants(t, "../../pkg/projector/internal/apply"),
+		constants(t, "../../pkg/projector/internal/registry")
 	publishing := constants(t, "../../pkg/publisher/internal/ledger")
 	topics := slices.Repeat([]string{"t"}, group)
 	return map[string]call{
@@ -51,7 +52,8 @@ func calls(t *testing.T) map[string]call {
 			return enough(err, len(claimed.Leases), group)
 		},
 		"claim the only one": func(t *testing.T, tx pgx.Tx, _ int) error {
-			_, err := tx.Exec(t.Context(), `WITH given AS (INSERT INTO tidemark.leases VALUES ('only', $1, '', 1, '-infinity', 0)) INSERT INTO tidemark.outbox VALUES ('only', $1, 1, now(), 1)`, long)
+			_, err := tx.Exec(t.Context(), `WITH given AS (INSERT INTO tidemark.leases
+				VALUES ('only', $1, '', 1, '-infinity', 0)) INSERT INTO tidemark.outbox VALUES ('only', $1, 1, now(), 1)`, long)
 			if err != nil {
 				return err
 			}
@@ -95,25 +97,35 @@ func calls(t *testing.T) map[string]call {
 		},
 		"read a group": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
-			journal.ReadGroup(batch, journal.GroupRead{CampaignIDs: campaigns(group, all), After: make([]int64, group), Until: one, Events: 500, Bytes: 1 << 30},
+			journal.ReadGroup(batch, journal.GroupRead{
+				CampaignIDs: campaigns(group, all), After: make([]int64, group),
+				Until: one, Events: 500, Bytes: 1 << 30,
+			},
 				func(int, *journal.Event, int) { n++ })
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
 		},
 		"read a group of small events": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
-			journal.ReadGroup(batch, journal.GroupRead{CampaignIDs: campaigns(group, all), After: make([]int64, group), Until: one, Events: 500, Bytes: 1 << 30, Small: true},
+			journal.ReadGroup(batch, journal.GroupRead{
+				CampaignIDs: campaigns(group, all), After: make([]int64, group),
+				Until: one, Events: 500, Bytes: 1 << 30, Small: true,
+			},
 				func(int, *journal.Event, int) { n++ })
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
 		},
 		"count a group": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
-			journal.CountGroup(batch, journal.GroupRead{CampaignIDs: campaigns(group, all), After: make([]int64, group), Until: one, Events: 500},
+			journal.CountGroup(batch, journal.GroupRead{
+				CampaignIDs: campaigns(group, all), After: make([]int64, group),
+				Until: one, Events: 500,
+			},
 				func(_, events int) { n += events })
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
 		},
 		"apply an SQL file": func(t *testing.T, tx pgx.Tx, all int) error {
 			var function string
-			if err := tx.QueryRow(t.Context(), "SELECT proname FROM pg_proc WHERE proname LIKE 'tidemark_notes_%'").Scan(&function); err != nil {
+			if err := tx.QueryRow(t.Context(),
+				"SELECT proname FROM pg_proc WHERE proname LIKE 'tidemark_notes_%'").Scan(&function); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(t.Context(), applying["querySettings"], "tidemark_views", "30000", 5000, 2500); err != nil {
@@ -132,17 +144,21 @@ func calls(t *testing.T) map[string]call {
 			return enough(err, len(places), 1)
 		},
 		"append tagged": func(t *testing.T, tx pgx.Tx, all int) error {
-			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)), journal.Event{Type: "noted", Tags: []string{"all", "new"}})
+			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)),
+				journal.Event{Type: "noted", Tags: []string{"all", "new"}})
 			return enough(err, len(places), 1)
 		},
 		"append on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
-			query := journal.Tagged([]string{"all"}, "lost").Or(journal.Tagged([]string{"all", "campaign=" + long}, "found"), journal.Tagged([]string{"campaign=" + campaigns(1, all)[0]}))
-			places, err := journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: long, Type: "noted", Tags: []string{"all"}}},
+			query := journal.Tagged([]string{"all"}, "lost").Or(journal.Tagged([]string{"all", "campaign=" + long}, "found"),
+				journal.Tagged([]string{"campaign=" + campaigns(1, all)[0]}))
+			places, err := journal.AppendIf(t.Context(), tx,
+				[]journal.Event{{CampaignID: long, Type: "noted", Tags: []string{"all"}}},
 				journal.Condition{FailIfMatch: query, After: int64((perCampaign + 1) * all)})
 			return enough(err, len(places), 1)
 		},
 		"read a query": func(t *testing.T, tx pgx.Tx, all int) error {
-			events, err := journal.Read(t.Context(), tx, journal.Tagged([]string{"all", "campaign=" + campaigns(1, all)[0]}, "noted"), 0, 100)
+			events, err := journal.Read(t.Context(), tx, journal.Tagged([]string{"all", "campaign=" + campaigns(1, all)[0]},
+				"noted"), 0, 100)
 			return enough(err, len(events), perCampaign)
 		},
 		"gaps": func(t *testing.T, tx pgx.Tx, _ int) error {
@@ -191,7 +207,8 @@ func calls(t *testing.T) map[string]call {
 			return enough(err, len(page), 100)
 		},
 		"read a window of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
-			page, _, err := journal.ReadWindow(t.Context(), tx, journal.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})
+			page, _, err := journal.ReadWindow(t.Context(), tx,
+				journal.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})
 			return enough(err, len(page), 100)
 		},
 		"read the tail of a campaign": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -207,7 +224,8 @@ func calls(t *testing.T) map[string]call {
 			if err := tx.QueryRow(t.Context(), publishing["queryInstance"]).Scan(&instance); err != nil {
 				return err
 			}
-			tag, err := tx.Exec(t.Context(), publishing["queryMove"], "", topics, campaigns(group, all), zeros, one, zeros, make([]bool, group), time.Minute, instance)
+			tag, err := tx.Exec(t.Context(), publishing["queryMove"], "", topics, campaigns(group, all), zeros, one, zeros,
+				make([]bool, group), time.Minute, instance)
 			return enough(err, int(tag.RowsAffected()), group)
 		},
 		"what is parked and due": func(t *testing.T, tx pgx.Tx, _ int) error {
@@ -248,8 +266,12 @@ func calls(t *testing.T) map[string]call {
 		},
 		"defer a pair": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
-			failure := deferred.Failure{Group: "g", Projection: "p", CampaignID: campaigns(group, all)[1], Seq: 1, Class: "transient", Code: "error"}
-			deferred.Defer(batch, failure, deferred.Schedule{Attempts: 8, Waits: []time.Duration{time.Second}}, func(deferred.Outcome) { n++ })
+			failure := deferred.Failure{
+				Group: "g", Projection: "p", CampaignID: campaigns(group, all)[1], Seq: 1,
+				Class: "transient", Code: "error",
+			}
+			deferred.Defer(batch, failure, deferred.Schedule{Attempts: 8, Waits: []time.Duration{time.Second}},
+				func(deferred.Outcome) { n++ })
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 1)
 		},
 	}

@@ -13,21 +13,29 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/pause"
 )
 
-// fillFailures makes so many pairs, of which six in ten are dead, three failed, and one is being rebuilt, and a record of the log for each.
+// fillFailures makes so many pairs, of which six in ten are dead, three failed, and one is being
+// rebuilt, and a record of the log for each.
 const fillFailures = `
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, event_type, error_class, error_message, fingerprint, first_failed_at)
-	SELECT 'c' || lpad(i::text, 7, '0'), 'p' || i %% 3, 'g', 1 + i %% 7, CASE WHEN i %% 10 < 6 THEN 'dead' WHEN i %% 10 < 9 THEN 'failed' ELSE 'rebuilding' END,
-		CASE WHEN i %% 10 < 6 THEN 'infinity' ELSE now() + i %% 300 * interval '1 second' END, 'type' || i %% 20, 'transient', 'division by zero at ' || i,
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+		event_type, error_class, error_message, fingerprint, first_failed_at)
+	SELECT 'c' || lpad(i::text, 7, '0'), 'p' || i %% 3, 'g', 1 + i %% 7, CASE WHEN i %% 10 < 6 THEN 'dead'
+		WHEN i %% 10 < 9 THEN 'failed' ELSE 'rebuilding' END,
+		CASE WHEN i %% 10 < 6 THEN 'infinity' ELSE now() + i %% 300 * interval '1 second' END, 'type' || i %% 20,
+			'transient', 'division by zero at ' || i,
 		'f' || i %% 30, now() - interval '1 hour'
 	FROM generate_series(1, %[1]d) AS i;
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
-	SELECT 'few' || i, 'few', 'g', 1, (ARRAY['dead', 'failed', 'rebuilding'])[1 + i %% 3], CASE i %% 3 WHEN 0 THEN 'infinity' ELSE now() END
+	SELECT 'few' || i, 'few', 'g', 1, (ARRAY['dead', 'failed', 'rebuilding'])[1 + i %% 3], CASE i %% 3
+		WHEN 0 THEN 'infinity' ELSE now() END
 	FROM generate_series(1, 10) AS i;
 	INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
-	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) SELECT 'g', 'c' || lpad(i::text, 7, '0'), 1, now(), 1 FROM generate_series(1, 10 * %[1]d) AS i;
-	INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) SELECT 'campaign', 'g', 'c' || lpad(i::text, 7, '0'), '', 'ada' FROM generate_series(1, %[1]d) AS i;
+	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		SELECT 'g', 'c' || lpad(i::text, 7, '0'), 1, now(), 1 FROM generate_series(1, 10 * %[1]d) AS i;
+	INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		SELECT 'campaign', 'g', 'c' || lpad(i::text, 7, '0'), '', 'ada' FROM generate_series(1, %[1]d) AS i;
 	INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq, error_message)
-	SELECT 'failed', 'g', 'p' || i %% 3, 'c' || lpad(i::text, 7, '0'), 1 + i %% 7, 'division by zero' FROM generate_series(1, %[1]d) AS i;`
+	SELECT 'failed', 'g', 'p' || i %% 3, 'c' || lpad(i::text, 7, '0'), 1 + i %% 7, 'division by zero'
+		FROM generate_series(1, %[1]d) AS i;`
 
 // operators answers what operators look at and do with one pair or with a page of them.
 func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
@@ -79,12 +87,16 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 			keys, err := deferred.ResolveAll(t.Context(), tx, deferred.Filter{Limit: group}, act)
 			return enough(err, len(keys), group)
 		},
-		"list entries": entries(nil), "list entries further on": entries(&outbox.Place{Group: "g", CampaignID: "c0000300", Seq: 1}), "list entries that are pairs": entries(&outbox.Place{CampaignID: "c0000300"}),
+		"list entries": entries(nil), "list entries further on": entries(&outbox.Place{
+			Group: "g", CampaignID: "c0000300",
+			Seq: 1,
+		}), "list entries that are pairs": entries(&outbox.Place{CampaignID: "c0000300"}),
 		"list a campaign's entries": func(t *testing.T, tx pgx.Tx) error {
 			list, _, err := outbox.Page(t.Context(), tx, outbox.Filter{CampaignID: key.CampaignID, Limit: group}, nil)
 			return enough(err, len(list), 2)
 		},
-		"list entries of a rare status": func(t *testing.T, tx pgx.Tx) error { // none is processing: it looks at so many and no more
+		// none is processing: it looks at so many and no more
+		"list entries of a rare status": func(t *testing.T, tx pgx.Tx) error {
 			_, next, err := outbox.Page(t.Context(), tx, outbox.Filter{Status: outbox.Processing, Limit: group}, nil)
 			if err == nil && next == nil {
 				err = errors.New("it has looked at all of them")
@@ -95,7 +107,9 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 			list, err := pause.Page(t.Context(), tx, "", &pause.Target{Group: "g", CampaignID: "c0000500"}, group)
 			return enough(err, len(list), group)
 		},
-		"rename a projection's": func(t *testing.T, tx pgx.Tx) error { return deferred.Rename(t.Context(), tx, "g", "few", "other") },
+		"rename a projection's": func(t *testing.T, tx pgx.Tx) error {
+			return deferred.Rename(t.Context(), tx, "g", "few", "other")
+		},
 		"drop a projection's": func(t *testing.T, tx pgx.Tx) error {
 			n, err := deferred.Drop(t.Context(), tx, "g", "few", group)
 			return enough(err, int(n), 10)
@@ -115,7 +129,10 @@ func TestOperatorsWaitNoLongerWhenMoreHasFailed(t *testing.T) {
 	measured := map[string]cost{}
 	for _, all := range []int{1_000, 50_000} {
 		s := open(t, pgtest.URL(t))
-		for _, statement := range []string{fmt.Sprintf(fillFailures, all), "VACUUM ANALYZE tidemark.deferred", "VACUUM ANALYZE tidemark.outbox", "VACUUM ANALYZE tidemark.pauses", "VACUUM ANALYZE tidemark.failure_log"} {
+		for _, statement := range []string{
+			fmt.Sprintf(fillFailures, all), "VACUUM ANALYZE tidemark.deferred",
+			"VACUUM ANALYZE tidemark.outbox", "VACUUM ANALYZE tidemark.pauses", "VACUUM ANALYZE tidemark.failure_log",
+		} {
 			if _, err := s.Exec(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}

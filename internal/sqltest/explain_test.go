@@ -47,7 +47,10 @@ func (c cost) faults() (faults []string) {
 			switch {
 			case n.Type == "Hash Join":
 				faults = append(faults, n.Type)
-			case n.Type == "Seq Scan" && slices.Contains([]string{"journal", "event_tags", "outbox", "leases", "deferred", "publications", "parked"}, n.Relation):
+			case n.Type == "Seq Scan" && slices.Contains([]string{
+				"journal", "event_tags", "outbox", "leases", "deferred",
+				"publications", "parked",
+			}, n.Relation):
 				faults = append(faults, fmt.Sprintf("%s on %s of %.0f rows", n.Type, n.Relation, n.Rows*n.Loops))
 			}
 		}
@@ -107,7 +110,8 @@ func (s *session) explain(t *testing.T, call func(tx pgx.Tx) error) cost {
 	if err := call(tx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "SET LOCAL auto_explain.log_min_duration = -1"); err != nil { // the last plan is told when the next statement comes
+	// the last plan is told when the next statement comes
+	if _, err := tx.Exec(t.Context(), "SET LOCAL auto_explain.log_min_duration = -1"); err != nil {
 		t.Fatal(err)
 	}
 	told := s.told

@@ -25,19 +25,28 @@ const (
 	long        = "c000000" // a campaign that has as many events as there are campaigns
 )
 
-// fill makes campaigns of ten events each. Group g has all its work before it, and held leases that nobody claims from; each campaign has a pair whose retry is due.
+// fill makes campaigns of ten events each. Group g has all its work before it, and held leases that
+// nobody claims from; each campaign has a pair whose retry is due.
 const fill = `
-	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 'public', '{p}', 'active');
-	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-	SELECT 'c' || lpad(c::text, 6, '0'), s, nextval('tidemark.journal_position'), md5(c || ' ' || s)::uuid, 'noted', 1, 'projection_and_replay', '{"a": 1}', 20, now(), now()
-	FROM (SELECT c, s FROM generate_series(1, 10) AS s, generate_series(1, %[1]d) AS c UNION ALL SELECT 0, s FROM generate_series(1, %[1]d) AS s) AS e;
-	INSERT INTO tidemark.event_tags SELECT tag, event_type, position FROM tidemark.journal CROSS JOIN LATERAL (VALUES ('all'), ('campaign=' || campaign_id)) AS t (tag);
+	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+		VALUES ('p', 'g', 1, 'public', '{p}', 'active');
+	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+		payload_bytes, occurred_at, recorded_at)
+	SELECT 'c' || lpad(c::text, 6, '0'), s, nextval('tidemark.journal_position'), md5(c || ' ' || s)::uuid, 'noted', 1,
+		'projection_and_replay', '{"a": 1}', 20, now(), now()
+	FROM (SELECT c, s FROM generate_series(1, 10) AS s, generate_series(1, %[1]d) AS c UNION ALL SELECT 0, s
+		FROM generate_series(1, %[1]d) AS s) AS e;
+	INSERT INTO tidemark.event_tags SELECT tag, event_type, position FROM tidemark.journal CROSS
+		JOIN LATERAL (VALUES ('all'), ('campaign=' || campaign_id)) AS t (tag);
 	INSERT INTO tidemark.outbox SELECT 'g', campaign_id, seq, recorded_at, 1 FROM tidemark.journal;
 	INSERT INTO tidemark.leases SELECT 'g', campaign_id, 'w', 1, '-infinity', 0 FROM tidemark.journal WHERE seq = 1;
-	INSERT INTO tidemark.leases SELECT 'held', campaign_id, 'w', 1, now() + interval '1 hour', 0 FROM tidemark.journal WHERE seq = 1;
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
+	INSERT INTO tidemark.leases SELECT 'held', campaign_id, 'w', 1, now() + interval '1 hour', 0 FROM tidemark.journal
+		WHERE seq = 1;
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		next_attempt_at)
 	SELECT campaign_id, 'p', 'g', 1, 'failed', 1, now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;
-	INSERT INTO tidemark.publications (topic, publisher, position) SELECT 't', campaign_id, 0 FROM tidemark.journal WHERE seq = 1;
+	INSERT INTO tidemark.publications (topic, publisher, position) SELECT 't', campaign_id, 0 FROM tidemark.journal
+		WHERE seq = 1;
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, next_attempt_at)
 	SELECT 't', 'p', campaign_id, 1, true, 1, 'retrying', now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;`
 
@@ -46,7 +55,8 @@ const notes = `-- projection: notes
 -- version: 1
 CREATE TABLE notes (campaign_id text COLLATE "C" PRIMARY KEY, n bigint NOT NULL);
 -- on: noted
-INSERT INTO notes AS n (campaign_id, n) VALUES (event.campaign_id, (event.payload->>'a')::int) ON CONFLICT (campaign_id) DO UPDATE SET n = n.n + excluded.n;
+INSERT INTO notes AS n (campaign_id, n) VALUES (event.campaign_id, (event.payload->>'a')::int)
+	ON CONFLICT (campaign_id) DO UPDATE SET n = n.n + excluded.n;
 `
 
 // register makes the function of the projection, in a database without events.
@@ -126,7 +136,10 @@ func TestHotStatementsCostTheSameHoweverMuchThereIs(t *testing.T) {
 			return s.explain(t, run)
 		}
 		base := measure(few, small)
-		for state, c := range map[string]cost{"small": base, "large": measure(many, large), "grown since it was planned": measure(old, large)} {
+		for state, c := range map[string]cost{
+			"small": base, "large": measure(many, large),
+			"grown since it was planned": measure(old, large),
+		} {
 			t.Logf("%-28s %-28s %5d blocks, %5.0f rows", name, state, c.Blocks, c.Rows)
 			if faults := c.faults(); len(faults) > 0 && state != "small" { // where a scan of one page is right
 				t.Errorf("%s, %s: %v", name, state, faults)
@@ -142,8 +155,10 @@ func TestHotStatementsCostTheSameHoweverMuchThereIs(t *testing.T) {
 	}
 }
 
-// TestClaimsGoOnBeyondWhatIsDone is the outbox after a burst and before any vacuum: what was completed still stands in the index, before all that waits.
-// A claim that starts there pays for it once, or as long as some old transaction keeps the rows from being forgotten; those that go on from the cursor do not.
+// TestClaimsGoOnBeyondWhatIsDone is the outbox after a burst and before any vacuum: what was
+// completed still stands in the index, before all that waits. A claim that starts there pays for it
+// once, or as long as some old transaction keeps the rows from being forgotten; those that go on
+// from the cursor do not.
 func TestClaimsGoOnBeyondWhatIsDone(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgtest.URL(t))
@@ -165,12 +180,14 @@ func TestClaimsGoOnBeyondWhatIsDone(t *testing.T) {
 	exec(fmt.Sprintf(fill, 10*small))
 	_, next := claim(long)
 	before, _ := claim(next)
-	exec("INSERT INTO tidemark.outbox SELECT 'g', 'a' || c, s, now(), 1 FROM generate_series(1, 10000) AS c, generate_series(1, 10) AS s")
+	exec("INSERT INTO tidemark.outbox SELECT 'g', 'a' || c, s, now(), 1 FROM generate_series(1, 10000) AS c, " +
+		"generate_series(1, 10) AS s")
 	exec("DELETE FROM tidemark.outbox WHERE campaign_id < 'c'")
 	first, _ := claim("")
 	again, _ := claim("")
 	after, _ := claim(next)
-	t.Logf("from the start: %d blocks, then %d; from the cursor: %d, before the burst %d", first.Blocks, again.Blocks, after.Blocks, before.Blocks)
+	t.Logf("from the start: %d blocks, then %d; from the cursor: %d, before the burst %d", first.Blocks, again.Blocks,
+		after.Blocks, before.Blocks)
 	if after.Blocks > 2*before.Blocks {
 		t.Errorf("from the cursor on a claim touches %d blocks, before the burst %d", after.Blocks, before.Blocks)
 	}

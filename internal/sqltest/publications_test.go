@@ -11,13 +11,19 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// fillPublications makes so many events, fifty pairs of which the first is one event behind, the second two, and so on, and as many parked events of another pair.
+// fillPublications makes so many events, fifty pairs of which the first is one event behind, the
+// second two, and so on, and as many parked events of another pair.
 const fillPublications = `
-	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-	SELECT 'c' || i %% 100, i, nextval('tidemark.journal_position'), md5(i::text)::uuid, 'noted', 1, 'projection_and_replay', '{"a": 1}', 20, now(), now() FROM generate_series(1, %[1]d) AS i;
-	INSERT INTO tidemark.publications (topic, publisher, position) SELECT 't' || i, 'p', %[1]d - i FROM generate_series(1, 50) AS i;
-	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message, first_failed_at)
-	SELECT CASE WHEN i < 50 THEN 't' || i ELSE 'other' END, 'p', 'c' || i, 1, true, i, 'parked', 'no', now() FROM generate_series(1, %[1]d) AS i;`
+	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+		payload_bytes, occurred_at, recorded_at)
+	SELECT 'c' || i %% 100, i, nextval('tidemark.journal_position'), md5(i::text)::uuid, 'noted', 1,
+		'projection_and_replay', '{"a": 1}', 20, now(), now() FROM generate_series(1, %[1]d) AS i;
+	INSERT INTO tidemark.publications (topic, publisher, position) SELECT 't' || i, 'p', %[1]d - i
+		FROM generate_series(1, 50) AS i;
+	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
+		first_failed_at)
+	SELECT CASE WHEN i < 50 THEN 't' || i ELSE 'other' END, 'p', 'c' || i, 1, true, i, 'parked', 'no', now()
+		FROM generate_series(1, %[1]d) AS i;`
 
 func TestPublishersAreListedAtTheSameCostHoweverMuchThereIs(t *testing.T) {
 	t.Parallel()

@@ -31,8 +31,9 @@ type CollectorConfig struct {
 	Timeout    time.Duration         // of each section; default 2 s
 }
 
-// Collector exports the database's figures to Prometheus, in the one process among those that run one which has the duty. A scrape gets what was read last, and never waits for the
-// database. What is older than three intervals is not exported.
+// Collector exports the database's figures to Prometheus, in the one process among those that run
+// one which has the duty. A scrape gets what was read last, and never waits for the database. What
+// is older than three intervals is not exported.
 type Collector struct {
 	cfg     CollectorConfig
 	reader  *Reader
@@ -66,7 +67,8 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	return c, cfg.Registerer.Register(c)
 }
 
-// Run takes its part in the election and collects when it is its turn, until ctx ends; then it gives the duty up. Failures are logged and waited out.
+// Run takes its part in the election and collects when it is its turn, until ctx ends; then it
+// gives the duty up. Failures are logged and waited out.
 func (c *Collector) Run(ctx context.Context) error {
 	defer c.drop(ctx)
 	// Replicas that start together do not ask together.
@@ -125,7 +127,8 @@ func (c *Collector) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 	defer cancel()
 	if err := lease.DropDuty(ctx, c.cfg.Pool, dutyName, c.cfg.Owner); err != nil {
-		c.cfg.Logger.WarnContext(ctx, "another replica collects the database's figures when this one's turn has run out", "error", err)
+		c.cfg.Logger.WarnContext(ctx, "another replica collects the database's figures when this one's turn has run out",
+			"error", err)
 	}
 }
 

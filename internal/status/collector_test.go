@@ -15,10 +15,15 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
-func collector(t *testing.T, pool *pgxpool.Pool, owner string, interval time.Duration) (*Collector, *prometheus.Registry) {
+func collector(
+	t *testing.T, pool *pgxpool.Pool, owner string, interval time.Duration,
+) (*Collector, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	c, err := NewCollector(CollectorConfig{Pool: pool, Registerer: registry, Owner: owner, Interval: interval, Timeout: 20 * time.Second})
+	c, err := NewCollector(CollectorConfig{
+		Pool: pool, Registerer: registry, Owner: owner, Interval: interval,
+		Timeout: 20 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +61,8 @@ func TestOneReplicaExportsTheFiguresAndAnotherTakesOver(t *testing.T) {
 		names := exported(t, r)
 		_, figures := names["tidemark_status_timestamp_seconds"]
 		if figures != (names["tidemark_status_collecting"] == 1) {
-			t.Errorf("figures are exported: %t, and tidemark_status_collecting is %v", figures, names["tidemark_status_collecting"])
+			t.Errorf("figures are exported: %t, and tidemark_status_collecting is %v", figures,
+				names["tidemark_status_collecting"])
 		}
 		return figures
 	}
@@ -67,7 +73,8 @@ func TestOneReplicaExportsTheFiguresAndAnotherTakesOver(t *testing.T) {
 	}
 	// The duty outlives the figures, so that nobody else exports any while they last.
 	var left float64
-	if err := pool.QueryRow(t.Context(), "SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM tidemark.duties").Scan(&left); err != nil {
+	if err := pool.QueryRow(t.Context(),
+		"SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM tidemark.duties").Scan(&left); err != nil {
 		t.Fatal(err)
 	}
 	if figures := dutyIntervals*time.Minute - time.Since(a.latest.Load().at); left < figures.Seconds() || left > 180 {
@@ -98,7 +105,10 @@ func TestOneReplicaExportsTheFiguresAndAnotherTakesOver(t *testing.T) {
 
 // outdate lets a collector's figures be as old as they must not be.
 func outdate(c *Collector) {
-	c.latest.Store(&reading{status: c.latest.Load().status, at: time.Now().Add(-dutyIntervals*c.cfg.Interval - time.Millisecond)})
+	c.latest.Store(&reading{
+		status: c.latest.Load().status,
+		at:     time.Now().Add(-dutyIntervals*c.cfg.Interval - time.Millisecond),
+	})
 }
 
 func TestAScrapeDoesNotWaitForTheDatabase(t *testing.T) {
@@ -119,7 +129,10 @@ func TestAScrapeDoesNotWaitForTheDatabase(t *testing.T) {
 	}
 	mustStep(t, c)
 	names := exported(t, registry)
-	for name, want := range map[string]bool{"tidemark_journal_position": true, "tidemark_inbox_rows": true, "tidemark_queue_entries": false, "tidemark_group_lag_events": false} {
+	for name, want := range map[string]bool{
+		"tidemark_journal_position": true, "tidemark_inbox_rows": true,
+		"tidemark_queue_entries": false, "tidemark_group_lag_events": false,
+	} {
 		if _, is := names[name]; is != want {
 			t.Errorf("with the outbox locked %s is exported: %t", name, is)
 		}
@@ -178,7 +191,8 @@ func TestReadKnowsItsSections(t *testing.T) {
 	if err != nil || s.Publishers == nil || s.Pauses == nil || s.Queue != nil || s.Postgres != nil || s.At.IsZero() {
 		t.Errorf("got %+v, %v, want two sections, empty", s, err)
 	}
-	if s, err = reader.Read(t.Context()); err != nil || s.Unread != nil || s.Queue == nil || s.Postgres == nil || len(s.Postgres.Tables) != 9 || s.Postgres.WraparoundLeft < 1e9 {
+	if s, err = reader.Read(t.Context()); err != nil || s.Unread != nil || s.Queue == nil || s.Postgres == nil ||
+		len(s.Postgres.Tables) != 9 || s.Postgres.WraparoundLeft < 1e9 {
 		t.Errorf("got %+v, %v, want all sections", s, err)
 	}
 	if _, err := reader.Read(t.Context(), "wather"); err == nil || !strings.Contains(err.Error(), `"workers"`) {

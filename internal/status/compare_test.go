@@ -12,7 +12,8 @@ func TestCompareTellsWhenALagIsGone(t *testing.T) {
 	at := time.Now()
 	reading := func(after time.Duration, falls, grows int64) *Status {
 		return &Status{At: at.Add(after), Lag: []Lag{
-			{Behind: outbox.Behind{Group: "g", Events: falls}}, {Behind: outbox.Behind{Group: "g", Projection: "p", Events: grows}},
+			{Behind: outbox.Behind{Group: "g", Events: falls}},
+			{Behind: outbox.Behind{Group: "g", Projection: "p", Events: grows}},
 		}}
 	}
 	before, s := reading(0, 1000, 10), reading(10*time.Second, 400, 30)
@@ -23,7 +24,8 @@ func TestCompareTellsWhenALagIsGone(t *testing.T) {
 		t.Errorf("got %+v from nothing to compare with", s.Lag[0].Drain)
 	}
 	s.Compare(before)
-	if d := s.Lag[0].Drain; d == nil || d.PerSecond != 60 || d.Empty == nil || d.Empty.Round(time.Millisecond) != 6667*time.Millisecond {
+	if d := s.Lag[0].Drain; d == nil || d.PerSecond != 60 || d.Empty == nil ||
+		d.Empty.Round(time.Millisecond) != 6667*time.Millisecond {
 		t.Errorf("600 of 1,000 events in ten seconds: got %+v", d)
 	}
 	if d := s.Lag[1].Drain; d == nil || d.PerSecond != -2 || d.Empty != nil {

@@ -11,14 +11,18 @@ func (e export) queue(s *Status) {
 	for _, g := range s.Queue {
 		group := []string{"consumer_group", g.Group}
 		counts := map[outbox.Status]int64{
-			outbox.Pending: g.Pending, outbox.Processing: g.Processing, outbox.Paused: g.Paused, outbox.Failed: g.Failed, outbox.Dead: g.Dead, outbox.Rebuilding: g.Rebuilding,
+			outbox.Pending: g.Pending, outbox.Processing: g.Processing, outbox.Paused: g.Paused, outbox.Failed: g.Failed,
+			outbox.Dead: g.Dead, outbox.Rebuilding: g.Rebuilding,
 		}
 		for status, n := range counts {
-			e.gauge("tidemark_queue_entries", "What remains to be done: events of work items, and pairs that failed or are catching up.", float64(n), "consumer_group", g.Group, "status", string(status))
+			e.gauge("tidemark_queue_entries",
+				"What remains to be done: events of work items, and pairs that failed or are catching up.", float64(n),
+				"consumer_group", g.Group, "status", string(status))
 		}
 		e.gauge("tidemark_queue_estimated", "Whether any of the queue's figures is an estimate.", flag(g.Estimated), group...)
 		if g.Oldest != nil {
-			e.time("tidemark_queue_oldest_timestamp_seconds", "When what has waited longest, of what a worker could take now, was appended.", &g.Oldest.Since, group...)
+			e.time("tidemark_queue_oldest_timestamp_seconds",
+				"When what has waited longest, of what a worker could take now, was appended.", &g.Oldest.Since, group...)
 		}
 	}
 }
@@ -29,12 +33,17 @@ func (e export) lag(s *Status) {
 		if l.Projection != "" {
 			subject, labels = "projection", []string{"consumer_group", l.Group, "projection", l.Projection}
 		}
-		e.gauge("tidemark_"+subject+"_lag_events", "Events appended and not applied by the "+subject+".", float64(l.Events), labels...)
-		e.gauge("tidemark_"+subject+"_lag_seconds", "Since the oldest event that the "+subject+" has not applied was appended; 0: there is none.", l.Age.Seconds(), labels...)
-		e.gauge("tidemark_"+subject+"_lag_campaigns", "Campaigns with events that the "+subject+" has not applied.", float64(l.Campaigns), labels...)
-		e.gauge("tidemark_"+subject+"_lag_estimated", "Whether the lag of the "+subject+" is an estimate.", flag(l.Estimated), labels...)
+		e.gauge("tidemark_"+subject+"_lag_events", "Events appended and not applied by the "+subject+".", float64(l.Events),
+			labels...)
+		e.gauge("tidemark_"+subject+"_lag_seconds", "Since the oldest event that the "+
+			subject+" has not applied was appended; 0: there is none.", l.Age.Seconds(), labels...)
+		e.gauge("tidemark_"+subject+"_lag_campaigns", "Campaigns with events that the "+subject+" has not applied.",
+			float64(l.Campaigns), labels...)
+		e.gauge("tidemark_"+subject+"_lag_estimated", "Whether the lag of the "+subject+" is an estimate.",
+			flag(l.Estimated), labels...)
 		if l.Projection == "" && l.Drain != nil {
-			e.gauge("tidemark_group_drain_events_per_second", "How fast the lag of the group fell since the figures before.", l.Drain.PerSecond, labels...)
+			e.gauge("tidemark_group_drain_events_per_second", "How fast the lag of the group fell since the figures before.",
+				l.Drain.PerSecond, labels...)
 		}
 	}
 }
@@ -57,17 +66,21 @@ func (e export) deferred(s *Status) {
 		if class == "" {
 			class = "none"
 		}
-		e.gauge("tidemark_deferred_pairs", "Campaigns in which a projection is behind its group.", float64(d.Pairs), "consumer_group", d.Group, "projection", d.Projection, "status", string(d.Status), "class", class)
+		e.gauge("tidemark_deferred_pairs", "Campaigns in which a projection is behind its group.", float64(d.Pairs),
+			"consumer_group", d.Group, "projection", d.Projection, "status", string(d.Status), "class", class)
 	}
 	for p, is := range estimated {
-		e.gauge("tidemark_deferred_estimated", "Whether any of the projection's deferred pairs is an estimate.", flag(is), "consumer_group", p.group, "projection", p.name)
+		e.gauge("tidemark_deferred_estimated", "Whether any of the projection's deferred pairs is an estimate.", flag(is),
+			"consumer_group", p.group, "projection", p.name)
 	}
 	for at, first := range since {
-		e.time("tidemark_deferred_oldest_timestamp_seconds", "When the pair that has failed longest first failed.", first, "consumer_group", at.group, "projection", at.name, "status", string(at.status))
+		e.time("tidemark_deferred_oldest_timestamp_seconds", "When the pair that has failed longest first failed.", first,
+			"consumer_group", at.group, "projection", at.name, "status", string(at.status))
 	}
 }
 
-// pauses says of each group and projection that Lag knows whether it is paused: without both sections there is nothing to say.
+// pauses says of each group and projection that Lag knows whether it is paused: without both
+// sections there is nothing to say.
 func (e export) pauses(s *Status) {
 	if s.Pauses == nil {
 		return
@@ -84,11 +97,13 @@ func (e export) pauses(s *Status) {
 	for _, l := range s.Lag {
 		is := flag(paused[target{l.Group, l.Projection}])
 		if l.Projection != "" {
-			e.gauge("tidemark_projection_paused", "Whether an operator has paused the projection.", is, "consumer_group", l.Group, "projection", l.Projection)
+			e.gauge("tidemark_projection_paused", "Whether an operator has paused the projection.", is, "consumer_group",
+				l.Group, "projection", l.Projection)
 			continue
 		}
 		e.gauge("tidemark_group_paused", "Whether an operator has paused the group.", is, "consumer_group", l.Group)
-		e.gauge("tidemark_campaigns_paused", "Campaigns that operators have paused, counted up to 10,000 in all.", float64(campaigns[l.Group]), "consumer_group", l.Group)
+		e.gauge("tidemark_campaigns_paused", "Campaigns that operators have paused, counted up to 10,000 in all.",
+			float64(campaigns[l.Group]), "consumer_group", l.Group)
 	}
 }
 
@@ -119,9 +134,13 @@ func (e export) workers(s *Status) {
 	}
 	for group, t := range groups {
 		e.gauge("tidemark_workers", "Workers seen in the last 5 seconds.", float64(t.live), "consumer_group", group)
-		e.gauge("tidemark_workers_missing", "Workers seen in the last hour but not in the last 5 seconds, which have not said that they stop.", float64(t.missing), "consumer_group", group)
-		e.gauge("tidemark_campaigns_leased", "Campaigns that the live workers say they hold.", float64(t.held), "consumer_group", group)
-		e.gauge("tidemark_suspects", "Campaigns under which a process has died.", float64(s.Suspects[group]), "consumer_group", group)
+		e.gauge("tidemark_workers_missing",
+			"Workers seen in the last hour but not in the last 5 seconds, which have not said that they stop.",
+			float64(t.missing), "consumer_group", group)
+		e.gauge("tidemark_campaigns_leased", "Campaigns that the live workers say they hold.", float64(t.held),
+			"consumer_group", group)
+		e.gauge("tidemark_suspects", "Campaigns under which a process has died.", float64(s.Suspects[group]),
+			"consumer_group", group)
 	}
 }
 
@@ -129,28 +148,38 @@ func (e export) rebuilds(s *Status) {
 	for _, r := range s.Rebuilds {
 		labels := []string{"consumer_group", r.Group, "projection", r.Projection}
 		left := r.Left + r.Failed + r.Dead
-		e.gauge("tidemark_rebuild_campaigns", "Campaigns that the rebuild had to catch up with when its tables were there.", float64(r.Campaigns), labels...)
-		e.gauge("tidemark_rebuild_campaigns_left", "Campaigns that the rebuild has not caught up with.", float64(left), labels...)
-		e.gauge("tidemark_rebuild_progress_ratio", "Share of the campaigns that the rebuild has caught up with.", r.Progress(), labels...)
+		e.gauge("tidemark_rebuild_campaigns", "Campaigns that the rebuild had to catch up with when its tables were there.",
+			float64(r.Campaigns), labels...)
+		e.gauge("tidemark_rebuild_campaigns_left", "Campaigns that the rebuild has not caught up with.", float64(left),
+			labels...)
+		e.gauge("tidemark_rebuild_progress_ratio", "Share of the campaigns that the rebuild has caught up with.",
+			r.Progress(), labels...)
 		e.time("tidemark_rebuild_start_timestamp_seconds", "When the rebuild was asked for.", &r.StartedAt, labels...)
-		e.gauge("tidemark_rebuild_refused", "Whether the tables could not be exchanged when that was tried last.", flag(r.Refusal != ""), labels...)
+		e.gauge("tidemark_rebuild_refused", "Whether the tables could not be exchanged when that was tried last.",
+			flag(r.Refusal != ""), labels...)
 	}
 }
 
 func (e export) publishers(s *Status) {
 	for _, p := range s.Publishers {
 		labels := []string{"topic", p.Topic, "publisher", p.Publisher}
-		e.gauge("tidemark_publisher_position", "Position up to where all is published or parked.", float64(p.Position), labels...)
-		e.gauge("tidemark_publisher_lag_events", "Events of the journal after the publisher's position, before the topic's filter.", float64(p.Behind), labels...)
-		e.gauge("tidemark_publisher_lag_seconds", "Since the first event after the publisher's position was recorded; 0: there is none.", p.Lag.Seconds(), labels...)
-		e.gauge("tidemark_publisher_lag_estimated", "Whether the lag is the distance in positions.", flag(p.Estimated()), labels...)
+		e.gauge("tidemark_publisher_position", "Position up to where all is published or parked.", float64(p.Position),
+			labels...)
+		e.gauge("tidemark_publisher_lag_events",
+			"Events of the journal after the publisher's position, before the topic's filter.", float64(p.Behind), labels...)
+		e.gauge("tidemark_publisher_lag_seconds",
+			"Since the first event after the publisher's position was recorded; 0: there is none.", p.Lag.Seconds(), labels...)
+		e.gauge("tidemark_publisher_lag_estimated", "Whether the lag is the distance in positions.", flag(p.Estimated()),
+			labels...)
 		for _, status := range []string{"ACTIVE", "PAUSED", "FAILED"} {
-			e.gauge("tidemark_publisher_status", "1 for the status that the publisher has.", flag(p.Status == status), "topic", p.Topic, "publisher", p.Publisher, "status", status)
+			e.gauge("tidemark_publisher_status", "1 for the status that the publisher has.", flag(p.Status == status), "topic",
+				p.Topic, "publisher", p.Publisher, "status", status)
 		}
 		e.gauge("tidemark_publisher_errors", "Failures in a row.", float64(p.Errors), labels...)
 		e.gauge("tidemark_publisher_held", "Whether a process holds the publisher.", flag(p.Holder != ""), labels...)
 		e.gauge("tidemark_publisher_parked", "Events that wait for an operator.", float64(p.Parked), labels...)
-		e.gauge("tidemark_publisher_retrying", "Events that are tried again, and campaigns that are brought back.", float64(p.Retrying), labels...)
+		e.gauge("tidemark_publisher_retrying", "Events that are tried again, and campaigns that are brought back.",
+			float64(p.Retrying), labels...)
 	}
 }
 
@@ -158,25 +187,33 @@ func (e export) publishers(s *Status) {
 func (e export) rest(s *Status) {
 	if i := s.Inbox; i != nil {
 		e.gauge("tidemark_inbox_rows", "Marks in the inbox, by the planner's estimate.", float64(i.Rows))
-		e.time("tidemark_inbox_oldest_expiry_timestamp_seconds", "When the next mark of the inbox expires, or should have been pruned.", i.OldestExpiry)
+		e.time("tidemark_inbox_oldest_expiry_timestamp_seconds",
+			"When the next mark of the inbox expires, or should have been pruned.", i.OldestExpiry)
 	}
 	if j := s.Journal; j != nil {
 		e.gauge("tidemark_journal_position", "The last position handed out.", float64(j.Position))
-		e.gauge("tidemark_writer_floor_lag_positions", "Positions that publishers cannot read yet, since an append below them is in flight.", float64(j.Position-j.Floor))
-		e.gauge("tidemark_writer_floor_age_seconds", "Age of the transaction that appended and holds the writer floor; 0: none does.", j.FloorAge.Seconds())
+		e.gauge("tidemark_writer_floor_lag_positions",
+			"Positions that publishers cannot read yet, since an append below them is in flight.", float64(j.Position-j.Floor))
+		e.gauge("tidemark_writer_floor_age_seconds",
+			"Age of the transaction that appended and holds the writer floor; 0: none does.", j.FloorAge.Seconds())
 	}
 	p := s.Postgres
 	if p == nil {
 		return
 	}
-	e.gauge("tidemark_postgres_oldest_transaction_seconds", "Age of the oldest transaction open in this database; 0: there is none.", p.OldestTransaction.Seconds())
+	e.gauge("tidemark_postgres_oldest_transaction_seconds",
+		"Age of the oldest transaction open in this database; 0: there is none.", p.OldestTransaction.Seconds())
 	e.gauge("tidemark_postgres_connections", "Client connections of the server.", float64(p.Connections))
 	e.gauge("tidemark_postgres_max_connections", "Client connections that the server may have.", float64(p.MaxConnections))
-	e.gauge("tidemark_postgres_wraparound_transactions_left", "Transactions until this database refuses to write, unless it is vacuumed.", float64(p.WraparoundLeft))
+	e.gauge("tidemark_postgres_wraparound_transactions_left",
+		"Transactions until this database refuses to write, unless it is vacuumed.", float64(p.WraparoundLeft))
 	for _, t := range p.Tables {
 		e.gauge("tidemark_postgres_table_live_tuples", "Rows, by the statistics.", float64(t.LiveTuples), "table", t.Name)
-		e.gauge("tidemark_postgres_table_dead_tuples", "Rows that vacuum has yet to remove, by the statistics.", float64(t.DeadTuples), "table", t.Name)
-		e.gauge("tidemark_postgres_table_bytes", "Size of the table with indexes and TOAST.", float64(t.Bytes), "table", t.Name)
-		e.time("tidemark_postgres_table_vacuum_timestamp_seconds", "When the table was vacuumed last.", t.VacuumedAt, "table", t.Name)
+		e.gauge("tidemark_postgres_table_dead_tuples", "Rows that vacuum has yet to remove, by the statistics.",
+			float64(t.DeadTuples), "table", t.Name)
+		e.gauge("tidemark_postgres_table_bytes", "Size of the table with indexes and TOAST.", float64(t.Bytes), "table",
+			t.Name)
+		e.time("tidemark_postgres_table_vacuum_timestamp_seconds", "When the table was vacuumed last.", t.VacuumedAt,
+			"table", t.Name)
 	}
 }

@@ -16,8 +16,9 @@ type Holder struct {
 	GID         string // its name
 	Application string
 	User        string
-	Since       time.Time // when its transaction began or was prepared; outside of a transaction, when it last did anything
-	Remedy      string    // the statement that ends it
+	// when its transaction began or was prepared; outside of a transaction, when it last did anything
+	Since  time.Time
+	Remedy string // the statement that ends it
 }
 
 // String names it.

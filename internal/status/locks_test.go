@@ -17,7 +17,8 @@ import (
 // ofLocks are the problems with sessions and prepared transactions that are in the way.
 func ofLocks(s *status.Status) (found []status.Problem) {
 	for _, p := range s.Problems() {
-		if strings.Contains(p.What, "advisory locks") || p.Where == "journal" || strings.Contains(p.What, "oldest transaction") {
+		if strings.Contains(p.What, "advisory locks") || p.Where == "journal" ||
+			strings.Contains(p.What, "oldest transaction") {
 			found = append(found, p)
 		}
 	}
@@ -86,7 +87,8 @@ func TestAForgottenPreparedAppendIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	for _, sql := range []string{"BEGIN", `SELECT FROM tidemark.append('c', '[{"type": "noted"}]')`, `PREPARE TRANSACTION 'it''s forgotten'`} {
+	for _, sql := range []string{"BEGIN", `SELECT FROM tidemark.append('c',
+		'[{"type": "noted"}]')`, `PREPARE TRANSACTION 'it''s forgotten'`} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

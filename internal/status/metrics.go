@@ -16,9 +16,13 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tidemark_status_collect_duration_seconds", Help: "Time to collect the database's figures.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), NativeHistogramBucketFactor: 1.1,
+			Name: "tidemark_status_collect_duration_seconds", Help: "Time to collect the database's figures.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), NativeHistogramBucketFactor: 1.1,
 		}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemark_status_errors_total", Help: "Sections of the database's figures that could not be read."}, []string{"section"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidemark_status_errors_total",
+			Help: "Sections of the database's figures that could not be read.",
+		}, []string{"section"}),
 	}
 	for _, section := range Sections() {
 		m.errors.WithLabelValues(string(section))
@@ -56,7 +60,8 @@ func (e export) gauge(name, help string, value float64, labels ...string) {
 	for i := 0; i+1 < len(labels); i += 2 {
 		names, values = append(names, labels[i]), append(values, labels[i+1])
 	}
-	e.out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, value, values...)
+	e.out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, value,
+		values...)
 }
 
 // time sends a moment, if there is one.

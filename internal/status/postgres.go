@@ -45,7 +45,8 @@ func (p *Postgres) Oldest() (name, remedy string) {
 func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) error {
 	p := &Postgres{}
 	var seconds float64
-	if err := tx.QueryRow(ctx, queryServer).Scan(&seconds, &p.OldestPID, &p.OldestGID, &p.Connections, &p.MaxConnections, &p.WraparoundLeft); err != nil {
+	if err := tx.QueryRow(ctx, queryServer).Scan(&seconds, &p.OldestPID, &p.OldestGID, &p.Connections, &p.MaxConnections,
+		&p.WraparoundLeft); err != nil {
 		return err
 	}
 	p.OldestTransaction = time.Duration(seconds * float64(time.Second))

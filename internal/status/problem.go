@@ -45,9 +45,11 @@ const (
 	busyConnections = 0.9 // of max_connections
 )
 
-// Problems says what is wrong, the worst first, those of one severity by how long they have been there. It knows only of sections that have been read.
+// Problems says what is wrong, the worst first, those of one severity by how long they have been
+// there. It knows only of sections that have been read.
 func (s *Status) Problems() []Problem {
-	problems := slices.Concat(s.unread(), s.work(), s.failures(), s.mixed(), s.paused(), s.kept(), s.rebuilding(), s.publishing(), s.storage(), s.locked())
+	problems := slices.Concat(s.unread(), s.work(), s.failures(), s.mixed(), s.paused(), s.kept(), s.rebuilding(),
+		s.publishing(), s.storage(), s.locked())
 	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		if a.Severity != b.Severity {
@@ -75,7 +77,8 @@ func (s *Status) unread() (problems []Problem) {
 		if err := s.Unread[section]; err != nil {
 			problems = append(problems, Problem{
 				Severity: Warning, What: fmt.Sprintf("could not be read: %v", err), Where: string(section),
-				Do: "look again when the server is less busy, or as a role that may read the schema tidemark; maintenance doctor says more",
+				Do: "look again when the server is less busy, or as a role that may read the schema tidemark; maintenance " +
+					"doctor says more",
 			})
 		}
 	}
@@ -93,8 +96,10 @@ func (s *Status) work() (problems []Problem) {
 		} else if w.Ahead() {
 			problems = append(problems, Problem{
 				Severity: Warning, Where: "group " + w.ConsumerGroup,
-				What: fmt.Sprintf("worker %s (process %d) was last seen %s from now: the database server's clock has gone back", w.Host, w.PID, (-w.Silent).Round(time.Second)),
-				Do:   "check the server's time synchronisation; campaigns that the worker held are taken over within two lives of a lease, and retries wait no longer than their policy says",
+				What: fmt.Sprintf("worker %s (process %d) was last seen %s from now: the database server's clock has gone back",
+					w.Host, w.PID, (-w.Silent).Round(time.Second)),
+				Do: "check the server's time synchronisation; campaigns that the worker held are taken over within two lives " +
+					"of a lease, and retries wait no longer than their policy says",
 			})
 		}
 	}
@@ -103,15 +108,21 @@ func (s *Status) work() (problems []Problem) {
 		switch {
 		case s.groupPaused(g.Group):
 		case s.Workers != nil && live[g.Group] == 0 && g.Pending+g.Failed+g.Rebuilding > 0:
-			p := Problem{Severity: Critical, What: fmt.Sprintf("%s wait and no worker lives", count(g.Pending, g.Estimated, "work item")), Where: "group " + g.Group, Do: "start a worker for the group; docs/operations"}
+			p := Problem{
+				Severity: Critical, What: fmt.Sprintf("%s wait and no worker lives",
+					count(g.Pending, g.Estimated, "work item")), Where: "group " + g.Group,
+				Do: "start a worker for the group; docs/operations",
+			}
 			if g.Oldest != nil {
 				p.Since = &g.Oldest.Since
 			}
 			problems = append(problems, p)
 		case waiting && !s.drains(g.Group):
 			problems = append(problems, Problem{
-				Severity: Warning, What: fmt.Sprintf("the oldest entry, of campaign %q, has waited for more than %s", g.Oldest.CampaignID, longQueue), Where: "group " + g.Group, Since: &g.Oldest.Since,
-				Do: "maintenance lag --watch says whether it drains; if not, add workers, or look for what holds the campaign: maintenance campaign show",
+				Severity: Warning, What: fmt.Sprintf("the oldest entry, of campaign %q, has waited for more than %s",
+					g.Oldest.CampaignID, longQueue), Where: "group " + g.Group, Since: &g.Oldest.Since,
+				Do: "maintenance lag --watch says whether it drains; if not, add workers, or look for what holds the campaign: " +
+					"maintenance campaign show",
 			})
 		}
 	}
@@ -120,8 +131,10 @@ func (s *Status) work() (problems []Problem) {
 	}
 	for _, group := range sorted(s.Suspects) {
 		problems = append(problems, Problem{
-			Severity: Warning, What: fmt.Sprintf("a process has died while it held %s", count(s.Suspects[group], false, "campaign")), Where: "group " + group,
-			Do: "look for the last log lines of workers that were killed or ran out of memory; the third death under one event defers it as dead",
+			Severity: Warning, What: fmt.Sprintf("a process has died while it held %s",
+				count(s.Suspects[group], false, "campaign")), Where: "group " + group,
+			Do: "look for the last log lines of workers that were killed or ran out of memory; the third death under one " +
+				"event defers it as dead",
 		})
 	}
 	return problems
@@ -129,7 +142,9 @@ func (s *Status) work() (problems []Problem) {
 
 // groupPaused says whether the group as a whole waits because somebody wants it to.
 func (s *Status) groupPaused(group string) bool {
-	return slices.ContainsFunc(s.Pauses, func(p pause.Pause) bool { return p.Group == group && p.Projection == "" && p.CampaignID == "" })
+	return slices.ContainsFunc(s.Pauses, func(p pause.Pause) bool {
+		return p.Group == group && p.Projection == "" && p.CampaignID == ""
+	})
 }
 
 // silent sums up the workers of a group that have fallen silent, with the last of them.
@@ -137,11 +152,13 @@ func silent(group string, missing []Worker) Problem {
 	last := slices.MaxFunc(missing, func(a, b Worker) int { return a.SeenAt.Compare(b.SeenAt) })
 	first := slices.MinFunc(missing, func(a, b Worker) int { return a.SeenAt.Compare(b.SeenAt) })
 	p := Problem{
-		Severity: Warning, What: fmt.Sprintf("worker %s (process %d) has fallen silent without saying that it stops", last.Host, last.PID), Where: "group " + group, Since: &first.SeenAt,
+		Severity: Warning, What: fmt.Sprintf("worker %s (process %d) has fallen silent without saying that it stops",
+			last.Host, last.PID), Where: "group " + group, Since: &first.SeenAt,
 		Do: "nothing if it has been replaced: its campaigns are taken over when their leases run out; else look at its log",
 	}
 	if len(missing) > 1 {
-		p.What = fmt.Sprintf("%d workers have fallen silent without saying that they stop, the last of them %s (process %d)", len(missing), last.Host, last.PID)
+		p.What = fmt.Sprintf("%d workers have fallen silent without saying that they stop, the last of them %s (process %d)",
+			len(missing), last.Host, last.PID)
 	}
 	return p
 }
@@ -166,8 +183,10 @@ func (s *Status) kept() (problems []Problem) {
 		}
 		problems = append(problems, Problem{
 			Severity: Note, Where: "projection " + k.Name,
-			What: fmt.Sprintf("no worker has the code of version %d, which keeps up the tables that a rebuild replaced%s. Nothing reads them", k.Version, behind),
-			Do:   fmt.Sprintf("nothing; a rollback needs a worker with that code first, or maintenance projection rollback %s --allow-behind -1", name),
+			What: fmt.Sprintf("no worker has the code of version %d, which keeps up the tables that a rebuild replaced%s. "+
+				"Nothing reads them", k.Version, behind),
+			Do: fmt.Sprintf("nothing; a rollback needs a worker with that code first, or maintenance projection rollback "+
+				"%s --allow-behind -1", name),
 		})
 	}
 	return problems
@@ -192,10 +211,13 @@ func (s *Status) failures() (problems []Problem) {
 		p := Problem{Where: "projection " + d.Projection, Since: d.Since}
 		switch d.Status {
 		case deferred.Dead:
-			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: nobody tries them again", are(d.Pairs, d.Estimated, "campaign"), class)
-			p.Do = fmt.Sprintf("maintenance deferred stats --projection %s --status dead; deploy what mends it, then maintenance deferred requeue", d.Projection)
+			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: nobody tries them again",
+				are(d.Pairs, d.Estimated, "campaign"), class)
+			p.Do = fmt.Sprintf("maintenance deferred stats --projection %s --status dead; deploy what mends it, then "+
+				"maintenance deferred requeue", d.Projection)
 		case deferred.Failed:
-			p.Severity, p.What = Warning, fmt.Sprintf("%s failing, of class %s: they are tried again", are(d.Pairs, d.Estimated, "campaign"), class)
+			p.Severity, p.What = Warning, fmt.Sprintf("%s failing, of class %s: they are tried again",
+				are(d.Pairs, d.Estimated, "campaign"), class)
 			p.Do = fmt.Sprintf("maintenance deferred stats --projection %s", d.Projection)
 		default:
 			continue
@@ -229,10 +251,16 @@ func (s *Status) paused() (problems []Problem) {
 		if p.Reason != "" {
 			what += ": " + p.Reason
 		}
-		problems = append(problems, Problem{Severity: Note, What: what, Where: p.String(), Since: &p.PausedAt, Do: do + " when it may go on"})
+		problems = append(problems, Problem{
+			Severity: Note, What: what, Where: p.String(), Since: &p.PausedAt,
+			Do: do + " when it may go on",
+		})
 	}
 	if more := campaigns - shownPauses; more > 0 {
-		problems = append(problems, Problem{Severity: Note, What: "paused besides: " + count(int64(more), false, "campaign"), Do: "maintenance group list"})
+		problems = append(problems, Problem{
+			Severity: Note, What: "paused besides: " + count(int64(more), false, "campaign"),
+			Do: "maintenance group list",
+		})
 	}
 	return problems
 }
@@ -241,7 +269,8 @@ func (s *Status) rebuilding() (problems []Problem) {
 	for _, r := range s.Rebuilds {
 		if r.Refusal != "" {
 			problems = append(problems, Problem{
-				Severity: Warning, What: "the rebuilt tables could not be exchanged: " + r.Refusal, Where: "projection " + r.Projection, Since: &r.StartedAt,
+				Severity: Warning, What: "the rebuilt tables could not be exchanged: " + r.Refusal, Where: "projection " +
+					r.Projection, Since: &r.StartedAt,
 				Do: "mend that, it is tried again by itself; or maintenance projection rebuild --abort",
 			})
 		}
@@ -256,28 +285,49 @@ func (s *Status) publishing() (problems []Problem) {
 		behind := s.At.Add(-p.Lag)
 		switch {
 		case p.Status == "FAILED":
-			problems = append(problems, Problem{Severity: Critical, What: "has failed and waits for an operator: " + p.Reason, Where: where, Since: p.FailingSince, Do: show + "; mend it, then maintenance publisher reset"})
+			problems = append(problems, Problem{
+				Severity: Critical, What: "has failed and waits for an operator: " + p.Reason,
+				Where: where, Since: p.FailingSince, Do: show + "; mend it, then maintenance publisher reset",
+			})
 		case p.Status == "PAUSED":
-			problems = append(problems, Problem{Severity: Note, What: "paused by " + p.Actor + ": " + p.Reason, Where: where, Do: "maintenance publisher resume when it may go on"})
+			problems = append(problems, Problem{
+				Severity: Note, What: "paused by " + p.Actor + ": " + p.Reason, Where: where,
+				Do: "maintenance publisher resume when it may go on",
+			})
 		case p.Errors > 0:
-			problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("fails, %d times in a row: %s", p.Errors, p.LastError), Where: where, Since: p.FailingSince, Do: show})
+			problems = append(problems, Problem{
+				Severity: Warning,
+				What:     fmt.Sprintf("fails, %d times in a row: %s", p.Errors, p.LastError), Where: where,
+				Since: p.FailingSince, Do: show,
+			})
 		case p.Holder == "" && p.Lag > longSilence:
-			problems = append(problems, Problem{Severity: Critical, What: "is behind and no process holds it", Where: where, Since: &behind, Do: "start a worker that knows it: TIDEMARK_PUBLISHERS"})
+			problems = append(problems, Problem{
+				Severity: Critical, What: "is behind and no process holds it", Where: where,
+				Since: &behind, Do: "start a worker that knows it: TIDEMARK_PUBLISHERS",
+			})
 		case p.Lag > longSilence:
-			problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("is %s behind", count(p.Behind, p.Estimated(), "event")), Where: where, Since: &behind, Do: show})
+			problems = append(problems, Problem{
+				Severity: Warning,
+				What:     fmt.Sprintf("is %s behind", count(p.Behind, p.Estimated(), "event")), Where: where,
+				Since: &behind, Do: show,
+			})
 		}
 		if p.GhostsAt != nil && s.At.Sub(*p.GhostsAt) < recentGhosts {
 			problems = append(problems, Problem{
 				Severity: Warning, Where: where, Since: p.GhostsAt,
-				What: atLeast(p.ManyGhosts()) + count(p.Ghosts, false, "event") + " sent that the journal has no more: a failover or a backup has lost their commits",
-				Do: fmt.Sprintf("maintenance publisher ghosts %s --topic %s names them, for 30 days; docs/operations/failover.md says what consumers do",
+				What: atLeast(p.ManyGhosts()) + count(p.Ghosts, false,
+					"event") + " sent that the journal has no more: a failover or a backup has lost their commits",
+				Do: fmt.Sprintf("maintenance publisher ghosts %s --topic %s names them, for 30 days; "+
+					"docs/operations/failover.md says what consumers do",
 					p.Publisher, p.Topic),
 			})
 		}
 		if p.Parked > 0 {
 			problems = append(problems, Problem{
-				Severity: Warning, What: atLeast(p.ManyParked()) + count(p.Parked, false, "event") + " parked: the sink refused them by themselves", Where: where,
-				Do: fmt.Sprintf("maintenance publisher parked list --publisher %s --topic %s; then parked retry or parked resolve", p.Publisher, p.Topic),
+				Severity: Warning, What: atLeast(p.ManyParked()) + count(p.Parked, false,
+					"event") + " parked: the sink refused them by themselves", Where: where,
+				Do: fmt.Sprintf("maintenance publisher parked list --publisher %s --topic %s; then parked retry or parked resolve",
+					p.Publisher, p.Topic),
 			})
 		}
 	}
@@ -299,12 +349,16 @@ func (s *Status) storage() (problems []Problem) {
 	}
 	if j := s.Journal; j != nil && j.FloorAge > longAppend {
 		problems = append(problems, Problem{
-			Severity: Critical, What: "a transaction that has appended stays open (" + j.FloorHolder + "): publishers and ReadAll cannot read past it", Where: "journal", Since: ago(j.FloorAge),
+			Severity: Critical, What: "a transaction that has appended stays open (" +
+				j.FloorHolder + "): publishers and ReadAll cannot read past it", Where: "journal", Since: ago(j.FloorAge),
 			Do: "end it: " + j.FloorRemedy + "; and set idle_in_transaction_session_timeout for the application's role",
 		})
 	}
 	if i := s.Inbox; i != nil && i.OldestExpiry != nil && i.At.Sub(*i.OldestExpiry) > longUnpruned {
-		problems = append(problems, Problem{Severity: Warning, What: "nobody prunes the marks that have expired", Where: "inbox", Since: i.OldestExpiry, Do: "run inbox.Pruner in a consumer; docs/inbox.md"})
+		problems = append(problems, Problem{
+			Severity: Warning, What: "nobody prunes the marks that have expired",
+			Where: "inbox", Since: i.OldestExpiry, Do: "run inbox.Pruner in a consumer; docs/inbox.md",
+		})
 	}
 	p := s.Postgres
 	if p == nil {
@@ -319,7 +373,11 @@ func (s *Status) storage() (problems []Problem) {
 		})
 	}
 	if share := float64(p.Connections) / float64(max(1, p.MaxConnections)); share > busyConnections {
-		problems = append(problems, Problem{Severity: Warning, What: fmt.Sprintf("%d of %d connections are in use", p.Connections, p.MaxConnections), Where: "Postgres", Do: "put PgBouncer in front, or raise max_connections"})
+		problems = append(problems, Problem{
+			Severity: Warning,
+			What:     fmt.Sprintf("%d of %d connections are in use", p.Connections, p.MaxConnections), Where: "Postgres",
+			Do: "put PgBouncer in front, or raise max_connections",
+		})
 	}
 	if p.WraparoundLeft < fewTransactions {
 		severity := Warning
@@ -327,15 +385,18 @@ func (s *Status) storage() (problems []Problem) {
 			severity = Critical
 		}
 		problems = append(problems, Problem{
-			Severity: severity, What: fmt.Sprintf("%d transactions are left until the database refuses to write", p.WraparoundLeft), Where: "Postgres",
+			Severity: severity, What: fmt.Sprintf("%d transactions are left until the database refuses to write",
+				p.WraparoundLeft), Where: "Postgres",
 			Do: "end old transactions, drop unused replication slots, then VACUUM (FREEZE) the oldest tables",
 		})
 	}
 	for _, t := range p.Tables {
 		if t.DeadTuples > manyDead && t.DeadTuples > t.LiveTuples {
 			problems = append(problems, Problem{
-				Severity: Warning, What: fmt.Sprintf("%d dead rows beside %d live ones", t.DeadTuples, t.LiveTuples), Where: "table " + t.Name, Since: t.VacuumedAt,
-				Do: "look for what keeps autovacuum away: an old transaction, or autovacuum switched off; VACUUM tidemark." + t.Name + " by hand",
+				Severity: Warning, What: fmt.Sprintf("%d dead rows beside %d live ones", t.DeadTuples, t.LiveTuples),
+				Where: "table " + t.Name, Since: t.VacuumedAt,
+				Do: "look for what keeps autovacuum away: an old transaction, or autovacuum switched off; VACUUM tidemark." +
+					t.Name + " by hand",
 			})
 		}
 	}

@@ -34,17 +34,34 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 	}{
 		{"nothing", Status{At: at}, nil},
 		{"work and who does it", Status{At: at, Queue: waiting(time.Second), Workers: live}, nil},
-		{"work and nobody who does it", Status{At: at, Queue: waiting(time.Second), Workers: []Worker{}}, []string{"critical group g"}},
+		{
+			"work and nobody who does it",
+			Status{At: at, Queue: waiting(time.Second), Workers: []Worker{}},
+			[]string{"critical group g"},
+		},
 		{"work, and workers were not asked for", Status{At: at, Queue: waiting(time.Second)}, nil},
 		{"old work", Status{At: at, Queue: waiting(time.Hour), Workers: live}, []string{"warning group g"}},
 		{"old work that gets less", Status{At: at, Queue: waiting(time.Hour), Workers: live, Lag: draining}, nil},
 		{
 			"a worker of a time that has not come yet",
-			Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g", Host: "h", PID: 7}, Silent: -time.Hour}, {Silent: -time.Second}}},
+			Status{At: at, Workers: []Worker{
+				{Worker: lease.Worker{ConsumerGroup: "g", Host: "h", PID: 7}, Silent: -time.Hour},
+				{Silent: -time.Second},
+			}},
 			[]string{"warning group g"},
 		},
-		{"a silent worker", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Silent: 2 * time.Hour}}}, []string{"warning group g"}},
-		{"silent workers, in one line", Status{At: at, Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute}, {Worker: lease.Worker{ConsumerGroup: "g"}, Silent: 2 * time.Minute}}}, []string{"warning group g"}},
+		{"a silent worker", Status{At: at, Workers: []Worker{
+			{Worker: lease.Worker{ConsumerGroup: "g"}, Silent: time.Minute},
+			{Silent: 2 * time.Hour},
+		}}, []string{"warning group g"}},
+		{
+			"silent workers, in one line",
+			Status{At: at, Workers: []Worker{{
+				Worker: lease.Worker{ConsumerGroup: "g"},
+				Silent: time.Minute,
+			}, {Worker: lease.Worker{ConsumerGroup: "g"}, Silent: 2 * time.Minute}}},
+			[]string{"warning group g"},
+		},
 		{
 			"workers with different projections", Status{At: at, Workers: []Worker{
 				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"a": {1}}, StartedAt: *ago(time.Hour)}},
@@ -55,7 +72,14 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 				{Worker: lease.Worker{ConsumerGroup: "e", Knows: map[string][]int{"b": {1}}}},
 			}}, []string{"warning group g", "note group f"},
 		},
-		{"a group that is paused", Status{At: at, Queue: waiting(time.Hour), Workers: []Worker{}, Pauses: []pause.Pause{{Target: pause.Target{Group: "g"}, By: "ada", PausedAt: at}}}, []string{"note consumer group \"g\""}},
+		{
+			"a group that is paused",
+			Status{
+				At: at, Queue: waiting(time.Hour), Workers: []Worker{},
+				Pauses: []pause.Pause{{Target: pause.Target{Group: "g"}, By: "ada", PausedAt: at}},
+			},
+			[]string{"note consumer group \"g\""},
+		},
 		{"tables that were replaced, which no worker keeps up", Status{
 			At: at, Kept: []projector.Registered{{Name: "p~previous", Group: "g", Version: 1}}, Workers: []Worker{
 				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {2}, "q": {1}}}},
@@ -81,23 +105,50 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 			{Key: publisher.Key{Topic: "t", Publisher: "failed"}, Status: "FAILED"},
 			{Key: publisher.Key{Topic: "t", Publisher: "left"}, Status: "ACTIVE", Lag: time.Hour},
 			{Key: publisher.Key{Topic: "t", Publisher: "parks"}, Status: "ACTIVE", Holder: "h", Parked: 1},
-		}}, []string{"critical publisher left of topic t", "critical publisher failed of topic t", "warning publisher parks of topic t", "note publisher paused of topic t"}},
+		}}, []string{
+			"critical publisher left of topic t", "critical publisher failed of topic t",
+			"warning publisher parks of topic t", "note publisher paused of topic t",
+		}},
 		{"publishers that fail, by their first error", Status{At: at, Publishers: []publisher.Publication{
-			{Key: publisher.Key{Topic: "t", Publisher: "young"}, Status: "ACTIVE", Errors: 1, FailingSince: ago(time.Minute), LastErrorAt: ago(time.Minute)},
-			{Key: publisher.Key{Topic: "t", Publisher: "old"}, Status: "ACTIVE", Errors: 153, FailingSince: ago(time.Hour), LastErrorAt: ago(time.Second)},
+			{
+				Key: publisher.Key{Topic: "t", Publisher: "young"}, Status: "ACTIVE", Errors: 1, FailingSince: ago(time.Minute),
+				LastErrorAt: ago(time.Minute),
+			},
+			{
+				Key: publisher.Key{Topic: "t", Publisher: "old"}, Status: "ACTIVE", Errors: 153, FailingSince: ago(time.Hour),
+				LastErrorAt: ago(time.Second),
+			},
 		}}, []string{"warning publisher old of topic t", "warning publisher young of topic t"}},
 		{"publishers that have sent what was lost", Status{At: at, Publishers: []publisher.Publication{
-			{Key: publisher.Key{Topic: "t", Publisher: "of late"}, Status: "ACTIVE", Holder: "h", Ghosts: 3, GhostsAt: ago(6 * 24 * time.Hour)},
-			{Key: publisher.Key{Topic: "t", Publisher: "long ago"}, Status: "ACTIVE", Holder: "h", Ghosts: 3, GhostsAt: ago(8 * 24 * time.Hour)},
+			{
+				Key: publisher.Key{Topic: "t", Publisher: "of late"}, Status: "ACTIVE", Holder: "h", Ghosts: 3,
+				GhostsAt: ago(6 * 24 * time.Hour),
+			},
+			{
+				Key: publisher.Key{Topic: "t", Publisher: "long ago"}, Status: "ACTIVE", Holder: "h", Ghosts: 3,
+				GhostsAt: ago(8 * 24 * time.Hour),
+			},
 		}}, []string{"warning publisher of late of topic t"}},
-		{"a rebuild that is refused", Status{At: at, Rebuilds: []projector.Rebuild{{Projection: "p"}, {Projection: "q", Refusal: "a lock"}}}, []string{"warning projection q"}},
+		{"a rebuild that is refused", Status{At: at, Rebuilds: []projector.Rebuild{
+			{Projection: "p"},
+			{Projection: "q", Refusal: "a lock"},
+		}}, []string{"warning projection q"}},
 		{"an append that stays open", Status{At: at, Journal: &Journal{FloorAge: time.Hour}}, []string{"critical journal"}},
-		{"marks that nobody prunes", Status{At: at, Inbox: &inbox.Statistics{At: at, OldestExpiry: ago(2 * time.Hour)}}, []string{"warning inbox"}},
+		{
+			"marks that nobody prunes",
+			Status{At: at, Inbox: &inbox.Statistics{At: at, OldestExpiry: ago(2 * time.Hour)}},
+			[]string{"warning inbox"},
+		},
 		{"Postgres", Status{At: at, Postgres: &Postgres{
-			OldestTransaction: time.Hour, Connections: 95, MaxConnections: 100, WraparoundLeft: 1000, Tables: []Table{{Name: "outbox", DeadTuples: 200_000, LiveTuples: 10}, {Name: "journal", LiveTuples: 1e6}},
+			OldestTransaction: time.Hour, Connections: 95, MaxConnections: 100, WraparoundLeft: 1000,
+			Tables: []Table{{Name: "outbox", DeadTuples: 200_000, LiveTuples: 10}, {Name: "journal", LiveTuples: 1e6}},
 		}}, []string{"critical Postgres", "warning Postgres", "warning Postgres", "warning table outbox"}},
 		{"a healthy Postgres", Status{At: at, Postgres: &Postgres{MaxConnections: 100, WraparoundLeft: 1 << 31}}, nil},
-		{"what could not be read", Status{At: at, Unread: map[Section]error{SectionLag: errors.New("too slow")}}, []string{"warning lag"}},
+		{
+			"what could not be read",
+			Status{At: at, Unread: map[Section]error{SectionLag: errors.New("too slow")}},
+			[]string{"warning lag"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

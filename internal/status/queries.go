@@ -2,7 +2,8 @@ package status
 
 // Each reads catalogues and statistics, takes no lock and is bounded by statement_timeout.
 const (
-	// queryTimeout has nothing compiled: a few rows are read by plans that are thought to cost much, and compiling them costs a second.
+	// queryTimeout has nothing compiled: a few rows are read by plans that are thought to cost much,
+	// and compiling them costs a second.
 	queryTimeout = `SELECT set_config('statement_timeout', $1, true), set_config('jit', 'off', true)`
 	queryNow     = `SELECT clock_timestamp()`
 	queryThere   = `SELECT to_regclass('tidemark.journal') IS NOT NULL`
@@ -14,7 +15,8 @@ const (
 			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.classid::bigint >> 16 BETWEEN 32001 AND 32255
 				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		)
-		SELECT a.pid, '', coalesce(a.application_name, ''), coalesce(a.usename, ''), coalesce(a.xact_start, a.state_change) AS since,
+		SELECT a.pid, '', coalesce(a.application_name, ''), coalesce(a.usename, ''),
+			coalesce(a.xact_start, a.state_change) AS since,
 			format('SELECT pg_terminate_backend(%s)', a.pid)
 		FROM held h JOIN pg_stat_activity a USING (pid)
 		WHERE a.state = 'idle' OR a.xact_start < clock_timestamp() - $1::interval
@@ -27,20 +29,25 @@ const (
 		ORDER BY since LIMIT 5`
 
 	// queryServer leaves 3,000,000 transactions out, which Postgres keeps for itself.
-	queryServer = `SELECT coalesce(extract(epoch FROM clock_timestamp() - o.since), 0)::float8, coalesce(o.pid, 0), coalesce(o.gid, ''), c.n, current_setting('max_connections')::integer, w.n
+	queryServer = `SELECT coalesce(extract(epoch FROM clock_timestamp() - o.since), 0)::float8, coalesce(o.pid, 0),
+		coalesce(o.gid, ''), c.n, current_setting('max_connections')::integer, w.n
 		FROM (SELECT count(*)::integer AS n FROM pg_stat_activity WHERE backend_type = 'client backend') c
 		CROSS JOIN (
-			SELECT greatest(2147483647 - 3000000 - greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint, 0) AS n FROM pg_database WHERE datname = current_database()
+			SELECT greatest(2147483647 - 3000000 - greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint, 0) AS n
+				FROM pg_database WHERE datname = current_database()
 		) w
 		LEFT JOIN (
 			SELECT xact_start AS since, pid, NULL AS gid FROM pg_stat_activity
-			WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND datname = current_database()
+			WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+				AND datname = current_database()
 			UNION ALL SELECT prepared, NULL, gid FROM pg_prepared_xacts WHERE database = current_database()
 			ORDER BY 1 LIMIT 1
 		) o ON true`
 
-	queryTables = `SELECT relname::text, n_live_tup, n_dead_tup, pg_total_relation_size(relid), greatest(last_vacuum, last_autovacuum), last_autovacuum
+	queryTables = `SELECT relname::text, n_live_tup, n_dead_tup, pg_total_relation_size(relid),
+		greatest(last_vacuum, last_autovacuum), last_autovacuum
 		FROM pg_stat_user_tables
-		WHERE schemaname = 'tidemark' AND relname IN ('journal', 'outbox', 'leases', 'deferred', 'publications', 'parked', 'failure_log', 'inbox', 'workers')
+		WHERE schemaname = 'tidemark' AND relname IN ('journal', 'outbox', 'leases', 'deferred', 'publications', 'parked',
+			'failure_log', 'inbox', 'workers')
 		ORDER BY relname`
 )

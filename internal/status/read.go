@@ -39,7 +39,9 @@ func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error)
 		sections = Sections()
 	}
 	s := &Status{}
-	if err := r.section(ctx, func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, queryNow).Scan(&s.At) }); err != nil {
+	if err := r.section(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, queryNow).Scan(&s.At)
+	}); err != nil {
 		return nil, fmt.Errorf("read the status: %w", err)
 	}
 	for _, section := range sections {
@@ -72,15 +74,17 @@ func (r *Reader) section(ctx context.Context, read func(context.Context, pgx.Tx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
-	return pgx.BeginTxFunc(ctx, r.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, queryTimeout, fmt.Sprintf("%dms", timeout.Milliseconds())); err != nil {
-			return err
-		}
-		return read(ctx, tx)
-	})
+	return pgx.BeginTxFunc(ctx, r.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, queryTimeout, fmt.Sprintf("%dms", timeout.Milliseconds())); err != nil {
+				return err
+			}
+			return read(ctx, tx)
+		})
 }
 
-// readers answers how each section is read. What is read into s is not nil, so that what is empty can be told from what was not asked for.
+// readers answers how each section is read. What is read into s is not nil, so that what is empty
+// can be told from what was not asked for.
 func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
 	return map[Section]func(context.Context, pgx.Tx, *Status) error{
 		SectionQueue: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
@@ -95,7 +99,8 @@ func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
 		SectionPauses: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 			s.Pauses, err = list(pause.Page(ctx, tx, "", nil, MostPauses))
 			slices.SortFunc(s.Pauses, func(a, b pause.Pause) int { // as pause.List answers them
-				return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.CampaignID, b.CampaignID), cmp.Compare(a.Projection, b.Projection))
+				return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.CampaignID, b.CampaignID),
+					cmp.Compare(a.Projection, b.Projection))
 			})
 			return err
 		},
@@ -141,7 +146,9 @@ func readRebuilds(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 		return err
 	}
 	registered, err := projector.Projections(ctx, tx)
-	s.Kept = slices.DeleteFunc(registered, func(r projector.Registered) bool { return !strings.HasSuffix(r.Name, previous) })
+	s.Kept = slices.DeleteFunc(registered, func(r projector.Registered) bool {
+		return !strings.HasSuffix(r.Name, previous)
+	})
 	return err
 }
 

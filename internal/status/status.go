@@ -32,14 +32,16 @@ const (
 // Sections answers all sections, in the order in which they are read.
 func Sections() []Section {
 	return []Section{
-		SectionQueue, SectionLag, SectionDeferred, SectionPauses, SectionWorkers, SectionRebuilds, SectionPublishers, SectionInbox, SectionJournal, SectionPostgres,
+		SectionQueue, SectionLag, SectionDeferred, SectionPauses, SectionWorkers, SectionRebuilds, SectionPublishers,
+		SectionInbox, SectionJournal, SectionPostgres,
 	}
 }
 
 // MostPauses is how many pauses are read; those of campaigns are left out first.
 const MostPauses = 10_000
 
-// Status is how it stands, at about one moment: each section is of a moment of its own. What was not asked for, or could not be read, is nil.
+// Status is how it stands, at about one moment: each section is of a moment of its own. What was
+// not asked for, or could not be read, is nil.
 type Status struct {
 	At         time.Time // by the database's clock
 	Queue      []outbox.GroupReport
@@ -81,7 +83,8 @@ type Worker struct {
 // Live says whether the worker has been seen of late. Workers beat once a second.
 func (w Worker) Live() bool { return w.Silent < silentAfter && !w.Ahead() }
 
-// Ahead says whether the worker was seen last at a time that has not come yet: the server's clock has gone back, and the worker has not said since that it lives.
+// Ahead says whether the worker was seen last at a time that has not come yet: the server's clock
+// has gone back, and the worker has not said since that it lives.
 func (w Worker) Ahead() bool { return w.Silent < -aheadAfter }
 
 const (
@@ -104,7 +107,8 @@ type Journal struct {
 	FloorRemedy string // the statement that ends it
 }
 
-// Compare notes how fast lags fell since an earlier reading, which must be at least a second older; else it does nothing.
+// Compare notes how fast lags fell since an earlier reading, which must be at least a second older;
+// else it does nothing.
 func (s *Status) Compare(earlier *Status) {
 	if earlier == nil {
 		return

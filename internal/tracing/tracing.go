@@ -1,5 +1,8 @@
-// Package tracing makes OpenTelemetry spans of what is done with many events at once. A group of events has no parent, for each of its events may come from another trace: the span is a root, and links to the
-// traces whose context the events carry in their metadata. What is applied in the transaction that appends is a child of the span that appends. It makes nothing, and costs a look at a nil pointer, where there is no provider.
+// Package tracing makes OpenTelemetry spans of what is done with many events at once. A group of
+// events has no parent, for each of its events may come from another trace: the span is a root, and
+// links to the traces whose context the events carry in their metadata. What is applied in the
+// transaction that appends is a child of the span that appends. It makes nothing, and costs a look
+// at a nil pointer, where there is no provider.
 package tracing
 
 import (
@@ -13,7 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
-// MaxLinks is how many traces a span links to, as many as OpenTelemetry's SDKs keep by default. Those of further events are left out.
+// MaxLinks is how many traces a span links to, as many as OpenTelemetry's SDKs keep by default.
+// Those of further events are left out.
 const MaxLinks = 128
 
 // scope names the instrumentation.
@@ -33,7 +37,10 @@ func New(provider trace.TracerProvider, name string, kind trace.SpanKind, attrib
 		return nil
 	}
 	within := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(attributes...)}
-	return &Tracer{tracer: provider.Tracer(scope), name: name, start: append(within[:2:2], trace.WithNewRoot()), within: within}
+	return &Tracer{
+		tracer: provider.Tracer(scope), name: name, start: append(within[:2:2], trace.WithNewRoot()),
+		within: within,
+	}
 }
 
 // Span is what a tracer has started. A nil Span is none. It is for one goroutine.

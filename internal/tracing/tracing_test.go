@@ -44,14 +44,16 @@ func recorded(t *testing.T, events []event, err error) tracetest.SpanStub {
 func TestASpanIsARootThatLinksToEachTraceOnce(t *testing.T) {
 	t.Parallel()
 	s := recorded(t, []event{{parent(1)}, {nil}, {parent(2)}, {parent(1)}, {[]byte(`{"a": 1}`)}}, nil)
-	if s.Parent.IsValid() || s.Name != "apply default" || s.SpanKind != trace.SpanKindConsumer || s.Status.Code != codes.Unset {
+	if s.Parent.IsValid() || s.Name != "apply default" || s.SpanKind != trace.SpanKindConsumer ||
+		s.Status.Code != codes.Unset {
 		t.Errorf("the span is %+v", s)
 	}
 	if len(s.Links) != 2 {
 		t.Fatalf("it has %d links, want 2", len(s.Links))
 	}
 	for i, l := range s.Links {
-		if want := fmt.Sprintf("%032x", i+1); l.SpanContext.TraceID().String() != want || l.SpanContext.TraceState().Get("vendor") != fmt.Sprint(i+1) || !l.SpanContext.IsRemote() {
+		if want := fmt.Sprintf("%032x", i+1); l.SpanContext.TraceID().String() != want ||
+			l.SpanContext.TraceState().Get("vendor") != fmt.Sprint(i+1) || !l.SpanContext.IsRemote() {
 			t.Errorf("link %d is %+v", i, l.SpanContext)
 		}
 	}
@@ -68,7 +70,8 @@ func TestASpanWithinARequestIsItsChild(t *testing.T) {
 	_, root := tracer.Start(ctx)
 	root.End(1, nil)
 	got := spans.GetSpans()
-	if len(got) != 2 || got[0].Parent.SpanID() != around.SpanContext().SpanID() || got[0].SpanKind != trace.SpanKindInternal || got[1].Parent.IsValid() {
+	if len(got) != 2 || got[0].Parent.SpanID() != around.SpanContext().SpanID() ||
+		got[0].SpanKind != trace.SpanKindInternal || got[1].Parent.IsValid() {
 		t.Errorf("the spans are %+v", got)
 	}
 	if inner, none := (*tracing.Tracer)(nil).StartWithin(ctx); inner != ctx || none != nil {
@@ -90,14 +93,18 @@ func TestASpanHasNoMoreLinksThanIsUsual(t *testing.T) {
 func TestMetadataThatCarriesNoTraceContextIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for _, m := range []string{
-		"", "{}", "null", `["traceparent"]`, `{"traceparent": 7}`, `{"traceparent": ""}`, `{"traceparent": "00-0-0-01"}`, `{"a": {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}`,
-		`{"traceparent": "00-00000000000000000000000000000000-b7ad6b7169203331-01"}`, `{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n"}`, `{"traceparent"`,
+		"", "{}", "null", `["traceparent"]`, `{"traceparent": 7}`, `{"traceparent": ""}`, `{"traceparent": "00-0-0-01"}`,
+		`{"a": {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}`,
+		`{"traceparent": "00-00000000000000000000000000000000-b7ad6b7169203331-01"}`,
+		`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n"}`, `{"traceparent"`,
 	} {
 		if s := recorded(t, []event{{[]byte(m)}}, nil); len(s.Links) != 0 {
 			t.Errorf("%s is taken for %v", m, s.Links)
 		}
 	}
-	if s := recorded(t, []event{{[]byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "=,="}`)}}, nil); len(s.Links) != 1 {
+	if s := recorded(t,
+		[]event{{[]byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "=,="}`)}},
+		nil); len(s.Links) != 1 {
 		t.Error("a state that is none costs the link")
 	}
 }

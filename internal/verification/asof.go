@@ -31,19 +31,24 @@ func (m *moment) bind(env *cli.Env, command *cobra.Command) {
 }
 
 // with calls work for each projection that is chosen.
-func (m *moment) with(ctx context.Context, env *cli.Env, choose func(projector.Registered) bool, work func(*projector.Projector, projector.Registered) error) error {
+func (m *moment) with(
+	ctx context.Context, env *cli.Env, choose func(projector.Registered) bool,
+	work func(*projector.Projector, projector.Registered) error,
+) error {
 	if m.campaign == "" {
 		return cli.Usagef("which campaign? --campaign names it")
 	}
 	if name := projector.ProjectionOf(m.projection); name != m.projection {
-		return cli.Usagef("--projection %s: it is the code that makes the rows, whichever tables they are kept in: name %s, with the code of the version that you mean", m.projection, name)
+		return cli.Usagef("--projection %s: it is the code that makes the rows, whichever tables they are kept in: name "+
+			"%s, with the code of the version that you mean", m.projection, name)
 	}
 	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
 		return explain(m.code.with(ctx, pool, choose, work))
 	})
 }
 
-// chosen are the projections to look at. What the code makes of the events is in none of their tables, so that those beside the ones that are read are none to choose.
+// chosen are the projections to look at. What the code makes of the events is in none of their
+// tables, so that those beside the ones that are read are none to choose.
 func (m *moment) chosen(r projector.Registered) bool {
 	return r.Name == projector.ProjectionOf(r.Name) && (m.projection == "" || m.projection == r.Name)
 }
@@ -54,8 +59,8 @@ func NewAsOf(env *cli.Env, compiled Compiled) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "as-of",
 		Short: "Show a campaign's rows as they were after one of its events",
-		Long: `Show a campaign's rows as they were after one of its events: what the projections make of the events up to there, beside the live tables. Nothing is written.
-Event 0 is before the first one.`,
+		Long: `Show a campaign's rows as they were after one of its events: what the projections make of the
+events up to there, beside the live tables. Nothing is written. Event 0 is before the first one.`,
 		Example: `  maintenance campaign as-of --campaign oak --seq 12
   maintenance campaign as-of --campaign oak --seq 12 --projection sessions --json`,
 		Args: cli.NoArgs,

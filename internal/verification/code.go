@@ -24,7 +24,8 @@ type Compiled struct {
 	Projections []projector.Projection
 	Catalogue   *journal.Catalogue
 
-	// Operators says that others than the workers' role run the commands: they do not look among the read models unless they are told to.
+	// Operators says that others than the workers' role run the commands: they do not look among the
+	// read models unless they are told to.
 	Operators bool
 }
 
@@ -41,7 +42,8 @@ func (c *code) bind(command *cobra.Command) {
 	c.set = config.NewSet(command.Flags())
 	if c.compiled.Operators {
 		command.Flags().BoolVar(&c.trusts, "trust-read-models", false,
-			"find tables and functions of the read models' schema by their bare names too: runs what the workers' role has made there, with your rights")
+			"find tables and functions of the read models' schema by their bare names too: runs what the workers' role has "+
+				"made there, with your rights")
 	}
 	c.set.String(&c.directory, "projections-dir", "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
 	c.set.String(&c.catalogue, "catalogue", "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
@@ -61,20 +63,27 @@ func (c *code) load() (projections []projector.Projection, catalogue *journal.Ca
 		projections = append(projections, files...)
 	}
 	if c.catalogue != "" {
-		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(c.catalogue)), filepath.Base(c.catalogue)); err != nil {
+		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(c.catalogue)),
+			filepath.Base(c.catalogue)); err != nil {
 			return nil, nil, &cli.UsageError{Err: fmt.Errorf("TIDEMARK_CATALOGUE: %w", err)}
 		}
 	}
 	if len(projections) == 0 {
-		return nil, nil, cli.Usagef("where is the code? Name the folder of SQL files that workers read with --projections-dir or TIDEMARK_PROJECTIONS_DIR; for projections in Go, run this command of their own worker")
+		return nil, nil,
+			cli.Usagef("where is the code? Name the folder of SQL files that workers read with --projections-dir or " +
+				"TIDEMARK_PROJECTIONS_DIR; for projections in Go, run this command of their own worker")
 	}
 	return projections, catalogue, nil
 }
 
 var errNotHere = errors.New("no such projection that is registered and whose code is here")
 
-// with calls work, for each registered projection whose code is here and that choose wants, with a projector of it in all versions that are here.
-func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(projector.Registered) bool, work func(*projector.Projector, projector.Registered) error) error {
+// with calls work, for each registered projection whose code is here and that choose wants, with a
+// projector of it in all versions that are here.
+func (c *code) with(
+	ctx context.Context, pool *pgxpool.Pool, choose func(projector.Registered) bool,
+	work func(*projector.Projector, projector.Registered) error,
+) error {
 	projections, catalogue, err := c.load()
 	if err != nil {
 		return err
@@ -102,7 +111,10 @@ func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(project
 			continue
 		}
 		found = true
-		p, err := projector.New(projector.Config{Pool: pool, Projections: byName[name], ConsumerGroup: r.Group, Schema: schema[name], Catalogue: catalogue, OwnTablesOnly: c.compiled.Operators && !c.trusts})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: byName[name], ConsumerGroup: r.Group,
+			Schema: schema[name], Catalogue: catalogue, OwnTablesOnly: c.compiled.Operators && !c.trusts,
+		})
 		if err != nil {
 			return err
 		}
@@ -111,7 +123,8 @@ func (c *code) with(ctx context.Context, pool *pgxpool.Pool, choose func(project
 		}
 	}
 	if !found {
-		return cli.Hint(fmt.Errorf("%w: registered are %s; the code here is of %s", errNotHere, list(registered), list(here)), "maintenance projection list")
+		return cli.Hint(fmt.Errorf("%w: registered are %s; the code here is of %s", errNotHere, list(registered),
+			list(here)), "maintenance projection list")
 	}
 	return nil
 }

@@ -23,8 +23,9 @@ func NewDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what became of a campaign's rows between two of its events",
-		Long: `Show what became of a campaign's rows between two of its events: those that are others after --to than they were after --from. Without --from it is what event --to alone
-has done. Nothing is written.`,
+		Long: `Show what became of a campaign's rows between two of its events: those that are others after
+--to than they were after --from. Without --from it is what event --to alone has done. Nothing is
+written.`,
 		Example: `  maintenance campaign diff --campaign oak --to 12
   maintenance campaign diff --campaign oak --from 10 --to 12 --json`,
 		Args: cli.NoArgs,
@@ -59,7 +60,8 @@ has done. Nothing is written.`,
 		},
 	}
 	m.bind(env, command)
-	command.Flags().Int64Var(&from, "from", 0, "the event before the first one that is looked at (default the one before --to)")
+	command.Flags().Int64Var(&from, "from", 0,
+		"the event before the first one that is looked at (default the one before --to)")
 	command.Flags().Int64Var(&to, "to", 0, "the last event that is looked at")
 	m.code.bind(command)
 	return command
@@ -69,7 +71,10 @@ func printChanges(env *cli.Env, changes []change) error {
 	var rows [][]cli.Cell
 	for _, c := range changes {
 		line := func(column string, before, after json.RawMessage) {
-			rows = append(rows, []cli.Cell{cli.Text(string(c.Kind)), cli.Text(c.Table), cli.Text(compact(c.Key)), cli.Text(column), cli.Text(plain(before)), cli.Text(plain(after))})
+			rows = append(rows, []cli.Cell{
+				cli.Text(string(c.Kind)), cli.Text(c.Table), cli.Text(compact(c.Key)),
+				cli.Text(column), cli.Text(plain(before)), cli.Text(plain(after)),
+			})
 		}
 		if c.Kind != projector.ChangeChanged {
 			line("", c.Before, c.After)

@@ -41,7 +41,8 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 	if err != nil || document.Differing == 0 {
 		return err
 	}
-	return cli.Exitf(cli.ExitDifferences, "%s of which not exactly the journal's events were applied", plural(document.Differing, "campaign"))
+	return cli.Exitf(cli.ExitDifferences, "%s of which not exactly the journal's events were applied",
+		plural(document.Differing, "campaign"))
 }
 
 func (d proof) print(env *cli.Env) error {
@@ -52,7 +53,10 @@ func (d proof) print(env *cli.Env) error {
 			if u.SameIDs {
 				ids = cli.Text("the same")
 			}
-			rows = append(rows, []cli.Cell{cli.Text(u.CampaignID), cli.Number(u.Checkpoint, cli.Plain), cli.Number(u.Applied, cli.Plain), cli.Number(u.Journal, cli.Plain), ids})
+			rows = append(rows, []cli.Cell{
+				cli.Text(u.CampaignID), cli.Number(u.Checkpoint, cli.Plain),
+				cli.Number(u.Applied, cli.Plain), cli.Number(u.Journal, cli.Plain), ids,
+			})
 		}
 		if err := env.PrintTable([]string{"CAMPAIGN", "CHECKPOINT", "APPLIED", "JOURNAL", "IDS"}, rows); err != nil {
 			return err
@@ -62,18 +66,22 @@ func (d proof) print(env *cli.Env) error {
 		env.Note("%s not shown: --limit shows more.", plural(more, "more campaign"))
 	}
 	if d.Unhashed > 0 {
-		env.Note("Of %s only the number of the events is known: a worker applied them that has SQL files alone, without TIDEMARK_PROOF.", plural(d.Unhashed, "campaign"))
+		env.Note("Of %s only the number of the events is known: a worker applied them that has SQL files alone, without "+
+			"TIDEMARK_PROOF.", plural(d.Unhashed, "campaign"))
 	}
 	if d.Behind > 0 {
 		env.Note("The projection is behind its group in %s: nothing is proved of it there.", plural(d.Behind, "campaign"))
 	}
 	if d.Resolved > 0 {
-		env.Note("It leaves out %s that operators have resolved: maintenance deferred resolutions --projection %s", plural(d.Resolved, "event"), cli.Quote(projector.ProjectionOf(d.Projection)))
+		env.Note("It leaves out %s that operators have resolved: maintenance deferred resolutions --projection %s",
+			plural(d.Resolved, "event"), cli.Quote(projector.ProjectionOf(d.Projection)))
 	}
 	if d.Skipped > 0 {
-		env.Note("Its policy has skipped %s: maintenance deferred log --projection %s --act skipped", plural(d.Skipped, "event"), cli.Quote(d.Projection))
+		env.Note("Its policy has skipped %s: maintenance deferred log --projection %s --act skipped",
+			plural(d.Skipped, "event"), cli.Quote(d.Projection))
 	}
-	env.Note("Consumer group %s has applied %s of %s; %s.", d.Group, plural(d.Events, "event"), plural(d.Campaigns, "campaign"), d.verdict())
+	env.Note("Consumer group %s has applied %s of %s; %s.", d.Group, plural(d.Events, "event"),
+		plural(d.Campaigns, "campaign"), d.verdict())
 	return nil
 }
 

@@ -55,15 +55,20 @@ func NewVerify(env *cli.Env, compiled Compiled) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify NAME",
 		Short: "Compare a projection's rows with what the journal says, row by row",
-		Long: `Compare a projection's rows with what the journal says: the events of each campaign are applied from the first one on, beside the live tables, up to where the projection
-stands, and the rows are compared. Live work goes on meanwhile, and nothing is written. Without --campaign and --sample it is all campaigns, and rows of campaigns that the journal does
-not have. It ends with 7 if anything differs, repaired or not.
+		Long: `Compare a projection's rows with what the journal says: the events of each campaign are applied
+from the first one on, beside the live tables, up to where the projection stands, and the rows are
+compared. Live work goes on meanwhile, and nothing is written. Without --campaign and --sample it is all
+campaigns, and rows of campaigns that the journal does not have. It ends with 7 if anything differs,
+repaired or not.
 
-With --proof no event is applied, and no code is needed: the number of events that workers have applied of each campaign, and a hash of their ids, are kept with each checkpoint, and are
-compared with the journal.
+With --proof no event is applied, and no code is needed: the number of events that workers have applied
+of each campaign, and a hash of their ids, are kept with each checkpoint, and are compared with the
+journal.
 
-The code is that of the SQL files which workers read; projections in Go are verified by their own worker: worker verify NAME. It takes the version that is registered. The tables that a
-rebuild has replaced, as long as they are kept, and those that it builds are verified as NAME~previous and NAME~next, with the code of theirs.`,
+The code is that of the SQL files which workers read; projections in Go are verified by their own worker:
+worker verify NAME. It takes the version that is registered. The tables that a rebuild has replaced, as
+long as they are kept, and those that it builds are verified as NAME~previous and NAME~next, with the
+code of theirs.`,
 		Example: `  maintenance projection verify sessions --sample 1000
   maintenance projection verify sessions --campaign oak --json
   maintenance projection verify sessions --proof
@@ -94,11 +99,13 @@ rebuild has replaced, as long as they are kept, and those that it builds are ver
 	flags.SortFlags = false
 	flags.StringVar(&v.campaign, "campaign", "", "only this campaign")
 	flags.IntVar(&v.request.Sample, "sample", 0, "so many campaigns, at random")
-	flags.BoolVar(&v.request.All, "all", false, "all campaigns, and rows of campaigns that the journal does not have; the default")
+	flags.BoolVar(&v.request.All, "all", false,
+		"all campaigns, and rows of campaigns that the journal does not have; the default")
 	flags.StringSliceVar(&v.request.Ignore, "ignore", nil, "columns that may differ: column, or table.column")
 	flags.IntVar(&v.request.Concurrency, "concurrency", 4, "campaigns are verified on so many connections")
 	flags.IntVar(&v.limit, "limit", 100, "show so many differences at most; the others are counted")
-	flags.BoolVar(&v.proof, "proof", false, "apply nothing: compare the number and the ids of the events that were applied with the journal")
+	flags.BoolVar(&v.proof, "proof", false,
+		"apply nothing: compare the number and the ids of the events that were applied with the journal")
 	flags.BoolVar(&v.repair, "repair", false, "have workers replay the campaigns that differ, from scratch")
 	v.act.BindMany(flags)
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON")
@@ -135,7 +142,9 @@ func (v *verify) check(cmd *cobra.Command) error {
 	return cli.AtLeastOne("concurrency", v.request.Concurrency)
 }
 
-func (v *verify) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r projector.Registered) error {
+func (v *verify) run(
+	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r projector.Registered,
+) error {
 	v.document = verified{Projection: r.Name, ProjectionVersion: r.Version, DryRun: v.act.DryRun}
 	v.request.Projection = r.Name
 	v.request.OnCampaign = func(id string) {
@@ -206,12 +215,16 @@ func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r
 		return nil
 	}
 	if len(v.differing) > repairAsks {
-		confirmation := cli.Confirmation{What: fmt.Sprintf("replay %d campaigns from scratch", len(v.differing)), Type: fmt.Sprint(len(v.differing)), Yes: v.act.Yes}
+		confirmation := cli.Confirmation{
+			What: fmt.Sprintf("replay %d campaigns from scratch", len(v.differing)),
+			Type: fmt.Sprint(len(v.differing)), Yes: v.act.Yes,
+		}
 		if err := env.Confirm(ctx, confirmation); err != nil {
 			return err
 		}
 	}
-	filed, err := admin.On(pool).Replay(ctx, admin.By(v.act.By, v.act.Reason), deferred.ReplayRequest{Group: r.Group, Projection: r.Name, Campaigns: v.differing}, nil)
+	filed, err := admin.On(pool).Replay(ctx, admin.By(v.act.By, v.act.Reason),
+		deferred.ReplayRequest{Group: r.Group, Projection: r.Name, Campaigns: v.differing}, nil)
 	if n = filed; err != nil {
 		return cli.Exitf(cli.ExitPartial, "%d of %d campaigns are filed for a replay, then: %w", n, len(v.differing), err)
 	}

@@ -25,13 +25,19 @@ func (v *verify) print(env *cli.Env) error {
 	}
 	var rows [][]cli.Cell
 	for _, t := range d.Tables {
-		rows = append(rows, []cli.Cell{cli.Text(t.Table), cli.Number(t.Rows, cli.Plain), cli.Number(t.Missing, cli.Alarm), cli.Number(t.Extra, cli.Alarm), cli.Number(t.Different, cli.Alarm)})
+		rows = append(rows, []cli.Cell{
+			cli.Text(t.Table), cli.Number(t.Rows, cli.Plain), cli.Number(t.Missing, cli.Alarm),
+			cli.Number(t.Extra, cli.Alarm), cli.Number(t.Different, cli.Alarm),
+		})
 	}
 	page.Table([]string{"TABLE", "ROWS", "MISSING", "EXTRA", "DIFFERENT"}, rows)
 	if len(d.Resolutions) > 0 {
 		rows = nil
 		for _, r := range d.Resolutions {
-			rows = append(rows, []cli.Cell{cli.Text(r.CampaignID), cli.Number(r.Seq, cli.Plain), cli.Text(r.Actor), cli.Text(r.At.UTC().Format(time.RFC3339)), cli.Text(r.Reason)})
+			rows = append(rows, []cli.Cell{
+				cli.Text(r.CampaignID), cli.Number(r.Seq, cli.Plain), cli.Text(r.Actor),
+				cli.Text(r.At.UTC().Format(time.RFC3339)), cli.Text(r.Reason),
+			})
 		}
 		page.Heading("Left out: resolved by operators")
 		page.Table([]string{"CAMPAIGN", "SEQ", "BY", "AT", "WHY"}, rows)
@@ -52,7 +58,8 @@ func (v *verify) print(env *cli.Env) error {
 		env.Note("%s passed by: the projection is being rebuilt there.", plural(d.Skipped, "campaign"))
 	}
 	if d.Strays > 0 {
-		env.Note("%s of campaigns that the journal does not have: no replay comes to them, delete them by hand.", plural(d.Strays, "row"))
+		env.Note("%s of campaigns that the journal does not have: no replay comes to them, delete them by hand.",
+			plural(d.Strays, "row"))
 	}
 	env.Note("%s verified, %s applied: %s.", plural(d.Campaigns, "campaign"), plural(d.Events, "event"), v.verdict())
 	return nil
@@ -76,7 +83,9 @@ func (v *verify) verdict() string {
 func cells(d projector.Difference) [][]cli.Cell {
 	line := func(column, want, got string) []cli.Cell {
 		return []cli.Cell{
-			{Text: string(d.Kind), Tone: cli.Alarm}, cli.Text(d.Table), cli.Text(d.CampaignID), cli.Text(compact(d.Key)), cli.Text(column), cli.Text(want), cli.Text(got),
+			{Text: string(d.Kind), Tone: cli.Alarm},
+			cli.Text(d.Table), cli.Text(d.CampaignID), cli.Text(compact(d.Key)),
+			cli.Text(column), cli.Text(want), cli.Text(got),
 		}
 	}
 	switch {

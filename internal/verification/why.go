@@ -24,8 +24,10 @@ func NewWhy(env *cli.Env, compiled Compiled) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "why",
 		Short: "Name the events that wrote the values of a row",
-		Long: `Name the events that wrote the values of a row: for each column the last one after which its value was another. --key has the values of the table's primary key, in the order
-of its columns and without campaign_id. The campaign's events are applied one by one beside the live tables; nothing is written.`,
+		Long: `Name the events that wrote the values of a row: for each column the last one after which its
+value was another. --key has the values of the table's primary key, in the order of its columns and
+without campaign_id. The campaign's events are applied one by one beside the live tables; nothing is
+written.`,
 		Example: `  maintenance campaign why --campaign oak --table sessions --key s-1
   maintenance campaign why --campaign oak --table characters --key c-7 --column doc --seq 40`,
 		Args: cli.NoArgs,
@@ -48,7 +50,8 @@ of its columns and without campaign_id. The campaign's events are applied one by
 			})
 			if errors.Is(err, errNotHere) && len(tables) > 0 && !slices.Contains(tables, request.Table) {
 				slices.Sort(tables)
-				err = fmt.Errorf("--table %q: no projection has such a table, there are %s", request.Table, list(slices.Compact(tables)))
+				err = fmt.Errorf("--table %q: no projection has such a table, there are %s", request.Table,
+					list(slices.Compact(tables)))
 				return cli.Hint(err, "maintenance projection list")
 			}
 			if err != nil {
@@ -79,7 +82,10 @@ of its columns and without campaign_id. The campaign's events are applied one by
 
 func printWhy(env *cli.Env, w projector.Why) error {
 	event := func(e journal.Event) []cli.Cell {
-		return []cli.Cell{cli.Number(e.Seq, cli.Plain), cli.Text(e.Type), cli.Text(e.OccurredAt.UTC().Format(time.RFC3339)), cli.Text(e.Actor)}
+		return []cli.Cell{
+			cli.Number(e.Seq, cli.Plain), cli.Text(e.Type), cli.Text(e.OccurredAt.UTC().Format(time.RFC3339)),
+			cli.Text(e.Actor),
+		}
 	}
 	switch {
 	case w.Row == nil && w.Gone == nil:

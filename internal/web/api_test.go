@@ -26,37 +26,46 @@ type notes struct {
 	Count int `json:"count"`
 }
 
-// database has something of everything: projection notes of group default has applied campaigns a and b/1 but for one event at which it is dead, which holds a secret; a rebuild and pauses,
-// a publication with a parked event, a worker, an operation, logs.
+// database has something of everything: projection notes of group default has applied campaigns a
+// and b/1 but for one event at which it is dead, which holds a secret; a rebuild and pauses, a
+// publication with a parked event, a worker, an operation, logs.
 func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 	t.Helper()
 	pool := pgtest.New(t)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
-		Name: "notes", Version: 1, Fold: func(n *notes, e journal.Event) error {
-			if e.Type == "bad" {
-				return projector.Permanent(fmt.Errorf("cannot be read"))
-			}
-			n.Count++
-			return nil
-		},
-	})}})
+	p, err := projector.New(projector.Config{
+		Pool: pool,
+		Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
+			Name: "notes", Version: 1, Fold: func(n *notes, e journal.Event) error {
+				if e.Type == "bad" {
+					return projector.Permanent(fmt.Errorf("cannot be read"))
+				}
+				n.Count++
+				return nil
+			},
+		})},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, pool, `SELECT tidemark.append('a', '[{"type": "noted", "payload": {"secret": "s3cret", "open": 1}}, {"type": "noted"}]'); SELECT tidemark.append('b/1', '[{"type": "bad"}]')`)
+	exec(t, pool, `SELECT tidemark.append('a',
+		'[{"type": "noted", "payload": {"secret": "s3cret", "open": 1}}, {"type": "noted"}]');
+		SELECT tidemark.append('b/1', '[{"type": "bad"}]')`)
 	if _, err := p.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, pool, `INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('t', 's', 1);
-		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message, first_failed_at) VALUES ('t', 's', 'a', 1, true, 1, 'parked', 'no', now());
-		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied) VALUES ('h/1', 'default', 'h', 1, now(), now(), 0, 0);
+		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
+			first_failed_at) VALUES ('t', 's', 'a', 1, true, 1, 'parked', 'no', now());
+		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
+			VALUES ('h/1', 'default', 'h', 1, now(), now(), 0, 0);
 		INSERT INTO tidemark.operator_log (actor, act, reason, detail) VALUES ('ada', 'test_sent', 'a test', '{"x": 1}');
 		INSERT INTO tidemark.operations (kind, request, actor) VALUES ('repair_gaps', '{"group": "default"}', 'ada');
 		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq) VALUES (1, 1, 'a', 'notes', 1);
-		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('campaign', 'default', 'a', 'a test', 'ada')`)
+		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+			VALUES ('campaign', 'default', 'a', 'a test', 'ada')`)
 	return pool, admin.Config{Projector: p, Projections: []string{"notes"}}
 }
 
@@ -73,7 +82,8 @@ func path(pattern string) string {
 	if strings.Contains(pattern, "/deferred/") {
 		pair = "b%2F1"
 	}
-	return strings.NewReplacer("{projection}", "notes", "{campaign}", pair, "{seq}", "1", "{id}", "1", "{topic}", "t", "{publisher}", "s", "{group}", "default", "{owner}", "h%2F1", "{name}", "nobody").Replace(pattern)
+	return strings.NewReplacer("{projection}", "notes", "{campaign}", pair, "{seq}", "1", "{id}", "1", "{topic}", "t",
+		"{publisher}", "s", "{group}", "default", "{owner}", "h%2F1", "{name}", "nobody").Replace(pattern)
 }
 
 // withRows are the calls that are refused to viewers for what they show, not for their role.
@@ -83,7 +93,11 @@ func withRows() []string {
 
 // query is what a call cannot do without.
 func query(id string) string {
-	return map[string]string{"getAsOf": "?projection=notes&seq=2", "getDiff": "?projection=notes&from=1&to=2", "getWhy": "?projection=notes&key=", "verifyCampaign": "?projection=notes", "listGaps": "?group=default", "listLeases": "?group=default"}[id]
+	return map[string]string{
+		"getAsOf": "?projection=notes&seq=2", "getDiff": "?projection=notes&from=1&to=2",
+		"getWhy": "?projection=notes&key=", "verifyCampaign": "?projection=notes", "listGaps": "?group=default",
+		"listLeases": "?group=default",
+	}[id]
 }
 
 func routes(t *testing.T, s *served) []api.Route {
@@ -96,17 +110,23 @@ func routes(t *testing.T, s *served) []api.Route {
 }
 
 // everything is what no request that is refused changes.
-const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection) FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
-	(SELECT string_agg(p::text, ';') FROM tidemark.publications p), (SELECT string_agg(p::text, ';') FROM tidemark.parked p), (SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
-	(SELECT string_agg(o::text, ';') FROM tidemark.operations o), (SELECT count(*) FROM tidemark.failure_log), (SELECT count(*) FROM tidemark.operator_log),
+const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
+	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
+	(SELECT string_agg(p::text, ';') FROM tidemark.publications p),
+		(SELECT string_agg(p::text, ';') FROM tidemark.parked p),
+		(SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
+	(SELECT string_agg(o::text, ';') FROM tidemark.operations o), (SELECT count(*) FROM tidemark.failure_log),
+		(SELECT count(*) FROM tidemark.operator_log),
 	(SELECT string_agg(w::text, ';') FROM tidemark.workers w)))`
 
 func TestEveryRouteIsForItsRoleAlone(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
 	s := serveOn(t, pool, acting, nil)
-	all := append(routes(t, s), api.Route{Method: http.MethodGet, Pattern: "/", Role: auth.Viewer}, api.Route{Method: http.MethodGet, Pattern: "/events", Role: auth.Viewer},
-		api.Route{Method: http.MethodGet, Pattern: "/nothing/here", Role: auth.Viewer}, api.Route{Method: http.MethodPost, Pattern: "/api/v1/nothing", Role: auth.Viewer})
+	all := append(routes(t, s), api.Route{Method: http.MethodGet, Pattern: "/", Role: auth.Viewer},
+		api.Route{Method: http.MethodGet, Pattern: "/events", Role: auth.Viewer},
+		api.Route{Method: http.MethodGet, Pattern: "/nothing/here", Role: auth.Viewer},
+		api.Route{Method: http.MethodPost, Pattern: "/api/v1/nothing", Role: auth.Viewer})
 	before := scan[string](t, pool, everything)
 	for _, route := range all {
 		for role := auth.Nobody; role < route.Role; role++ {
@@ -114,7 +134,8 @@ func TestEveryRouteIsForItsRoleAlone(t *testing.T) {
 			if role == auth.Nobody {
 				want = http.StatusUnauthorized
 			}
-			response, body := s.call(t, role, route.Method, path(route.Pattern)+query(route.OperationID), "", map[string]string{"Idempotency-Key": "k"})
+			response, body := s.call(t, role, route.Method, path(route.Pattern)+query(route.OperationID), "",
+				map[string]string{"Idempotency-Key": "k"})
 			if response.StatusCode != want || response.Header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%s %s by %s is answered %s, want %d\n%s", route.Method, route.Pattern, role, response.Status, want, body)
 			}
@@ -131,7 +152,8 @@ func TestEveryRouteIsForItsRoleAlone(t *testing.T) {
 			continue
 		}
 		response, body := s.call(t, route.Role, route.Method, path(route.Pattern)+query(route.OperationID), "", nil)
-		if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden && !slices.Contains(withRows(), route.OperationID) || response.StatusCode >= 500 {
+		if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden &&
+			!slices.Contains(withRows(), route.OperationID) || response.StatusCode >= 500 {
 			t.Errorf("%s %s by %s is answered %s\n%s", route.Method, route.Pattern, route.Role, response.Status, body)
 		}
 	}
@@ -177,7 +199,8 @@ func description(t *testing.T) (compile func(pointer string) *jsonschema.Schema,
 }
 
 func escape(path string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(path, "~", "~0"), "/", "~1"), "{", "%7B"), "}", "%7D")
+	return strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(path, "~", "~0"), "/", "~1"), "{",
+		"%7B"), "}", "%7D")
 }
 
 func check(t *testing.T, what string, schema *jsonschema.Schema, body string) {
@@ -204,7 +227,8 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		}
 		what := path(route.Pattern) + query(route.OperationID)
 		if route.Method == http.MethodPost {
-			response, body := s.call(t, auth.Admin, route.Method, what, `{"with": {"bogus": 1}}`, map[string]string{"Content-Type": "application/json"})
+			response, body := s.call(t, auth.Admin, route.Method, what, `{"with": {"bogus": 1}}`,
+				map[string]string{"Content-Type": "application/json"})
 			if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, "bogus") {
 				t.Errorf("%s takes a field that there is not: %s\n%s", what, response.Status, body)
 			}
@@ -222,7 +246,9 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		}
 		check(t, what, compile("/paths/"+escape(route.Pattern)+"/get/responses/200/content/application~1json/schema"), body)
 		tag := response.Header.Get("ETag")
-		if again, text := s.call(t, auth.Admin, route.Method, what, "", map[string]string{"If-None-Match": tag}); again.StatusCode != http.StatusNotModified && again.Header.Get("ETag") == tag || tag == "" {
+		if again, text := s.call(t, auth.Admin, route.Method, what, "",
+			map[string]string{"If-None-Match": tag}); again.StatusCode != http.StatusNotModified &&
+			again.Header.Get("ETag") == tag || tag == "" {
 			t.Errorf("%s again with its ETag %q is answered %s\n%s", what, tag, again.Status, text)
 		}
 		sameParameters(t, s, route, paths)
@@ -240,7 +266,8 @@ func sameParameters(t *testing.T, s *served, route api.Route, paths map[string]a
 		p, _ := p.(map[string]any)
 		documented = append(documented, fmt.Sprint(p["name"]))
 	}
-	_, body := s.call(t, auth.Admin, route.Method, path(route.Pattern)+"?bogus=1&"+strings.TrimPrefix(query(route.OperationID), "?"), "", nil)
+	_, body := s.call(t, auth.Admin, route.Method, path(route.Pattern)+"?bogus=1&"+
+		strings.TrimPrefix(query(route.OperationID), "?"), "", nil)
 	var refused struct{ Field, Limit string }
 	if err := json.Unmarshal([]byte(body), &refused); err != nil {
 		t.Fatal(err)
@@ -260,17 +287,20 @@ func TestPayloadsAreForThoseWhoMaySeeThem(t *testing.T) {
 	pool, acting := database(t)
 	s := serveOn(t, pool, acting, nil)
 	for _, what := range []string{"/api/v1/campaigns/a/events", "/api/v1/campaigns/a/events/1"} {
-		if _, body := s.call(t, auth.Viewer, http.MethodGet, what, "", nil); strings.Contains(body, "s3cret") || !strings.Contains(body, `"payload":null`) {
+		if _, body := s.call(t, auth.Viewer, http.MethodGet, what, "", nil); strings.Contains(body, "s3cret") ||
+			!strings.Contains(body, `"payload":null`) {
 			t.Errorf("a viewer sees %s", body)
 		}
 		if _, body := s.call(t, auth.Operator, http.MethodGet, what, "", nil); !strings.Contains(body, "s3cret") {
 			t.Errorf("an operator sees %s", body)
 		}
 	}
-	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/campaigns/a/as-of?projection=notes&seq=1", "", nil); response.StatusCode != http.StatusForbidden {
+	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/campaigns/a/as-of?projection=notes&seq=1", "",
+		nil); response.StatusCode != http.StatusForbidden {
 		t.Errorf("a viewer sees rows: %s", body)
 	}
-	if _, body := s.call(t, auth.Operator, http.MethodGet, "/api/v1/campaigns/a/as-of?projection=notes&seq=1", "", nil); !strings.Contains(body, `"count":1`) && !strings.Contains(body, `"count": 1`) {
+	if _, body := s.call(t, auth.Operator, http.MethodGet, "/api/v1/campaigns/a/as-of?projection=notes&seq=1", "",
+		nil); !strings.Contains(body, `"count":1`) && !strings.Contains(body, `"count": 1`) {
 		t.Errorf("after event 1 the rows are %s", body)
 	}
 }
@@ -279,17 +309,25 @@ func TestListsComeInPages(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
 	s := serveOn(t, pool, acting, nil)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) SELECT 'x' || i, 'notes', 'default', 1, 'dead', 'infinity' FROM generate_series(1, 24) i;
-		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, first_failed_at) SELECT 't', 's', 'x' || i, 1, true, 1, 'parked', CASE WHEN i % 2 = 0 THEN now() END FROM generate_series(1, 24) i;
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at) SELECT 'x' || i, 'notes', 'default', 1, 'dead', 'infinity' FROM generate_series(1, 24) i;
+		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, first_failed_at)
+			SELECT 't', 's', 'x' || i, 1, true, 1, 'parked', CASE WHEN i % 2 = 0 THEN now() END FROM generate_series(1, 24) i;
 		INSERT INTO tidemark.operator_log (actor, act) SELECT 'ada', 'noted' FROM generate_series(1, 21); -- and three tokens were made
-		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) SELECT 'campaign', 'default', 'x' || i, 'a test', 'ada' FROM generate_series(1, 22) i;
-		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('group', 'default', '', 'a test', 'ada'), ('projection', 'default', 'notes', 'a test', 'ada');
+		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+			SELECT 'campaign', 'default', 'x' || i, 'a test', 'ada' FROM generate_series(1, 22) i;
+		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+			VALUES ('group', 'default', '', 'a test', 'ada'), ('projection', 'default', 'notes', 'a test', 'ada');
 		SELECT tidemark.append('c' || i, '[{"type": "noted"}]') FROM generate_series(1, 23) i`)
-	for _, what := range []string{"/api/v1/deferred", "/api/v1/parked", "/api/v1/log", "/api/v1/campaigns", "/api/v1/pauses", "/api/v1/queue/entries", "/api/v1/queue/entries?status=dead"} {
+	for _, what := range []string{
+		"/api/v1/deferred", "/api/v1/parked", "/api/v1/log", "/api/v1/campaigns",
+		"/api/v1/pauses", "/api/v1/queue/entries", "/api/v1/queue/entries?status=dead",
+	} {
 		seen := map[string]bool{}
 		after, pages := "", 0
 		for ; pages < 9; pages++ {
-			_, body := s.call(t, auth.Viewer, http.MethodGet, what+map[bool]string{false: "?", true: "&"}[strings.Contains(what, "?")]+"limit=7&after="+after, "", nil)
+			_, body := s.call(t, auth.Viewer, http.MethodGet,
+				what+map[bool]string{false: "?", true: "&"}[strings.Contains(what, "?")]+"limit=7&after="+after, "", nil)
 			var p struct {
 				Items []json.RawMessage
 				Next  *string
@@ -316,7 +354,8 @@ func TestListsComeInPages(t *testing.T) {
 			t.Errorf("%s answers %d items on %d pages", what, len(seen), pages+1)
 		}
 	}
-	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/deferred?after=nonsense&limit=5000", "", nil); response.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"limit":"1 to 1000"`) {
+	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/deferred?after=nonsense&limit=5000", "",
+		nil); response.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"limit":"1 to 1000"`) {
 		t.Errorf("nonsense is answered %s %s", response.Status, body)
 	}
 }
@@ -327,12 +366,14 @@ func TestActsThroughTheAPI(t *testing.T) {
 	s := serveOn(t, pool, acting, nil)
 	jsonBody := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
 	for _, want := range []string{`"repeated":false`, `"repeated":true`} {
-		response, body := s.call(t, auth.Operator, http.MethodPost, "/api/v1/deferred/notes/b%2F1/requeue", `{"reason": "mended"}`, jsonBody)
+		response, body := s.call(t, auth.Operator, http.MethodPost, "/api/v1/deferred/notes/b%2F1/requeue",
+			`{"reason": "mended"}`, jsonBody)
 		if response.StatusCode != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("requeue: %s %s, want %s", response.Status, body, want)
 		}
 	}
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log WHERE act = 'deferred_requeued' AND actor = 'operator' AND reason = 'mended' AND way = 'api' AND token_id > 0 AND address = '127.0.0.1'`); n != 1 {
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log WHERE act = 'deferred_requeued'
+		AND actor = 'operator' AND reason = 'mended' AND way = 'api' AND token_id > 0 AND address = '127.0.0.1'`); n != 1 {
 		t.Errorf("it is in the log %d times", n)
 	}
 	for call, want := range map[string]int{
@@ -355,12 +396,15 @@ func TestActsThroughTheAPI(t *testing.T) {
 			t.Errorf("%s is answered %s, want %d: %s", call, response.Status, want, body)
 		}
 	}
-	response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset", `{"with": {"position": 99, "confirm": "s"}}`, map[string]string{"Content-Type": "application/json"})
+	response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset",
+		`{"with": {"position": 99, "confirm": "s"}}`, map[string]string{"Content-Type": "application/json"})
 	if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, "position 99") {
 		t.Errorf("a reset beyond the journal: %s %s", response.Status, body)
 	}
-	response, body = s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset", `{"with": {"position": 0, "dry_run": true}}`, map[string]string{"Content-Type": "application/json"})
-	if response.StatusCode != http.StatusOK || !strings.Contains(body, `"forgotten":1`) || scan[int](t, pool, `SELECT position FROM tidemark.publications`) != 1 {
+	response, body = s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset",
+		`{"with": {"position": 0, "dry_run": true}}`, map[string]string{"Content-Type": "application/json"})
+	if response.StatusCode != http.StatusOK || !strings.Contains(body, `"forgotten":1`) ||
+		scan[int](t, pool, `SELECT position FROM tidemark.publications`) != 1 {
 		t.Errorf("a dry run: %s %s", response.Status, body)
 	}
 }

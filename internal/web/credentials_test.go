@@ -49,7 +49,8 @@ func TestCredentialsHoldNoLongerThanTheyShould(t *testing.T) {
 	holds("with a session", session, http.StatusOK)
 	exec(t, s.pool, `UPDATE tidemark.sessions SET expires_at = now() - interval '1 second'`)
 	holds("when the session is over", session, http.StatusUnauthorized)
-	exec(t, s.pool, `UPDATE tidemark.sessions SET expires_at = now() + interval '1 hour'; UPDATE tidemark.tokens SET expires_at = now() - interval '1 second'`)
+	exec(t, s.pool, `UPDATE tidemark.sessions SET expires_at = now() + interval '1 hour'; UPDATE tidemark.tokens
+		SET expires_at = now() - interval '1 second'`)
 	holds("when the session's token has expired", session, http.StatusUnauthorized)
 	holds("when the token has expired", bearer, http.StatusUnauthorized)
 	exec(t, s.pool, `UPDATE tidemark.tokens SET expires_at = 'infinity', revoked_at = now(), revoked_by = 'ada'`)
@@ -57,7 +58,8 @@ func TestCredentialsHoldNoLongerThanTheyShould(t *testing.T) {
 	holds("when the token was revoked", bearer, http.StatusUnauthorized)
 	exec(t, s.pool, `UPDATE tidemark.tokens SET revoked_at = NULL, revoked_by = NULL`)
 	holds("again", session, http.StatusOK)
-	if response, _ := s.call(t, auth.Nobody, http.MethodPost, "/logout", "", session); response.StatusCode != http.StatusSeeOther {
+	if response, _ := s.call(t, auth.Nobody, http.MethodPost, "/logout", "",
+		session); response.StatusCode != http.StatusSeeOther {
 		t.Errorf("a logout is answered %s", response.Status)
 	}
 	holds("after the logout, to whoever has kept the cookie,", session, http.StatusUnauthorized)
@@ -80,9 +82,13 @@ func TestSecretsAreKeptAsHashes(t *testing.T) {
 func TestASessionsCookieIsForThisServerAlone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(c *web.Config) { c.Auth.Forwarders = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
-	for proto, want := range map[string]http.Cookie{"http": {Name: "tidemark"}, "https": {Name: "__Host-tidemark", Secure: true}} {
+	for proto, want := range map[string]http.Cookie{
+		"http":  {Name: "tidemark"},
+		"https": {Name: "__Host-tidemark", Secure: true},
+	} {
 		_, c := s.logIn(t, s.tokens[auth.Viewer], map[string]string{"X-Forwarded-Proto": proto})
-		if c == nil || c.Name != want.Name || c.Secure != want.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
+		if c == nil || c.Name != want.Name || c.Secure != want.Secure || !c.HttpOnly ||
+			c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
 			t.Errorf("over %s the cookie is %v", proto, c)
 		}
 	}
@@ -96,10 +102,14 @@ func TestASessionsCookieIsForThisServerAlone(t *testing.T) {
 func TestBasicAuthenticationWantsTheTokensName(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	for user, want := range map[string]int{"viewer": http.StatusOK, "admin": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+	for user, want := range map[string]int{
+		"viewer": http.StatusOK, "admin": http.StatusUnauthorized,
+		"": http.StatusUnauthorized,
+	} {
 		request := http.Request{Header: http.Header{}}
 		request.SetBasicAuth(user, s.tokens[auth.Viewer])
-		response, body := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", map[string]string{"Authorization": request.Header.Get("Authorization")})
+		response, body := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "",
+			map[string]string{"Authorization": request.Header.Get("Authorization")})
 		if response.StatusCode != want || want == http.StatusOK && !strings.Contains(body, `"viewer"`) {
 			t.Errorf("the viewer's token as the password of %q is answered %s %s", user, response.Status, body)
 		}
@@ -111,24 +121,34 @@ func TestWrongCredentialsAreCountedWhereverTheyAreSent(t *testing.T) {
 	proxied := func(c *web.Config) { c.Auth.Forwarders = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} }
 	wrong := func(i int) string { return fmt.Sprint("tmk_wrong", i) }
 	bearer := func(s *served, i int, from string) *answered {
-		response, _ := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", map[string]string{"Authorization": "Bearer " + wrong(i), "X-Forwarded-For": from})
+		response, _ := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "",
+			map[string]string{"Authorization": "Bearer " + wrong(i), "X-Forwarded-For": from})
 		return response
 	}
 	for what, c := range map[string]struct {
 		s    *served
 		send func(s *served, i int) *answered
 	}{
-		"in the form of the login": {serve(t, nil), func(s *served, i int) *answered { response, _ := s.logIn(t, wrong(i), nil); return response }},
-		"as a session": {serve(t, nil), func(s *served, i int) *answered {
-			response, _ := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", map[string]string{"Cookie": "tidemark=" + wrong(i)})
+		"in the form of the login": {serve(t, nil), func(s *served, i int) *answered {
+			response, _ := s.logIn(t, wrong(i), nil)
 			return response
 		}},
-		"by a stranger who claims to be many": {serve(t, nil), func(s *served, i int) *answered { return bearer(s, i, fmt.Sprint("192.0.2.", i)) }},
-		"from many addresses of one network":  {serve(t, proxied), func(s *served, i int) *answered { return bearer(s, i, fmt.Sprintf("2001:db8:1:2::%x", i)) }},
+		"as a session": {serve(t, nil), func(s *served, i int) *answered {
+			response, _ := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "",
+				map[string]string{"Cookie": "tidemark=" + wrong(i)})
+			return response
+		}},
+		"by a stranger who claims to be many": {serve(t, nil), func(s *served, i int) *answered {
+			return bearer(s, i, fmt.Sprint("192.0.2.", i))
+		}},
+		"from many addresses of one network": {serve(t, proxied), func(s *served, i int) *answered {
+			return bearer(s, i, fmt.Sprintf("2001:db8:1:2::%x", i))
+		}},
 	} {
 		for i := range 12 {
 			response, limited := c.send(c.s, i), i >= 10
-			if (response.StatusCode == http.StatusTooManyRequests) != limited || limited && response.Header.Get("Retry-After") == "" {
+			if (response.StatusCode == http.StatusTooManyRequests) != limited || limited &&
+				response.Header.Get("Retry-After") == "" {
 				t.Errorf("wrong credentials %s are answered %s at try %d", what, response.Status, i+1)
 			}
 		}
@@ -144,14 +164,18 @@ func TestWrongCredentialsAreCountedWhereverTheyAreSent(t *testing.T) {
 func TestAProxyThatAddsToWhatClientsSendIsRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(c *web.Config) {
-		c.Auth.Proxies, c.Auth.RoleHeader, c.Auth.Secret = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "X-Forwarded-Role", proxySecret
+		c.Auth.Proxies, c.Auth.RoleHeader, c.Auth.Secret = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			"X-Forwarded-Role", proxySecret
 	})
 	for _, twice := range []string{"X-Forwarded-User", "X-Forwarded-Role"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/api/v1/me", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header = http.Header{"X-Forwarded-User": {"ada"}, "X-Forwarded-Role": {"viewer"}, "X-Tidemark-Proxy-Secret": {proxySecret}}
+		request.Header = http.Header{
+			"X-Forwarded-User": {"ada"}, "X-Forwarded-Role": {"viewer"},
+			"X-Tidemark-Proxy-Secret": {proxySecret},
+		}
 		request.Header.Add(twice, "admin")
 		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 		if err != nil {
@@ -167,7 +191,8 @@ func TestAProxyThatAddsToWhatClientsSendIsRefused(t *testing.T) {
 func TestALoginIsNoLongerThanATokenNeeds(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	if response, _ := s.logIn(t, s.tokens[auth.Viewer]+strings.Repeat(" ", 9<<10), nil); response.StatusCode != http.StatusBadRequest {
+	if response, _ := s.logIn(t, s.tokens[auth.Viewer]+strings.Repeat(" ", 9<<10),
+		nil); response.StatusCode != http.StatusBadRequest {
 		t.Errorf("a form of 9 KiB is answered %s", response.Status)
 	}
 }
@@ -184,7 +209,10 @@ func TestNoStatementOfTheListenerLastsLong(t *testing.T) {
 	if n := pool.Config().MaxConns; n != 3 {
 		t.Errorf("it has up to %d connections, want 3", n)
 	}
-	for setting, want := range map[string]string{"statement_timeout": "1500ms", "lock_timeout": "1500ms", "idle_in_transaction_session_timeout": "3s", "jit": "off", "application_name": "tidemark-admin"} {
+	for setting, want := range map[string]string{
+		"statement_timeout": "1500ms", "lock_timeout": "1500ms",
+		"idle_in_transaction_session_timeout": "3s", "jit": "off", "application_name": "tidemark-admin",
+	} {
 		if got := scan[string](t, pool, "SHOW "+setting); got != want {
 			t.Errorf("%s is %s, want %s", setting, got, want)
 		}

@@ -24,8 +24,9 @@ const (
 	streamWrite = 5 * time.Second  // that a client may take for a write before it is dropped
 )
 
-// hub has one poller for all streams of server-sent events. A stream has nothing of its own but how much it has seen: one that is slow misses what has been replaced
-// meanwhile, and one that takes nothing for 5 s is dropped.
+// hub has one poller for all streams of server-sent events. A stream has nothing of its own but how
+// much it has seen: one that is slow misses what has been replaced meanwhile, and one that takes
+// nothing for 5 s is dropped.
 type hub struct {
 	interval time.Duration
 	most     int // streams at once
@@ -56,8 +57,15 @@ type told struct {
 	version int64
 }
 
-func newHub(cfg Config, holding func(ctx context.Context, ids []auth.Identity) ([]bool, error), poll func(ctx context.Context) ([]event, error)) *hub {
-	return &hub{interval: cfg.StreamInterval, most: cfg.MaxStreams, each: cfg.MaxStreamsEach, holding: holding, patience: streamWrite, poll: poll, logger: cfg.Logger, streams: map[*stream]struct{}{}, changed: make(chan struct{}), wanted: make(chan struct{}, 1), done: make(chan struct{})}
+func newHub(
+	cfg Config, holding func(ctx context.Context, ids []auth.Identity) ([]bool, error),
+	poll func(ctx context.Context) ([]event, error),
+) *hub {
+	return &hub{
+		interval: cfg.StreamInterval, most: cfg.MaxStreams, each: cfg.MaxStreamsEach, holding: holding,
+		patience: streamWrite, poll: poll, logger: cfg.Logger, streams: map[*stream]struct{}{}, changed: make(chan struct{}),
+		wanted: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 }
 
 // Run polls while there are streams, until ctx ends; then streams end too.
@@ -200,7 +208,8 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, most := h.enter(auth.From(r.Context()))
 	if s == nil {
 		w.Header().Set("Retry-After", "10")
-		problem.Write(w, problem.New(http.StatusServiceUnavailable, "there are too many event streams", "close some, or ask another replica").Of("streams", fmt.Sprint(most+1), fmt.Sprint(most)))
+		problem.Write(w, problem.New(http.StatusServiceUnavailable, "there are too many event streams",
+			"close some, or ask another replica").Of("streams", fmt.Sprint(most+1), fmt.Sprint(most)))
 		return
 	}
 	defer h.leave(s)

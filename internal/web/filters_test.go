@@ -40,7 +40,8 @@ func refusesNosuch(t *testing.T, s *served, path, name, known string) {
 	address.RawQuery = q.Encode()
 	response, body := s.call(t, auth.Admin, http.MethodGet, address.String(), "", nil)
 	if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, nosuch) || !strings.Contains(body, known) {
-		t.Errorf("%s is answered %s, want 400 with %q and %q\n%s", address, response.Status, nosuch, known, body[max(0, len(body)-900):])
+		t.Errorf("%s is answered %s, want 400 with %q and %q\n%s", address, response.Status, nosuch, known,
+			body[max(0, len(body)-900):])
 	}
 }
 

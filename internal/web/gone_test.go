@@ -33,7 +33,10 @@ func TestARequestThatNobodyWaitsForIsNoFault(t *testing.T) {
 	})
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	for path, table := range map[string]string{"/campaigns": "tidemark.outbox", "/api/v1/workers": "tidemark.workers", "/api/v1/me": "tidemark.tokens"} {
+	for path, table := range map[string]string{
+		"/campaigns": "tidemark.outbox", "/api/v1/workers": "tidemark.workers",
+		"/api/v1/me": "tidemark.tokens",
+	} {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE"); err != nil {
 				return err
@@ -42,11 +45,13 @@ func TestARequestThatNobodyWaitsForIsNoFault(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer %s\r\n\r\n", path, s.tokens[auth.Viewer]); err != nil {
+			if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer %s\r\n\r\n", path,
+				s.tokens[auth.Viewer]); err != nil {
 				return err
 			}
 			for waits := false; !waits; {
-				if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted)", table).Scan(&waits); err != nil {
+				if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted)",
+					table).Scan(&waits); err != nil {
 					return err
 				}
 			}
@@ -81,7 +86,8 @@ func TestARequestThatNobodyWaitsForIsNoFault(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 	}
-	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/campaigns", "", nil); response.StatusCode != http.StatusOK {
+	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/campaigns", "",
+		nil); response.StatusCode != http.StatusOK {
 		t.Errorf("afterwards the page is answered %s\n%s", response.Status, body)
 	}
 }

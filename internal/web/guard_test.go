@@ -25,7 +25,11 @@ func TestOtherSitesCanNeitherSendNorFrame(t *testing.T) {
 	pool, acting := database(t)
 	s := serveOn(t, pool, acting, nil)
 	before := scan[string](t, pool, everything)
-	for _, header := range []map[string]string{{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}} {
+	for _, header := range []map[string]string{
+		{"Origin": "https://evil.example"},
+		{"Sec-Fetch-Site": "cross-site"},
+		{"Sec-Fetch-Site": "same-site"},
+	} {
 		for _, what := range []string{"/api/v1/deferred/notes/b%2F1/requeue", "/login", "/logout"} {
 			response, body := s.call(t, auth.Admin, http.MethodPost, what, "", header)
 			if response.StatusCode != http.StatusForbidden {
@@ -36,18 +40,23 @@ func TestOtherSitesCanNeitherSendNorFrame(t *testing.T) {
 	if scan[string](t, pool, everything) != before {
 		t.Error("another site has changed something")
 	}
-	if response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/deferred/notes/b%2F1/requeue", "", map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": s.base}); response.StatusCode != http.StatusOK {
+	if response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/deferred/notes/b%2F1/requeue", "",
+		map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": s.base}); response.StatusCode != http.StatusOK {
 		t.Errorf("a page of its own is answered %s\n%s", response.Status, body)
 	}
 	for _, what := range []string{"/", "/login", "/api/v1/me", "/static/tidemark.css", "/nothing"} {
 		response, _ := s.call(t, auth.Viewer, http.MethodGet, what, "", nil)
 		policy := response.Header.Get("Content-Security-Policy")
-		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+		for _, part := range []string{
+			"default-src 'none'", "script-src 'self'", "style-src 'self'",
+			"frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'",
+		} {
 			if !strings.Contains(policy, part) {
 				t.Errorf("%s has the policy %q without %s", what, policy, part)
 			}
 		}
-		if strings.Contains(policy, "unsafe") || response.Header.Get("X-Frame-Options") != "DENY" || response.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if strings.Contains(policy, "unsafe") || response.Header.Get("X-Frame-Options") != "DENY" ||
+			response.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s has the headers %v", what, response.Header)
 		}
 		if response.Header.Get("Access-Control-Allow-Origin") != "" {
@@ -59,12 +68,14 @@ func TestOtherSitesCanNeitherSendNorFrame(t *testing.T) {
 func TestLargeBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	// A server that has answered closes what it does not want to read, and a client that is still writing may see that before the answer: so nobody writes what is not read.
+	// A server that has answered closes what it does not want to read, and a client that is still
+	// writing may see that before the answer: so nobody writes what is not read.
 	status := s.refused(t, fmt.Sprintf("Content-Length: %d\r\n", 2<<20), "")
 	if status != http.StatusRequestEntityTooLarge {
 		t.Errorf("2 MiB are answered %d", status)
 	}
-	// Without a length, it is found out while it is read; net/http reads some more before it answers, and would wait for that.
+	// Without a length, it is found out while it is read; net/http reads some more before it answers,
+	// and would wait for that.
 	const read = 1<<20 + 1 + 256<<10 + 1
 	status = s.refused(t, "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s", 2<<20, strings.Repeat(" ", read)))
 	if status != http.StatusRequestEntityTooLarge {
@@ -87,7 +98,9 @@ func (s *served) refused(t *testing.T, header, body string) int {
 	if err := conn.SetDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(conn, "POST /api/v1/groups/default/pause HTTP/1.1\r\nHost: tidemark\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n%s\r\n%s", s.tokens[auth.Admin], header, body); err != nil {
+	if _, err := fmt.Fprintf(conn,
+		"POST /api/v1/groups/default/pause HTTP/1.1\r\nHost: tidemark\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+			"application/json\r\n%s\r\n%s", s.tokens[auth.Admin], header, body); err != nil {
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -123,7 +136,8 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		})
 	}
 	// Others are served meanwhile.
-	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/me", "", nil); response.StatusCode != http.StatusOK {
+	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/me", "",
+		nil); response.StatusCode != http.StatusOK {
 		t.Errorf("beside slow clients: %s %s", response.Status, body)
 	}
 	wg.Wait()
@@ -145,7 +159,8 @@ func TestWrongTokensAtRate(t *testing.T) {
 		c.Auth.Forwarders = network
 	})
 	from := func(addr string, token string) int {
-		response, _ := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", map[string]string{"X-Forwarded-For": addr, "Authorization": "Bearer " + token})
+		response, _ := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "",
+			map[string]string{"X-Forwarded-For": addr, "Authorization": "Bearer " + token})
 		if response.StatusCode == http.StatusTooManyRequests && response.Header.Get("Retry-After") == "" {
 			t.Error("429 without Retry-After")
 		}
@@ -201,8 +216,12 @@ func TestAddressesThatOthersReach(t *testing.T) {
 		}
 		return err
 	}
-	for addr, want := range map[string]bool{"127.0.0.1:0": true, "[::1]:0": true, "localhost:0": true, "0.0.0.0:0": false, ":0": false, "nonsense": false} {
-		if err := try(addr, auth.Nobody); (err == nil) != want && (addr != "[::1]:0" || !strings.Contains(err.Error(), "listen")) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1:0": true, "[::1]:0": true, "localhost:0": true, "0.0.0.0:0": false,
+		":0": false, "nonsense": false,
+	} {
+		if err := try(addr, auth.Nobody); (err == nil) != want &&
+			(addr != "[::1]:0" || !strings.Contains(err.Error(), "listen")) {
 			t.Errorf("without a token, %s: %v", addr, err)
 		}
 	}
@@ -283,7 +302,8 @@ func TestStreamsTellWhatHappens(t *testing.T) {
 	}
 }
 
-// 200 streams cost as much after many polls as after a few, and one query a poll however many they are. Not parallel: the memory that it looks at is the whole process's.
+// 200 streams cost as much after many polls as after a few, and one query a poll however many they
+// are. Not parallel: the memory that it looks at is the whole process's.
 func TestIdleStreamsHoldSteadyMemory(t *testing.T) { //nolint:paralleltest // see above
 	s := serve(t, func(c *web.Config) { c.StreamInterval, c.MaxStreamsEach = 10*time.Millisecond, 300 })
 	var streams []io.ReadCloser

@@ -55,12 +55,15 @@ func TestAStreamEndsWhenItsTokenDoes(t *testing.T) {
 		header map[string]string
 		sql    string
 	}{
-		"the token is revoked":  {bearer(s.tokens[auth.Viewer]), `UPDATE tidemark.tokens SET revoked_at = now() WHERE name = 'viewer'`},
-		"the session is over":   {session, `UPDATE tidemark.sessions SET expires_at = now()`},
-		"the token has expired": {bearer(s.tokens[auth.Operator]), `UPDATE tidemark.tokens SET expires_at = now() WHERE name = 'operator'`},
+		"the token is revoked": {bearer(s.tokens[auth.Viewer]), `UPDATE tidemark.tokens SET revoked_at = now()
+			WHERE name = 'viewer'`},
+		"the session is over": {session, `UPDATE tidemark.sessions SET expires_at = now()`},
+		"the token has expired": {bearer(s.tokens[auth.Operator]), `UPDATE tidemark.tokens SET expires_at = now()
+			WHERE name = 'operator'`},
 	} {
 		if what == "the session is over" { // before its token expires
-			exec(t, s.pool, `UPDATE tidemark.tokens SET expires_at = 'infinity' WHERE name = 'operator'; UPDATE tidemark.sessions SET expires_at = now() + interval '1 hour'`)
+			exec(t, s.pool, `UPDATE tidemark.tokens SET expires_at = 'infinity'
+				WHERE name = 'operator'; UPDATE tidemark.sessions SET expires_at = now() + interval '1 hour'`)
 		}
 		if what == "the token has expired" {
 			exec(t, s.pool, `UPDATE tidemark.tokens SET expires_at = 'infinity' WHERE name = 'operator'`)
@@ -117,9 +120,12 @@ func TestAFloodOfWrongTokensLocksNoValidOneOut(t *testing.T) {
 		t.Fatalf("the last wrong token is answered %d", last)
 	}
 	for what, header := range map[string]map[string]string{
-		"a token that was never used": bearer(s.tokens[auth.Admin]), "a session": {"Cookie": cookie.Name + "=" + cookie.Value}, "basic authentication": {"Authorization": basic.Header.Get("Authorization")},
+		"a token that was never used": bearer(s.tokens[auth.Admin]),
+		"a session":                   {"Cookie": cookie.Name + "=" + cookie.Value},
+		"basic authentication":        {"Authorization": basic.Header.Get("Authorization")},
 	} {
-		if response, body := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "", header); response.StatusCode != http.StatusOK {
+		if response, body := s.call(t, auth.Nobody, http.MethodGet, "/api/v1/me", "",
+			header); response.StatusCode != http.StatusOK {
 			t.Errorf("behind the same address %s is answered %s %s", what, response.Status, body)
 		}
 	}
@@ -132,7 +138,8 @@ func TestIdempotencyKeysBelongToTheToken(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
 	s := serveOn(t, pool, acting, func(c *web.Config) {
-		c.Auth.Proxies, c.Auth.RoleHeader, c.Auth.Secret = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "X-Forwarded-Role", proxySecret
+		c.Auth.Proxies, c.Auth.RoleHeader, c.Auth.Secret = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			"X-Forwarded-Role", proxySecret
 	})
 	pause := func(header map[string]string) string {
 		all := map[string]string{"Idempotency-Key": "k", "Content-Type": "application/json"}
@@ -150,11 +157,15 @@ func TestIdempotencyKeysBelongToTheToken(t *testing.T) {
 		t.Errorf("the same token's key again: %s", again)
 	}
 	_, cookie := s.logIn(t, s.tokens[auth.Operator], nil)
-	if again := pause(map[string]string{"Cookie": cookie.Name + "=" + cookie.Value}); !strings.Contains(again, `"repeated":true`) {
+	if again := pause(map[string]string{"Cookie": cookie.Name + "=" + cookie.Value}); !strings.Contains(again,
+		`"repeated":true`) {
 		t.Errorf("its session's: %s", again)
 	}
 	// One of the same name by another way, and the next one who gets the name.
-	if other := pause(map[string]string{"X-Forwarded-User": "operator", "X-Forwarded-Role": "operator", "X-Tidemark-Proxy-Secret": proxySecret}); strings.Contains(other, `"repeated":true`) {
+	if other := pause(map[string]string{
+		"X-Forwarded-User": "operator", "X-Forwarded-Role": "operator",
+		"X-Tidemark-Proxy-Secret": proxySecret,
+	}); strings.Contains(other, `"repeated":true`) {
 		t.Errorf("a proxy's user with the token's name gets its answer: %s", other)
 	}
 	exec(t, pool, `UPDATE tidemark.tokens SET revoked_at = now() WHERE name = 'operator'`)
@@ -186,7 +197,8 @@ func TestPeopleLogInWhilePagesKeepAllConnectionsBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer busy.Release()
-	if response, cookie := s.logIn(t, s.tokens[auth.Viewer], nil); response.StatusCode != http.StatusSeeOther || cookie == nil {
+	if response, cookie := s.logIn(t, s.tokens[auth.Viewer], nil); response.StatusCode != http.StatusSeeOther ||
+		cookie == nil {
 		t.Errorf("a login is answered %s", response.Status)
 	}
 	if response, _ := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/me", "", nil); response.StatusCode != http.StatusOK {
@@ -197,9 +209,14 @@ func TestPeopleLogInWhilePagesKeepAllConnectionsBusy(t *testing.T) {
 func TestEveryCookieIsSecureOverTLS(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
-	s := serveOn(t, pool, acting, func(c *web.Config) { c.Auth.Forwarders = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	s := serveOn(t, pool, acting, func(c *web.Config) {
+		c.Auth.Forwarders = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
 	for proto, want := range map[string]bool{"https": true, "http": false} {
-		for path, form := range map[string]string{"/login": "token=" + s.tokens[auth.Viewer], "/theme": "theme=dark", "/publishers/pause": "topic=t&publisher=s&reason=r"} {
+		for path, form := range map[string]string{
+			"/login": "token=" + s.tokens[auth.Viewer], "/theme": "theme=dark",
+			"/publishers/pause": "topic=t&publisher=s&reason=r",
+		} {
 			header := map[string]string{"Content-Type": "application/x-www-form-urlencoded", "X-Forwarded-Proto": proto}
 			response, body := s.call(t, auth.Operator, http.MethodPost, path, form, header)
 			cookies := (&http.Response{Header: response.Header}).Cookies()

@@ -67,7 +67,8 @@ func TestListsReadNoMoreThanTheyShow(t *testing.T) {
 			t.Errorf("%s for %s is answered %s", list.path, list.role, response.Status)
 		}
 		if n := read.Load() - before; n > list.most {
-			t.Errorf("%s for %s reads %d KiB from the database, at most %d are shown", list.path, list.role, n>>10, list.most>>10)
+			t.Errorf("%s for %s reads %d KiB from the database, at most %d are shown", list.path, list.role, n>>10,
+				list.most>>10)
 		}
 	}
 }

@@ -18,7 +18,8 @@ import (
 )
 
 // policy lets pages use scripts, styles and pictures of this server and nothing else, and nobody put them into a frame.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
+	"connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 const (
 	bodyBytes      = 1 << 20          // of a request
@@ -48,7 +49,8 @@ func headers(next http.Handler) http.Handler {
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > bodyBytes {
-			problem.Write(w, problem.New(http.StatusRequestEntityTooLarge, "the body is too large", "send less").Of("Content-Length", r.Header.Get("Content-Length"), "1 MiB"))
+			problem.Write(w, problem.New(http.StatusRequestEntityTooLarge, "the body is too large",
+				"send less").Of("Content-Length", r.Header.Get("Content-Length"), "1 MiB"))
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, bodyBytes)
@@ -62,12 +64,14 @@ func bounded(next http.Handler) http.Handler {
 func sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem.Write(w, problem.New(http.StatusForbidden, "another site had the browser send this", "send it from a page of this server, or without a browser").Of("Origin", r.Header.Get("Origin"), ""))
+		problem.Write(w, problem.New(http.StatusForbidden, "another site had the browser send this",
+			"send it from a page of this server, or without a browser").Of("Origin", r.Header.Get("Origin"), ""))
 	}))
 	return protection.Handler(next)
 }
 
-// localHost refuses names that are not this machine's, where whoever reaches the listener needs no credentials: a site could have a browser reach it under a name of its own.
+// localHost refuses names that are not this machine's, where whoever reaches the listener needs no
+// credentials: a site could have a browser reach it under a name of its own.
 func localHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -76,7 +80,8 @@ func localHost(next http.Handler) http.Handler {
 		}
 		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 		if host != "localhost" && (err != nil || !addr.IsLoopback()) {
-			problem.Write(w, problem.New(http.StatusMisdirectedRequest, "the host is not this machine", "use 127.0.0.1, or credentials in place of TIDEMARK_ADMIN_ANONYMOUS").Of("Host", r.Host, ""))
+			problem.Write(w, problem.New(http.StatusMisdirectedRequest, "the host is not this machine",
+				"use 127.0.0.1, or credentials in place of TIDEMARK_ADMIN_ANONYMOUS").Of("Host", r.Host, ""))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -116,9 +121,11 @@ func logged(logger *slog.Logger, next http.Handler) http.Handler {
 				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 					panic(p)
 				}
-				logger.ErrorContext(r.Context(), "a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+				logger.ErrorContext(r.Context(), "a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p,
+					"stack", string(debug.Stack()))
 				if o.status == 0 {
-					problem.Write(o, problem.New(http.StatusInternalServerError, "something went wrong in the server", "its log says what"))
+					problem.Write(o, problem.New(http.StatusInternalServerError, "something went wrong in the server",
+						"its log says what"))
 				}
 			}
 			level, status := slog.LevelDebug, o.status
@@ -128,13 +135,15 @@ func logged(logger *slog.Logger, next http.Handler) http.Handler {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead || status >= http.StatusInternalServerError {
 				level = slog.LevelInfo
 			}
-			logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", status, "duration", time.Since(began), "remote", r.RemoteAddr)
+			logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", status, "duration",
+				time.Since(began), "remote", r.RemoteAddr)
 		}()
 		next.ServeHTTP(o, r)
 	})
 }
 
-// statusGone is what is logged of a request that nobody waited for, in place of an error that nobody has seen. Other servers log it so too.
+// statusGone is what is logged of a request that nobody waited for, in place of an error that
+// nobody has seen. Other servers log it so too.
 const statusGone = 499
 
 // gone says whether who sent the request has left: a browser that goes to another page while this one is being read.
@@ -151,11 +160,15 @@ func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 			problem.Write(w, refused)
 			return
 		case errors.As(err, &server) && server.Code == "57014", errors.Is(err, context.DeadlineExceeded):
-			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database took too long", "ask for less, or try again later"))
+			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database took too long",
+				"ask for less, or try again later"))
 		case errors.As(err, &server) && server.Code == "55P03":
 			problem.Write(w, problem.New(http.StatusConflict, "something else holds what this needs", "try again in a moment"))
-		case errors.As(err, &connect), errors.As(err, &server) && slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, server.Code):
-			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database cannot be reached, or takes no more connections", "look at Postgres; maintenance doctor and the worker's log say more"))
+		case errors.As(err, &connect), errors.As(err, &server) &&
+			slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, server.Code):
+			problem.Write(w, problem.New(http.StatusServiceUnavailable,
+				"the database cannot be reached, or takes no more connections",
+				"look at Postgres; maintenance doctor and the worker's log say more"))
 		default:
 			problem.Write(w, problem.New(http.StatusInternalServerError, "it did not work", "the worker's log says why"))
 		}

@@ -22,7 +22,10 @@ import (
 // operations runs the operations that wait, as a worker does.
 func operations(t *testing.T, pool *pgxpool.Pool, acting admin.Config) {
 	t.Helper()
-	r, err := admin.NewRunner(admin.RunnerConfig{Pool: pool, Owner: "w", Projector: acting.Projector, Projections: acting.Projections, Publishers: acting.Publishers, Topics: acting.Topics})
+	r, err := admin.NewRunner(admin.RunnerConfig{
+		Pool: pool, Owner: "w", Projector: acting.Projector,
+		Projections: acting.Projections, Publishers: acting.Publishers, Topics: acting.Topics,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +40,8 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
 	sink := &memory{}
-	acting.Topics, acting.Publishers = []publisher.Topic{{Name: "t"}}, []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}, BatchSize: 1}}
+	acting.Topics, acting.Publishers = []publisher.Topic{{Name: "t"}},
+		[]publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}, BatchSize: 1}}
 	s := serveOn(t, pool, acting, nil)
 
 	s.act(t, "/api/v1/projections/notes/verify", `{"reason": "is it so?", "with": {"campaigns": ["a"]}}`, http.StatusOK)
@@ -48,42 +52,52 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 	exec(t, pool, `UPDATE notes SET doc = '{"count": 99}' WHERE campaign_id = 'a'`)
 	s.act(t, "/api/v1/projections/notes/verify", `{"with": {}}`, http.StatusOK)
 	operations(t, pool, acting)
-	if got := scan[string](t, pool, newest); !strings.HasPrefix(got, "verify done done ") || !strings.HasSuffix(got, " failed 1") {
+	if got := scan[string](t, pool, newest); !strings.HasPrefix(got, "verify done done ") ||
+		!strings.HasSuffix(got, " failed 1") {
 		t.Errorf("a verification that finds something is %q", got)
 	}
 	id := scan[int64](t, pool, `SELECT max(id) FROM tidemark.operations`)
-	if _, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/operations/"+strconv.FormatInt(id, 10)+"/items", "", nil); !strings.Contains(body, `"campaign_id":"a"`) || !strings.Contains(body, "differ") {
+	if _, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/operations/"+strconv.FormatInt(id, 10)+"/items", "",
+		nil); !strings.Contains(body, `"campaign_id":"a"`) || !strings.Contains(body, "differ") {
 		t.Errorf("it found %s", body)
 	}
 
 	// A proof needs no code: a worker that has none does it.
 	exec(t, pool, `UPDATE tidemark.leases SET applied = applied + 1 WHERE campaign_id = 'a'`)
-	s.act(t, "/api/v1/projections/notes/verify", `{"reason": "all of it, once each?", "with": {"proof": true}}`, http.StatusOK)
+	s.act(t, "/api/v1/projections/notes/verify", `{"reason": "all of it, once each?", "with": {"proof": true}}`,
+		http.StatusOK)
 	s.act(t, "/api/v1/projections/notes/verify", `{"with": {"proof": true, "sample": 3}}`, http.StatusBadRequest)
 	operations(t, pool, admin.Config{})
 	if got := scan[string](t, pool, newest); got != "verify done done 2 failed 1" {
 		t.Errorf("a proof that finds something is %q", got)
 	}
 	id = scan[int64](t, pool, `SELECT max(id) FROM tidemark.operations`)
-	if _, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/operations/"+strconv.FormatInt(id, 10)+"/items", "", nil); !strings.Contains(body, `"detail":"3 events were applied up to seq 2, and the journal has 2"`) {
+	if _, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/operations/"+strconv.FormatInt(id, 10)+"/items", "",
+		nil); !strings.Contains(body, `"detail":"3 events were applied up to seq 2, and the journal has 2"`) {
 		t.Errorf("it found %s", body)
 	}
-	if got := scan[string](t, pool, `SELECT concat_ws(' ', progress ->> 'differing', progress ->> 'group', progress ->> 'behind') FROM tidemark.operations ORDER BY id DESC LIMIT 1`); got != "1 default 1" {
+	if got := scan[string](t, pool, `SELECT concat_ws(' ', progress ->> 'differing', progress ->> 'group',
+		progress ->> 'behind') FROM tidemark.operations ORDER BY id DESC LIMIT 1`); got != "1 default 1" {
 		t.Errorf("its progress is %q", got)
 	}
 	// It has been removed by the time that a worker comes to it.
-	exec(t, pool, `INSERT INTO tidemark.operations (kind, request, actor) VALUES ('verify', '{"projection": "nothing", "proof": true}', 'ada')`)
+	exec(t, pool, `INSERT INTO tidemark.operations (kind, request, actor)
+		VALUES ('verify', '{"projection": "nothing", "proof": true}', 'ada')`)
 	operations(t, pool, admin.Config{})
-	if got := scan[string](t, pool, newest); got != `verify failed done 0 failed 0 prove: projection "nothing": no such projection is registered` {
+	if got := scan[string](t, pool,
+		newest); got != `verify failed done 0 failed 0 prove: projection "nothing": no such projection is registered` {
 		t.Errorf("a proof of nothing is %q", got)
 	}
 
 	// What no worker could ever do is not started.
 	started := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`)
 	for call, body := range map[string]string{
-		"/projections/nothing/verify": "", "/projections/nothing/backfill": "", "/groups/nowhere/replay": "", "/groups/nowhere/repair-gaps": `{"with": {"confirm": "nowhere"}}`, "/campaigns/a/repair-gap": `{"with": {"group": "nowhere"}}`,
-		"/campaigns/nobody/repair-gap": `{"with": {"group": "default"}}`, "/publishers/t/nobody/replay": `{"with": {"campaign_id": "a", "from": 1, "confirm": "nobody"}}`,
-		"/publishers/t/s/replay": `{"with": {"campaign_id": "nobody", "from": 1, "confirm": "s"}}`,
+		"/projections/nothing/verify": "", "/projections/nothing/backfill": "", "/groups/nowhere/replay": "",
+		"/groups/nowhere/repair-gaps":  `{"with": {"confirm": "nowhere"}}`,
+		"/campaigns/a/repair-gap":      `{"with": {"group": "nowhere"}}`,
+		"/campaigns/nobody/repair-gap": `{"with": {"group": "default"}}`,
+		"/publishers/t/nobody/replay":  `{"with": {"campaign_id": "a", "from": 1, "confirm": "nobody"}}`,
+		"/publishers/t/s/replay":       `{"with": {"campaign_id": "nobody", "from": 1, "confirm": "s"}}`,
 	} {
 		if text := s.act(t, "/api/v1"+call, body, http.StatusNotFound); !strings.Contains(text, `"remedy":"`) {
 			t.Errorf("%s does not say what to do: %s", call, text)
@@ -93,12 +107,15 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 		t.Errorf("%d operations about nothing were started", n-started)
 	}
 
-	s.act(t, "/api/v1/publishers/t/s/replay", `{"reason": "lost", "with": {"campaign_id": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
+	s.act(t, "/api/v1/publishers/t/s/replay",
+		`{"reason": "lost", "with": {"campaign_id": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
 	operations(t, pool, acting)
-	if got := scan[string](t, pool, newest); got != "republish done done 2 failed 0" || !slices.Equal(sink.taken(), []string{"a 1", "a 2"}) {
+	if got := scan[string](t, pool, newest); got != "republish done done 2 failed 0" ||
+		!slices.Equal(sink.taken(), []string{"a 1", "a 2"}) {
 		t.Errorf("sending again is %q, and the sink has %q", got, sink.taken())
 	}
-	if got := scan[string](t, pool, `SELECT string_agg(act, ' ' ORDER BY id) FROM tidemark.operator_log WHERE act LIKE 'replay%'`); got != "replay_started replay_ended" {
+	if got := scan[string](t, pool, `SELECT string_agg(act, ' ' ORDER BY id) FROM tidemark.operator_log
+		WHERE act LIKE 'replay%'`); got != "replay_started replay_ended" {
 		t.Errorf("the log has %q", got)
 	}
 
@@ -121,9 +138,12 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
 	exec(t, pool, `DELETE FROM tidemark.pauses`)
-	newer, err := projector.New(projector.Config{Pool: pool, PollInterval: 20 * time.Millisecond, Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
-		Name: "notes", Version: 2, Fold: func(n *notes, _ journal.Event) error { n.Count += 10; return nil },
-	})}})
+	newer, err := projector.New(projector.Config{
+		Pool: pool, PollInterval: 20 * time.Millisecond,
+		Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
+			Name: "notes", Version: 2, Fold: func(n *notes, _ journal.Event) error { n.Count += 10; return nil },
+		})},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,11 +171,13 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 	if _, err := acting.Projector.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const was = `UPDATE tidemark_previous_notes.notes SET doc = jsonb_build_object('count', (doc ->> 'count')::integer + $1) WHERE campaign_id = 'a'`
+	const was = `UPDATE tidemark_previous_notes.notes SET doc = jsonb_build_object('count',
+		(doc ->> 'count')::integer + $1) WHERE campaign_id = 'a'`
 	if _, err := pool.Exec(t.Context(), was, 97); err != nil {
 		t.Fatal(err)
 	}
-	if _, body := s.call(t, auth.Operator, http.MethodGet, "/api/v1/campaigns/a/verify?projection=notes~previous", "", nil); !strings.Contains(body, `"kind":"different"`) || !strings.Contains(body, "99") {
+	if _, body := s.call(t, auth.Operator, http.MethodGet, "/api/v1/campaigns/a/verify?projection=notes~previous", "",
+		nil); !strings.Contains(body, `"kind":"different"`) || !strings.Contains(body, "99") {
 		t.Errorf("looked at it finds %s", body)
 	}
 	s.act(t, "/api/v1/projections/notes~previous/verify", `{"with": {}}`, http.StatusOK)
@@ -164,7 +186,8 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 		t.Errorf("without the code it is %q", got)
 	}
 	operations(t, pool, acting)
-	if got := scan[string](t, pool, newest); !strings.HasPrefix(got, "verify done done ") || !strings.HasSuffix(got, " failed 1") {
+	if got := scan[string](t, pool, newest); !strings.HasPrefix(got, "verify done done ") ||
+		!strings.HasSuffix(got, " failed 1") {
 		t.Errorf("with the code it is %q", got)
 	}
 	if _, err := pool.Exec(t.Context(), was, -97); err != nil {
@@ -198,11 +221,15 @@ func TestSendingAgainGoesOnInAnotherWorker(t *testing.T) {
 		}
 		return nil
 	}}
-	acting.Topics, acting.Publishers = []publisher.Topic{{Name: "t"}}, []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}, BatchSize: 1}}
+	acting.Topics, acting.Publishers = []publisher.Topic{{Name: "t"}},
+		[]publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}, BatchSize: 1}}
 	s := serveOn(t, pool, acting, nil)
 	exec(t, pool, `DELETE FROM tidemark.operations`)
 	s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"campaign_id": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
-	first, err := admin.NewRunner(admin.RunnerConfig{Pool: pool, Owner: "first", Publishers: acting.Publishers, Topics: acting.Topics})
+	first, err := admin.NewRunner(admin.RunnerConfig{
+		Pool: pool, Owner: "first", Publishers: acting.Publishers,
+		Topics: acting.Topics,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +241,8 @@ func TestSendingAgainGoesOnInAnotherWorker(t *testing.T) {
 	}
 	sink.meanwhile = nil
 	operations(t, pool, acting)
-	if got := scan[string](t, pool, newest); got != "republish done done 4 failed 0" || !slices.Equal(sink.taken(), []string{"a 1", "a 2", "a 3", "a 4"}) {
+	if got := scan[string](t, pool, newest); got != "republish done done 4 failed 0" ||
+		!slices.Equal(sink.taken(), []string{"a 1", "a 2", "a 3", "a 4"}) {
 		t.Errorf("in the end it is %q, and the sink has %q", got, sink.taken())
 	}
 }

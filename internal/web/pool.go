@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 )
 
-// NewPool opens the few connections that the admin listener has for itself, so that no page takes one from a worker. Each statement may take up to timeout.
+// NewPool opens the few connections that the admin listener has for itself, so that no page takes
+// one from a worker. Each statement may take up to timeout.
 func NewPool(ctx context.Context, url string, connections int, timeout time.Duration) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {

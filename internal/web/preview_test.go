@@ -42,9 +42,15 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 	before := scan[string](t, pool, everything)
 	for _, c := range []struct{ path, with, want string }{
 		{"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2}`, `{"from":2,"through":4,"events":2}`},
-		{"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2, "until": 3}`, `{"from":2,"through":3,"events":1}`},
+		{
+			"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2, "until": 3}`,
+			`{"from":2,"through":3,"events":1}`,
+		},
 		{"/projections/notes/remove", `{"dry_run": true}`, `{"group":"default","projection":"notes","pairs":1,"tables":[]}`},
-		{"/projections/notes/remove", `{"dry_run": true, "tables": true}`, `{"group":"default","projection":"notes","pairs":1,"tables":["tidemark_views.notes"]}`},
+		{
+			"/projections/notes/remove", `{"dry_run": true, "tables": true}`,
+			`{"group":"default","projection":"notes","pairs":1,"tables":["tidemark_views.notes"]}`,
+		},
 		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"pairs":1}`},
 		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"pairs":2}`},
 		{"/projections/notes/backfill", `{"dry_run": true}`, `{"pairs":0}`},
@@ -82,18 +88,26 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, `+with+`}}`, want)
 	}
 	s.act(t, "/api/v1/campaigns/nobody/replay", `{"with": {"dry_run": true, "group": "default"}}`, http.StatusNotFound)
-	elsewhere.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, "campaign_id": "a", "from": 1}}`, http.StatusConflict)
-	for path, role := range map[string]auth.Role{"/publishers/t/s/replay": auth.Viewer, "/projections/notes/remove": auth.Operator} {
-		if response, _ := s.call(t, role, http.MethodPost, "/api/v1"+path, `{"with": {"dry_run": true}}`, nil); response.StatusCode != http.StatusForbidden {
+	elsewhere.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, "campaign_id": "a", "from": 1}}`,
+		http.StatusConflict)
+	for path, role := range map[string]auth.Role{
+		"/publishers/t/s/replay":    auth.Viewer,
+		"/projections/notes/remove": auth.Operator,
+	} {
+		if response, _ := s.call(t, role, http.MethodPost, "/api/v1"+path, `{"with": {"dry_run": true}}`,
+			nil); response.StatusCode != http.StatusForbidden {
 			t.Errorf("a dry run of %s by %s is answered %s", path, role, response.Status)
 		}
 	}
-	if scan[string](t, pool, everything) != before || len(sink.taken()) > 0 || scan[bool](t, pool, `SELECT to_regclass('notes') IS NULL`) {
+	if scan[string](t, pool, everything) != before || len(sink.taken()) > 0 ||
+		scan[bool](t, pool, `SELECT to_regclass('notes') IS
+		NULL`) {
 		t.Error("a dry run has changed something, or sent something")
 	}
 	exec(t, pool, `DELETE FROM tidemark.deferred`)
 	s.act(t, "/api/v1/projections/notes/remove", `{"with": {"confirm": "notes"}}`, http.StatusOK)
-	if got := s.try(t, "/groups/default/remove", `{"dry_run": true}`); got != `{"group":"default","projection":null,"pairs":0,"tables":[]}` {
+	if got := s.try(t, "/groups/default/remove",
+		`{"dry_run": true}`); got != `{"group":"default","projection":null,"pairs":0,"tables":[]}` {
 		t.Errorf("removing the group would do %s", got)
 	}
 }
@@ -129,7 +143,8 @@ func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
 	begin := func(body string) <-chan int {
 		status := make(chan int, 1)
 		go func() {
-			response, _ := s.call(t, auth.Operator, http.MethodPost, "/api/v1/publishers/t/s/test-send", body, map[string]string{"Idempotency-Key": "one"})
+			response, _ := s.call(t, auth.Operator, http.MethodPost, "/api/v1/publishers/t/s/test-send", body,
+				map[string]string{"Idempotency-Key": "one"})
 			status <- response.StatusCode
 		}()
 		return status
@@ -151,7 +166,8 @@ func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
 	first := begin("")
 	<-sink.sending
 	refused("while the same is being sent", "", http.StatusConflict)
-	refused("while another is being sent with its key", `{"with": {"campaign_id": "a", "seq": 1}}`, http.StatusUnprocessableEntity)
+	refused("while another is being sent with its key", `{"with": {"campaign_id": "a", "seq": 1}}`,
+		http.StatusUnprocessableEntity)
 	sink.goOn <- struct{}{}
 	if status := <-first; status != http.StatusOK {
 		t.Errorf("the first is answered %d", status)
@@ -174,7 +190,8 @@ func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
 	if n := sink.taken.Load(); n != 2 {
 		t.Errorf("the sink has taken %d events, want 2", n)
 	}
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys WHERE held IS NULL AND result IS NOT NULL`); n != 1 {
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys WHERE held IS NULL
+		AND result IS NOT NULL`); n != 1 {
 		t.Errorf("%d keys are kept with what came of them, want 1", n)
 	}
 }

@@ -22,7 +22,8 @@ func TestWithoutASchemaPagesAndCallsSaySoOnce(t *testing.T) {
 	t.Cleanup(pool.Close)
 	s := listen(t, pool, admin.Config{}, func(c *web.Config) { c.Auth.Anonymous = auth.Admin })
 	paths := []string{
-		"/", "/campaigns", "/campaign?id=a", "/event?campaign=a&seq=1", "/deferred", "/parked", "/projections", "/publishers", "/workers",
+		"/", "/campaigns", "/campaign?id=a", "/event?campaign=a&seq=1", "/deferred", "/parked", "/projections",
+		"/publishers", "/workers",
 		"/postgres", "/audit", "/bulk?kind=requeue", "/bulk/parked?kind=retry_parked", "/deferred?projection=p",
 	}
 	for _, route := range routes(t, s) {
@@ -34,7 +35,8 @@ func TestWithoutASchemaPagesAndCallsSaySoOnce(t *testing.T) {
 	}
 	for _, path := range paths {
 		response, body := s.call(t, auth.Nobody, http.MethodGet, path, "", nil)
-		if response.StatusCode != http.StatusServiceUnavailable || strings.Count(body, "run migrate up") != 1 || strings.Contains(body, "not be read") {
+		if response.StatusCode != http.StatusServiceUnavailable || strings.Count(body, "run migrate up") != 1 ||
+			strings.Contains(body, "not be read") {
 			t.Errorf("%s answers %s\n%s", path, response.Status, body[max(0, len(body)-1500):])
 		}
 	}

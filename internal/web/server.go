@@ -88,7 +88,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Addr); err != nil {
-		return nil, fmt.Errorf("admin listener: %w: choose another address with --admin-addr or TIDEMARK_ADMIN_ADDR, or turn it \"off\"", err)
+		return nil, fmt.Errorf("admin listener: %w: choose another address with --admin-addr or TIDEMARK_ADMIN_ADDR, or "+
+			"turn it \"off\"", err)
 	}
 	if cfg.TLS != nil {
 		s.listener = tls.NewListener(s.listener, cfg.TLS)
@@ -110,14 +111,17 @@ func (s *Server) checkAddr(ctx context.Context) error {
 		return nil
 	}
 	if s.cfg.Auth.Anonymous > auth.Nobody {
-		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback and TIDEMARK_ADMIN_ANONYMOUS makes everybody %s: use 127.0.0.1, or credentials", s.cfg.Addr, s.cfg.Auth.Anonymous)
+		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback and TIDEMARK_ADMIN_ANONYMOUS makes "+
+			"everybody %s: use 127.0.0.1, or credentials", s.cfg.Addr, s.cfg.Auth.Anonymous)
 	}
 	configured, err := s.auth.Configured(ctx)
 	if err != nil {
 		return fmt.Errorf("admin listener: %w", err)
 	}
 	if !configured {
-		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback, and there is neither a token nor a trusted proxy: make a token first (maintenance token create), or set TIDEMARK_ADMIN_PROXIES, or use 127.0.0.1", s.cfg.Addr)
+		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback, and there is neither a token nor a "+
+			"trusted proxy: make a token first (maintenance token create), or set TIDEMARK_ADMIN_PROXIES, or use "+
+			"127.0.0.1", s.cfg.Addr)
 	}
 	return nil
 }
@@ -126,7 +130,8 @@ func (s *Server) checkAddr(ctx context.Context) error {
 func (s *Server) routes() (http.Handler, error) {
 	fail := failed(s.cfg.Logger)
 	drawn, err := pages.New(pages.Config{
-		Pool: s.cfg.Pool, Acts: s.cfg.Acts, Logger: s.cfg.Logger, Payloads: s.cfg.Payloads, Settings: s.cfg.Settings, Version: s.cfg.Version,
+		Pool: s.cfg.Pool, Acts: s.cfg.Acts, Logger: s.cfg.Logger, Payloads: s.cfg.Payloads, Settings: s.cfg.Settings,
+		Version:     s.cfg.Version,
 		Projections: s.cfg.Projections, Catalogue: s.cfg.Catalogue, Secure: s.auth.Secure,
 	})
 	if err != nil {
@@ -160,7 +165,8 @@ func (s *Server) routes() (http.Handler, error) {
 // Run serves until ctx is cancelled. It closes the listener.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: requestTimeout + 10*time.Second, IdleTimeout: time.Minute,
+		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: requestTimeout + 10*time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	g, ctx := errgroup.WithContext(ctx)

@@ -65,7 +65,8 @@ func serveOn(t *testing.T, pool *pgxpool.Pool, acting admin.Config, change func(
 	s := listen(t, pool, acting, change)
 	for _, role := range []auth.Role{auth.Viewer, auth.Operator, auth.Admin} {
 		var err error
-		if s.tokens[role], err = auth.Create(t.Context(), pool, role.String(), role, 0, auth.Identity{Name: "the test"}, ""); err != nil {
+		if s.tokens[role], err = auth.Create(t.Context(), pool, role.String(), role, 0, auth.Identity{Name: "the test"},
+			""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +84,9 @@ type answered struct {
 func of(r *http.Response) *answered { return &answered{r.Status, r.StatusCode, r.Header, r.Request} }
 
 // call sends a request. What is put into header replaces what the role brings.
-func (s *served) call(t *testing.T, role auth.Role, method, path, body string, header map[string]string) (*answered, string) {
+func (s *served) call(
+	t *testing.T, role auth.Role, method, path, body string, header map[string]string,
+) (*answered, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.base+path, strings.NewReader(body))
 	if err != nil {
@@ -134,12 +137,14 @@ func TestABrowserLogsInAndOut(t *testing.T) {
 		}
 		return of(response), string(body)
 	}
-	if response, body := get("/api/v1/me?x=1"); response.Request.URL.Path != "/login" || !strings.Contains(body, `value="/api/v1/me?x=1"`) {
+	if response, body := get("/api/v1/me?x=1"); response.Request.URL.Path != "/login" ||
+		!strings.Contains(body, `value="/api/v1/me?x=1"`) {
 		t.Fatalf("a browser without a session gets %s\n%s", response.Request.URL, body)
 	}
 	post := func(path string, form url.Values) *answered {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+path, strings.NewReader(form.Encode()))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+path,
+			strings.NewReader(form.Encode()))
 		if err != nil {
 			t.Fatal(err)
 		}

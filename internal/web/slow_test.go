@@ -61,16 +61,22 @@ func streaming(t *testing.T, patience time.Duration) (*hub, *pipes, <-chan struc
 		}
 		return all, nil
 	}
-	h := newHub(Config{StreamInterval: time.Millisecond, MaxStreams: 10, MaxStreamsEach: 10, Logger: slog.New(slog.DiscardHandler)}, holds, func(context.Context) ([]event, error) {
+	h := newHub(Config{
+		StreamInterval: time.Millisecond, MaxStreams: 10, MaxStreamsEach: 10,
+		Logger: slog.New(slog.DiscardHandler),
+	}, holds, func(context.Context) ([]event, error) {
 		return []event{{"news", fmt.Appendf(nil, `{"n": %d}`, polls.Add(1))}}, nil
 	})
 	h.patience = patience
 	listener := &pipes{make(chan net.Conn), make(chan struct{})}
 	gone := make(chan struct{}, 10)
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r)
-		gone <- struct{}{}
-	})}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r)
+			gone <- struct{}{}
+		}),
+	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{}, 2)
 	go func() { _ = server.Serve(listener); ended <- struct{}{} }()
@@ -116,7 +122,8 @@ func TestAClientThatReadsNothingHoldsNothingUp(t *testing.T) {
 		}
 	}
 	if news != 50 || h.open() != 2 {
-		t.Errorf("beside a client that reads nothing another is told of %d events, %v; %d streams are open", news, lines.Err(), h.open())
+		t.Errorf("beside a client that reads nothing another is told of %d events, %v; %d streams are open", news,
+			lines.Err(), h.open())
 	}
 }
 

@@ -17,7 +17,8 @@ func TestAnEventThatCannotBeReadIsShownByItsPlace(t *testing.T) {
 	exec(t, pool, `SELECT tidemark.append('a', '[{"type": "noted"}]');
 		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('only', 's', 1);
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_id, status, first_failed_at)
-		SELECT 'only', 's', 'a', 3, true, position, event_id, 'parked', now() FROM tidemark.journal WHERE campaign_id = 'a' AND seq = 3`)
+		SELECT 'only', 's', 'a', 3, true, position, event_id, 'parked', now() FROM tidemark.journal WHERE campaign_id = 'a'
+			AND seq = 3`)
 	s := serveOn(t, pool, acts, nil)
 	const reason = "cannot be read: Postgres cannot print its payload or metadata"
 	for _, tt := range []struct {

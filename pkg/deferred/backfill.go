@@ -11,10 +11,12 @@ import (
 
 const (
 	// queryUnfiled walks the leases' primary key, and probes that of deferred.
-	queryUnfiled = `SELECT c.campaign_id, NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id AND d.projection = $4 OFFSET 0)
+	queryUnfiled = `SELECT c.campaign_id, NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id
+		AND d.projection = $4 OFFSET 0)
 		FROM (
 			SELECT l.campaign_id FROM tidemark.leases l
-			WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id LIMIT $3
+			WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id
+				LIMIT $3
 		) c ORDER BY c.campaign_id`
 
 	// queryWithoutRows probes one of a projection's tables once a campaign, by an index on campaign_id if there is one.
@@ -22,13 +24,19 @@ const (
 		WHERE NOT EXISTS (SELECT FROM %s t WHERE t.campaign_id = c.campaign_id OFFSET 0)`
 
 	// queryTablesOf reads one row of the registry.
-	queryTablesOf = `SELECT format('%I.%I', p.schema_name, t.name) FROM tidemark.projections p CROSS JOIN LATERAL unnest(p.table_names) AS t (name) WHERE p.name = $1`
+	queryTablesOf = `SELECT format('%I.%I', p.schema_name, t.name) FROM tidemark.projections p CROSS
+		JOIN LATERAL unnest(p.table_names) AS t (name) WHERE p.name = $1`
 )
 
-// Backfill looks at up to limit campaigns (0: 5000) of a group that have moved, after the cursor ("": from the first), and has a projection apply from scratch those of which it
-// has nothing: no row in any of its tables, and no pair. It answers how many that are and the cursor of the next call, "" at the end. Campaigns that hold nothing for the
-// projection are among them each time; applying them changes nothing. It refuses, and locks, what [Replay] does; what it files is logged as 'backfilled'.
-func Backfill(ctx context.Context, tx pgx.Tx, group, projection, cursor string, limit int, act Act) (n int64, next string, err error) {
+// Backfill looks at up to limit campaigns (0: 5000) of a group that have moved, after the cursor
+// ("": from the first), and has a projection apply from scratch those of which it has nothing: no
+// row in any of its tables, and no pair. It answers how many that are and the cursor of the next
+// call, "" at the end. Campaigns that hold nothing for the projection are among them each time;
+// applying them changes nothing. It refuses, and locks, what [Replay] does; what it files is logged
+// as 'backfilled'.
+func Backfill(
+	ctx context.Context, tx pgx.Tx, group, projection, cursor string, limit int, act Act,
+) (n int64, next string, err error) {
 	if limit == 0 {
 		limit = replayCampaigns
 	}
@@ -39,9 +47,12 @@ func Backfill(ctx context.Context, tx pgx.Tx, group, projection, cursor string, 
 	return n, next, nil
 }
 
-func backfill(ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act) (n int64, next string, err error) {
+func backfill(
+	ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act,
+) (n int64, next string, err error) {
 	if limit < 1 || limit > replayCampaigns {
-		return 0, "", fmt.Errorf("limit is %d, it must be 1 to %d: backfill more in several transactions", limit, replayCampaigns)
+		return 0, "", fmt.Errorf("limit is %d, it must be 1 to %d: backfill more in several transactions", limit,
+			replayCampaigns)
 	}
 	if err := act.validate(false); err != nil {
 		return 0, "", err
@@ -78,7 +89,9 @@ func CountBackfill(ctx context.Context, db journal.Querier, group, projection st
 }
 
 // backfillable answers the projection as query reads it, and its tables, which say of which campaigns it has something.
-func (r ReplayRequest) backfillable(ctx context.Context, db journal.Querier, query string) (projections []replayable, tables []string, err error) {
+func (r ReplayRequest) backfillable(
+	ctx context.Context, db journal.Querier, query string,
+) (projections []replayable, tables []string, err error) {
 	if r.Projection == "" {
 		return nil, nil, fmt.Errorf("%w: name the projection", ErrUnknown)
 	}
@@ -91,13 +104,17 @@ func (r ReplayRequest) backfillable(ctx context.Context, db journal.Querier, que
 	}
 	tables, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	if err == nil && len(tables) == 0 {
-		err = fmt.Errorf("%w: projection %s has created no tables, so it is not known what it has: replay it", ErrNotResettable, r.Projection)
+		err = fmt.Errorf("%w: projection %s has created no tables, so it is not known what it has: replay it",
+			ErrNotResettable, r.Projection)
 	}
 	return projections, tables, err
 }
 
-// missing looks at up to limit campaigns after the cursor, and answers those that have no pair and no row in any of the tables.
-func (r ReplayRequest) missing(ctx context.Context, db journal.Querier, tables []string, cursor string, limit int) (campaigns []string, next string, err error) {
+// missing looks at up to limit campaigns after the cursor, and answers those that have no pair and
+// no row in any of the tables.
+func (r ReplayRequest) missing(
+	ctx context.Context, db journal.Querier, tables []string, cursor string, limit int,
+) (campaigns []string, next string, err error) {
 	rows, err := db.Query(ctx, queryUnfiled, r.Group, cursor, limit, r.Projection)
 	if err != nil {
 		return nil, "", err

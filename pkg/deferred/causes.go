@@ -44,8 +44,9 @@ type CauseFilter struct {
 // CauseKey is a cause's place in the order of [Causes].
 type CauseKey struct{ Projection, Fingerprint string }
 
-// Causes answers what pairs have failed of, by projection and fingerprint, in the order of these. It steps from cause to cause along an index and counts each up to the
-// bound, so that it costs no more when millions have failed than when thousands have.
+// Causes answers what pairs have failed of, by projection and fingerprint, in the order of these.
+// It steps from cause to cause along an index and counts each up to the bound, so that it costs no
+// more when millions have failed than when thousands have.
 func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, error) {
 	if f.Limit == 0 {
 		f.Limit = 100
@@ -57,7 +58,8 @@ func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, er
 	if f.After != nil {
 		after = *f.After
 	}
-	rows, err := db.Query(ctx, queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection, after.Fingerprint, f.Limit, f.Bound)
+	rows, err := db.Query(ctx, queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection,
+		after.Fingerprint, f.Limit, f.Bound)
 	if err == nil {
 		var causes []Cause
 		if causes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Cause]); err == nil {

@@ -12,9 +12,12 @@ import (
 // fillFailures writes n dead pairs of two projections and three causes.
 func fillFailures(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
-	const fill = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at, error_class, error_message, fingerprint, first_failed_at, last_failed_at)
-		SELECT 'c' || lpad(i::text, 6, '0'), CASE WHEN i % 2 = 0 THEN 'even' ELSE 'odd' END, 'default', 1, CASE WHEN i % 3 = 0 THEN 'failed' ELSE 'dead' END,
-			CASE WHEN i % 3 = 0 THEN now() + i * interval '1 s' ELSE 'infinity' END, 'permanent', 'message ' || i % 3, 'f' || i % 3, now(), now()
+	const fill = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at, error_class, error_message, fingerprint, first_failed_at, last_failed_at)
+		SELECT 'c' || lpad(i::text, 6, '0'), CASE WHEN i % 2 = 0 THEN 'even' ELSE 'odd' END, 'default', 1, CASE
+			WHEN i % 3 = 0 THEN 'failed' ELSE 'dead' END,
+			CASE WHEN i % 3 = 0 THEN now() + i * interval '1 s'
+				ELSE 'infinity' END, 'permanent', 'message ' || i % 3, 'f' || i % 3, now(), now()
 		FROM generate_series(1, $1) AS i`
 	if _, err := pool.Exec(t.Context(), fill, n); err != nil {
 		t.Fatal(err)
@@ -56,7 +59,8 @@ func TestCausesCountEachCauseUpToTheBound(t *testing.T) {
 		}
 	}
 	all, _ := read(deferred.CauseFilter{})
-	equal(all, row{"even", "f0", 100, 0}, row{"even", "f1", 0, 100}, row{"even", "f2", 0, 100}, row{"odd", "f0", 100, 0}, row{"odd", "f1", 0, 100}, row{"odd", "f2", 0, 100})
+	equal(all, row{"even", "f0", 100, 0}, row{"even", "f1", 0, 100}, row{"even", "f2", 0, 100}, row{"odd", "f0", 100, 0},
+		row{"odd", "f1", 0, 100}, row{"odd", "f2", 0, 100})
 	counted, _ := read(deferred.CauseFilter{Projection: "odd", Bound: 60})
 	equal(counted, row{"odd", "f0", 60, 0}, row{"odd", "f1", 0, 60}, row{"odd", "f2", 0, 60})
 	first, place := read(deferred.CauseFilter{Limit: 4})
@@ -109,7 +113,8 @@ func TestSearchLooksAtNoMoreThanItMay(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := deferred.Search(t.Context(), pool, deferred.Filter{Status: []deferred.Status{deferred.Rebuilding}}, 10); err == nil {
+	if _, _, err := deferred.Search(t.Context(), pool, deferred.Filter{Status: []deferred.Status{deferred.Rebuilding}},
+		10); err == nil {
 		t.Error("pairs that are being rebuilt are searched")
 	}
 }

@@ -24,7 +24,9 @@ const queryMendClock = `WITH ahead AS MATERIALIZED (
 // MendClock makes pairs due that wait for longer than their projection ever has one wait, up to limit
 // of each projection, and answers how many. Such times come from a server's clock that has gone back
 // since. It skips rows that are locked.
-func MendClock(ctx context.Context, tx pgx.Tx, group string, longest map[string]time.Duration, limit int) (int64, error) {
+func MendClock(
+	ctx context.Context, tx pgx.Tx, group string, longest map[string]time.Duration, limit int,
+) (int64, error) {
 	var projections []string
 	var waits []time.Duration
 	for name, wait := range longest {

@@ -30,8 +30,11 @@ type Schedule struct {
 	Dead     bool            // never: it is dead at once, but for its second chances
 	Attempts int             // the failure that makes it dead
 	Waits    []time.Duration // after the first failure, the second …; the last one also after all further ones
-	Free     bool            // the failure counts no attempt, and no second chance: it was no fault of the event's, nor of the projection's
-	Chances  []time.Duration // how long after it died a pair is tried by itself, and how long after that once more …; none: it waits for an operator
+	// the failure counts no attempt, and no second chance: it was no fault of the event's, nor of the projection's
+	Free bool
+	// how long after it died a pair is tried by itself, and how long after that once more …; none: it
+	// waits for an operator
+	Chances []time.Duration
 }
 
 // Outcome is what became of a pair.
@@ -41,11 +44,13 @@ type Outcome struct {
 	NextAttempt time.Time // zero: when an operator says so
 }
 
-// Defer queues on batch that a pair stands before the event of f, which has failed once more, and the row of the failure log that says so. A first failure at an event
-// counts one, whatever happened at the events before it; a pair that had failed at one of those leaves a row 'recovered'. done is called
-// when the statement has run. The caller holds the campaign's lease.
+// Defer queues on batch that a pair stands before the event of f, which has failed once more, and
+// the row of the failure log that says so. A first failure at an event counts one, whatever
+// happened at the events before it; a pair that had failed at one of those leaves a row
+// 'recovered'. done is called when the statement has run. The caller holds the campaign's lease.
 func Defer(batch *pgx.Batch, f Failure, s Schedule, done func(Outcome)) {
-	batch.Queue(queryDefer, append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), seconds(s.Chances), f.Reset, s.Free)...).QueryRow(func(row pgx.Row) error {
+	batch.Queue(queryDefer, append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), seconds(s.Chances), f.Reset,
+		s.Free)...).QueryRow(func(row pgx.Row) error {
 		var o Outcome
 		var next *time.Time
 		if err := row.Scan(&o.Status, &o.Attempt, &next); err != nil {
@@ -59,7 +64,8 @@ func Defer(batch *pgx.Batch, f Failure, s Schedule, done func(Outcome)) {
 	})
 }
 
-// Skip queues on batch that a projection goes on without the event of f, and why. A pair that stands there has not failed any more. The caller holds the campaign's lease.
+// Skip queues on batch that a projection goes on without the event of f, and why. A pair that
+// stands there has not failed any more. The caller holds the campaign's lease.
 func Skip(batch *pgx.Batch, f Failure, reason string) {
 	batch.Queue(querySkip, append(f.args(), reason)...)
 }
@@ -67,7 +73,8 @@ func Skip(batch *pgx.Batch, f Failure, reason string) {
 // args are the parameters $1 to $13 of the statements about a failure.
 func (f Failure) args() []any {
 	return []any{
-		f.Group, f.Projection, f.Version, f.CampaignID, f.Seq, f.EventID.String(), f.EventType, f.Class, f.Code, f.Message, nullable(f.Stack), f.Fingerprint, f.Worker,
+		f.Group, f.Projection, f.Version, f.CampaignID, f.Seq, f.EventID.String(), f.EventType, f.Class, f.Code, f.Message,
+		nullable(f.Stack), f.Fingerprint, f.Worker,
 	}
 }
 

@@ -12,12 +12,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
-// A handler is fixed and deployed: what died of its mistake is tried again, oldest first, and one event that cannot be mended is skipped.
+// A handler is fixed and deployed: what died of its mistake is tried again, oldest first, and one
+// event that cannot be mended is skipped.
 func ExampleRequeueAll() {
 	repair := func(ctx context.Context, pool *pgxpool.Pool) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			lost := deferred.Key{Projection: "ledger", CampaignID: "c2"}
-			if err := deferred.Resolve(ctx, tx, lost, 7, deferred.Act{By: "ada", Reason: "its account was closed by hand"}); err != nil {
+			if err := deferred.Resolve(ctx, tx, lost, 7, deferred.Act{
+				By:     "ada",
+				Reason: "its account was closed by hand",
+			}); err != nil {
 				return err
 			}
 			keys, err := deferred.RequeueAll(ctx, tx, deferred.Filter{
@@ -31,8 +35,10 @@ func ExampleRequeueAll() {
 	}
 
 	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
-		if _, err := pool.Exec(ctx, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, error_message)
-			VALUES ('c1', 'ledger', 'default', 3, 'dead', 'division by zero'), ('c2', 'ledger', 'default', 7, 'dead', 'no such account')`); err != nil {
+		if _, err := pool.Exec(ctx, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq,
+			status, error_message)
+			VALUES ('c1', 'ledger', 'default', 3, 'dead', 'division by zero'),
+				('c2', 'ledger', 'default', 7, 'dead', 'no such account')`); err != nil {
 			return err
 		}
 		return repair(ctx, pool)

@@ -21,7 +21,8 @@ type Filter struct {
 	Code        string // a SQLSTATE, panic, deadline, crash, decode or error
 	Fingerprint string
 
-	// MessagePattern is a POSIX regular expression, as Postgres understands it, that matches anywhere in the message: up to 256 bytes, without back references and lookaround.
+	// MessagePattern is a POSIX regular expression, as Postgres understands it, that matches anywhere
+	// in the message: up to 256 bytes, without back references and lookaround.
 	MessagePattern string
 
 	Status    []Status      // any of them; nil: all for [List] and [Count], Failed and Dead for acts and [Stats]
@@ -40,7 +41,8 @@ const (
 	stateInvalidPattern = "2201B"
 )
 
-// unbounded matches what makes a regular expression's cost more than linear: references to what a group has matched, and lookaround. A backslash may itself be escaped.
+// unbounded matches what makes a regular expression's cost more than linear: references to what a
+// group has matched, and lookaround. A backslash may itself be escaped.
 var unbounded = regexp.MustCompile(`^\*\*\*|^(?s:[^\\]|\\[^1-9])*?(?:\\[1-9]|\(\?[=!<])`)
 
 // acting answers the filter for an act: pairs that have failed.
@@ -57,12 +59,15 @@ func (f Filter) acting() (Filter, error) {
 // validate says what is wrong with a filter, all of it.
 func (f Filter) validate() error {
 	errs := []error{
-		text("Group", f.Group, fieldBytes), text("Projection", f.Projection, fieldBytes), text("CampaignID", f.CampaignID, fieldBytes),
+		text("Group", f.Group, fieldBytes), text("Projection", f.Projection, fieldBytes),
+		text("CampaignID", f.CampaignID, fieldBytes),
 		text("EventType", f.EventType, fieldBytes), text("Class", f.Class, fieldBytes), text("Code", f.Code, fieldBytes),
 		text("Fingerprint", f.Fingerprint, fieldBytes), text("MessagePattern", f.MessagePattern, patternBytes),
 	}
 	if unbounded.MatchString(f.MessagePattern) {
-		errs = append(errs, patternError(fmt.Sprintf("MessagePattern is %q: back references (\\1), lookaround ((?=) and directors (***) are not taken, their cost has no bound", f.MessagePattern)))
+		errs = append(errs,
+			patternError(fmt.Sprintf("MessagePattern is %q: back references (\\1), lookaround ((?=) and directors (***) are "+
+				"not taken, their cost has no bound", f.MessagePattern)))
 	}
 	for _, s := range f.Status {
 		if !slices.Contains(Statuses(), s) {
@@ -81,8 +86,9 @@ func (f Filter) validate() error {
 	return errors.Join(errs...)
 }
 
-// args answers the arguments $1 to $17 of the statements that choose pairs. Statements are planned for their arguments each time (CacheDescribe keeps no plan): one
-// statement does for all filters, and what a filter leaves open costs nothing.
+// args answers the arguments $1 to $17 of the statements that choose pairs. Statements are planned
+// for their arguments each time (CacheDescribe keeps no plan): one statement does for all filters,
+// and what a filter leaves open costs nothing.
 func (f Filter) args(limit int, more ...any) []any {
 	if f.Limit > 0 {
 		limit = f.Limit
@@ -100,13 +106,16 @@ func (f Filter) args(limit int, more ...any) []any {
 		after = *f.After
 	}
 	args := []any{
-		pgx.QueryExecModeCacheDescribe, status, f.Group, f.Projection, f.CampaignID, f.EventType, f.Class, f.Code, f.Fingerprint, f.MessagePattern,
-		f.OlderThan, f.NewerThan, f.After != nil, timestamp(after.NextAttemptAt), after.NextSeq, after.CampaignID, after.Projection, most,
+		pgx.QueryExecModeCacheDescribe, status, f.Group, f.Projection, f.CampaignID, f.EventType, f.Class, f.Code,
+		f.Fingerprint, f.MessagePattern,
+		f.OlderThan, f.NewerThan, f.After != nil, timestamp(after.NextAttemptAt), after.NextSeq, after.CampaignID,
+		after.Projection, most,
 	}
 	return append(args, more...)
 }
 
-// ErrPattern is returned for a [Filter] whose MessagePattern is not one that Postgres takes, or would cost without a bound; its message says why.
+// ErrPattern is returned for a [Filter] whose MessagePattern is not one that Postgres takes, or
+// would cost without a bound; its message says why.
 var ErrPattern = errors.New("MessagePattern is refused")
 
 // patternError matches [ErrPattern].

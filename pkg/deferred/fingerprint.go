@@ -10,16 +10,18 @@ import (
 // varying matches what differs between failures of one cause.
 var varying = regexp.MustCompile(`"[^"]*"|'[^']*'|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\d+`)
 
-// Fingerprint answers twelve hexadecimal digits that failures of one cause have in common, whatever the projection, the campaign and the event: those of the
-// code and of the message without its numbers, UUIDs and quoted texts.
+// Fingerprint answers twelve hexadecimal digits that failures of one cause have in common, whatever
+// the projection, the campaign and the event: those of the code and of the message without its
+// numbers, UUIDs and quoted texts.
 func Fingerprint(code, message string) string {
 	normal := varying.ReplaceAllString(message, "?")
 	sum := sha256.Sum256([]byte(code + "\x00" + normal))
 	return hex.EncodeToString(sum[:6])
 }
 
-// Pattern answers a regular expression, as a filter's MessagePattern has it, for messages that differ from this one in numbers, UUIDs and quoted texts alone. Of a long message it
-// has the beginning of the first line.
+// Pattern answers a regular expression, as a filter's MessagePattern has it, for messages that
+// differ from this one in numbers, UUIDs and quoted texts alone. Of a long message it has the
+// beginning of the first line.
 func Pattern(message string) string {
 	const (
 		most   = 120

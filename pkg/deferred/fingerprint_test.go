@@ -11,10 +11,14 @@ import (
 func TestFailuresOfOneCauseHaveOneFingerprint(t *testing.T) {
 	t.Parallel()
 	same := deferred.Fingerprint("error", `no player "ann" at 12, event 01234567-89ab-cdef-0123-456789abcdef`)
-	if other := deferred.Fingerprint("error", `no player "…" at 7, event 76543210-89ab-cdef-0123-456789abcdef`); other != same || len(same) != 12 {
+	if other := deferred.Fingerprint("error",
+		`no player "…" at 7, event 76543210-89ab-cdef-0123-456789abcdef`); other != same || len(same) != 12 {
 		t.Errorf("%s and %s", same, other)
 	}
-	for _, different := range []string{deferred.Fingerprint("panic", `no player "ann" at 12`), deferred.Fingerprint("error", `no campaign "ann"`)} {
+	for _, different := range []string{
+		deferred.Fingerprint("panic", `no player "ann" at 12`),
+		deferred.Fingerprint("error", `no campaign "ann"`),
+	} {
 		if different == same {
 			t.Errorf("%s twice", same)
 		}

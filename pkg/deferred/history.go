@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Record is something that happened to a pair, or that somebody did: a row of tidemark.failure_log. Fields that do not apply are zero.
+// Record is something that happened to a pair, or that somebody did: a row of tidemark.failure_log.
+// Fields that do not apply are zero.
 type Record struct {
 	ID          int64     // grows with time
 	At          time.Time // by the database's clock
@@ -40,7 +41,8 @@ type Record struct {
 func Acts() []string {
 	return []string{
 		"failed", "dead", "skipped", "crashed", "recovered", "second_chance",
-		"requeued", "retried", "resolved", "unresolved", "replayed", "backfilled", "repaired", "paused", "resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted", "rolled_back",
+		"requeued", "retried", "resolved", "unresolved", "replayed", "backfilled", "repaired", "paused", "resumed",
+		"removed", "rebuild_began", "rebuilt", "rebuild_aborted", "rolled_back",
 	}
 }
 
@@ -58,8 +60,9 @@ type LogFilter struct {
 
 const historyLimit = 100
 
-// History answers what f chooses of the log, newest first. With CampaignID it reads that campaign's records; without, it reads the log backwards until it has enough. For
-// the page that follows, set f.Before to the ID of the last one.
+// History answers what f chooses of the log, newest first. With CampaignID it reads that campaign's
+// records; without, it reads the log backwards until it has enough. For the page that follows, set
+// f.Before to the ID of the last one.
 func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error) {
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("read the failure log: %w", err)
@@ -68,7 +71,8 @@ func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, er
 	if limit == 0 {
 		limit = historyLimit
 	}
-	rows, err := db.Query(ctx, queryHistory, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID, f.Fingerprint, f.Actor, f.Acts, f.Before, limit)
+	rows, err := db.Query(ctx, queryHistory, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID,
+		f.Fingerprint, f.Actor, f.Acts, f.Before, limit)
 	if err == nil {
 		var records []Record
 		if records, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Record]); err == nil {
@@ -80,7 +84,8 @@ func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, er
 
 func (f LogFilter) validate() error {
 	errs := []error{
-		text("Group", f.Group, fieldBytes), text("Projection", f.Projection, fieldBytes), text("CampaignID", f.CampaignID, fieldBytes),
+		text("Group", f.Group, fieldBytes), text("Projection", f.Projection, fieldBytes),
+		text("CampaignID", f.CampaignID, fieldBytes),
 		text("Fingerprint", f.Fingerprint, fieldBytes), text("Actor", f.Actor, fieldBytes),
 	}
 	for _, a := range f.Acts {

@@ -10,8 +10,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// List answers the pairs that f chooses, in the order in which they are due: by NextAttemptAt, NextSeq, campaign and projection. For the page that follows, set f.After to
-// the Place of the last one.
+// List answers the pairs that f chooses, in the order in which they are due: by NextAttemptAt,
+// NextSeq, campaign and projection. For the page that follows, set f.After to the Place of the last
+// one.
 func List(ctx context.Context, db journal.Querier, f Filter) ([]Pair, error) {
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("list deferred pairs: %w", err)
@@ -26,8 +27,9 @@ func List(ctx context.Context, db journal.Querier, f Filter) ([]Pair, error) {
 	return nil, fmt.Errorf("list deferred pairs: %w", f.explain(err))
 }
 
-// Count answers how many pairs f chooses, at most f.Limit if it is set. It reads all of them. An act with the same filter leaves out pairs that are
-// being rebuilt: set f.Status for what an act would change.
+// Count answers how many pairs f chooses, at most f.Limit if it is set. It reads all of them. An
+// act with the same filter leaves out pairs that are being rebuilt: set f.Status for what an act
+// would change.
 func Count(ctx context.Context, db journal.Querier, f Filter) (int64, error) {
 	if err := f.validate(); err != nil {
 		return 0, fmt.Errorf("count deferred pairs: %w", err)
@@ -47,7 +49,8 @@ func scanPair(row pgx.CollectableRow) (p Pair, err error) { return scanPairAfter
 // scanPairAfter scans what comes before the pair, too.
 func scanPairAfter(row pgx.CollectableRow, before ...any) (p Pair, err error) {
 	var due pgtype.Timestamptz // 'infinity' where it waits for an operator
-	err = row.Scan(append(before, &p.Projection, &p.CampaignID, &p.Group, &p.Version, &p.NextSeq, &p.Status, &p.Attempts, &due, &p.EventID, &p.EventType, &p.Class, &p.Code,
+	err = row.Scan(append(before, &p.Projection, &p.CampaignID, &p.Group, &p.Version, &p.NextSeq, &p.Status, &p.Attempts,
+		&due, &p.EventID, &p.EventType, &p.Class, &p.Code,
 		&p.Message, &p.Fingerprint, &p.FirstFailedAt, &p.LastFailedAt, &p.Worker, &p.Reset, &p.SecondChances)...)
 	p.NextAttemptAt = due.Time
 	return p, err

@@ -33,28 +33,35 @@ func TestAFilterChooses(t *testing.T) {
 	fail(t, pool, deferred.Dead, "p", "b", 1)
 	fail(t, pool, deferred.Dead, "q", "a", 3)
 	rebuild(t, pool, "r", "a", 1)
-	exec(t, pool, `UPDATE tidemark.deferred SET consumer_group = 'h', event_type = 'rolled', error_class = 'transient', error_code = 'panic', fingerprint = 'abc',
+	exec(t, pool, `UPDATE tidemark.deferred SET consumer_group = 'h', event_type = 'rolled', error_class = 'transient',
+		error_code = 'panic', fingerprint = 'abc',
 		error_message = 'dice: (7] of \d', first_failed_at = now() - interval '3 days' WHERE projection = 'q'`)
 	for name, c := range map[string]struct {
 		f    deferred.Filter
 		want []string
 	}{
-		"all":              {deferred.Filter{}, []string{"r/a", "p/a", "p/b", "q/a"}},
-		"group":            {deferred.Filter{Group: "h"}, []string{"q/a"}},
-		"projection":       {deferred.Filter{Projection: "p"}, []string{"p/a", "p/b"}},
-		"campaign":         {deferred.Filter{CampaignID: "b"}, []string{"p/b"}},
-		"type":             {deferred.Filter{EventType: "rolled"}, []string{"q/a"}},
-		"class":            {deferred.Filter{Class: "transient"}, []string{"q/a"}},
-		"code":             {deferred.Filter{Code: "22012"}, []string{"p/a", "p/b"}},
-		"fingerprint":      {deferred.Filter{Fingerprint: "abc"}, []string{"q/a"}},
-		"pattern":          {deferred.Filter{MessagePattern: `^division .* [b-z]$`}, []string{"p/b"}},
-		"escaped pattern":  {deferred.Filter{MessagePattern: `\(7\] of \\d`}, []string{"q/a"}},
-		"older":            {deferred.Filter{OlderThan: 24 * time.Hour}, []string{"q/a"}},
-		"newer":            {deferred.Filter{NewerThan: 24 * time.Hour}, []string{"p/a", "p/b"}},
-		"status":           {deferred.Filter{Status: []deferred.Status{deferred.Rebuilding, deferred.Dead}}, []string{"r/a", "p/b", "q/a"}},
-		"limit":            {deferred.Filter{Limit: 2}, []string{"r/a", "p/a"}},
-		"several together": {deferred.Filter{Projection: "p", Status: []deferred.Status{deferred.Dead}, Code: "22012"}, []string{"p/b"}},
-		"nothing":          {deferred.Filter{Projection: "p", EventType: "rolled"}, nil},
+		"all":             {deferred.Filter{}, []string{"r/a", "p/a", "p/b", "q/a"}},
+		"group":           {deferred.Filter{Group: "h"}, []string{"q/a"}},
+		"projection":      {deferred.Filter{Projection: "p"}, []string{"p/a", "p/b"}},
+		"campaign":        {deferred.Filter{CampaignID: "b"}, []string{"p/b"}},
+		"type":            {deferred.Filter{EventType: "rolled"}, []string{"q/a"}},
+		"class":           {deferred.Filter{Class: "transient"}, []string{"q/a"}},
+		"code":            {deferred.Filter{Code: "22012"}, []string{"p/a", "p/b"}},
+		"fingerprint":     {deferred.Filter{Fingerprint: "abc"}, []string{"q/a"}},
+		"pattern":         {deferred.Filter{MessagePattern: `^division .* [b-z]$`}, []string{"p/b"}},
+		"escaped pattern": {deferred.Filter{MessagePattern: `\(7\] of \\d`}, []string{"q/a"}},
+		"older":           {deferred.Filter{OlderThan: 24 * time.Hour}, []string{"q/a"}},
+		"newer":           {deferred.Filter{NewerThan: 24 * time.Hour}, []string{"p/a", "p/b"}},
+		"status": {
+			deferred.Filter{Status: []deferred.Status{deferred.Rebuilding, deferred.Dead}},
+			[]string{"r/a", "p/b", "q/a"},
+		},
+		"limit": {deferred.Filter{Limit: 2}, []string{"r/a", "p/a"}},
+		"several together": {
+			deferred.Filter{Projection: "p", Status: []deferred.Status{deferred.Dead}, Code: "22012"},
+			[]string{"p/b"},
+		},
+		"nothing": {deferred.Filter{Projection: "p", EventType: "rolled"}, nil},
 	} {
 		if got := list(t, pool, c.f); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -103,7 +110,8 @@ func TestThePatternsCostIsBounded(t *testing.T) {
 	}
 	exec(t, pool, `UPDATE tidemark.deferred SET error_message = repeat('a', 4095) || 'b'`)
 	for _, pattern := range []string{
-		`(a*)*c`, `(a|aa)+$`, `(a+)+(a+)+(a+)+(a+)+c`, `((((a{0,20}){0,20}){0,20}){0,20})c`, `(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)c`,
+		`(a*)*c`, `(a|aa)+$`, `(a+)+(a+)+(a+)+(a+)+c`, `((((a{0,20}){0,20}){0,20}){0,20})c`,
+		`(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)c`,
 		`((a{1,255}){1,255}){1,255}c`, strings.Repeat("(a*", 64) + strings.Repeat(")", 64),
 		strings.Repeat("(a|b", 51) + strings.Repeat(")", 51), `(a*?)(a*)(a*?)(a*)(a*?)c`,
 	} {
@@ -126,7 +134,8 @@ func TestPagesGoThroughAllPairsOnce(t *testing.T) {
 			want++
 		}
 	}
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = date_trunc('day', next_attempt_at) WHERE status = 'failed'`)
+	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = date_trunc('day', next_attempt_at)
+		WHERE status = 'failed'`)
 	whole := list(t, pool, deferred.Filter{})
 	var paged []string
 	f := deferred.Filter{Limit: 7}

@@ -58,7 +58,8 @@ func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
 	case len(found) == 0:
 		return candidate{}, ErrNotFound
 	case found[0].Status == Rebuilding:
-		return candidate{}, fmt.Errorf("%w: it is being rebuilt and has not failed at event %d", ErrConflict, found[0].NextSeq)
+		return candidate{}, fmt.Errorf("%w: it is being rebuilt and has not failed at event %d", ErrConflict,
+			found[0].NextSeq)
 	}
 	return found[0], nil
 }

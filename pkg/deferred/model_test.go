@@ -35,7 +35,8 @@ type machine struct {
 
 const attempts = 3 // the failure that makes a pair dead
 
-// TestPairsGoThroughTheirStatesAsTheModelDoes drives failures, recoveries and acts in random order, all in one transaction that is rolled back each time.
+// TestPairsGoThroughTheirStatesAsTheModelDoes drives failures, recoveries and acts in random order,
+// all in one transaction that is rolled back each time.
 func TestPairsGoThroughTheirStatesAsTheModelDoes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -64,7 +65,10 @@ func TestPairsGoThroughTheirStatesAsTheModelDoes(t *testing.T) {
 }
 
 func (m *machine) key(r *rapid.T) deferred.Key {
-	return deferred.Key{Projection: rapid.SampledFrom([]string{"p", "q"}).Draw(r, "projection"), CampaignID: rapid.SampledFrom([]string{"a", "b"}).Draw(r, "campaign")}
+	return deferred.Key{
+		Projection: rapid.SampledFrom([]string{"p", "q"}).Draw(r, "projection"),
+		CampaignID: rapid.SampledFrom([]string{"a", "b"}).Draw(r, "campaign"),
+	}
 }
 
 // fail is a worker's attempt that fails, at the event where the pair stands or at a first one.
@@ -79,9 +83,11 @@ func (m *machine) fail(r *rapid.T) {
 	}
 	batch := &pgx.Batch{}
 	deferred.Defer(batch, deferred.Failure{
-		Group: "g", Projection: key.Projection, Version: 1, CampaignID: key.CampaignID, Seq: now.seq, EventID: uuid.New(), EventType: "moved", Class: "transient", Code: "22012",
+		Group: "g", Projection: key.Projection, Version: 1, CampaignID: key.CampaignID, Seq: now.seq, EventID: uuid.New(),
+		EventType: "moved", Class: "transient", Code: "22012",
 		Message: "division by zero", Fingerprint: "f", Worker: "w",
-	}, deferred.Schedule{Dead: permanent, Attempts: attempts, Waits: []time.Duration{time.Hour}}, func(deferred.Outcome) {})
+	}, deferred.Schedule{Dead: permanent, Attempts: attempts, Waits: []time.Duration{time.Hour}},
+		func(deferred.Outcome) {})
 	if err := m.tx.SendBatch(m.t.Context(), batch).Close(); err != nil {
 		r.Fatal(err)
 	}
@@ -106,7 +112,10 @@ func (m *machine) recover(r *rapid.T) {
 		deferred.Finish(batch, []deferred.Standing{{CampaignID: key.CampaignID, Projection: key.Projection}})
 		delete(m.rows, key)
 	} else {
-		deferred.Move(batch, []deferred.Standing{{CampaignID: key.CampaignID, Projection: key.Projection, NextSeq: now.seq + more}})
+		deferred.Move(batch, []deferred.Standing{{
+			CampaignID: key.CampaignID, Projection: key.Projection,
+			NextSeq: now.seq + more,
+		}})
 		m.rows[key] = row{seq: now.seq + more, status: deferred.Rebuilding, due: true}
 	}
 	if err := m.tx.SendBatch(m.t.Context(), batch).Close(); err != nil {
@@ -117,7 +126,8 @@ func (m *machine) recover(r *rapid.T) {
 	}
 }
 
-// act is an operator's act on one pair, which is refused for one that is not there, that is being rebuilt, or that stands elsewhere.
+// act is an operator's act on one pair, which is refused for one that is not there, that is being
+// rebuilt, or that stands elsewhere.
 func (m *machine) act(r *rapid.T, act string) {
 	key, seq := m.key(r), rapid.Int64Range(3, 5).Draw(r, "seq")
 	now, known := m.rows[key]
@@ -192,7 +202,8 @@ func (m *machine) check(r *rapid.T) {
 	}
 	found := map[deferred.Key]row{}
 	for _, p := range pairs {
-		found[p.Key] = row{seq: p.NextSeq, status: p.Status, attempts: p.Attempts, due: !p.NextAttemptAt.IsZero() && time.Until(p.NextAttemptAt) < time.Minute}
+		found[p.Key] = row{seq: p.NextSeq, status: p.Status, attempts: p.Attempts, due: !p.NextAttemptAt.IsZero() &&
+			time.Until(p.NextAttemptAt) < time.Minute}
 		if (p.Status == deferred.Rebuilding) != (p.Code == "") {
 			r.Fatalf("%s is %s and has the error %q", p.Key, p.Status, p.Code)
 		}

@@ -10,7 +10,8 @@ import (
 
 // Errors of acts on one pair.
 var (
-	// ErrNotFound: the pair is not deferred; it may have caught up meanwhile. Returned by [Show], [Requeue], [RequeueSeq], [Retry] and [Resolve].
+	// ErrNotFound: the pair is not deferred; it may have caught up meanwhile. Returned by [Show],
+	// [Requeue], [RequeueSeq], [Retry] and [Resolve].
 	ErrNotFound = errors.New("no such deferred pair")
 	// ErrConflict: the pair is deferred, but not as the act has it. Returned by [Requeue], [Retry] and [Resolve].
 	ErrConflict = errors.New("deferred pair has changed")
@@ -43,8 +44,9 @@ func (k Key) validate() error {
 	return errors.Join(text("Projection", k.Projection, fieldBytes), text("CampaignID", k.CampaignID, fieldBytes))
 }
 
-// Pair is a projection that is behind its consumer group in a campaign: the row of tidemark.deferred. From EventID on, but for Reset and SecondChances, the fields
-// are about the failure at event NextSeq, and zero where that event has not failed.
+// Pair is a projection that is behind its consumer group in a campaign: the row of
+// tidemark.deferred. From EventID on, but for Reset and SecondChances, the fields are about the
+// failure at event NextSeq, and zero where that event has not failed.
 type Pair struct {
 	Key
 	Group         string     // consumer group

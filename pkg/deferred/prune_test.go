@@ -11,7 +11,8 @@ import (
 func TestPruneLeavesItToWhoeverPrunesAlready(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.failure_log (act, consumer_group, at) SELECT 'failed', 'g', now() - interval '2 hours' FROM generate_series(1, 3)`); err != nil {
+	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.failure_log (act, consumer_group, at)
+		SELECT 'failed', 'g', now() - interval '2 hours' FROM generate_series(1, 3)`); err != nil {
 		t.Fatal(err)
 	}
 	tx, err := pool.Begin(t.Context())

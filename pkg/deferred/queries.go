@@ -1,37 +1,47 @@
 package deferred
 
-// The projector's statements. They write under the lease of their campaigns, so they meet only operators, who change when a pair is tried: for the length of a short
-// transaction. Pairs are found by primary key, one probe each, and written by their place (ctid), which is theirs while they are locked.
+// The projector's statements. They write under the lease of their campaigns, so they meet only
+// operators, who change when a pair is tried: for the length of a short transaction. Pairs are
+// found by primary key, one probe each, and written by their place (ctid), which is theirs while
+// they are locked.
 const (
-	// queryStandings probes the primary key once for each campaign. What else it asks for stands outside, so that no other index will do.
+	// queryStandings probes the primary key once for each campaign. What else it asks for stands
+	// outside, so that no other index will do.
 	queryStandings = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 		FROM unnest(coalesce($1::text[], tidemark.claimed_campaigns())) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
 		) d
 		WHERE d.consumer_group = $2`
 
-	// queryDue is queryStandings for those that are due, of projections that are not paused. A dead pair that nobody tries again is due at 'infinity'.
+	// queryDue is queryStandings for those that are due, of projections that are not paused. A dead
+	// pair that nobody tries again is due at 'infinity'.
 	queryDue = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
 		) d
 		WHERE d.consumer_group = $2 AND d.next_attempt_at <= clock_timestamp() AND d.projection = ANY (ARRAY(
 			SELECT p.name FROM unnest($3::text[]) AS p (name)
-			WHERE NOT EXISTS (SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = $2 AND x.name = p.name AND x.expires_at > clock_timestamp() OFFSET 0)))
+			WHERE NOT EXISTS (SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = $2
+				AND x.name = p.name AND x.expires_at > clock_timestamp() OFFSET 0)))
 		ORDER BY d.campaign_id, d.projection`
 
-	// queryFile files pairs of campaigns that move without the projection. The campaigns' leases are held, so nobody else files them.
-	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, reset)
+	// queryFile files pairs of campaigns that move without the projection. The campaigns' leases are
+	// held, so nobody else files them.
+	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		next_attempt_at, reset)
 		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now() + make_interval(secs => u.wait), u.reset
-		FROM unnest($2::text[], $3::text[], $4::bigint[], $5::boolean[], $6::float8[]) AS u (campaign_id, projection, next_seq, reset, wait)
+		FROM unnest($2::text[], $3::text[], $4::bigint[], $5::boolean[], $6::float8[]) AS u (campaign_id, projection,
+			next_seq, reset, wait)
 		ORDER BY u.campaign_id, u.projection
 		ON CONFLICT DO NOTHING`
 
-	// queryFileMoved files, for a joining projection, up to $4 campaigns after $3 that have moved without it, but for those that a rebuild has copied. It walks the leases' primary key through the gaps
-	// between the ranges that were, and answers the last campaign it came to.
+	// queryFileMoved files, for a joining projection, up to $4 campaigns after $3 that have moved
+	// without it, but for those that a rebuild has copied. It walks the leases' primary key through
+	// the gaps between the ranges that were, and answers the last campaign it came to.
 	queryFileMoved = `WITH gaps AS MATERIALIZED (
 			SELECT greatest(g.after, $3) AS after, g.until FROM (
-				SELECT lag(r.last, 1, '') OVER (ORDER BY r.last) AS after, r.first AS until FROM tidemark.rebuild_ranges r WHERE r.projection = $2
+				SELECT lag(r.last, 1, '') OVER (ORDER BY r.last) AS after, r.first AS until FROM tidemark.rebuild_ranges r
+					WHERE r.projection = $2
 				UNION ALL
 				SELECT (SELECT coalesce(max(r.last), '') FROM tidemark.rebuild_ranges r WHERE r.projection = $2),
 					(SELECT max(l.campaign_id) FROM tidemark.leases l WHERE l.consumer_group = $1)
@@ -39,54 +49,70 @@ const (
 		), moved AS MATERIALIZED (
 			SELECT l.campaign_id, l.checkpoint FROM gaps g CROSS JOIN LATERAL (
 				SELECT l.campaign_id, l.checkpoint FROM tidemark.leases l
-				WHERE l.consumer_group = $1 AND l.campaign_id > g.after AND l.campaign_id <= g.until ORDER BY l.consumer_group, l.campaign_id LIMIT $4
+				WHERE l.consumer_group = $1 AND l.campaign_id > g.after AND l.campaign_id <= g.until
+					ORDER BY l.consumer_group, l.campaign_id LIMIT $4
 			) l ORDER BY l.campaign_id LIMIT $4
 		), filed AS (
-			INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
+			INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+				next_attempt_at)
 			SELECT m.campaign_id, $2, $1, 1, 'rebuilding', 0, now() FROM moved m WHERE m.checkpoint > 0
 			ON CONFLICT DO NOTHING
 		)
 		SELECT coalesce(max(campaign_id), ''), count(*) FROM moved`
 
-	// queryMove moves pairs forward: what was kept of the failure belonged to the event they stood at, and a reset is done.
+	// queryMove moves pairs forward: what was kept of the failure belonged to the event they stood at,
+	// and a reset is done.
 	queryMove = `WITH old AS MATERIALIZED (
 			SELECT d.*, u.next_seq AS reached
 			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (campaign_id, projection, next_seq) CROSS JOIN LATERAL (
-				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id AND d.projection = u.projection FOR UPDATE
+				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id
+					AND d.projection = u.projection FOR UPDATE
 			) d
 			WHERE d.next_seq < u.next_seq
 		), moved AS (
-			UPDATE tidemark.deferred d SET next_seq = o.reached, reset = false, status = 'rebuilding', attempt_count = 0, second_chances = 0,
-				next_attempt_at = least(d.next_attempt_at, now()), projection_version = NULL, event_id = NULL, event_type = NULL, error_class = NULL, error_code = NULL,
-				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL, last_failed_at = NULL
+			UPDATE tidemark.deferred d SET next_seq = o.reached, reset = false, status = 'rebuilding', attempt_count = 0,
+				second_chances = 0,
+				next_attempt_at = least(d.next_attempt_at, now()), projection_version = NULL, event_id = NULL, event_type = NULL,
+					error_class = NULL, error_code = NULL,
+				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL,
+					last_failed_at = NULL
 			FROM old o WHERE d.ctid = o.place
 		)
-		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id, event_type, attempt)
-		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id, o.event_type, o.attempt_count
+		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
+			event_type, attempt)
+		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id,
+			o.event_type, o.attempt_count
 		FROM old o WHERE o.last_failed_at IS NOT NULL`
 
 	// queryFinish removes pairs that have caught up.
 	queryFinish = `WITH old AS MATERIALIZED (
 			SELECT d.*
 			FROM unnest($1::text[], $2::text[]) AS u (campaign_id, projection) CROSS JOIN LATERAL (
-				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id AND d.projection = u.projection FOR UPDATE
+				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id
+					AND d.projection = u.projection FOR UPDATE
 			) d
 		), gone AS (
 			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT o.place FROM old o))
 		)
-		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id, event_type, attempt)
-		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id, o.event_type, o.attempt_count
+		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
+			event_type, attempt)
+		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id,
+			o.event_type, o.attempt_count
 		FROM old o WHERE o.last_failed_at IS NOT NULL`
 
-	// queryDefer counts on from what the row says now, so that an operator's act of a moment ago is respected: one who has set the count to zero finds it at one. $14 says
-	// dead at once, $15 is the attempt that is the last, $16 are the waits after each, $17 those of the second chances. With $19 the failure counts neither, the pair
-	// waits as long as after a first failure or, where that goes on, for a tenth of the time that it has gone on, up to 10 s; and the log hears of it once. A reset has been done in the same transaction, but
-	// if it is what failed.
+	// queryDefer counts on from what the row says now, so that an operator's act of a moment ago is
+	// respected: one who has set the count to zero finds it at one. $14 says dead at once, $15 is the
+	// attempt that is the last, $16 are the waits after each, $17 those of the second chances. With
+	// $19 the failure counts neither, the pair waits as long as after a first failure or, where that
+	// goes on, for a tenth of the time that it has gone on, up to 10 s; and the log hears of it once.
+	// A reset has been done in the same transaction, but if it is what failed.
 	queryDefer = `WITH old AS MATERIALIZED (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
 		), tried AS (
-			SELECT coalesce(o.attempt_count, 0) + (NOT $19::boolean)::integer AS attempt, coalesce(o.status = 'dead', false) AS chance,
-				coalesce(o.second_chances, 0) + coalesce(o.status = 'dead' AND NOT $19, false)::integer AS chances, coalesce(o.first_failed_at, now()) AS first_failed_at,
+			SELECT coalesce(o.attempt_count, 0) + (NOT $19::boolean)::integer AS attempt,
+				coalesce(o.status = 'dead', false) AS chance,
+				coalesce(o.second_chances, 0) + coalesce(o.status = 'dead' AND NOT $19, false)::integer AS chances,
+					coalesce(o.first_failed_at, now()) AS first_failed_at,
 				coalesce($19 AND o.error_class = $8, false) AS again
 			FROM (SELECT) AS one LEFT JOIN old o ON o.next_seq = $5
 		), verdict AS (
@@ -94,28 +120,40 @@ const (
 			FROM tried t
 		), decision AS (
 			SELECT v.*, coalesce(clock_timestamp() + make_interval(secs => CASE
-				WHEN $19 THEN greatest(($16::float8[])[1], least(10, extract(epoch FROM now() - v.first_failed_at) / 10)) WHEN v.status = 'dead' THEN ($17::float8[])[v.chances + 1]
+				WHEN $19 THEN greatest(($16::float8[])[1], least(10, extract(epoch FROM now() - v.first_failed_at) / 10))
+					WHEN v.status = 'dead' THEN ($17::float8[])[v.chances + 1]
 				ELSE ($16::float8[])[least(v.attempt, cardinality($16::float8[]))] END), 'infinity') AS next_attempt_at
 			FROM verdict v
 		), pair AS (
-			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, second_chances, projection_version,
-				event_id, event_type, error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at, last_failed_at)
-			SELECT $4, $2, $1, $5, c.status, c.attempt, c.next_attempt_at, c.chances, $3, $6, $7, $8, $9, $10, $11, $12, $13, c.first_failed_at, now()
+			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+				next_attempt_at, second_chances, projection_version,
+				event_id, event_type, error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at,
+					last_failed_at)
+			SELECT $4, $2, $1, $5, c.status, c.attempt, c.next_attempt_at, c.chances, $3, $6, $7, $8, $9, $10, $11, $12, $13,
+				c.first_failed_at, now()
 			FROM decision c
 			ON CONFLICT (campaign_id, projection) DO UPDATE SET
-				next_seq = excluded.next_seq, reset = d.reset AND $18, status = excluded.status, attempt_count = excluded.attempt_count, next_attempt_at = excluded.next_attempt_at,
-				second_chances = excluded.second_chances, projection_version = excluded.projection_version, event_id = excluded.event_id, event_type = excluded.event_type,
-				error_class = excluded.error_class, error_code = excluded.error_code, error_message = excluded.error_message, error_stack = excluded.error_stack,
-				fingerprint = excluded.fingerprint, worker = excluded.worker, first_failed_at = excluded.first_failed_at, last_failed_at = excluded.last_failed_at
+				next_seq = excluded.next_seq, reset = d.reset AND $18, status = excluded.status,
+					attempt_count = excluded.attempt_count, next_attempt_at = excluded.next_attempt_at,
+				second_chances = excluded.second_chances, projection_version = excluded.projection_version,
+					event_id = excluded.event_id, event_type = excluded.event_type,
+				error_class = excluded.error_class, error_code = excluded.error_code, error_message = excluded.error_message,
+					error_stack = excluded.error_stack,
+				fingerprint = excluded.fingerprint, worker = excluded.worker, first_failed_at = excluded.first_failed_at,
+					last_failed_at = excluded.last_failed_at
 		), logged AS (
-			INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id, event_type, attempt,
+			INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
+				event_type, attempt,
 				error_class, error_code, error_message, error_stack, fingerprint, worker)
-			SELECT l.act, $1, $2, l.version, $4, l.seq, l.event_id, l.event_type, l.attempt, l.class, l.code, l.message, l.stack, l.fingerprint, l.worker
+			SELECT l.act, $1, $2, l.version, $4, l.seq, l.event_id, l.event_type, l.attempt, l.class, l.code, l.message,
+				l.stack, l.fingerprint, l.worker
 			FROM (
-				SELECT 'recovered', o.projection_version, o.next_seq, o.event_id, o.event_type, o.attempt_count, NULL, NULL, NULL, NULL, NULL, NULL
+				SELECT 'recovered', o.projection_version, o.next_seq, o.event_id, o.event_type, o.attempt_count, NULL, NULL, NULL,
+					NULL, NULL, NULL
 				FROM old o WHERE o.next_seq < $5 AND o.last_failed_at IS NOT NULL
 				UNION ALL
-				SELECT CASE WHEN c.chance AND NOT $19 THEN 'second_chance' WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $3, $5, $6, $7, c.attempt, $8, $9, $10, $11, $12, $13
+				SELECT CASE WHEN c.chance AND NOT $19 THEN 'second_chance' WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed'
+					ELSE c.status END, $3, $5, $6, $7, c.attempt, $8, $9, $10, $11, $12, $13
 				FROM decision c WHERE NOT c.again
 			) AS l (act, version, seq, event_id, event_type, attempt, class, code, message, stack, fingerprint, worker)
 			ORDER BY l.seq
@@ -127,9 +165,12 @@ const (
 			SELECT d.ctid AS place, d.attempt_count FROM tidemark.deferred d
 			WHERE d.campaign_id = $4 AND d.projection = $2 AND d.next_seq = $5 FOR UPDATE
 		), pair AS (
-			UPDATE tidemark.deferred d SET attempt_count = 0, first_failed_at = NULL, last_failed_at = NULL FROM old o WHERE d.ctid = o.place
+			UPDATE tidemark.deferred d SET attempt_count = 0, first_failed_at = NULL, last_failed_at = NULL FROM old o
+				WHERE d.ctid = o.place
 		)
-		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id, event_type, attempt,
+		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
+			event_type, attempt,
 			error_class, error_code, error_message, error_stack, fingerprint, worker, reason)
-		VALUES ('skipped', $1, $2, $3, $4, $5, $6, $7, coalesce((SELECT o.attempt_count FROM old o), 0) + 1, $8, $9, $10, $11, $12, $13, $14)`
+		VALUES ('skipped', $1, $2, $3, $4, $5, $6, $7, coalesce((SELECT o.attempt_count FROM old o), 0) + 1, $8, $9, $10,
+			$11, $12, $13, $14)`
 )

@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	// queryRenameLog reads an index of such rows. They say which events the projection has gone past by its policy, of the rows that go by the new name from now on.
-	queryRenameLog = `UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2 AND act IN ('skipped', 'replayed')`
+	// queryRenameLog reads an index of such rows. They say which events the projection has gone past
+	// by its policy, of the rows that go by the new name from now on.
+	queryRenameLog = `UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2
+		AND act IN ('skipped', 'replayed')`
 
 	// A pair that is not dead is due at some time, and one that is dead stands among what failed:
 	// each has an index by its projection, so other projections' pairs cost nothing here.

@@ -12,10 +12,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// replayCampaigns is how many campaigns one call may name, and how many [ReplayAll] takes unless told: their leases are locked until the transaction ends.
+// replayCampaigns is how many campaigns one call may name, and how many [ReplayAll] takes unless
+// told: their leases are locked until the transaction ends.
 const replayCampaigns = 5000
 
-// ErrNotResettable is returned for a replay from scratch of a projection whose rows nobody knows how to delete; its message names the table and the remedy.
+// ErrNotResettable is returned for a replay from scratch of a projection whose rows nobody knows
+// how to delete; its message names the table and the remedy.
 var ErrNotResettable = errors.New("projection cannot be reset")
 
 // ErrUnknown is returned for a replay of a projection or a campaign that does not exist; its message says which.
@@ -26,15 +28,22 @@ type ReplayRequest struct {
 	Group      string
 	Projection string   // "": all of the group
 	Campaigns  []string // up to 5000; [CountReplay] takes none for all
-	From       int64    // the first event to apply again, on the rows as they are; 0: from scratch, after the campaign's rows have been deleted
+	// the first event to apply again, on the rows as they are; 0: from scratch, after the campaign's
+	// rows have been deleted
+	From int64
 }
 
-// Replay has the projection, or all of the group, apply events of campaigns again, from event From on or from scratch, and answers how many pairs that makes. They are brought
-// to the group's checkpoint as any pair that is behind, by all workers and while live work goes on; from scratch they end with the rows that they would have if they
-// had been live all the time. The rows of a campaign are deleted in the transaction that applies the first of its events again, so that readers never see it empty.
+// Replay has the projection, or all of the group, apply events of campaigns again, from event From
+// on or from scratch, and answers how many pairs that makes. They are brought to the group's
+// checkpoint as any pair that is behind, by all workers and while live work goes on; from scratch
+// they end with the rows that they would have if they had been live all the time. The rows of a
+// campaign are deleted in the transaction that applies the first of its events again, so that
+// readers never see it empty.
 //
-// A pair that failed or is dead begins anew; one that stands before From begins where it stands. A campaign whose checkpoint has not reached From is left alone.
-// [ErrNotResettable] says that a projection cannot be replayed from scratch, [ErrUnknown] that there is no such projection or campaign.
+// A pair that failed or is dead begins anew; one that stands before From begins where it stands. A
+// campaign whose checkpoint has not reached From is left alone. [ErrNotResettable] says that a
+// projection cannot be replayed from scratch, [ErrUnknown] that there is no such projection or
+// campaign.
 //
 // The tables that a rebuild builds (NAME~next) or has replaced (NAME~previous) are projections of
 // the group too. Where they are not in step anywhere yet, as those of a projection that is joining,
@@ -66,9 +75,13 @@ func replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act, name strin
 	return r.file(ctx, tx, projections, act, name)
 }
 
-// ReplayAll replays, as r asks for, up to limit campaigns (0: 5000) of all of its group, those whose ids come after the cursor ("": from the first); r names none. It answers how
-// many pairs that makes, and the cursor of the next call, "" at the end. Each call is best a transaction of its own.
-func ReplayAll(ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act) (n int64, next string, err error) {
+// ReplayAll replays, as r asks for, up to limit campaigns (0: 5000) of all of its group, those
+// whose ids come after the cursor ("": from the first); r names none. It answers how many pairs
+// that makes, and the cursor of the next call, "" at the end. Each call is best a transaction of
+// its own.
+func ReplayAll(
+	ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act,
+) (n int64, next string, err error) {
 	if limit == 0 {
 		limit = replayCampaigns
 	}
@@ -79,15 +92,19 @@ func ReplayAll(ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, l
 	return n, next, nil
 }
 
-func (r ReplayRequest) some(ctx context.Context, tx pgx.Tx, cursor string, limit int, act Act) (n int64, next string, err error) {
+func (r ReplayRequest) some(
+	ctx context.Context, tx pgx.Tx, cursor string, limit int, act Act,
+) (n int64, next string, err error) {
 	if err := act.validate(false); err != nil {
 		return 0, "", err
 	}
 	if len(r.Campaigns) > 0 {
-		return 0, "", fmt.Errorf("Campaigns names %q: ReplayAll takes all of the group, Replay those that are named", r.Campaigns[0])
+		return 0, "", fmt.Errorf("Campaigns names %q: ReplayAll takes all of the group, Replay those that are named",
+			r.Campaigns[0])
 	}
 	if limit < 1 || limit > replayCampaigns {
-		return 0, "", fmt.Errorf("limit is %d, it must be 1 to %d: replay more in several transactions", limit, replayCampaigns)
+		return 0, "", fmt.Errorf("limit is %d, it must be 1 to %d: replay more in several transactions", limit,
+			replayCampaigns)
 	}
 	projections, err := r.validate(ctx, tx, queryReplayableNow)
 	if err != nil {
@@ -108,24 +125,29 @@ func (r ReplayRequest) some(ctx context.Context, tx pgx.Tx, cursor string, limit
 }
 
 // file files the pairs, of campaigns that exist, and wakes workers that wait.
-func (r ReplayRequest) file(ctx context.Context, tx pgx.Tx, projections []replayable, act Act, name string) (n int64, err error) {
+func (r ReplayRequest) file(
+	ctx context.Context, tx pgx.Tx, projections []replayable, act Act, name string,
+) (n int64, err error) {
 	campaigns := slices.Compact(slices.Sorted(slices.Values(r.Campaigns)))
 	if err := lease.Fence(ctx, tx, r.Group, campaigns); err != nil {
 		return 0, err
 	}
-	names, firsts, resets := make([]string, len(projections)), make([]int64, len(projections)), make([]bool, len(projections))
+	names, firsts, resets := make([]string, len(projections)), make([]int64, len(projections)),
+		make([]bool, len(projections))
 	for i, p := range projections {
 		names[i] = p.Name
 		firsts[i], resets[i] = p.place(r.From)
 	}
-	err = tx.QueryRow(ctx, queryReplay, r.Group, campaigns, names, r.From, name, act.By, act.Reason, firsts, resets).Scan(&n)
+	err = tx.QueryRow(ctx, queryReplay, r.Group, campaigns, names, r.From, name, act.By, act.Reason, firsts,
+		resets).Scan(&n)
 	if err != nil {
 		return 0, err
 	}
 	return n, lease.Wake(ctx, tx)
 }
 
-// CountReplay answers how many pairs a replay would make: of the campaigns named or, if none is, of all. It refuses what [Replay] would.
+// CountReplay answers how many pairs a replay would make: of the campaigns named or, if none is, of
+// all. It refuses what [Replay] would.
 func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int64, error) {
 	projections, err := r.validate(ctx, db, queryReplayable)
 	if err != nil {
@@ -149,14 +171,17 @@ func Resettable(ctx context.Context, db journal.Querier, group, projection strin
 }
 
 // validate refuses what makes no sense, and answers the projections to replay, as query reads them.
-func (r ReplayRequest) validate(ctx context.Context, db journal.Querier, query string) (projections []replayable, err error) {
+func (r ReplayRequest) validate(
+	ctx context.Context, db journal.Querier, query string,
+) (projections []replayable, err error) {
 	switch {
 	case r.Group == "":
 		return nil, errors.New("Group is missing: name the consumer group")
 	case r.From < 0:
 		return nil, fmt.Errorf("From is %d: events are numbered from 1, and 0 is from scratch", r.From)
 	case len(r.Campaigns) > replayCampaigns:
-		return nil, fmt.Errorf("Campaigns names %d campaigns, the limit is %d: replay more in several transactions", len(r.Campaigns), replayCampaigns)
+		return nil, fmt.Errorf("Campaigns names %d campaigns, the limit is %d: replay more in several transactions",
+			len(r.Campaigns), replayCampaigns)
 	}
 	rows, err := db.Query(ctx, query, r.Group, r.Projection)
 	if err != nil {
@@ -217,9 +242,11 @@ func (p replayable) check() error {
 	case p.OwnReset:
 		return nil
 	case p.Tables == 0:
-		return fmt.Errorf("%w: projection %s has created no tables, so it is not known what to delete: have it implement projector.Resetter, or replay from an event on", ErrNotResettable, p.Name)
+		return fmt.Errorf("%w: projection %s has created no tables, so it is not known what to delete: have it implement "+
+			"projector.Resetter, or replay from an event on", ErrNotResettable, p.Name)
 	case len(p.Mixed) > 0:
-		return fmt.Errorf("%w: projection %s: table %s has no column campaign_id of type text, so a campaign's rows cannot be told: give it one, have the projection implement projector.Resetter, or replay from an event on",
+		return fmt.Errorf("%w: projection %s: table %s has no column campaign_id of type text, so a campaign's rows "+
+			"cannot be told: give it one, have the projection implement projector.Resetter, or replay from an event on",
 			ErrNotResettable, p.Name, p.Mixed[0])
 	}
 	return nil
@@ -233,7 +260,8 @@ type Left struct {
 	Dead       int64 // waiting for an operator
 }
 
-// Remaining answers what is left of the pairs of a group, or of one of its projections, by the projections' names: a replay is over when nothing is rebuilding or failed.
+// Remaining answers what is left of the pairs of a group, or of one of its projections, by the
+// projections' names: a replay is over when nothing is rebuilding or failed.
 func Remaining(ctx context.Context, db journal.Querier, group, projection string) ([]Left, error) {
 	rows, err := db.Query(ctx, queryLeft, group, projection)
 	if err != nil {

@@ -15,7 +15,8 @@ const (
 	samplePages = 24   // read where there are more
 
 	// queryReport counts up to $1 rows, and beyond that reads $2 pages (migrations/00009_status.sql).
-	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since FROM tidemark.deferred_report($1, $2)`
+	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since
+		FROM tidemark.deferred_report($1, $2)`
 )
 
 // Sum is how many pairs of a projection have a status and, if they have failed, a class of error.
@@ -29,8 +30,9 @@ type Sum struct {
 	Since      *time.Time // when the first of them failed; nil: rebuilding
 }
 
-// Report sums up all pairs, in the order of group, projection, status and class, at one moment. It takes no longer for ten million than for ten thousand: about 5,000 that failed and 5,000 that are due are counted, those of
-// other sums are estimated from some pages of the table.
+// Report sums up all pairs, in the order of group, projection, status and class, at one moment. It
+// takes no longer for ten million than for ten thousand: about 5,000 that failed and 5,000 that are
+// due are counted, those of other sums are estimated from some pages of the table.
 func Report(ctx context.Context, db journal.Querier) ([]Sum, error) {
 	rows, err := db.Query(ctx, queryReport, exactRows, samplePages)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Requeue has a pair that failed or is dead tried again at once, as if it had not failed before. [ErrConflict] says that it is being rebuilt and has not failed.
+// Requeue has a pair that failed or is dead tried again at once, as if it had not failed before.
+// [ErrConflict] says that it is being rebuilt and has not failed.
 func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) error {
 	if err := again(ctx, tx, key, act, queryRequeue); err != nil {
 		return fmt.Errorf("requeue %s: %w", key, err)
@@ -16,8 +17,8 @@ func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) error {
 	return nil
 }
 
-// Retry has a pair that failed or is dead tried again at once; its attempts go on counting, so a dead one dies again if it fails. [ErrConflict] says that it is
-// being rebuilt and has not failed.
+// Retry has a pair that failed or is dead tried again at once; its attempts go on counting, so a
+// dead one dies again if it fails. [ErrConflict] says that it is being rebuilt and has not failed.
 func Retry(ctx context.Context, tx pgx.Tx, key Key, act Act) error {
 	if err := again(ctx, tx, key, act, queryRetry); err != nil {
 		return fmt.Errorf("retry %s: %w", key, err)
@@ -25,8 +26,9 @@ func Retry(ctx context.Context, tx pgx.Tx, key Key, act Act) error {
 	return nil
 }
 
-// RequeueSeq requeues the pairs of a campaign that failed or are dead and stand before event seq, in one group or, if it is empty, in all. It answers them in
-// the order of their projections, or [ErrNotFound].
+// RequeueSeq requeues the pairs of a campaign that failed or are dead and stand before event seq,
+// in one group or, if it is empty, in all. It answers them in the order of their projections, or
+// [ErrNotFound].
 func RequeueSeq(ctx context.Context, tx pgx.Tx, group, campaignID string, seq int64, act Act) ([]Key, error) {
 	keys, err := requeueSeq(ctx, tx, group, campaignID, seq, act)
 	if err != nil {
@@ -49,8 +51,9 @@ func requeueSeq(ctx context.Context, tx pgx.Tx, group, campaignID string, seq in
 	return write(ctx, tx, queryRequeue, found, act)
 }
 
-// RequeueAll requeues the pairs that f chooses and answers them, in the order of [List], which is also the order in which they become due. Pairs that another
-// operator or a worker is writing are passed by: of two operators who requeue the same pairs at once, each pair is one's.
+// RequeueAll requeues the pairs that f chooses and answers them, in the order of [List], which is
+// also the order in which they become due. Pairs that another operator or a worker is writing are
+// passed by: of two operators who requeue the same pairs at once, each pair is one's.
 func RequeueAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error) {
 	keys, err := requeueAll(ctx, tx, f, act)
 	if err != nil {

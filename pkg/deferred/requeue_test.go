@@ -41,17 +41,44 @@ func TestAnActOnOnePair(t *testing.T) {
 		logged      string
 		err         error
 	}{
-		{act: "requeue", before: "dead", want: "5 failed attempts 0 chances 0 due 22012", logged: "requeued g p c 5 by ada: the handler is fixed"},
-		{act: "requeue", before: "failed", want: "5 failed attempts 0 chances 0 due 22012", logged: "requeued g p c 5 by ada: the handler is fixed"},
-		{act: "requeue", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error", err: deferred.ErrConflict},
+		{
+			act: "requeue", before: "dead", want: "5 failed attempts 0 chances 0 due 22012",
+			logged: "requeued g p c 5 by ada: the handler is fixed",
+		},
+		{
+			act: "requeue", before: "failed", want: "5 failed attempts 0 chances 0 due 22012",
+			logged: "requeued g p c 5 by ada: the handler is fixed",
+		},
+		{
+			act: "requeue", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error",
+			err: deferred.ErrConflict,
+		},
 		{act: "requeue", before: "none", err: deferred.ErrNotFound},
-		{act: "retry", before: "dead", want: "5 failed attempts 8 chances 2 due 22012", logged: "retried g p c 5 by ada: the handler is fixed"},
-		{act: "retry", before: "failed", want: "5 failed attempts 8 chances 2 due 22012", logged: "retried g p c 5 by ada: the handler is fixed"},
-		{act: "retry", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error", err: deferred.ErrConflict},
+		{
+			act: "retry", before: "dead", want: "5 failed attempts 8 chances 2 due 22012",
+			logged: "retried g p c 5 by ada: the handler is fixed",
+		},
+		{
+			act: "retry", before: "failed", want: "5 failed attempts 8 chances 2 due 22012",
+			logged: "retried g p c 5 by ada: the handler is fixed",
+		},
+		{
+			act: "retry", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error",
+			err: deferred.ErrConflict,
+		},
 		{act: "retry", before: "none", err: deferred.ErrNotFound},
-		{act: "resolve", before: "dead", want: "6 rebuilding attempts 0 chances 0 due no error", logged: "resolved g p c 5 by ada: the handler is fixed"},
-		{act: "resolve", before: "failed", want: "6 rebuilding attempts 0 chances 0 due no error", logged: "resolved g p c 5 by ada: the handler is fixed"},
-		{act: "resolve", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error", err: deferred.ErrConflict},
+		{
+			act: "resolve", before: "dead", want: "6 rebuilding attempts 0 chances 0 due no error",
+			logged: "resolved g p c 5 by ada: the handler is fixed",
+		},
+		{
+			act: "resolve", before: "failed", want: "6 rebuilding attempts 0 chances 0 due no error",
+			logged: "resolved g p c 5 by ada: the handler is fixed",
+		},
+		{
+			act: "resolve", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error",
+			err: deferred.ErrConflict,
+		},
 		{act: "resolve", before: "none", err: deferred.ErrNotFound},
 	} {
 		t.Run(c.act+"_of_"+c.before, func(t *testing.T) {
@@ -162,15 +189,18 @@ func TestRequeueingManyKeepsTheirOrder(t *testing.T) {
 	fail(t, pool, deferred.Failed, "p", "b", 3)
 	fail(t, pool, deferred.Failed, "p", "a", 4)
 	rebuild(t, pool, "p", "e", 1)
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = next_attempt_at - interval '1 minute' WHERE campaign_id = 'a'`)
+	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = next_attempt_at - interval '1 minute'
+		WHERE campaign_id = 'a'`)
 	if got, want := requeue(t, pool, deferred.Filter{Limit: 3}), []string{"p/a", "p/b", "p/d"}; !slices.Equal(got, want) {
 		t.Errorf("first came %v, want %v", got, want)
 	}
-	due := lines(t, pool, `SELECT campaign_id FROM tidemark.deferred WHERE status = 'failed' AND next_attempt_at <= now() ORDER BY next_attempt_at`)
+	due := lines(t, pool, `SELECT campaign_id FROM tidemark.deferred WHERE status = 'failed' AND next_attempt_at <= now()
+		ORDER BY next_attempt_at`)
 	if want := []string{"a", "b", "d"}; !slices.Equal(due, want) {
 		t.Errorf("they are due in the order %v, want %v", due, want)
 	}
-	if got, want := requeue(t, pool, deferred.Filter{Status: []deferred.Status{deferred.Dead}}), []string{"q/d", "p/c"}; !slices.Equal(got, want) {
+	if got, want := requeue(t, pool, deferred.Filter{Status: []deferred.Status{deferred.Dead}}),
+		[]string{"q/d", "p/c"}; !slices.Equal(got, want) {
 		t.Errorf("then came %v, want %v", got, want)
 	}
 	if got := logged(t, pool); len(got) != 5 {
@@ -214,7 +244,8 @@ func TestTwoOperatorsRequeueEachPairOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := query[int](t, pool, `SELECT count(*) FROM (SELECT campaign_id FROM tidemark.failure_log GROUP BY campaign_id HAVING count(*) = 1) c`); n != 6 {
+	if n := query[int](t, pool, `SELECT count(*) FROM (SELECT campaign_id FROM tidemark.failure_log GROUP BY campaign_id
+		HAVING count(*) = 1) c`); n != 6 {
 		t.Errorf("%d of 6 pairs were requeued once: %q", n, logged(t, pool))
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Resolution is an event that an operator has left out of a projection: a row of tidemark.resolutions. It is kept as long as the journal, and holds for all sets of tables
-// that the projection has, or will have.
+// Resolution is an event that an operator has left out of a projection: a row of
+// tidemark.resolutions. It is kept as long as the journal, and holds for all sets of tables that
+// the projection has, or will have.
 type Resolution struct {
 	CampaignID string
 	Projection string // never NAME~next or NAME~previous
@@ -39,11 +40,14 @@ func Resolutions(ctx context.Context, db journal.Querier, f ResolutionFilter) ([
 	if f.After != nil {
 		after = *f.After
 	}
-	return resolutions(ctx, db, queryResolutions, pgx.QueryExecModeCacheDescribe, base(f.Projection), f.CampaignID, after.CampaignID, after.Projection, after.Seq, f.Limit)
+	return resolutions(ctx, db, queryResolutions, pgx.QueryExecModeCacheDescribe, base(f.Projection), f.CampaignID,
+		after.CampaignID, after.Projection, after.Seq, f.Limit)
 }
 
 // ResolutionsOf answers all resolutions of a projection in campaigns, in the order of campaign and seq.
-func ResolutionsOf(ctx context.Context, db journal.Querier, projection string, campaignIDs []string) ([]Resolution, error) {
+func ResolutionsOf(
+	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
+) ([]Resolution, error) {
 	return resolutions(ctx, db, queryResolutionsOf, base(projection), campaignIDs)
 }
 
@@ -68,8 +72,11 @@ func LeftOut(batch *pgx.Batch, campaignIDs []string, visit func(projection, camp
 	batch.Queue(queryLeftOut, campaignIDs).Query(eachLeftOut(visit))
 }
 
-// LeftOutBetween queues on batch a read of the events that are resolved for a projection in the campaigns after first, up to last.
-func LeftOutBetween(batch *pgx.Batch, projection, first, last string, visit func(projection, campaignID string, seq int64)) {
+// LeftOutBetween queues on batch a read of the events that are resolved for a projection in the
+// campaigns after first, up to last.
+func LeftOutBetween(
+	batch *pgx.Batch, projection, first, last string, visit func(projection, campaignID string, seq int64),
+) {
 	batch.Queue(queryLeftOutBetween, base(projection), first, last).Query(eachLeftOut(visit))
 }
 
@@ -85,7 +92,8 @@ func eachLeftOut(visit func(projection, campaignID string, seq int64)) func(pgx.
 	}
 }
 
-// ResolvedAhead says whether an event is resolved for a projection that its group has not come to: the projection, or the group, was removed and registered again.
+// ResolvedAhead says whether an event is resolved for a projection that its group has not come to:
+// the projection, or the group, was removed and registered again.
 func ResolvedAhead(ctx context.Context, tx pgx.Tx, group, projection string) (ahead bool, err error) {
 	if err := tx.QueryRow(ctx, queryResolvedAhead, group, base(projection)).Scan(&ahead); err != nil {
 		return false, fmt.Errorf("look for resolutions of projection %s: %w", projection, err)

@@ -10,15 +10,20 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// Resolve leaves event seq out for good, for a pair that failed at it or is dead: the pair goes on with the event after it, at once. Its rows in the projection's tables stay as if
-// the event had never been, whatever applies the campaign again later, until [Unresolve] takes it back. [ErrConflict] says that the pair stands at another event by now, or has not
-// failed at it.
+// Resolve leaves event seq out for good, for a pair that failed at it or is dead: the pair goes on
+// with the event after it, at once. Its rows in the projection's tables stay as if the event had
+// never been, whatever applies the campaign again later, until [Unresolve] takes it back.
+// [ErrConflict] says that the pair stands at another event by now, or has not failed at it.
 //
-// The event is left out of all sets of tables that the projection has: one that has applied it, such as the one that a rebuild builds or has replaced, applies the campaign from
-// scratch. [ErrNotResettable] says that it cannot: roll tx back.
+// The event is left out of all sets of tables that the projection has: one that has applied it,
+// such as the one that a rebuild builds or has replaced, applies the campaign from scratch.
+// [ErrNotResettable] says that it cannot: roll tx back.
 //
-// Until tx ends the projection's tables are neither exchanged nor dropped. Resolve takes the campaign from the worker that holds it, whose work under way is done again, and locks its lease until tx ends. It comes before other acts in tx. It waits for a worker that is just
-// committing, and for one that applies the campaign carefully, whose fence comes first, until the group ends; a lock_timeout bounds the wait.
+// Until tx ends the projection's tables are neither exchanged nor dropped. Resolve takes the
+// campaign from the worker that holds it, whose work under way is done again, and locks its lease
+// until tx ends. It comes before other acts in tx. It waits for a worker that is just committing,
+// and for one that applies the campaign carefully, whose fence comes first, until the group ends; a
+// lock_timeout bounds the wait.
 func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
 	if err := resolve(ctx, tx, key, seq, act); err != nil {
 		return fmt.Errorf("resolve event %d for %s: %w", seq, key, err)
@@ -51,8 +56,9 @@ func resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error 
 	return err
 }
 
-// ResolveAll skips, for each pair that f chooses, the event it stands before, and answers the pairs in the order of [List]. Pairs that another operator is writing, or that
-// move meanwhile, are passed by and take their part of f.Limit. It locks the campaigns' leases as [Resolve] does.
+// ResolveAll skips, for each pair that f chooses, the event it stands before, and answers the pairs
+// in the order of [List]. Pairs that another operator is writing, or that move meanwhile, are
+// passed by and take their part of f.Limit. It locks the campaigns' leases as [Resolve] does.
 func ResolveAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error) {
 	keys, err := resolveAll(ctx, tx, f, act)
 	if err != nil {

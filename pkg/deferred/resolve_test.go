@@ -55,7 +55,8 @@ func TestResolvingTakesTheCampaignFromItsWorker(t *testing.T) {
 	pool := pgtest.New(t)
 	key := fail(t, pool, deferred.Failed, "p", "c", 5)
 	other := fail(t, pool, deferred.Failed, "p", "d", 7)
-	exec(t, pool, `INSERT INTO tidemark.leases VALUES ('g', 'c', 'w', 1, now() + interval '1 hour', 9), ('g', 'd', 'w', 1, now() + interval '1 hour', 9)`)
+	exec(t, pool, `INSERT INTO tidemark.leases VALUES ('g', 'c', 'w', 1, now() + interval '1 hour', 9),
+		('g', 'd', 'w', 1, now() + interval '1 hour', 9)`)
 	worker := lease.Keeper{Group: "g", Owner: "w", TTL: time.Minute}
 	advance := func(campaign string) error {
 		return in(t, pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -64,7 +65,9 @@ func TestResolvingTakesTheCampaignFromItsWorker(t *testing.T) {
 			return lease.Error(tx.SendBatch(ctx, batch).Close())
 		})
 	}
-	if err := in(t, pool, func(ctx context.Context, tx pgx.Tx) error { return deferred.Resolve(ctx, tx, key, 5, operator()) }); err != nil {
+	if err := in(t, pool, func(ctx context.Context, tx pgx.Tx) error {
+		return deferred.Resolve(ctx, tx, key, 5, operator())
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := advance("c"); !errors.Is(err, lease.ErrLost) {
@@ -89,7 +92,8 @@ func TestResolvingTakesTheCampaignFromItsWorker(t *testing.T) {
 	if got := standing(t, pool, other); !strings.HasPrefix(got, "8 rebuilding") {
 		t.Errorf("the pair stands at %s", got)
 	}
-	if got, want := query[string](t, pool, `SELECT error_message FROM tidemark.failure_log WHERE act = 'resolved' AND campaign_id = 'd'`), "division by zero at d"; got != want {
+	if got, want := query[string](t, pool, `SELECT error_message FROM tidemark.failure_log WHERE act = 'resolved'
+		AND campaign_id = 'd'`), "division by zero at d"; got != want {
 		t.Errorf("of what was skipped the log keeps %q, want %q", got, want)
 	}
 }
@@ -105,23 +109,28 @@ func TestResolvingWaitsForAWorkerThatIsCommitting(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := &pgx.Batch{}
-	lease.Keeper{Group: "g", Owner: "w", TTL: time.Minute}.Advance(batch, []lease.Step{{CampaignID: "c", Generation: 1, From: 9, To: 9}})
+	lease.Keeper{Group: "g", Owner: "w", TTL: time.Minute}.Advance(batch,
+		[]lease.Step{{CampaignID: "c", Generation: 1, From: 9, To: 9}})
 	if err := worker.SendBatch(t.Context(), batch).Close(); err != nil {
 		t.Fatal(err)
 	}
 	resolved := make(chan error, 1)
 	go func() {
-		resolved <- in(t, pool, func(ctx context.Context, tx pgx.Tx) error { return deferred.Resolve(ctx, tx, key, 5, operator()) })
+		resolved <- in(t, pool, func(ctx context.Context, tx pgx.Tx) error {
+			return deferred.Resolve(ctx, tx, key, 5, operator())
+		})
 	}()
 	waiting := func() bool {
-		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`)
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock')`)
 	}
 	for deadline := time.Now().Add(2 * time.Minute); !waiting(); {
 		if time.Now().After(deadline) {
 			t.Fatal("the operator does not wait for the worker")
 		}
 	}
-	if _, err := worker.Exec(t.Context(), `DELETE FROM tidemark.deferred WHERE campaign_id = 'c'`); err != nil { // it has caught up
+	if _, err := worker.Exec(t.Context(), `DELETE FROM tidemark.deferred
+		WHERE campaign_id = 'c'`); err != nil { // it has caught up
 		t.Fatal(err)
 	}
 	if err := worker.Commit(t.Context()); err != nil {

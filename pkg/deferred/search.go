@@ -9,8 +9,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Search is [List] for failed and dead pairs with a bound on its cost: it looks at no more than the next look pairs, whether or not they match. end is the place to go on
-// from as f.After; nil: there are no more pairs.
+// Search is [List] for failed and dead pairs with a bound on its cost: it looks at no more than the
+// next look pairs, whether or not they match. end is the place to go on from as f.After; nil: there
+// are no more pairs.
 func Search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Pair, end *Place, err error) {
 	if f, err = f.acting(); err != nil {
 		return nil, nil, fmt.Errorf("search deferred pairs: %w", err)
@@ -42,7 +43,8 @@ func (f Filter) narrow() bool {
 
 // open says whether none of the conditions is set that no index knows.
 func (f Filter) open() bool {
-	return f.Group == "" && f.EventType == "" && f.Class == "" && f.Code == "" && f.MessagePattern == "" && f.OlderThan == 0 && f.NewerThan == 0
+	return f.Group == "" && f.EventType == "" && f.Class == "" && f.Code == "" && f.MessagePattern == "" &&
+		f.OlderThan == 0 && f.NewerThan == 0
 }
 
 func search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Pair, end *Place, err error) {

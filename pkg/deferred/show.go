@@ -39,7 +39,8 @@ func show(ctx context.Context, db journal.Querier, key Key) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Stack, err = pgx.CollectOneRow(rows, pgx.RowTo[string]); err != nil && !errors.Is(err, pgx.ErrNoRows) { // it has caught up this very moment
+	// it has caught up this very moment
+	if d.Stack, err = pgx.CollectOneRow(rows, pgx.RowTo[string]); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, err
 	}
 	event, err := journal.Get(ctx, db, key.CampaignID, pair.NextSeq)
@@ -49,7 +50,10 @@ func show(ctx context.Context, db journal.Querier, key Key) (*Detail, error) {
 	case !errors.Is(err, journal.ErrNotFound):
 		return nil, err
 	}
-	if d.Resolutions, err = Resolutions(ctx, db, ResolutionFilter{Projection: key.Projection, CampaignID: key.CampaignID}); err != nil {
+	if d.Resolutions, err = Resolutions(ctx, db, ResolutionFilter{
+		Projection: key.Projection,
+		CampaignID: key.CampaignID,
+	}); err != nil {
 		return nil, err
 	}
 	d.History, err = History(ctx, db, LogFilter{Group: pair.Group, Projection: key.Projection, CampaignID: key.CampaignID})

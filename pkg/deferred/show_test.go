@@ -18,7 +18,9 @@ func TestShowingAPair(t *testing.T) {
 	key := fail(t, pool, deferred.Dead, "p", "c", 2)
 	fail(t, pool, deferred.Dead, "q", "c", 2)
 	for range 2 {
-		if err := in(t, pool, func(ctx context.Context, tx pgx.Tx) error { return deferred.Requeue(ctx, tx, key, operator()) }); err != nil {
+		if err := in(t, pool, func(ctx context.Context, tx pgx.Tx) error {
+			return deferred.Requeue(ctx, tx, key, operator())
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -26,15 +28,18 @@ func TestShowingAPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Key != key || d.Group != "g" || d.Version != 3 || d.NextSeq != 2 || d.Status != deferred.Failed || d.NextAttemptAt.IsZero() || d.EventID == nil || d.EventType != "moved" ||
-		d.Class != "permanent" || d.Code != "22012" || d.Message != "division by zero at c" || d.Fingerprint != "f00f00f00f00" || d.FirstFailedAt == nil || d.LastFailedAt == nil ||
+	if d.Key != key || d.Group != "g" || d.Version != 3 || d.NextSeq != 2 || d.Status != deferred.Failed ||
+		d.NextAttemptAt.IsZero() || d.EventID == nil || d.EventType != "moved" ||
+		d.Class != "permanent" || d.Code != "22012" || d.Message != "division by zero at c" ||
+		d.Fingerprint != "f00f00f00f00" || d.FirstFailedAt == nil || d.LastFailedAt == nil ||
 		d.Worker != "w" || d.Stack != "main.go:7" {
 		t.Errorf("got %+v", d)
 	}
 	if d.Event == nil || d.Event.Seq != 2 || string(d.Event.Payload) != `{"by": 2}` {
 		t.Errorf("got event %+v", d.Event)
 	}
-	if len(d.History) != 2 || d.History[0].ID <= d.History[1].ID || d.History[0].Act != "requeued" || d.History[0].Actor != "ada" || d.History[0].Projection != "p" {
+	if len(d.History) != 2 || d.History[0].ID <= d.History[1].ID || d.History[0].Act != "requeued" ||
+		d.History[0].Actor != "ada" || d.History[0].Projection != "p" {
 		t.Errorf("got history %+v", d.History)
 	}
 	if d.History[0].Attempt != 0 || d.History[1].Attempt != 8 {
@@ -64,7 +69,8 @@ func TestHistoryGoesBackPageByPage(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	exec(t, pool, `INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq, fingerprint, actor)
-		SELECT CASE WHEN i % 2 = 0 THEN 'failed' ELSE 'requeued' END, 'g', 'p' || i % 3, 'c' || i % 2, i, 'f' || i % 2, CASE WHEN i % 2 = 1 THEN 'ada' END FROM generate_series(1, 30) i`)
+		SELECT CASE WHEN i % 2 = 0 THEN 'failed' ELSE 'requeued' END, 'g', 'p' || i % 3, 'c' || i % 2, i, 'f' || i % 2, CASE
+			WHEN i % 2 = 1 THEN 'ada' END FROM generate_series(1, 30) i`)
 	for name, c := range map[string]struct {
 		f    deferred.LogFilter
 		want int

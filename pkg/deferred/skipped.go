@@ -21,9 +21,12 @@ const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
 	)
 	ORDER BY s.campaign_id, s.seq`
 
-// Skipped answers, by campaign, the events that a projection has gone past without applying them, because its policy said so, as far back as the log of failures is kept. What
-// operators have left out is for [ResolutionsOf] to say.
-func Skipped(ctx context.Context, db journal.Querier, projection string, campaignIDs []string) (map[string][]int64, error) {
+// Skipped answers, by campaign, the events that a projection has gone past without applying them,
+// because its policy said so, as far back as the log of failures is kept. What operators have left
+// out is for [ResolutionsOf] to say.
+func Skipped(
+	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
+) (map[string][]int64, error) {
 	rows, err := db.Query(ctx, querySkipped, projection, campaignIDs)
 	if err != nil {
 		return nil, fmt.Errorf("read which events were skipped: %w", err)
@@ -42,10 +45,12 @@ func Skipped(ctx context.Context, db journal.Querier, projection string, campaig
 }
 
 // queryCountSkipped reads the log.
-const queryCountSkipped = `SELECT count(DISTINCT (f.campaign_id, f.seq)) FROM tidemark.failure_log f WHERE f.projection = $1 AND f.act = 'skipped'`
+const queryCountSkipped = `SELECT count(DISTINCT (f.campaign_id, f.seq)) FROM tidemark.failure_log f
+	WHERE f.projection = $1 AND f.act = 'skipped'`
 
-// CountSkipped counts the events that a projection has gone past without applying them, by its policy, in all campaigns, as far back as the log of failures is kept. Those that were
-// replayed since are among them.
+// CountSkipped counts the events that a projection has gone past without applying them, by its
+// policy, in all campaigns, as far back as the log of failures is kept. Those that were replayed
+// since are among them.
 func CountSkipped(ctx context.Context, db journal.Querier, projection string) (int64, error) {
 	return count(ctx, db, queryCountSkipped, projection)
 }

@@ -21,7 +21,8 @@ type Standing struct {
 	Wait time.Duration `db:"-"` // before it is due once it has been filed
 }
 
-// Standings queues a read of the pairs of campaigns on batch; nil: of those that a lease.ClaimAhead before it on the connection has claimed. visit gets them in no particular order.
+// Standings queues a read of the pairs of campaigns on batch; nil: of those that a lease.ClaimAhead
+// before it on the connection has claimed. visit gets them in no particular order.
 func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(*Standing)) {
 	batch.Queue(queryStandings, campaignIDs, group).Query(func(rows pgx.Rows) error {
 		standings, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Standing])
@@ -32,8 +33,11 @@ func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(
 	})
 }
 
-// Due reads those pairs of campaigns that are due to be tried, for the projections named, in the order of campaign and projection.
-func Due(ctx context.Context, db journal.Querier, group string, campaignIDs, projections []string) ([]*Standing, error) {
+// Due reads those pairs of campaigns that are due to be tried, for the projections named, in the
+// order of campaign and projection.
+func Due(
+	ctx context.Context, db journal.Querier, group string, campaignIDs, projections []string,
+) ([]*Standing, error) {
 	rows, err := db.Query(ctx, queryDue, campaignIDs, group, projections)
 	if err != nil {
 		return nil, fmt.Errorf("read the pairs that are due: %w", err)
@@ -45,7 +49,8 @@ func Due(ctx context.Context, db journal.Querier, group string, campaignIDs, pro
 	return standings, nil
 }
 
-// File queues the filing of pairs as rebuilding, each at its place. Those that are filed already stay as they are. The caller holds the campaigns' leases.
+// File queues the filing of pairs as rebuilding, each at its place. Those that are filed already
+// stay as they are. The caller holds the campaigns' leases.
 func File(batch *pgx.Batch, group string, standings []Standing) {
 	campaigns, projections, seqs := columns(standings)
 	resets, waits := make([]bool, len(standings)), make([]float64, len(standings))
@@ -55,17 +60,22 @@ func File(batch *pgx.Batch, group string, standings []Standing) {
 	batch.Queue(queryFile, group, campaigns, projections, seqs, resets, waits)
 }
 
-// FileMoved files a projection that joins for the campaigns of its group that have moved without it, but for those that a rebuild has copied, up to limit of those after the cursor ("": from the first). It
-// answers the last campaign it came to and how many it looked at: fewer than limit when it was the last page. The caller holds the registry's lock.
-func FileMoved(ctx context.Context, tx pgx.Tx, group, projection, after string, limit int) (last string, n int64, err error) {
+// FileMoved files a projection that joins for the campaigns of its group that have moved without
+// it, but for those that a rebuild has copied, up to limit of those after the cursor ("": from the
+// first). It answers the last campaign it came to and how many it looked at: fewer than limit when
+// it was the last page. The caller holds the registry's lock.
+func FileMoved(
+	ctx context.Context, tx pgx.Tx, group, projection, after string, limit int,
+) (last string, n int64, err error) {
 	if err := tx.QueryRow(ctx, queryFileMoved, group, projection, after, limit).Scan(&last, &n); err != nil {
 		return "", 0, fmt.Errorf("file the campaigns that have moved: %w", err)
 	}
 	return last, n, nil
 }
 
-// Move queues the progress of pairs that have not caught up yet, each to its new place. One that had failed and has got past its event leaves a row 'recovered'. The
-// caller holds the campaigns' leases.
+// Move queues the progress of pairs that have not caught up yet, each to its new place. One that
+// had failed and has got past its event leaves a row 'recovered'. The caller holds the campaigns'
+// leases.
 func Move(batch *pgx.Batch, standings []Standing) {
 	campaigns, projections, seqs := columns(standings)
 	batch.Queue(queryMove, campaigns, projections, seqs)
@@ -79,7 +89,8 @@ func Finish(batch *pgx.Batch, standings []Standing) {
 
 func columns(standings []Standing) (campaigns, projections []string, seqs []int64) {
 	for _, p := range standings {
-		campaigns, projections, seqs = append(campaigns, p.CampaignID), append(projections, p.Projection), append(seqs, p.NextSeq)
+		campaigns, projections, seqs = append(campaigns, p.CampaignID), append(projections, p.Projection),
+			append(seqs, p.NextSeq)
 	}
 	return campaigns, projections, seqs
 }

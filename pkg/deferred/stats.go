@@ -17,7 +17,8 @@ type Statistics struct {
 	Failed     int64     // pairs
 	Dead       int64     // pairs
 	Rebuilding int64     // pairs, if the filter's Status holds it
-	More       bool      // more pairs match than the filter's Limit: all figures but Growth are of the first in the order of [List]
+	// more pairs match than the filter's Limit: all figures but Growth are of the first in the order of [List]
+	More bool
 
 	// The pairs by one of their properties, the most frequent values first, at most 50 each.
 	Projections  []Tally
@@ -38,8 +39,9 @@ type Tally struct {
 	Sample        string     // the message of one of them, for fingerprints
 }
 
-// Growth counts failed attempts, of pairs that have since recovered as well, by the log: in the last hour and day, and in the hour and day before. Of the filter, Status, age, After and
-// Limit do not apply. No count goes beyond 100,000.
+// Growth counts failed attempts, of pairs that have since recovered as well, by the log: in the
+// last hour and day, and in the hour and day before. Of the filter, Status, age, After and Limit do
+// not apply. No count goes beyond 100,000.
 type Growth struct {
 	LastHour, HourBefore int64
 	LastDay, DayBefore   int64
@@ -47,7 +49,8 @@ type Growth struct {
 
 const growthLimit = 100_000
 
-// Stats sums up the pairs that f chooses, which are failed and dead ones if f.Status is nil. It reads up to f.Limit of them (0: 100,000).
+// Stats sums up the pairs that f chooses, which are failed and dead ones if f.Status is nil. It
+// reads up to f.Limit of them (0: 100,000).
 func Stats(ctx context.Context, db journal.Querier, f Filter) (*Statistics, error) {
 	if len(f.Status) == 0 {
 		f.Status = []Status{Failed, Dead}
@@ -70,31 +73,32 @@ func stats(ctx context.Context, db journal.Querier, f Filter) (*Statistics, erro
 	s, oldest := &Statistics{}, Key{}
 	var kind, sample string
 	var t Tally
-	_, err = pgx.ForEachRow(rows, []any{&s.At, &kind, &t.Value, &t.Pairs, &t.FirstFailedAt, &t.LastFailedAt, &sample}, func() error {
-		switch kind {
-		case "failed":
-			s.Failed = t.Pairs
-		case "dead":
-			s.Dead = t.Pairs
-		case "rebuilding":
-			s.Rebuilding = t.Pairs
-		case "more":
-			s.More = t.Pairs > 0
-		case "oldest":
-			oldest = Key{Projection: t.Value, CampaignID: sample}
-		case "projection":
-			s.Projections = append(s.Projections, t)
-		case "event_type":
-			s.EventTypes = append(s.EventTypes, t)
-		case "class":
-			s.Classes = append(s.Classes, t)
-		case "fingerprint":
-			t.Sample = sample
-			s.Fingerprints = append(s.Fingerprints, t)
-			t.Sample = ""
-		}
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&s.At, &kind, &t.Value, &t.Pairs, &t.FirstFailedAt, &t.LastFailedAt, &sample},
+		func() error {
+			switch kind {
+			case "failed":
+				s.Failed = t.Pairs
+			case "dead":
+				s.Dead = t.Pairs
+			case "rebuilding":
+				s.Rebuilding = t.Pairs
+			case "more":
+				s.More = t.Pairs > 0
+			case "oldest":
+				oldest = Key{Projection: t.Value, CampaignID: sample}
+			case "projection":
+				s.Projections = append(s.Projections, t)
+			case "event_type":
+				s.EventTypes = append(s.EventTypes, t)
+			case "class":
+				s.Classes = append(s.Classes, t)
+			case "fingerprint":
+				t.Sample = sample
+				s.Fingerprints = append(s.Fingerprints, t)
+				t.Sample = ""
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +116,8 @@ func (s *Statistics) complete(ctx context.Context, db journal.Querier, f Filter,
 			return err
 		}
 	}
-	rows, err := db.Query(ctx, queryGrowth, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID, f.EventType, f.Class, f.Code, f.Fingerprint, f.MessagePattern,
+	rows, err := db.Query(ctx, queryGrowth, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID,
+		f.EventType, f.Class, f.Code, f.Fingerprint, f.MessagePattern,
 		growthLimit)
 	if err != nil {
 		return err

@@ -19,10 +19,13 @@ func TestStatistics(t *testing.T) {
 		fail(t, pool, deferred.Failed, "q", fmt.Sprint("c", i), 1)
 	}
 	rebuild(t, pool, "r", "c1", 1)
-	exec(t, pool, `UPDATE tidemark.deferred SET event_type = 'rolled', error_class = 'transient', fingerprint = 'abc', error_message = 'dice' WHERE projection = 'q'`)
-	exec(t, pool, `UPDATE tidemark.deferred SET first_failed_at = now() - interval '3 days' WHERE projection = 'p' AND campaign_id = 'c4'`)
+	exec(t, pool, `UPDATE tidemark.deferred SET event_type = 'rolled', error_class = 'transient', fingerprint = 'abc',
+		error_message = 'dice' WHERE projection = 'q'`)
+	exec(t, pool, `UPDATE tidemark.deferred SET first_failed_at = now() - interval '3 days' WHERE projection = 'p'
+		AND campaign_id = 'c4'`)
 	exec(t, pool, `INSERT INTO tidemark.failure_log (at, act, consumer_group, projection, campaign_id, error_message)
-		SELECT now() - interval '10 minutes' * i, CASE WHEN i % 3 = 0 THEN 'requeued' ELSE 'failed' END, 'g', 'p', 'c', 'dice' FROM generate_series(1, 200) i`)
+		SELECT now() - interval '10 minutes' * i, CASE WHEN i % 3 = 0 THEN 'requeued'
+			ELSE 'failed' END, 'g', 'p', 'c', 'dice' FROM generate_series(1, 200) i`)
 	s, err := deferred.Stats(t.Context(), pool, deferred.Filter{})
 	if err != nil {
 		t.Fatal(err)
@@ -42,10 +45,13 @@ func TestStatistics(t *testing.T) {
 		return f
 	}
 	for name, c := range map[string]struct{ got, want []figure }{
-		"projections":  {figures(s.Projections), []figure{{Value: "p", Pairs: 6}, {Value: "q", Pairs: 2}}},
-		"types":        {figures(s.EventTypes), []figure{{Value: "moved", Pairs: 6}, {Value: "rolled", Pairs: 2}}},
-		"classes":      {figures(s.Classes), []figure{{Value: "permanent", Pairs: 6}, {Value: "transient", Pairs: 2}}},
-		"fingerprints": {figures(s.Fingerprints), []figure{{"f00f00f00f00", 6, "division by zero at c0"}, {"abc", 2, "dice"}}},
+		"projections": {figures(s.Projections), []figure{{Value: "p", Pairs: 6}, {Value: "q", Pairs: 2}}},
+		"types":       {figures(s.EventTypes), []figure{{Value: "moved", Pairs: 6}, {Value: "rolled", Pairs: 2}}},
+		"classes":     {figures(s.Classes), []figure{{Value: "permanent", Pairs: 6}, {Value: "transient", Pairs: 2}}},
+		"fingerprints": {figures(s.Fingerprints), []figure{
+			{"f00f00f00f00", 6, "division by zero at c0"},
+			{"abc", 2, "dice"},
+		}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)

@@ -17,11 +17,13 @@ const queryThese = `SELECT` + standing + `
 	FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS n (campaign_id, projection, next_seq, ord)
 	CROSS JOIN LATERAL (
 		SELECT d.* FROM tidemark.deferred d
-		WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection AND d.next_seq = n.next_seq AND d.status IN ('failed', 'dead') OFFSET 0
+		WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection AND d.next_seq = n.next_seq
+			AND d.status IN ('failed', 'dead') OFFSET 0
 	) d
 	ORDER BY n.ord`
 
-// Choose answers the places of the pairs that f chooses for an act, in the order of [List]. For the page that follows, set f.After to the last one.
+// Choose answers the places of the pairs that f chooses for an act, in the order of [List]. For the
+// page that follows, set f.After to the last one.
 func Choose(ctx context.Context, tx pgx.Tx, f Filter) ([]Place, error) {
 	f, err := f.acting()
 	if err != nil {
@@ -38,8 +40,9 @@ func Choose(ctx context.Context, tx pgx.Tx, f Filter) ([]Place, error) {
 	return places, nil
 }
 
-// RequeueThese requeues those of the pairs that have failed and stand before the event of their place, whenever they are due, and answers them. Pairs that another operator or a worker is writing
-// are passed by.
+// RequeueThese requeues those of the pairs that have failed and stand before the event of their
+// place, whenever they are due, and answers them. Pairs that another operator or a worker is
+// writing are passed by.
 func RequeueThese(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
 	keys, err := onThese(ctx, tx, places, act, false)
 	if err != nil {
@@ -48,8 +51,9 @@ func RequeueThese(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Ke
 	return keys, nil
 }
 
-// ResolveThese skips, for each of the pairs that have failed and stand before the event of their place, that event, and answers them. Pairs that another operator or a worker is writing are passed
-// by. It locks the campaigns' leases as [Resolve] does.
+// ResolveThese skips, for each of the pairs that have failed and stand before the event of their
+// place, that event, and answers them. Pairs that another operator or a worker is writing are
+// passed by. It locks the campaigns' leases as [Resolve] does.
 func ResolveThese(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
 	keys, err := onThese(ctx, tx, places, act, true)
 	if err != nil {
@@ -64,7 +68,8 @@ func onThese(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bo
 	var seqs []int64
 	for _, p := range places {
 		errs = append(errs, p.validate())
-		campaigns, projections, seqs = append(campaigns, p.CampaignID), append(projections, p.Projection), append(seqs, p.NextSeq)
+		campaigns, projections, seqs = append(campaigns, p.CampaignID), append(projections, p.Projection),
+			append(seqs, p.NextSeq)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

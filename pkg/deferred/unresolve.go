@@ -13,9 +13,11 @@ import (
 // ErrNotResolved is returned by [Unresolve] for an event that is not resolved for the projection.
 var ErrNotResolved = errors.New("the event is not resolved")
 
-// Unresolve takes back that event seq is left out. Each set of tables that has gone past the event applies the campaign anew, from scratch, and then holds what the event does; it may
-// fail at the event again. Of a projection that is not registered only the resolution goes. [ErrNotResolved] says that there is none, [ErrNotResettable] that a set's rows
-// cannot be deleted, so that the event cannot come to its place: roll tx back.
+// Unresolve takes back that event seq is left out. Each set of tables that has gone past the event
+// applies the campaign anew, from scratch, and then holds what the event does; it may fail at the
+// event again. Of a projection that is not registered only the resolution goes. [ErrNotResolved]
+// says that there is none, [ErrNotResettable] that a set's rows cannot be deleted, so that the
+// event cannot come to its place: roll tx back.
 //
 // It locks what [Resolve] does.
 func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
@@ -54,7 +56,8 @@ func unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) erro
 	return beginAnew(ctx, tx, sets, act)
 }
 
-// keepSets keeps a projection's sets of tables, or those of all, from becoming others until tx ends, and answers their groups.
+// keepSets keeps a projection's sets of tables, or those of all, from becoming others until tx
+// ends, and answers their groups.
 func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []string, err error) {
 	rows, err := tx.Query(ctx, queryKeepSets, pgx.QueryExecModeCacheDescribe, base(projection))
 	if err != nil {
@@ -63,7 +66,8 @@ func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []strin
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// settle leaves out, for good, the events that pairs stand before. The caller has locked the pairs, and the registry's rows and the campaigns' leases before.
+// settle leaves out, for good, the events that pairs stand before. The caller has locked the pairs,
+// and the registry's rows and the campaigns' leases before.
 func settle(ctx context.Context, tx pgx.Tx, pairs []candidate, act Act) ([]Key, error) {
 	if len(pairs) == 0 {
 		return []Key{}, nil
@@ -71,7 +75,8 @@ func settle(ctx context.Context, tx pgx.Tx, pairs []candidate, act Act) ([]Key, 
 	var campaigns, projections []string
 	var seqs []int64
 	for _, c := range pairs {
-		campaigns, projections, seqs = append(campaigns, c.CampaignID), append(projections, base(c.Projection)), append(seqs, c.NextSeq)
+		campaigns, projections, seqs = append(campaigns, c.CampaignID), append(projections, base(c.Projection)),
+			append(seqs, c.NextSeq)
 	}
 	sets, err := beyond(ctx, tx, campaigns, projections, seqs)
 	if err != nil {

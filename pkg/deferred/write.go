@@ -9,7 +9,8 @@ import (
 )
 
 // queryWrite inserts one row.
-const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, actor, reason) VALUES ($1, $2, nullif($3, ''), $4, nullif($5, ''))`
+const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, actor, reason)
+	VALUES ($1, $2, nullif($3, ''), $4, nullif($5, ''))`
 
 // Write writes to tidemark.failure_log, in the transaction in which it happens, an act on a whole
 // projection or, where projection is "", to its consumer group: what is one of [Acts], such as

@@ -28,7 +28,8 @@ type payment struct {
 	} `json:"data"`
 }
 
-// consumeKafka handles records until ctx ends. Offsets are committed behind what they brought: after a crash it comes again, and is recognised.
+// consumeKafka handles records until ctx ends. Offsets are committed behind what they brought:
+// after a crash it comes again, and is recognised.
 func consumeKafka(ctx context.Context, client *kgo.Client, pool *pgxpool.Pool) error {
 	for {
 		fetches := client.PollFetches(ctx)
@@ -90,7 +91,8 @@ func ExampleCheckAndMark_kafka() {
 			return err
 		}
 		defer cluster.Close()
-		client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("payments"), kgo.ConsumeTopics("payments"),
+		client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("payments"),
+			kgo.ConsumeTopics("payments"),
 			kgo.ConsumerGroup("invoices"), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 		if err != nil {
 			return err
@@ -117,7 +119,10 @@ func ExampleCheckAndMark_nats() {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		broker, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
+		broker, err := server.NewServer(&server.Options{
+			Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+			StoreDir: dir, NoLog: true, NoSigs: true,
+		})
 		if err != nil {
 			return err
 		}
@@ -136,10 +141,14 @@ func ExampleCheckAndMark_nats() {
 		if err != nil {
 			return err
 		}
-		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "PAYMENTS", Subjects: []string{"payments"}}); err != nil {
+		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{
+			Name:     "PAYMENTS",
+			Subjects: []string{"payments"},
+		}); err != nil {
 			return err
 		}
-		consumer, err := js.CreateConsumer(ctx, "PAYMENTS", jetstream.ConsumerConfig{Durable: "invoices", AckPolicy: jetstream.AckExplicitPolicy})
+		consumer, err := js.CreateConsumer(ctx, "PAYMENTS",
+			jetstream.ConsumerConfig{Durable: "invoices", AckPolicy: jetstream.AckExplicitPolicy})
 		if err != nil {
 			return err
 		}
@@ -159,7 +168,10 @@ func ExampleCheckAndMark_nats() {
 // deliveries are two events, of which the first is there again; the second is the last.
 func deliveries() []string {
 	first := fmt.Sprintf(`{"event_id": %q, "campaign_id": "oak", "version": 1, "data": {"amount": 40}}`, uuid.New())
-	return []string{first, first, fmt.Sprintf(`{"event_id": %q, "campaign_id": "oak", "version": 1, "data": {"amount": 2}}`, uuid.New())}
+	return []string{
+		first, first,
+		fmt.Sprintf(`{"event_id": %q, "campaign_id": "oak", "version": 1, "data": {"amount": 2}}`, uuid.New()),
+	}
 }
 
 // until42 consumes until the last event has had its effect, and prints what all of them have come to.
@@ -184,7 +196,8 @@ func until42(ctx context.Context, pool *pgxpool.Pool, run func(context.Context) 
 	if _, err := fmt.Fprintln(os.Stdout, "total:", total); err != nil {
 		return err
 	}
-	if err := <-done; !errors.Is(err, context.Canceled) { // the end may come while the consumer is still writing down how far it has come
+	// the end may come while the consumer is still writing down how far it has come
+	if err := <-done; !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil

@@ -41,7 +41,8 @@ type Delivery struct {
 	Body       []byte
 }
 
-// Refuse marks an error of a handler as the event's own: it is answered with 422, and the sender does not try it again, but parks it. Nothing of it is kept.
+// Refuse marks an error of a handler as the event's own: it is answered with 422, and the sender
+// does not try it again, but parks it. Nothing of it is kept.
 func Refuse(err error) error { return &refusedError{err} }
 
 type refusedError struct{ err error }
@@ -51,11 +52,15 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 const defaultBodyBytes = 2 << 20
 
-// Webhook receives signed webhooks. For each it verifies the signature, begins a transaction, marks the event in it, calls handle if it has not come before, commits, and only then answers with
-// 204: effects that handle has in tx happen exactly once. handle must not end tx.
+// Webhook receives signed webhooks. For each it verifies the signature, begins a transaction, marks
+// the event in it, calls handle if it has not come before, commits, and only then answers with 204:
+// effects that handle has in tx happen exactly once. handle must not end tx.
 //
-// An error of handle takes back all of it and is answered with 500, so that the sender tries again, or, marked with [Refuse], with 422. What does not verify is answered with 401, what is no
-// POST with 405, what has no identity of an event ([journal.Event.Identity], or a UUID alone) as its id with 400, what is too large with 413, a database that fails with 503. Answers say no more than the status.
+// An error of handle takes back all of it and is answered with 500, so that the sender tries again,
+// or, marked with [Refuse], with 422. What does not verify is answered with 401, what is no POST
+// with 405, what has no identity of an event ([journal.Event.Identity], or a UUID alone) as its id
+// with 400, what is too large with 413, a database that fails with 503. Answers say no more than
+// the status.
 //
 // Give the http.Server timeouts: the handler reads the whole body before it verifies.
 func Webhook(cfg WebhookConfig, handle func(ctx context.Context, tx pgx.Tx, d Delivery) error) (http.Handler, error) {
@@ -82,7 +87,8 @@ func Webhook(cfg WebhookConfig, handle func(ctx context.Context, tx pgx.Tx, d De
 		}
 	}
 	if cfg.Tolerance < 0 || cfg.BodyBytes < 0 {
-		errs = append(errs, fmt.Errorf("Tolerance is %s and BodyBytes %d, neither may be negative", cfg.Tolerance, cfg.BodyBytes))
+		errs = append(errs, fmt.Errorf("Tolerance is %s and BodyBytes %d, neither may be negative", cfg.Tolerance,
+			cfg.BodyBytes))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("receive webhooks: %w", err)
@@ -99,7 +105,8 @@ type receiver struct {
 func (h *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, err := h.receive(w, r)
 	if status >= 500 {
-		h.cfg.Logger.ErrorContext(r.Context(), "a webhook was not processed", "consumer", h.cfg.Consumer, "status", status, "error", err)
+		h.cfg.Logger.ErrorContext(r.Context(), "a webhook was not processed", "consumer", h.cfg.Consumer, "status", status,
+			"error", err)
 	}
 	if status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
@@ -136,7 +143,10 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 		if !first {
 			return nil
 		}
-		handling = h.handle(r.Context(), tx, Delivery{CampaignID: campaign, EventID: id, At: sent.At, Header: r.Header, Body: body})
+		handling = h.handle(r.Context(), tx, Delivery{
+			CampaignID: campaign, EventID: id, At: sent.At, Header: r.Header,
+			Body: body,
+		})
 		return handling
 	})
 	var refused *refusedError

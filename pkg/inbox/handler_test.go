@@ -20,9 +20,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
-func receive(t *testing.T, pool *pgxpool.Pool, secret webhook.Secret, handle func(context.Context, pgx.Tx, inbox.Delivery) error) http.Handler {
+func receive(
+	t *testing.T, pool *pgxpool.Pool, secret webhook.Secret, handle func(context.Context, pgx.Tx, inbox.Delivery) error,
+) http.Handler {
 	t.Helper()
-	h, err := inbox.Webhook(inbox.WebhookConfig{DB: pool, Consumer: "a", Secrets: []webhook.Secret{secret}, BodyBytes: 100}, handle)
+	h, err := inbox.Webhook(inbox.WebhookConfig{
+		DB: pool, Consumer: "a", Secrets: []webhook.Secret{secret},
+		BodyBytes: 100,
+	}, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,9 +123,13 @@ func TestWhatDoesNotVerifyIsNotHandled(t *testing.T) {
 	other := request(secret, uuid.NewString(), `{}`)
 	other.Header.Set(webhook.HeaderID, uuid.NewString())
 	for want, requests := range map[int][]*http.Request{
-		http.StatusMethodNotAllowed:      {get},
-		http.StatusUnauthorized:          {unsigned, other, request(webhook.NewSecret(), uuid.NewString(), `{}`)},
-		http.StatusBadRequest:            {request(secret, "msg_1", `{}`), request(secret, uuid.NewString()+"/", `{}`), request(secret, uuid.NewString()+"/a b", `{}`), request(secret, uuid.NewString()+"/%00", `{}`), request(secret, uuid.Nil.String(), `{}`), request(secret, "urn:uuid:"+uuid.NewString(), `{}`)},
+		http.StatusMethodNotAllowed: {get},
+		http.StatusUnauthorized:     {unsigned, other, request(webhook.NewSecret(), uuid.NewString(), `{}`)},
+		http.StatusBadRequest: {
+			request(secret, "msg_1", `{}`), request(secret, uuid.NewString()+"/", `{}`),
+			request(secret, uuid.NewString()+"/a b", `{}`), request(secret, uuid.NewString()+"/%00", `{}`),
+			request(secret, uuid.Nil.String(), `{}`), request(secret, "urn:uuid:"+uuid.NewString(), `{}`),
+		},
 		http.StatusRequestEntityTooLarge: {request(secret, uuid.NewString(), strings.Repeat(" ", 101))},
 	} {
 		for i, r := range requests {
@@ -152,7 +161,8 @@ func TestBadSettingsOfAReceiverAreNamedTogether(t *testing.T) {
 			t.Errorf("%q is not in %v", want, err)
 		}
 	}
-	if _, err := inbox.Webhook(inbox.WebhookConfig{Secrets: make([]webhook.Secret, 1)}, nil); err == nil || !strings.Contains(err.Error(), "secret 0 is empty") {
+	if _, err := inbox.Webhook(inbox.WebhookConfig{Secrets: make([]webhook.Secret, 1)}, nil); err == nil ||
+		!strings.Contains(err.Error(), "secret 0 is empty") {
 		t.Errorf("got %v", err)
 	}
 	if errors.Is(inbox.Refuse(errNo), errNo) == false {
@@ -163,7 +173,10 @@ func TestBadSettingsOfAReceiverAreNamedTogether(t *testing.T) {
 func TestAReceiverKeepsToItsSettings(t *testing.T) {
 	t.Parallel()
 	pool, old, current := pgtest.New(t), webhook.NewSecret(), webhook.NewSecret()
-	h, err := inbox.Webhook(inbox.WebhookConfig{DB: pool, Consumer: "a", Secrets: []webhook.Secret{old, current}, Tolerance: time.Hour, TTL: 2 * time.Hour},
+	h, err := inbox.Webhook(inbox.WebhookConfig{
+		DB: pool, Consumer: "a", Secrets: []webhook.Secret{old, current},
+		Tolerance: time.Hour, TTL: 2 * time.Hour,
+	},
 		func(context.Context, pgx.Tx, inbox.Delivery) error { return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -183,11 +196,13 @@ func TestAReceiverKeepsToItsSettings(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
-	if n := count(t, pool, "tidemark.inbox WHERE expires_at BETWEEN now() + interval '1 hour' AND now() + interval '2 hours'"); n != 3 {
+	if n := count(t, pool,
+		"tidemark.inbox WHERE expires_at BETWEEN now() + interval '1 hour' AND now() + interval '2 hours'"); n != 3 {
 		t.Errorf("%d of 3 marks last two hours", n)
 	}
 	usual := receive(t, pool, current, func(context.Context, pgx.Tx, inbox.Delivery) error { return nil })
-	if got := status(usual, requestAt(time.Now().Add(-30*time.Minute), current, uuid.NewString(), `{}`)); got != http.StatusUnauthorized {
+	if got := status(usual, requestAt(time.Now().Add(-30*time.Minute), current, uuid.NewString(),
+		`{}`)); got != http.StatusUnauthorized {
 		t.Errorf("half an hour old, by default: %d", got)
 	}
 }

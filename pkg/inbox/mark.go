@@ -29,14 +29,18 @@ type options struct{ ttl time.Duration }
 // TTL lets the mark last so long, from one second on, instead of [DefaultTTL].
 func TTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
-// CheckAndMark tells whether the event comes to the consumer for the first time, and marks it in tx: the mark counts once tx is committed, and never was if it is rolled back. Have
-// the effects in the same transaction, and none if first is false. It waits for another transaction that is marking the same event. In a transaction that is repeatable read or
-// serializable it may fail with SQLSTATE 40001, as any write there: begin again.
+// CheckAndMark tells whether the event comes to the consumer for the first time, and marks it in
+// tx: the mark counts once tx is committed, and never was if it is rolled back. Have the effects in
+// the same transaction, and none if first is false. It waits for another transaction that is
+// marking the same event. In a transaction that is repeatable read or serializable it may fail with
+// SQLSTATE 40001, as any write there: begin again.
 //
 // consumer is a name of up to 200 bytes; each consumer has its own marks. An event id is unique
 // within its campaign alone, so both are needed. For events of another sender, which have no
 // campaign, give the sender's name in its place.
-func CheckAndMark(ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option) (first bool, err error) {
+func CheckAndMark(
+	ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option,
+) (first bool, err error) {
 	ttl, err := check(consumer, campaignID, eventID, opts)
 	if err != nil {
 		return false, err
@@ -45,7 +49,9 @@ func CheckAndMark(ctx context.Context, tx pgx.Tx, consumer, campaignID string, e
 }
 
 // mark is CheckAndMark for parameters that have been checked. The campaign may be empty.
-func mark(ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, ttl time.Duration) (first bool, err error) {
+func mark(
+	ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, ttl time.Duration,
+) (first bool, err error) {
 	tag, err := tx.Exec(ctx, queryMark, consumer, campaignID, eventID, ttl.Microseconds())
 	if err != nil {
 		return false, fmt.Errorf("mark event %s of campaign %q for consumer %q: %w", eventID, campaignID, consumer, err)
@@ -54,7 +60,9 @@ func mark(ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID u
 }
 
 // CheckAndMarkSQL is [CheckAndMark] for applications on database/sql.
-func CheckAndMarkSQL(ctx context.Context, tx *sql.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option) (first bool, err error) {
+func CheckAndMarkSQL(
+	ctx context.Context, tx *sql.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option,
+) (first bool, err error) {
 	ttl, err := check(consumer, campaignID, eventID, opts)
 	if err != nil {
 		return false, err

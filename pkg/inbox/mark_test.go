@@ -129,14 +129,17 @@ func TestAMarkThatHasExpiredCountsAsAbsentAndIsPruned(t *testing.T) {
 	pool, id := pgtest.New(t), uuid.New()
 	mark(t, pool, "a", id, nil)
 	var ttl time.Duration
-	if err := pool.QueryRow(t.Context(), "SELECT expires_at - now() FROM tidemark.inbox").Scan(&ttl); err != nil || ttl > inbox.DefaultTTL || ttl < inbox.DefaultTTL-time.Hour {
+	if err := pool.QueryRow(t.Context(), "SELECT expires_at - now() FROM tidemark.inbox").Scan(&ttl); err != nil ||
+		ttl > inbox.DefaultTTL || ttl < inbox.DefaultTTL-time.Hour {
 		t.Errorf("it lasts %s, %v", ttl, err)
 	}
 	exec(t, pool, "UPDATE tidemark.inbox SET expires_at = now() - interval '1 second'")
 	if !mark(t, pool, "a", id, nil) || mark(t, pool, "a", id, nil) {
 		t.Error("it is not new, or not marked anew")
 	}
-	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() - i * interval '1 second' FROM generate_series(1, 25) i")
+	exec(t, pool,
+		"INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() - i * interval '1 second' FROM "+
+			"generate_series(1, 25) i")
 	for i, want := range []int64{10, 10, 5, 0} {
 		if n, err := inbox.Prune(t.Context(), pool, 10); err != nil || n != want {
 			t.Errorf("prune %d: %d, %v, want %d", i, n, err, want)
@@ -172,7 +175,8 @@ func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, pool, "tidemark.inbox WHERE expires_at BETWEEN now() + interval '1 minute' AND now() + interval '1 hour'"); n != 2 {
+	if n := count(t, pool,
+		"tidemark.inbox WHERE expires_at BETWEEN now() + interval '1 minute' AND now() + interval '1 hour'"); n != 2 {
 		t.Errorf("%d of 2 marks last an hour", n)
 	}
 }
@@ -183,7 +187,9 @@ func TestPruningPassesByWhatSomebodyIsMarking(t *testing.T) {
 	pool := pgtest.New(t)
 	id := uuid.New()
 	mark(t, pool, "a", id, nil)
-	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() FROM generate_series(1, 5); UPDATE tidemark.inbox SET expires_at = now() - interval '1 hour'")
+	exec(t, pool,
+		"INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() FROM generate_series(1, 5); UPDATE "+
+			"tidemark.inbox SET expires_at = now() - interval '1 hour'")
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		if first, err := inbox.CheckAndMark(t.Context(), tx, "a", "oak", id); err != nil || !first {
 			t.Errorf("first is %t, %v", first, err)
@@ -205,7 +211,10 @@ func TestPruningPassesByWhatSomebodyIsMarking(t *testing.T) {
 
 func TestThePrunerPrunesUntilItIsTold(t *testing.T) {
 	t.Parallel()
-	for name, interval := range map[string]time.Duration{"all there is in one look": time.Hour, "look after look": 5 * time.Millisecond} {
+	for name, interval := range map[string]time.Duration{
+		"all there is in one look": time.Hour,
+		"look after look":          5 * time.Millisecond,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
@@ -242,8 +251,12 @@ func TestThePrunerPrunesUntilItIsTold(t *testing.T) {
 func TestPruningWalksOnlyWhatHasExpired(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	exec(t, pool, "INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() + i * interval '1 minute' FROM generate_series(-50, 20000) i; ANALYZE tidemark.inbox")
-	rows, err := pool.Query(t.Context(), "EXPLAIN SELECT ctid FROM tidemark.inbox WHERE expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 10 FOR UPDATE SKIP LOCKED")
+	exec(t, pool,
+		"INSERT INTO tidemark.inbox SELECT 'a', 'oak', gen_random_uuid(), now() + i * interval '1 minute' FROM "+
+			"generate_series(-50, 20000) i; ANALYZE tidemark.inbox")
+	rows, err := pool.Query(t.Context(),
+		"EXPLAIN SELECT ctid FROM tidemark.inbox WHERE expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 10 FOR "+
+			"UPDATE SKIP LOCKED")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Prune deletes up to limit marks that have expired, the oldest first, in one statement. It answers how many: fewer than limit once there are no more. Several may prune at once.
+// Prune deletes up to limit marks that have expired, the oldest first, in one statement. It answers
+// how many: fewer than limit once there are no more. Several may prune at once.
 func Prune(ctx context.Context, db Execer, limit int) (int64, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("prune the inbox: the limit is %d, it must be at least 1", limit)
@@ -34,7 +35,8 @@ type Pruner struct {
 	Logger   *slog.Logger  // told of failures; default none
 }
 
-// Run prunes until ctx ends, and returns nil then. A statement that fails is logged and tried again at the next look. It returns an error only for settings that cannot work.
+// Run prunes until ctx ends, and returns nil then. A statement that fails is logged and tried again
+// at the next look. It returns an error only for settings that cannot work.
 func (p Pruner) Run(ctx context.Context) error {
 	if p.Interval == 0 {
 		p.Interval = time.Minute
@@ -46,7 +48,8 @@ func (p Pruner) Run(ctx context.Context) error {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
 	if p.DB == nil || p.Interval < 0 || p.Batch < 0 {
-		return fmt.Errorf("prune the inbox: DB is required, Interval is %s and Batch %d, neither may be negative", p.Interval, p.Batch)
+		return fmt.Errorf("prune the inbox: DB is required, Interval is %s and Batch %d, neither may be negative",
+			p.Interval, p.Batch)
 	}
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()

@@ -9,14 +9,16 @@ import (
 )
 
 // queryStats reads the planner's estimate and the first entry of the index on expires_at.
-const queryStats = `SELECT greatest(c.reltuples, 0)::bigint, (SELECT i.expires_at FROM tidemark.inbox i ORDER BY i.expires_at LIMIT 1), now()
+const queryStats = `SELECT greatest(c.reltuples, 0)::bigint,
+	(SELECT i.expires_at FROM tidemark.inbox i ORDER BY i.expires_at LIMIT 1), now()
 	FROM pg_class c WHERE c.oid = 'tidemark.inbox'::regclass`
 
 // Statistics is how it stands with the marks of all consumers.
 type Statistics struct {
-	Rows         int64      // the planner's estimate, as of the last vacuum or analyze
-	OldestExpiry *time.Time // when the next mark expires or, in the past, since when it could have been pruned; nil: there is none
-	At           time.Time  // the database's time
+	Rows int64 // the planner's estimate, as of the last vacuum or analyze
+	// when the next mark expires or, in the past, since when it could have been pruned; nil: there is none
+	OldestExpiry *time.Time
+	At           time.Time // the database's time
 }
 
 // Stats answers how it stands with the inbox, in a moment, however large it is.

@@ -19,8 +19,8 @@ type Config struct {
 	Limits    Limits
 }
 
-// Journal appends events under a catalogue and limits. It is immutable and safe for concurrent use. The functions of the package
-// do the same with the zero [Config].
+// Journal appends events under a catalogue and limits. It is immutable and safe for concurrent use.
+// The functions of the package do the same with the zero [Config].
 type Journal struct {
 	catalogue *Catalogue
 	limits    Limits
@@ -34,15 +34,19 @@ func New(cfg Config) (*Journal, error) {
 	return &Journal{catalogue: cfg.Catalogue, limits: cfg.Limits.withDefaults()}, nil
 }
 
-// Append adds events to a campaign in the caller's transaction: they and their work items commit with it, or not at all.
+// Append adds events to a campaign in the caller's transaction: they and their work items commit
+// with it, or not at all.
 //
-// It is safe to repeat with the same event ids, e.g. after a COMMIT whose reply was lost: the events are then answered with the places they
-// have ([Appended.Duplicate]), whatever expect says. Other transactions that append to the campaign wait until this one ends.
+// It is safe to repeat with the same event ids, e.g. after a COMMIT whose reply was lost: the
+// events are then answered with the places they have ([Appended.Duplicate]), whatever expect says.
+// Other transactions that append to the campaign wait until this one ends.
 //
-// Errors: [*VersionConflictError] (expect is not met), [*InvalidEventError], [ErrEventIDReused], [ErrPartlyAppended], [ErrStaleSnapshot],
-// [ErrTooManyCampaigns].
-// After any error from the database the transaction can only be rolled back.
-func (j *Journal) Append(ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
+// Errors: [*VersionConflictError] (expect is not met), [*InvalidEventError], [ErrEventIDReused],
+// [ErrPartlyAppended], [ErrStaleSnapshot], [ErrTooManyCampaigns]. After any error from the database
+// the transaction can only be rolled back.
+func (j *Journal) Append(
+	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event,
+) ([]Appended, error) {
 	doc, err := j.encode(campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
@@ -66,7 +70,9 @@ func (j *Journal) Append(ctx context.Context, tx pgx.Tx, campaignID string, expe
 }
 
 // AppendSQL is [Journal.Append] for applications on database/sql.
-func (j *Journal) AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
+func (j *Journal) AppendSQL(
+	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event,
+) ([]Appended, error) {
 	doc, err := j.encode(campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
@@ -90,8 +96,8 @@ func (j *Journal) AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, 
 	return places, nil
 }
 
-// AppendAll adds events to several campaigns in one call and one round trip. The campaigns are locked in one order, so that two such
-// calls never deadlock. Errors are those of [Journal.Append].
+// AppendAll adds events to several campaigns in one call and one round trip. The campaigns are
+// locked in one order, so that two such calls never deadlock. Errors are those of [Journal.Append].
 func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
 	doc, n, err := j.encodeAll(batches)
 	if err != nil || n == 0 {
@@ -104,11 +110,12 @@ func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([
 	places := make([]Appended, 0, n)
 	var place Appended
 	var id [16]byte
-	_, err = pgx.ForEachRow(rows, []any{&place.CampaignID, &place.Seq, &place.Position, &id, &place.Duplicate}, func() error {
-		place.ID = id
-		places = append(places, place)
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&place.CampaignID, &place.Seq, &place.Position, &id, &place.Duplicate},
+		func() error {
+			place.ID = id
+			places = append(places, place)
+			return nil
+		})
 	if err != nil {
 		return nil, appendError("", err)
 	}
@@ -205,7 +212,10 @@ func appendEvent(buf []byte, e *Event) []byte {
 		intent = "" // as tidemark.append has it
 	}
 	for _, f := range [...]struct{ name, value string }{
-		{`,"intent":`, intent}, {`,"aggregate_type":`, e.AggregateType}, {`,"aggregate_id":`, e.AggregateID}, {`,"actor":`, e.Actor},
+		{`,"intent":`, intent},
+		{`,"aggregate_type":`, e.AggregateType},
+		{`,"aggregate_id":`, e.AggregateID},
+		{`,"actor":`, e.Actor},
 	} {
 		if f.value != "" {
 			buf = appendString(append(buf, f.name...), f.value)

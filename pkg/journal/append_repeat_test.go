@@ -23,7 +23,8 @@ func TestARepeatedAppendIsAnsweredWithTheFirstPlaces(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	exec(t, pool, "INSERT INTO tidemark.consumer_groups (name) VALUES ('g')")
-	first, second := journal.Event{ID: uuid.New(), Type: "noted", Tags: []string{"a"}}, journal.Event{ID: uuid.New(), Type: "noted"}
+	first, second := journal.Event{ID: uuid.New(), Type: "noted", Tags: []string{"a"}},
+		journal.Event{ID: uuid.New(), Type: "noted"}
 	was, err := appendTo(t.Context(), pool, "c", journal.None, first, second)
 	if err != nil {
 		t.Fatal(err)
@@ -59,8 +60,10 @@ func TestAnIDIsRefusedForAnotherEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	was := journal.Event{
-		ID: uuid.New(), Type: "noted", Version: 2, Intent: journal.ReplayOnly, AggregateType: "at", AggregateID: "ai", Actor: "me",
-		Tags: []string{"a", "b"}, Payload: json.RawMessage(`{"a": 1}`), Metadata: json.RawMessage(`{"b": 2}`), OccurredAt: time.Unix(1e9, 0),
+		ID: uuid.New(), Type: "noted", Version: 2, Intent: journal.ReplayOnly, AggregateType: "at", AggregateID: "ai",
+		Actor: "me",
+		Tags:  []string{"a", "b"}, Payload: json.RawMessage(`{"a": 1}`), Metadata: json.RawMessage(`{"b": 2}`),
+		OccurredAt: time.Unix(1e9, 0),
 	}
 	mustAppend(t, pool, "c", was)
 	for name, change := range map[string]func(*journal.Event){
@@ -89,7 +92,8 @@ func TestAnIDIsRefusedForAnotherEvent(t *testing.T) {
 	if _, err := appendTo(t.Context(), pool, "c", journal.Any, was, fresh); !errors.Is(err, journal.ErrPartlyAppended) {
 		t.Errorf("one old, one new: got %v", err)
 	}
-	if _, err := appendTo(t.Context(), pool, "c", journal.Any, was, journal.Event{Type: "noted"}); !errors.Is(err, journal.ErrPartlyAppended) {
+	if _, err := appendTo(t.Context(), pool, "c", journal.Any, was, journal.Event{Type: "noted"}); !errors.Is(err,
+		journal.ErrPartlyAppended) {
 		t.Errorf("one old, one without id: got %v", err)
 	}
 	if n := query[int64](t, pool, "SELECT count(*) FROM tidemark.journal"); n != 1 {
@@ -223,7 +227,10 @@ func drawEvents(t *rapid.T, old []uuid.UUID) []journal.Event {
 	return events
 }
 
-func appendAndMaybeKeep(ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events []journal.Event, keep bool, rollback error) (places []journal.Appended, err error) {
+func appendAndMaybeKeep(
+	ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events []journal.Event, keep bool,
+	rollback error,
+) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if places, err = journal.Append(ctx, tx, campaign, expect, events...); err == nil && !keep {
 			return rollback

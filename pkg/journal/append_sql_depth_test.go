@@ -16,9 +16,11 @@ import (
 func TestWhatIsTooDeepIsRefusedInOneWay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	const good, holds = `[{"campaign_id": "c", "events": [{"type": "x"}]}]`, `{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}`
+	const good, holds = `[{"campaign_id": "c", "events": [{"type": "x"}]}]`,
+		`{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}`
 	for _, levels := range []int{129, 10_000, 30_000, 100_000} {
-		for kind, deep := range map[string]string{"objects": nested(`{"a":`, `1`, `}`, levels), "arrays": `{"a":` + nested(`[`, ``, `]`, levels-1) + `}`} {
+		for kind, deep := range map[string]string{"objects": nested(`{"a":`, `1`, `}`, levels), "arrays": `{"a":` +
+			nested(`[`, ``, `]`, levels-1) + `}`} {
 			events := `[{"type": "x", "payload": ` + deep + `}]`
 			batches := `[{"campaign_id": "c", "events": ` + events + `}]`
 			for call, try := range map[string]func() error{
@@ -51,8 +53,10 @@ func TestWhatIsTooDeepIsRefusedInOneWay(t *testing.T) {
 		t.Errorf("what was refused wrote %d rows", n)
 	}
 	for i, call := range []string{
-		`append('c', '[{"type": "x"}]')`, `append('c', '[{"type": "x"}]', 1)`, `append(p_campaign_id => 'c', p_events => '[{"type": "x"}]')`, `append('c', '[{"type": "x"}]'::jsonb)`,
-		`append_all('` + good + `')`, `append_all('` + good + `'::jsonb)`, `append_if('` + good + `', '` + holds + `')`, `append_if('` + good + `'::jsonb, '` + holds + `')`,
+		`append('c', '[{"type": "x"}]')`, `append('c', '[{"type": "x"}]', 1)`,
+		`append(p_campaign_id => 'c', p_events => '[{"type": "x"}]')`, `append('c', '[{"type": "x"}]'::jsonb)`,
+		`append_all('` + good + `')`, `append_all('` + good + `'::jsonb)`, `append_if('` + good + `', '` + holds + `')`,
+		`append_if('` + good + `'::jsonb, '` + holds + `')`,
 	} {
 		if seq := query[int64](t, pool, "SELECT seq FROM tidemark."+call); seq != int64(i+1) {
 			t.Errorf("%s answers seq %d, want %d", call, seq, i+1)

@@ -30,44 +30,86 @@ func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
 		for name, test := range map[string]struct {
 			campaign, events, state, field string
 		}{
-			"an empty campaign id":               {"", `[{"type": "x"}]`, invalidEvent, ""},
-			"a long campaign id":                 {long, `[{"type": "x"}]`, invalidEvent, ""},
-			"events that are no array":           {"c", `{"type": "x"}`, invalidEvent, ""},
-			"events that are null":               {"c", `null`, invalidEvent, ""},
-			"10,001 events":                      {"c", `[` + strings.Repeat(`{"type": "x"},`, 10_000) + `{"type": "x"}]`, invalidEvent, ""},
-			"an event that is no object":         {"c", `[{"type": "x"}, 7]`, "22023", ""},
-			"no type":                            {"c", event(`"payload": {}`), invalidEvent, "type"},
-			"an empty type":                      {"c", event(`"type": ""`), invalidEvent, "type"},
-			"a long type":                        {"c", event(`"type": "` + long + `"`), invalidEvent, "type"},
-			"version 0":                          {"c", event(`"type": "x", "version": 0`), invalidEvent, "version"},
-			"a version beyond integers":          {"c", event(`"type": "x", "version": 2147483648`), "22003", ""},
-			"an unknown intent":                  {"c", event(`"type": "x", "intent": "maybe"`), invalidEvent, "intent"},
-			"a payload that is an array":         {"c", event(`"type": "x", "payload": [1]`), invalidEvent, "payload"},
-			"a payload that is a string":         {"c", event(`"type": "x", "payload": "{}"`), invalidEvent, "payload"},
-			"a field that events do not have":    {"c", event(`"type": "x", "foo": 1`), invalidEvent, "foo"},
-			"a seq of its own":                   {"c", event(`"type": "x", "seq": 99`), invalidEvent, "seq"},
-			"a payload that is too deep at last": {"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `{}`, `}`, 128)), invalidEvent, "payload"},
-			"a payload of 10,000 levels":         {"c", event(`"type": "x", "payload": ` + nested(`{"a":`, `1`, `}`, 10_000)), invalidEvent, "payload"},
-			"a payload that nothing can print":   {"c", event(`"type": "x", "payload": {"a": [1` + strings.Repeat(",1e131000", 9000) + `]}`), invalidEvent, "payload"},
-			"a long payload":                     {"c", event(`"type": "x", "payload": {"a": "` + strings.Repeat("x", 1<<20-8) + `"}`), invalidEvent, "payload"},
-			"a payload that is short but grows":  {"c", event(`"type": "x", "payload": {"a": [1` + strings.Repeat(",1e131000", 10) + `]}`), invalidEvent, "payload"},
-			"a deep payload of objects":          {"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `1`, `}`, 129)), invalidEvent, "payload"},
-			"a deep payload of arrays":           {"c", event(`"type": "x", "payload": {"a": ` + nested(`[`, `1`, `]`, 128) + `}`), invalidEvent, "payload"},
-			"a payload beyond the parser":        {"c", event(`"type": "x", "payload": {"a": ` + nested(`[`, `1`, `]`, 100_000) + `}`), "54001", ""},
-			"metadata that are a string":         {"c", event(`"type": "x", "metadata": "a"`), invalidEvent, "metadata"},
-			"long metadata":                      {"c", event(`"type": "x", "metadata": {"a": "` + strings.Repeat("x", 1<<16-8) + `"}`), invalidEvent, "metadata"},
-			"metadata that are short but grow":   {"c", event(`"type": "x", "metadata": {"a": 1e131000}`), invalidEvent, "metadata"},
-			"deep metadata":                      {"c", event(`"type": "x", "metadata": ` + nested(`{"a": `, `1`, `}`, 129)), invalidEvent, "metadata"},
-			"65 tags":                            {"c", event(`"type": "x", "tags": [` + strings.Repeat(`"a",`, 64) + `"a"]`), invalidEvent, "tags"},
-			"an empty tag":                       {"c", event(`"type": "x", "tags": ["a", ""]`), invalidEvent, "tags"},
-			"a tag that is null":                 {"c", event(`"type": "x", "tags": ["a", null]`), invalidEvent, "tags"},
-			"a long tag":                         {"c", event(`"type": "x", "tags": ["` + long + `"]`), invalidEvent, "tags"},
-			"tags in tags":                       {"c", event(`"type": "x", "tags": [["a"], ["b"]]`), invalidEvent, "tags"},
-			"a long aggregate type":              {"c", event(`"type": "x", "aggregate_type": "` + long + `"`), invalidEvent, "aggregate_type, aggregate_id, actor"},
-			"a long aggregate id":                {"c", event(`"type": "x", "aggregate_id": "` + long + `"`), invalidEvent, "aggregate_type, aggregate_id, actor"},
-			"a long actor":                       {"c", event(`"type": "x", "actor": "` + strings.Repeat("é", 129) + `"`), invalidEvent, "aggregate_type, aggregate_id, actor"},
-			"a time that no reader understands":  {"c", event(`"type": "x", "occurred_at": "infinity"`), invalidEvent, "occurred_at"},
-			"a time before the calendar":         {"c", event(`"type": "x", "occurred_at": "0044-03-15 BC"`), invalidEvent, "occurred_at"},
+			"an empty campaign id":     {"", `[{"type": "x"}]`, invalidEvent, ""},
+			"a long campaign id":       {long, `[{"type": "x"}]`, invalidEvent, ""},
+			"events that are no array": {"c", `{"type": "x"}`, invalidEvent, ""},
+			"events that are null":     {"c", `null`, invalidEvent, ""},
+			"10,001 events": {
+				"c", `[` + strings.Repeat(`{"type": "x"},`, 10_000) + `{"type": "x"}]`,
+				invalidEvent, "",
+			},
+			"an event that is no object":      {"c", `[{"type": "x"}, 7]`, "22023", ""},
+			"no type":                         {"c", event(`"payload": {}`), invalidEvent, "type"},
+			"an empty type":                   {"c", event(`"type": ""`), invalidEvent, "type"},
+			"a long type":                     {"c", event(`"type": "` + long + `"`), invalidEvent, "type"},
+			"version 0":                       {"c", event(`"type": "x", "version": 0`), invalidEvent, "version"},
+			"a version beyond integers":       {"c", event(`"type": "x", "version": 2147483648`), "22003", ""},
+			"an unknown intent":               {"c", event(`"type": "x", "intent": "maybe"`), invalidEvent, "intent"},
+			"a payload that is an array":      {"c", event(`"type": "x", "payload": [1]`), invalidEvent, "payload"},
+			"a payload that is a string":      {"c", event(`"type": "x", "payload": "{}"`), invalidEvent, "payload"},
+			"a field that events do not have": {"c", event(`"type": "x", "foo": 1`), invalidEvent, "foo"},
+			"a seq of its own":                {"c", event(`"type": "x", "seq": 99`), invalidEvent, "seq"},
+			"a payload that is too deep at last": {
+				"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `{}`, `}`, 128)),
+				invalidEvent, "payload",
+			},
+			"a payload of 10,000 levels": {
+				"c", event(`"type": "x", "payload": ` + nested(`{"a":`, `1`, `}`, 10_000)),
+				invalidEvent, "payload",
+			},
+			"a payload that nothing can print": {"c", event(`"type": "x", "payload": {"a": [1` +
+				strings.Repeat(",1e131000", 9000) + `]}`), invalidEvent, "payload"},
+			"a long payload": {"c", event(`"type": "x", "payload": {"a": "` +
+				strings.Repeat("x", 1<<20-8) + `"}`), invalidEvent, "payload"},
+			"a payload that is short but grows": {"c", event(`"type": "x", "payload": {"a": [1` +
+				strings.Repeat(",1e131000", 10) + `]}`), invalidEvent, "payload"},
+			"a deep payload of objects": {
+				"c", event(`"type": "x", "payload": ` + nested(`{"a": `, `1`, `}`, 129)),
+				invalidEvent, "payload",
+			},
+			"a deep payload of arrays": {"c", event(`"type": "x", "payload": {"a": ` +
+				nested(`[`, `1`, `]`, 128) + `}`), invalidEvent, "payload"},
+			"a payload beyond the parser": {"c", event(`"type": "x", "payload": {"a": ` +
+				nested(`[`, `1`, `]`, 100_000) + `}`), "54001", ""},
+			"metadata that are a string": {"c", event(`"type": "x", "metadata": "a"`), invalidEvent, "metadata"},
+			"long metadata": {"c", event(`"type": "x", "metadata": {"a": "` +
+				strings.Repeat("x", 1<<16-8) + `"}`), invalidEvent, "metadata"},
+			"metadata that are short but grow": {
+				"c", event(`"type": "x", "metadata": {"a": 1e131000}`), invalidEvent,
+				"metadata",
+			},
+			"deep metadata": {
+				"c", event(`"type": "x", "metadata": ` + nested(`{"a": `, `1`, `}`, 129)),
+				invalidEvent, "metadata",
+			},
+			"65 tags": {
+				"c", event(`"type": "x", "tags": [` + strings.Repeat(`"a",`, 64) + `"a"]`),
+				invalidEvent, "tags",
+			},
+			"an empty tag":       {"c", event(`"type": "x", "tags": ["a", ""]`), invalidEvent, "tags"},
+			"a tag that is null": {"c", event(`"type": "x", "tags": ["a", null]`), invalidEvent, "tags"},
+			"a long tag":         {"c", event(`"type": "x", "tags": ["` + long + `"]`), invalidEvent, "tags"},
+			"tags in tags":       {"c", event(`"type": "x", "tags": [["a"], ["b"]]`), invalidEvent, "tags"},
+			"a long aggregate type": {
+				"c", event(`"type": "x", "aggregate_type": "` + long + `"`), invalidEvent,
+				"aggregate_type, aggregate_id, actor",
+			},
+			"a long aggregate id": {
+				"c", event(`"type": "x", "aggregate_id": "` + long + `"`), invalidEvent,
+				"aggregate_type, aggregate_id, actor",
+			},
+			"a long actor": {
+				"c", event(`"type": "x", "actor": "` + strings.Repeat("é", 129) + `"`),
+				invalidEvent, "aggregate_type, aggregate_id, actor",
+			},
+			"a time that no reader understands": {
+				"c", event(`"type": "x", "occurred_at": "infinity"`), invalidEvent,
+				"occurred_at",
+			},
+			"a time before the calendar": {
+				"c", event(`"type": "x", "occurred_at": "0044-03-15 BC"`), invalidEvent,
+				"occurred_at",
+			},
 			"an id that is no UUID":              {"c", event(`"type": "x", "id": "seven"`), "22P02", ""},
 			"a NUL character":                    {"c", event(`"type": "x", "payload": {"a": "\u0000"}`), "22P05", ""},
 			"half of a surrogate pair":           {"c", event(`"type": "x", "payload": {"a": "\ud83d"}`), "22P02", ""},
@@ -86,7 +128,8 @@ func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
 						Campaign, Field, Reason string
 						Index                   int
 					}
-					if err := json.Unmarshal([]byte(pgErr.Detail), &detail); err != nil || detail.Campaign != test.campaign || detail.Field != test.field || detail.Index != 1 || detail.Reason == "" {
+					if err := json.Unmarshal([]byte(pgErr.Detail), &detail); err != nil || detail.Campaign != test.campaign ||
+						detail.Field != test.field || detail.Index != 1 || detail.Reason == "" {
 						t.Errorf("the detail is %.500s, %v", pgErr.Detail, err)
 					}
 				}
@@ -96,7 +139,8 @@ func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
 			})
 		}
 	})
-	if n := query[int64](t, pool, "SELECT (SELECT count(*) FROM tidemark.journal) + (SELECT count(*) FROM tidemark.outbox)"); n != 0 {
+	if n := query[int64](t, pool,
+		"SELECT (SELECT count(*) FROM tidemark.journal) + (SELECT count(*) FROM tidemark.outbox)"); n != 0 {
 		t.Errorf("what was refused wrote %d rows", n)
 	}
 }
@@ -132,9 +176,13 @@ func TestTheDatabaseTakesLimitsThatWereChanged(t *testing.T) {
 		{"payload_bytes", 100, payload(100), payload(101)},
 		{"payload_depth", 3, `[{"type": "x", "payload": {"a": [[1]]}}]`, `[{"type": "x", "payload": {"a": [[[1]]]}}]`},
 		{"payload_depth", 3, `[{"type": "x", "metadata": {"a": [[1]]}}]`, `[{"type": "x", "metadata": {"a": [[[1]]]}}]`},
-		{"metadata_bytes", 20, `[{"type": "x", "metadata": {"a": "12345678901"}}]`, `[{"type": "x", "metadata": {"a": "123456789012"}}]`},
+		{
+			"metadata_bytes", 20, `[{"type": "x", "metadata": {"a": "12345678901"}}]`,
+			`[{"type": "x", "metadata": {"a": "123456789012"}}]`,
+		},
 		{"tags", 2, `[{"type": "x", "tags": ["a", "b"]}]`, `[{"type": "x", "tags": ["a", "b", "c"]}]`},
-		{"tag_bytes", 300, `[{"type": "x", "tags": ["` + strings.Repeat("x", 300) + `"]}]`, `[{"type": "x", "tags": ["` + strings.Repeat("x", 301) + `"]}]`},
+		{"tag_bytes", 300, `[{"type": "x", "tags": ["` + strings.Repeat("x", 300) + `"]}]`, `[{"type": "x", "tags": ["` +
+			strings.Repeat("x", 301) + `"]}]`},
 		{"events_per_call", 1, `[{"type": "x"}]`, `[{"type": "x"}, {"type": "x"}]`},
 	} {
 		exec(t, pool, fmt.Sprintf("UPDATE tidemark.limits SET %s = %d", test.limit, test.value))

@@ -53,7 +53,8 @@ func TestAppendSQLDoesWhatAppendDoes(t *testing.T) {
 			t.Errorf("answered %+v, stored %+v, %v", place, got, err)
 		}
 	}
-	if again, err := appendSQL(journal.None, true, e); err == nil && (len(again) != 1 || !again[0].Duplicate || again[0].Seq != 1) || err != nil {
+	if again, err := appendSQL(journal.None, true, e); err == nil &&
+		(len(again) != 1 || !again[0].Duplicate || again[0].Seq != 1) || err != nil {
 		t.Errorf("repeated: got %v, %v", again, err)
 	}
 	if _, err := appendSQL(journal.Exactly(1), true, journal.Event{Type: "noted"}); !isConflict(err, "c", 1, 2) {
@@ -113,22 +114,26 @@ func TestAnOldSnapshotIsASerializationFailureInSQL(t *testing.T) {
 	pool := pgtest.New(t)
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		for name, statement := range map[string]string{
-			"append":         `SELECT FROM tidemark.append('c', '[{"type": "noted"}]')`,
-			"append_all":     `SELECT FROM tidemark.append_all('[{"campaign_id": "new", "events": [{"type": "noted"}]}, {"campaign_id": "c", "events": [{"type": "noted"}]}]')`,
-			"append_if":      `SELECT FROM tidemark.append_if('[{"campaign_id": "c", "events": [{"type": "noted"}]}]', '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
-			"the same event": `SELECT FROM tidemark.append('c', '[{"type": "noted", "id": "01a20525-11aa-7001-a568-84c45302db2c"}]')`,
+			"append":     `SELECT FROM tidemark.append('c', '[{"type": "noted"}]')`,
+			"append_all": `SELECT FROM tidemark.append_all('[{"campaign_id": "new", "events": [{"type": "noted"}]}, {"campaign_id": "c", "events": [{"type": "noted"}]}]')`,
+			"append_if": `SELECT FROM tidemark.append_if('[{"campaign_id": "c", "events": [{"type": "noted"}]}]',
+				'{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
+			"the same event": `SELECT FROM tidemark.append('c',
+				'[{"type": "noted", "id": "01a20525-11aa-7001-a568-84c45302db2c"}]')`,
 		} {
 			tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 			if err != nil {
 				t.Fatal(err)
 			}
 			query[int64](t, tx, "SELECT count(*) FROM tidemark.journal") // takes the snapshot
-			exec(t, pool, `SELECT FROM tidemark.append('c', '[{"type": "noted", "id": "01a20525-11aa-7001-a568-84c45302db2c"}]')`)
+			exec(t, pool, `SELECT FROM tidemark.append('c',
+				'[{"type": "noted", "id": "01a20525-11aa-7001-a568-84c45302db2c"}]')`)
 			mustAppend(t, pool, "c", noted(1)...)
 			_, err = tx.Exec(t.Context(), statement)
 			var pgErr *pgconn.PgError
 			if name == "the same event" && err == nil {
-				if level == pgx.RepeatableRead && query[int64](t, tx, "SELECT count(*) FROM tidemark.journal WHERE campaign_id = 'c'") == 0 {
+				if level == pgx.RepeatableRead && query[int64](t, tx,
+					"SELECT count(*) FROM tidemark.journal WHERE campaign_id = 'c'") == 0 {
 					t.Errorf("%s, %s: an event that the snapshot does not show was answered", level, name)
 				}
 			} else if !errors.As(err, &pgErr) || pgErr.Code != "40001" {
@@ -162,9 +167,13 @@ func TestAnAppendCanBePreparedWhileAWorkerWaits(t *testing.T) {
 	for name, statement := range map[string]string{
 		"append":     `SELECT FROM tidemark.append('a', '[{"type": "noted"}]')`,
 		"append_all": `SELECT FROM tidemark.append_all('[{"campaign_id": "b", "events": [{"type": "noted"}]}]')`,
-		"append_if":  `SELECT FROM tidemark.append_if('[{"campaign_id": "d", "events": [{"type": "noted"}]}]', '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
+		"append_if": `SELECT FROM tidemark.append_if('[{"campaign_id": "d", "events": [{"type": "noted"}]}]',
+			'{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
 	} {
-		for _, sql := range []string{"BEGIN", "SET LOCAL tidemark.notify = off", statement, fmt.Sprintf("PREPARE TRANSACTION '%s'", name), fmt.Sprintf("COMMIT PREPARED '%s'", name)} {
+		for _, sql := range []string{
+			"BEGIN", "SET LOCAL tidemark.notify = off", statement,
+			fmt.Sprintf("PREPARE TRANSACTION '%s'", name), fmt.Sprintf("COMMIT PREPARED '%s'", name),
+		} {
 			if _, err := conn.Exec(t.Context(), sql); err != nil {
 				t.Fatalf("%s: %s: %v", name, sql, err)
 			}
@@ -173,7 +182,9 @@ func TestAnAppendCanBePreparedWhileAWorkerWaits(t *testing.T) {
 	checkGapless(t, pool, 3)
 }
 
-func appendAt(ctx context.Context, pool *pgxpool.Pool, level pgx.TxIsoLevel, campaign string, events ...journal.Event) error {
+func appendAt(
+	ctx context.Context, pool *pgxpool.Pool, level pgx.TxIsoLevel, campaign string, events ...journal.Event,
+) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
 		_, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
 		return err
@@ -205,8 +216,8 @@ func TestSerializableWritersThatRetryAllGetThrough(t *testing.T) {
 	checkGapless(t, pool, writers*each)
 }
 
-// checkGapless checks that the journal holds so many events, numbered 1, 2, 3 … in each campaign, in the order of their positions, and that
-// the work items of each group stand for each event once.
+// checkGapless checks that the journal holds so many events, numbered 1, 2, 3 … in each campaign,
+// in the order of their positions, and that the work items of each group stand for each event once.
 func checkGapless(t *testing.T, pool *pgxpool.Pool, events int) {
 	t.Helper()
 	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.journal"); n != events {
@@ -220,12 +231,14 @@ func checkGapless(t *testing.T, pool *pgxpool.Pool, events int) {
 	if n := query[int](t, pool, `SELECT count(*) FROM (
 			SELECT g.name AS consumer_group, j.campaign_id, j.seq FROM tidemark.journal j CROSS JOIN tidemark.consumer_groups g
 		) j FULL JOIN (
-			SELECT o.consumer_group, o.campaign_id, s AS seq FROM tidemark.outbox o CROSS JOIN LATERAL generate_series(o.seq - o.events + 1, o.seq) AS s
+			SELECT o.consumer_group, o.campaign_id, s AS seq FROM tidemark.outbox o CROSS
+				JOIN LATERAL generate_series(o.seq - o.events + 1, o.seq) AS s
 		) o USING (consumer_group, campaign_id, seq)
 		WHERE j.consumer_group IS NULL OR o.consumer_group IS NULL`); n != 0 {
 		t.Errorf("%d events and work items are without the other", n)
 	}
-	if !query[bool](t, pool, `SELECT coalesce(sum(events), 0) = $1 * (SELECT count(*) FROM tidemark.consumer_groups) FROM tidemark.outbox`, events) {
+	if !query[bool](t, pool, `SELECT coalesce(sum(events), 0) = $1 * (SELECT count(*) FROM tidemark.consumer_groups)
+		FROM tidemark.outbox`, events) {
 		t.Error("work items stand for events twice")
 	}
 }

@@ -20,7 +20,9 @@ import (
 )
 
 // appendTo appends in a transaction of its own.
-func appendTo(ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events ...journal.Event) (places []journal.Appended, err error) {
+func appendTo(
+	ctx context.Context, pool *pgxpool.Pool, campaign string, expect journal.Expect, events ...journal.Event,
+) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		places, err = journal.Append(ctx, tx, campaign, expect, events...)
 		return err
@@ -105,7 +107,8 @@ func TestAppendChecksWhatTheCallerExpects(t *testing.T) {
 		queued := query[int64](t, pool, "SELECT coalesce(sum(events), 0) FROM tidemark.outbox")
 		numbered := query[int64](t, pool, "SELECT coalesce(pg_sequence_last_value('tidemark.journal_position'), 0)")
 		if stored != step.head || queued != step.head || numbered != step.head {
-			t.Fatalf("step %d: %d events, work for %d, and %d positions were given, want %d", i, stored, queued, numbered, step.head)
+			t.Fatalf("step %d: %d events, work for %d, and %d positions were given, want %d", i, stored, queued, numbered,
+				step.head)
 		}
 	}
 }
@@ -153,7 +156,8 @@ func TestAppendMakesIdsThatAreSortableAndUnique(t *testing.T) {
 	for range 3 {
 		places = append(places, mustAppend(t, pool, "c", noted(10_000)...)...)
 	}
-	after := query[time.Time](t, pool, "SELECT clock_timestamp()").Add(10 * time.Millisecond) // 10,000 ids carry into two milliseconds
+	// 10,000 ids carry into two milliseconds
+	after := query[time.Time](t, pool, "SELECT clock_timestamp()").Add(10 * time.Millisecond)
 	seen := make(map[uuid.UUID]bool, len(places))
 	for i, p := range places {
 		seconds, nanos := p.ID.Time().UnixTime()
@@ -178,25 +182,34 @@ func TestAppendKeepsEveryFieldOfAnEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	full := journal.Event{
-		ID: uuid.New(), Type: "Gefundenes \"Fressen\"\n", Version: 3, Intent: journal.AuditOnly, AggregateType: "character", AggregateID: "7\\",
-		Actor: "Åsa \u2028", Tags: []string{"a", "b=ç"}, Payload: json.RawMessage(`{"a": [1, {"b": "\u2713"}]}`), Metadata: json.RawMessage(`{"trace": "x"}`),
+		ID: uuid.New(), Type: "Gefundenes \"Fressen\"\n", Version: 3, Intent: journal.AuditOnly, AggregateType: "character",
+		AggregateID: "7\\",
+		Actor:       "Åsa \u2028", Tags: []string{"a", "b=ç"}, Payload: json.RawMessage(`{"a": [1, {"b": "\u2713"}]}`),
+		Metadata:   json.RawMessage(`{"trace": "x"}`),
 		OccurredAt: time.Date(2021, 3, 4, 5, 6, 7, 891_000, time.UTC),
 	}
 	places := mustAppend(t, pool, "cämpaign", full, journal.Event{Type: "noted"})
-	for i, want := range []journal.Event{full, {Type: "noted", Version: 1, Intent: journal.ProjectionAndReplay, Payload: json.RawMessage(`{}`), ID: places[1].ID}} {
+	for i, want := range []journal.Event{full, {
+		Type: "noted", Version: 1, Intent: journal.ProjectionAndReplay,
+		Payload: json.RawMessage(`{}`), ID: places[1].ID,
+	}} {
 		got, err := journal.Get(t.Context(), pool, "cämpaign", int64(i+1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found, err := journal.Find(t.Context(), pool, "cämpaign", places[i].ID); err != nil || found.Seq != got.Seq || found.Position != places[i].Position {
+		if found, err := journal.Find(t.Context(), pool, "cämpaign", places[i].ID); err != nil || found.Seq != got.Seq ||
+			found.Position != places[i].Position {
 			t.Errorf("found %+v by id, %v", found, err)
 		}
 		if want.OccurredAt.IsZero() {
 			want.OccurredAt = got.RecordedAt
 		}
-		if got.ID != want.ID || got.Type != want.Type || got.Version != want.Version || got.Intent != want.Intent || got.AggregateType != want.AggregateType ||
-			got.AggregateID != want.AggregateID || got.Actor != want.Actor || !slices.Equal(got.Tags, want.Tags) || !got.OccurredAt.Equal(want.OccurredAt) ||
-			!sameJSON(t, got.Payload, want.Payload) || !sameJSON(t, got.Metadata, want.Metadata) || got.CampaignID != "cämpaign" || got.Position != places[i].Position {
+		if got.ID != want.ID || got.Type != want.Type || got.Version != want.Version || got.Intent != want.Intent ||
+			got.AggregateType != want.AggregateType ||
+			got.AggregateID != want.AggregateID || got.Actor != want.Actor || !slices.Equal(got.Tags, want.Tags) ||
+			!got.OccurredAt.Equal(want.OccurredAt) ||
+			!sameJSON(t, got.Payload, want.Payload) || !sameJSON(t, got.Metadata, want.Metadata) ||
+			got.CampaignID != "cämpaign" || got.Position != places[i].Position {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 		if age := time.Since(got.RecordedAt); age < -time.Minute || age > time.Minute {
@@ -225,7 +238,8 @@ func TestTheJournalRefusesChange(t *testing.T) {
 		"UPDATE tidemark.journal SET event_type = 'other' WHERE seq = 1",
 		"DELETE FROM tidemark.journal WHERE seq = 1",
 		"TRUNCATE tidemark.journal",
-		"INSERT INTO tidemark.journal SELECT * FROM tidemark.journal ON CONFLICT (campaign_id, seq) DO UPDATE SET event_type = 'other'",
+		"INSERT INTO tidemark.journal SELECT * FROM tidemark.journal ON CONFLICT (campaign_id, seq) DO UPDATE SET " +
+			"event_type = 'other'",
 	} {
 		_, err := pool.Exec(t.Context(), statement)
 		var pgErr *pgconn.PgError

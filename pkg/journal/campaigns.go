@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// queryCampaigns steps from campaign to campaign along the primary key, from the first one with the prefix, $2 of them at most: its cost is what it
-	// returns, however many events and campaigns there are. It takes no lock.
+	// queryCampaigns steps from campaign to campaign along the primary key, from the first one with
+	// the prefix, $2 of them at most: its cost is what it returns, however many events and campaigns
+	// there are. It takes no lock.
 	queryCampaigns = `WITH RECURSIVE walk AS (
 			(SELECT j.campaign_id, 1 AS steps FROM tidemark.journal j WHERE j.campaign_id >= $1 ORDER BY j.campaign_id LIMIT 1)
 			UNION ALL
@@ -25,7 +26,8 @@ const (
 	queryLast = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 ORDER BY seq DESC LIMIT 1`
 )
 
-// Campaigns lists the ids of campaigns that begin with prefix (empty: of all), up to limit, in the order of their bytes.
+// Campaigns lists the ids of campaigns that begin with prefix (empty: of all), up to limit, in the
+// order of their bytes.
 func Campaigns(ctx context.Context, db Querier, prefix string, limit int) ([]string, error) {
 	rows, err := db.Query(ctx, queryCampaigns, prefix, limit)
 	if err != nil {
@@ -68,7 +70,8 @@ const (
 		SELECT count(*) FROM walk`
 )
 
-// CampaignsAfter lists the ids of up to limit campaigns after a campaign ("": from the first), in the order of their bytes: the next page of all there are.
+// CampaignsAfter lists the ids of up to limit campaigns after a campaign ("": from the first), in
+// the order of their bytes: the next page of all there are.
 func CampaignsAfter(ctx context.Context, db Querier, after string, limit int) ([]string, error) {
 	rows, err := db.Query(ctx, queryCampaignsAfter, after, limit)
 	if err != nil {

@@ -50,7 +50,8 @@ func TestLastIsTheHeadOfACampaign(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, journal.Event{Type: "first"}, journal.Event{Type: "second"})
+		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, journal.Event{Type: "first"},
+			journal.Event{Type: "second"})
 		return err
 	})
 	if err != nil {

@@ -18,10 +18,12 @@ type EventType struct {
 	Schema  json.RawMessage  // a JSON Schema that payloads of the current version must meet; nil: none
 }
 
-// Catalogue knows the types of events: their current names, versions and shapes. Append uses it to fill in what an event leaves open
-// and to refuse what does not fit; readers use it to see old events in their current shape.
+// Catalogue knows the types of events: their current names, versions and shapes. Append uses it to
+// fill in what an event leaves open and to refuse what does not fit; readers use it to see old
+// events in their current shape.
 //
-// It never changes and is safe for concurrent use. A nil Catalogue works: it knows no type and accepts all.
+// It never changes and is safe for concurrent use. A nil Catalogue works: it knows no type and
+// accepts all.
 type Catalogue struct {
 	types         map[string]*catalogued // by current name and by alias
 	refuseUnknown bool
@@ -38,8 +40,8 @@ type catalogued struct {
 	schema  *payloadSchema // nil: none
 }
 
-// NewCatalogue makes a catalogue of types. The error reports every mistake in them. Types it does not know are accepted at append;
-// see [Catalogue.RefuseUnknown].
+// NewCatalogue makes a catalogue of types. The error reports every mistake in them. Types it does
+// not know are accepted at append; see [Catalogue.RefuseUnknown].
 func NewCatalogue(types ...EventType) (*Catalogue, error) {
 	c := &Catalogue{types: make(map[string]*catalogued, len(types))}
 	var mistakes []error
@@ -54,8 +56,8 @@ func NewCatalogue(types ...EventType) (*Catalogue, error) {
 	return c, nil
 }
 
-// RefuseUnknown answers a catalogue like c that refuses, at append, events of types it does not know. Reads stay as they are:
-// what the journal holds can be read.
+// RefuseUnknown answers a catalogue like c that refuses, at append, events of types it does not
+// know. Reads stay as they are: what the journal holds can be read.
 func (c *Catalogue) RefuseUnknown() *Catalogue {
 	strict := Catalogue{refuseUnknown: true}
 	if c != nil {
@@ -64,8 +66,8 @@ func (c *Catalogue) RefuseUnknown() *Catalogue {
 	return &strict
 }
 
-// Names answers every name under which events of type t may be stored: its current name first, then its aliases. t may be any of
-// them. A type the catalogue does not know has one name.
+// Names answers every name under which events of type t may be stored: its current name first, then
+// its aliases. t may be any of them. A type the catalogue does not know has one name.
 func (c *Catalogue) Names(t string) []string {
 	if known := c.find(t); known != nil {
 		return slices.Clone(known.names)
@@ -118,7 +120,8 @@ func (c *Catalogue) add(t *EventType) (mistakes []typeMistake) {
 		wrong("version", "version is %d: versions count from 1", t.Version)
 	}
 	if !t.Intent.known() {
-		wrong("intent", "intent is %s: it must be %s, %s or %s", shortened(string(t.Intent)), ProjectionAndReplay, ReplayOnly, AuditOnly)
+		wrong("intent", "intent is %s: it must be %s, %s or %s", shortened(string(t.Intent)), ProjectionAndReplay,
+			ReplayOnly, AuditOnly)
 	}
 	for _, mistake := range known.checkUpcasters() {
 		wrong("upcast", "%w", mistake)
@@ -141,11 +144,14 @@ func (t *catalogued) checkUpcasters() (mistakes []error) {
 	for _, from := range slices.Sorted(maps.Keys(t.upcast)) {
 		switch {
 		case from < 1 || from >= t.version:
-			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d: upcasters start from versions below the current one, which is %d", from, t.version))
+			mistakes = append(mistakes,
+				fmt.Errorf("upcaster from version %d: upcasters start from versions below the current one, which is %d", from,
+					t.version))
 		case t.upcast[from] == nil:
 			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d is nil", from))
 		case from < t.oldest:
-			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d leads nowhere: the one from version %d is missing", from, t.oldest-1))
+			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d leads nowhere: the one from version %d is missing",
+				from, t.oldest-1))
 		}
 	}
 	return mistakes

@@ -31,8 +31,8 @@ func (e *UnknownVersionError) Error() string {
 // Is reports whether target is [ErrUnknownVersion].
 func (e *UnknownVersionError) Is(target error) bool { return target == ErrUnknownVersion }
 
-// admit validates an event of a call and fills in what the catalogue knows. It is the whole check before the round trip. l must
-// have its defaults filled in; e must be the journal's own copy.
+// admit validates an event of a call and fills in what the catalogue knows. It is the whole check
+// before the round trip. l must have its defaults filled in; e must be the journal's own copy.
 func (c *Catalogue) admit(campaignID string, index int, e *Event, l Limits) error {
 	if err := validate(campaignID, index, e, l); err != nil {
 		return err
@@ -45,14 +45,18 @@ func (c *Catalogue) admit(campaignID string, index int, e *Event, l Limits) erro
 	return err
 }
 
-// prepare fills in the event's version and intent, replaces an alias by the current name, and checks the payload against the schema. An
-// event of an older version is stored as it is; it is its current shape that must meet the schema. The error is an
-// [InvalidEventError] without campaign and index.
+// prepare fills in the event's version and intent, replaces an alias by the current name, and
+// checks the payload against the schema. An event of an older version is stored as it is; it is its
+// current shape that must meet the schema. The error is an [InvalidEventError] without campaign and
+// index.
 func (c *Catalogue) prepare(e *Event) error {
 	t := c.find(e.Type)
 	if t == nil {
 		if c != nil && c.refuseUnknown {
-			return &InvalidEventError{Type: e.Type, Field: "type", Reason: "is not in the event catalogue, which refuses unknown types: add it there, or accept unknown types"}
+			return &InvalidEventError{
+				Type: e.Type, Field: "type",
+				Reason: "is not in the event catalogue, which refuses unknown types: add it there, or accept unknown types",
+			}
 		}
 		e.fillIn(1, ProjectionAndReplay)
 		return nil
@@ -61,12 +65,18 @@ func (c *Catalogue) prepare(e *Event) error {
 	e.Type = t.name
 	e.fillIn(t.version, t.intent)
 	if e.Version > t.version || e.Version < t.oldest {
-		return &InvalidEventError{Type: given, Field: "version", Reason: fmt.Sprintf("is %d, the catalogue knows %d … %d: write version %d, or extend the catalogue",
-			e.Version, t.oldest, t.version, t.version)}
+		return &InvalidEventError{
+			Type: given, Field: "version",
+			Reason: fmt.Sprintf("is %d, the catalogue knows %d … %d: write version %d, or extend the catalogue",
+				e.Version, t.oldest, t.version, t.version),
+		}
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
 	if err != nil {
-		return &InvalidEventError{Type: given, Field: "payload", Reason: fmt.Sprintf("is not what version %d should be: %v", e.Version, err)}
+		return &InvalidEventError{
+			Type: given, Field: "payload",
+			Reason: fmt.Sprintf("is not what version %d should be: %v", e.Version, err),
+		}
 	}
 	if t.schema == nil {
 		return nil
@@ -87,10 +97,11 @@ func (e *Event) fillIn(version int, intent Intent) {
 	}
 }
 
-// Current answers the event as its type is today: under its current name, its payload brought to the current version. e's own payload
-// is left alone. Events of types that are not in the catalogue come back as they are, and so do, at the cost of one look-up,
-// those that are current already. A version that the catalogue cannot read is an [UnknownVersionError]; an upcaster's error comes back
-// wrapped.
+// Current answers the event as its type is today: under its current name, its payload brought to
+// the current version. e's own payload is left alone. Events of types that are not in the catalogue
+// come back as they are, and so do, at the cost of one look-up, those that are current already. A
+// version that the catalogue cannot read is an [UnknownVersionError]; an upcaster's error comes
+// back wrapped.
 func (c *Catalogue) Current(e Event) (Event, error) {
 	if err := e.Unreadable(); err != nil {
 		return e, err
@@ -104,7 +115,10 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 		e.Type = t.name
 		return e, nil
 	case e.Version > t.version || e.Version < t.oldest:
-		return e, &UnknownVersionError{Campaign: e.CampaignID, Seq: e.Seq, Type: e.Type, Version: e.Version, Oldest: t.oldest, Current: t.version}
+		return e, &UnknownVersionError{
+			Campaign: e.CampaignID, Seq: e.Seq, Type: e.Type, Version: e.Version,
+			Oldest: t.oldest, Current: t.version,
+		}
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
 	if err != nil {

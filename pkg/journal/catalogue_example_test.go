@@ -24,7 +24,10 @@ func ExampleNewCatalogue() {
 					if err := json.Unmarshal(payload, &p); err != nil {
 						return nil, err
 					}
-					return json.Marshal(map[string]any{"name": p.Name, "stats": map[string]int{"hit_points": p.HitPoints, "level": p.Level}})
+					return json.Marshal(map[string]any{
+						"name":  p.Name,
+						"stats": map[string]int{"hit_points": p.HitPoints, "level": p.Level},
+					})
 				},
 			},
 			Schema: json.RawMessage(`{

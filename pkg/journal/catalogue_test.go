@@ -37,20 +37,80 @@ func TestPrepare(t *testing.T) {
 		event, want Event
 		refused     string // the field at fault; "": none
 	}{
-		"fills in the version and the intent":              {catalogue, Event{Type: "dice_rolled"}, Event{Type: "dice_rolled", Version: 1, Intent: ReplayOnly}, ""},
-		"keeps the intent that the event has":              {catalogue, Event{Type: "dice_rolled", Intent: AuditOnly}, Event{Type: "dice_rolled", Version: 1, Intent: AuditOnly}, ""},
-		"stores an alias under the current name":           {catalogue, Event{Type: "pc_created", Payload: []byte(`{"stats":{}}`)}, Event{Type: "character_created", Version: 3, Intent: ProjectionAndReplay, Payload: []byte(`{"stats":{}}`)}, ""},
-		"stores an older version as it is":                 {catalogue, Event{Type: "char_created", Version: 1, Payload: []byte(`{"hp":1}`)}, Event{Type: "character_created", Version: 1, Intent: ProjectionAndReplay, Payload: []byte(`{"hp":1}`)}, ""},
-		"accepts an unknown type":                          {catalogue, Event{Type: "other", Version: 7}, Event{Type: "other", Version: 7, Intent: ProjectionAndReplay}, ""},
-		"accepts all when there is no catalogue":           {nil, Event{Type: "other"}, Event{Type: "other", Version: 1, Intent: ProjectionAndReplay}, ""},
-		"refuses an unknown type if told to":               {catalogue.RefuseUnknown(), Event{Type: "other"}, Event{}, "type"},
-		"refuses all if told to, knowing none":             {(*Catalogue)(nil).RefuseUnknown(), Event{Type: "other"}, Event{}, "type"},
-		"refuses a newer version":                          {catalogue, Event{Type: "dice_rolled", Version: 2}, Event{}, "version"},
-		"refuses a version it cannot read":                 {catalogue, Event{Type: "late", Version: 2}, Event{}, "version"},
-		"refuses what breaks the schema":                   {catalogue, Event{Type: "character_created", Payload: []byte(`{"hit_points":1}`)}, Event{}, "payload"},
+		"fills in the version and the intent": {
+			catalogue,
+			Event{Type: "dice_rolled"},
+			Event{Type: "dice_rolled", Version: 1, Intent: ReplayOnly},
+			"",
+		},
+		"keeps the intent that the event has": {
+			catalogue,
+			Event{Type: "dice_rolled", Intent: AuditOnly},
+			Event{Type: "dice_rolled", Version: 1, Intent: AuditOnly},
+			"",
+		},
+		"stores an alias under the current name": {
+			catalogue,
+			Event{Type: "pc_created", Payload: []byte(`{"stats":{}}`)},
+			Event{Type: "character_created", Version: 3, Intent: ProjectionAndReplay, Payload: []byte(`{"stats":{}}`)},
+			"",
+		},
+		"stores an older version as it is": {
+			catalogue,
+			Event{Type: "char_created", Version: 1, Payload: []byte(`{"hp":1}`)},
+			Event{Type: "character_created", Version: 1, Intent: ProjectionAndReplay, Payload: []byte(`{"hp":1}`)},
+			"",
+		},
+		"accepts an unknown type": {
+			catalogue,
+			Event{Type: "other", Version: 7},
+			Event{Type: "other", Version: 7, Intent: ProjectionAndReplay},
+			"",
+		},
+		"accepts all when there is no catalogue": {
+			nil,
+			Event{Type: "other"},
+			Event{Type: "other", Version: 1, Intent: ProjectionAndReplay},
+			"",
+		},
+		"refuses an unknown type if told to": {
+			catalogue.RefuseUnknown(),
+			Event{Type: "other"},
+			Event{},
+			"type",
+		},
+		"refuses all if told to, knowing none": {
+			(*Catalogue)(nil).RefuseUnknown(),
+			Event{Type: "other"},
+			Event{},
+			"type",
+		},
+		"refuses a newer version": {
+			catalogue,
+			Event{Type: "dice_rolled", Version: 2},
+			Event{},
+			"version",
+		},
+		"refuses a version it cannot read": {catalogue, Event{Type: "late", Version: 2}, Event{}, "version"},
+		"refuses what breaks the schema": {
+			catalogue,
+			Event{Type: "character_created", Payload: []byte(`{"hit_points":1}`)},
+			Event{},
+			"payload",
+		},
 		"refuses an absent payload that breaks the schema": {catalogue, Event{Type: "character_created"}, Event{}, "payload"},
-		"refuses an older version that breaks the schema":  {catalogue, Event{Type: "character_created", Version: 1, Payload: []byte(`{"name":"x"}`)}, Event{}, "payload"},
-		"refuses what an upcaster cannot take":             {catalogue, Event{Type: "character_created", Version: 1, Payload: []byte(`{"hp":1,"hit_points":2}`)}, Event{}, "payload"},
+		"refuses an older version that breaks the schema": {
+			catalogue,
+			Event{Type: "character_created", Version: 1, Payload: []byte(`{"name":"x"}`)},
+			Event{},
+			"payload",
+		},
+		"refuses what an upcaster cannot take": {
+			catalogue,
+			Event{Type: "character_created", Version: 1, Payload: []byte(`{"hp":1,"hit_points":2}`)},
+			Event{},
+			"payload",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,12 +118,14 @@ func TestPrepare(t *testing.T) {
 			err := test.catalogue.admit("c1", 4, &e, Limits{}.withDefaults())
 			if test.refused != "" {
 				var invalid *InvalidEventError
-				if !errors.As(err, &invalid) || invalid.Field != test.refused || invalid.Campaign != "c1" || invalid.Index != 4 || invalid.Type != test.event.Type {
+				if !errors.As(err, &invalid) || invalid.Field != test.refused || invalid.Campaign != "c1" || invalid.Index != 4 ||
+					invalid.Type != test.event.Type {
 					t.Fatalf("got %#v, want a refusal of %s", err, test.refused)
 				}
 				return
 			}
-			if err != nil || e.Type != test.want.Type || e.Version != test.want.Version || e.Intent != test.want.Intent || string(e.Payload) != string(test.want.Payload) {
+			if err != nil || e.Type != test.want.Type || e.Version != test.want.Version || e.Intent != test.want.Intent ||
+				string(e.Payload) != string(test.want.Payload) {
 				t.Errorf("got %+v, %v", e, err)
 			}
 		})
@@ -74,7 +136,8 @@ func TestSchemaErrorsNeverQuoteThePayload(t *testing.T) {
 	t.Parallel()
 	e := Event{Type: "character_created", Payload: []byte(`{"secret":"hunter2","email":"hunter2","stats":1}`)}
 	err := characterCatalogue(t).prepare(&e)
-	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "/email is not a valid email") || !strings.Contains(err.Error(), "/secret") {
+	if err == nil || strings.Contains(err.Error(), "hunter2") ||
+		!strings.Contains(err.Error(), "/email is not a valid email") || !strings.Contains(err.Error(), "/secret") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -85,21 +148,44 @@ func TestCurrent(t *testing.T) {
 	for name, test := range map[string]struct {
 		event, want Event
 	}{
-		"runs the upcasters from the event's version on": {Event{Type: "char_created", Version: 1, Payload: []byte(`{"hp":5}`)}, Event{Type: "character_created", Version: 3, Payload: []byte(`{"stats":{"hit_points":5}}`)}},
-		"starts in the middle":                           {Event{Type: "character_created", Version: 2, Payload: []byte(`{"hit_points":5}`)}, Event{Type: "character_created", Version: 3, Payload: []byte(`{"stats":{"hit_points":5}}`)}},
-		"resolves an alias of the current version":       {Event{Type: "pc_created", Version: 3, Payload: []byte(`{"x":1}`)}, Event{Type: "character_created", Version: 3, Payload: []byte(`{"x":1}`)}},
-		"leaves a current event alone":                   {Event{Type: "dice_rolled", Version: 1, Payload: []byte(`{"x":1}`)}, Event{Type: "dice_rolled", Version: 1, Payload: []byte(`{"x":1}`)}},
-		"leaves an unknown type alone":                   {Event{Type: "other", Version: 9, Payload: []byte(`{"x":1}`)}, Event{Type: "other", Version: 9, Payload: []byte(`{"x":1}`)}},
+		"runs the upcasters from the event's version on": {Event{
+			Type: "char_created", Version: 1,
+			Payload: []byte(`{"hp":5}`),
+		}, Event{
+			Type: "character_created", Version: 3,
+			Payload: []byte(`{"stats":{"hit_points":5}}`),
+		}},
+		"starts in the middle": {Event{
+			Type: "character_created", Version: 2,
+			Payload: []byte(`{"hit_points":5}`),
+		}, Event{
+			Type: "character_created", Version: 3,
+			Payload: []byte(`{"stats":{"hit_points":5}}`),
+		}},
+		"resolves an alias of the current version": {
+			Event{Type: "pc_created", Version: 3, Payload: []byte(`{"x":1}`)},
+			Event{Type: "character_created", Version: 3, Payload: []byte(`{"x":1}`)},
+		},
+		"leaves a current event alone": {Event{
+			Type: "dice_rolled", Version: 1,
+			Payload: []byte(`{"x":1}`),
+		}, Event{Type: "dice_rolled", Version: 1, Payload: []byte(`{"x":1}`)}},
+		"leaves an unknown type alone": {
+			Event{Type: "other", Version: 9, Payload: []byte(`{"x":1}`)},
+			Event{Type: "other", Version: 9, Payload: []byte(`{"x":1}`)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := string(test.event.Payload)
 			for _, c := range []*Catalogue{catalogue, catalogue.RefuseUnknown()} {
 				got, err := c.Current(test.event)
-				if err != nil || got.Type != test.want.Type || got.Version != test.want.Version || string(got.Payload) != string(test.want.Payload) {
+				if err != nil || got.Type != test.want.Type || got.Version != test.want.Version ||
+					string(got.Payload) != string(test.want.Payload) {
 					t.Errorf("got %+v %s, %v", got, got.Payload, err)
 				}
-				if again, err := c.Current(got); err != nil || string(again.Payload) != string(got.Payload) || again.Version != got.Version {
+				if again, err := c.Current(got); err != nil || string(again.Payload) != string(got.Payload) ||
+					again.Version != got.Version {
 					t.Errorf("a second time: %+v, %v", again, err)
 				}
 			}
@@ -133,12 +219,19 @@ func TestCurrent(t *testing.T) {
 		event   Event
 		message string
 	}{
-		"a version newer than the catalogue": {Event{Type: "dice_rolled", Version: 2, CampaignID: "c1", Seq: 8}, `event 8 of campaign "c1" is "dice_rolled" version 2, the catalogue reads 1 … 1: deploy`},
-		"a version without an upcaster":      {Event{Type: "late", Version: 2, CampaignID: "c1", Seq: 8}, `event 8 of campaign "c1" is "late" version 2, the catalogue reads 3 … 4: add`},
+		"a version newer than the catalogue": {
+			Event{Type: "dice_rolled", Version: 2, CampaignID: "c1", Seq: 8},
+			`event 8 of campaign "c1" is "dice_rolled" version 2, the catalogue reads 1 … 1: deploy`,
+		},
+		"a version without an upcaster": {
+			Event{Type: "late", Version: 2, CampaignID: "c1", Seq: 8},
+			`event 8 of campaign "c1" is "late" version 2, the catalogue reads 3 … 4: add`,
+		},
 	} {
 		t.Run("refuses "+name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := catalogue.Current(test.event); !errors.Is(err, ErrUnknownVersion) || !strings.HasPrefix(err.Error(), test.message) {
+			if _, err := catalogue.Current(test.event); !errors.Is(err, ErrUnknownVersion) ||
+				!strings.HasPrefix(err.Error(), test.message) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -235,13 +328,17 @@ func TestCurrentGivesOneShapeForAllVersions(t *testing.T) {
 			3: `{"name":` + string(name) + `,"stats":{"hit_points":` + string(points) + `}}`,
 		}
 		version := rapid.IntRange(1, 3).Draw(t, "version")
-		e := Event{Type: rapid.SampledFrom(catalogue.Names("character_created")).Draw(t, "type"), Version: version, Payload: []byte(shapes[version])}
+		e := Event{
+			Type: rapid.SampledFrom(catalogue.Names("character_created")).Draw(t, "type"), Version: version,
+			Payload: []byte(shapes[version]),
+		}
 		today, err := catalogue.Current(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got, want any
-		if json.Unmarshal(today.Payload, &got) != nil || json.Unmarshal([]byte(shapes[3]), &want) != nil || !jsonEqual(got, want) {
+		if json.Unmarshal(today.Payload, &got) != nil || json.Unmarshal([]byte(shapes[3]), &want) != nil ||
+			!jsonEqual(got, want) {
 			t.Fatalf("version %d became %s, want %s", version, today.Payload, shapes[3])
 		}
 	})
@@ -258,7 +355,10 @@ func BenchmarkCurrent(b *testing.B) {
 	for name, e := range map[string]Event{
 		"of an event that is current": {Type: "dice_rolled", Version: 1, Payload: benchmarkDocument()},
 		"of an unknown type":          {Type: "other", Version: 1, Payload: benchmarkDocument()},
-		"two upcasters":               {Type: "character_created", Version: 1, Payload: []byte(`{"name":"Åsa","hp":12,"level":4}`)},
+		"two upcasters": {
+			Type: "character_created", Version: 1,
+			Payload: []byte(`{"name":"Åsa","hp":12,"level":4}`),
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -12,9 +12,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// LoadCatalogue reads a catalogue from a YAML file, for instance LoadCatalogue(os.DirFS("config"), "catalogue.yaml"). docs/catalogue.md
-// describes the format. Schemas are written in the file or named by a path beside it in fsys. The error reports all
-// mistakes, each with its line.
+// LoadCatalogue reads a catalogue from a YAML file, for instance LoadCatalogue(os.DirFS("config"),
+// "catalogue.yaml"). docs/catalogue.md describes the format. Schemas are written in the file or
+// named by a path beside it in fsys. The error reports all mistakes, each with its line.
 func LoadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
 	content, err := fs.ReadFile(fsys, name)
 	if err != nil {
@@ -65,7 +65,8 @@ func (f *yamlFile) eventType(entry yamlField, c *Catalogue) {
 	lines := map[string]ast.Node{"name": entry.key}
 	before := len(f.mistakes)
 	if !isEmpty(entry.value) {
-		for _, field := range f.fields(entry.value, "type "+shortened(t.Name), "version", "intent", "aliases", "upcast", "schema") {
+		for _, field := range f.fields(entry.value, "type "+shortened(t.Name), "version", "intent", "aliases", "upcast",
+			"schema") {
 			lines[field.name] = field.key
 			switch field.name {
 			case "version":

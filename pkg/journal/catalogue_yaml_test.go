@@ -52,7 +52,10 @@ types:
 				t.Errorf("%s: %v, intent %s", payload, err, e.Intent)
 			}
 		}
-		for e, accepted := range map[*Event]bool{{Type: "noted"}: false, {Type: "noted", Payload: []byte(`{"text":""}`)}: true, {Type: "plain"}: true, {Type: "other"}: false} {
+		for e, accepted := range map[*Event]bool{
+			{Type: "noted"}: false,
+			{Type: "noted", Payload: []byte(`{"text":""}`)}: true, {Type: "plain"}: true, {Type: "other"}: false,
+		} {
 			if err := catalogue.prepare(e); (err == nil) != accepted {
 				t.Errorf("%s %s: %v", e.Type, e.Payload, err)
 			}
@@ -154,7 +157,8 @@ types:
 
 	t.Run("says which file is missing", func(t *testing.T) {
 		t.Parallel()
-		if _, err := LoadCatalogue(fstest.MapFS{}, "catalogue.yaml"); err == nil || err.Error() != "event catalogue: open catalogue.yaml: file does not exist" {
+		if _, err := LoadCatalogue(fstest.MapFS{}, "catalogue.yaml"); err == nil ||
+			err.Error() != "event catalogue: open catalogue.yaml: file does not exist" {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -55,7 +55,9 @@ func eventually(t *testing.T, what string, done func() bool) {
 // waitingForLock counts the backends of the database that wait for an advisory lock.
 func waitingForLock(t *testing.T, db journal.Querier) int {
 	t.Helper()
-	return query[int](t, db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+	return query[int](t, db,
+		"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM "+
+			"pg_database WHERE datname = current_database())")
 }
 
 func TestCallsForTheSameCampaignsInAnyOrderNeverDeadlock(t *testing.T) {
@@ -90,7 +92,8 @@ func TestCallsForTheSameCampaignsInAnyOrderNeverDeadlock(t *testing.T) {
 	checkGapless(t, pool, int(events.Load()))
 }
 
-// One application that is idle after an append, and one that appends to many campaigns, hold up nobody who appends to others.
+// One application that is idle after an append, and one that appends to many campaigns, hold up
+// nobody who appends to others.
 func TestAnImportThatWaitsHoldsUpOnlyItsOwnCampaigns(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -148,7 +151,8 @@ func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 			return nil
 		},
 		"one at a time": func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), `SELECT tidemark.append('c' || i, '[{"type": "noted"}]') FROM generate_series(1, 1001) AS i`)
+			_, err := tx.Exec(t.Context(), `SELECT tidemark.append('c' || i, '[{"type": "noted"}]')
+				FROM generate_series(1, 1001) AS i`)
 			return err
 		},
 		"on conditions": func(tx pgx.Tx) error {
@@ -169,7 +173,8 @@ func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 			t.Parallel()
 			err := pgx.BeginFunc(t.Context(), pgtest.New(t), appends)
 			var pgErr *pgconn.PgError
-			if !errors.As(err, &pgErr) || pgErr.Code != "TM011" || !strings.Contains(pgErr.Message, "more than 1000 campaigns (campaigns_per_transaction of tidemark.limits)") ||
+			if !errors.As(err, &pgErr) || pgErr.Code != "TM011" ||
+				!strings.Contains(pgErr.Message, "more than 1000 campaigns (campaigns_per_transaction of tidemark.limits)") ||
 				!strings.Contains(pgErr.Hint, "another transaction") {
 				t.Errorf("1,001 campaigns: %v", err)
 			}
@@ -186,7 +191,8 @@ func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 					return err
 				}
 			}
-			_, err := tx.Exec(t.Context(), `SELECT tidemark.append('again', '[{"type": "noted"}]') FROM generate_series(1, 1200)`)
+			_, err := tx.Exec(t.Context(), `SELECT tidemark.append('again', '[{"type": "noted"}]')
+				FROM generate_series(1, 1200)`)
 			return err
 		})
 		if err != nil {
@@ -204,7 +210,8 @@ func TestManyCallsInOneTransactionTakeFewLocks(t *testing.T) {
 				return err
 			}
 		}
-		if n := query[int](t, tx, "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"); n != 3 {
+		if n := query[int](t, tx,
+			"SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'"); n != 3 {
 			t.Errorf("it holds %d advisory locks, want 3: the campaign's, the type's and the floor", n)
 		}
 		return nil

@@ -9,19 +9,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Condition lets an append through only if nothing has happened that the decision behind it did not know. [Decide] makes it along with the state that is decided by.
+// Condition lets an append through only if nothing has happened that the decision behind it did not
+// know. [Decide] makes it along with the state that is decided by.
 type Condition struct {
 	FailIfMatch Query // the append fails if an event that this selects …
-	After       int64 // … has a position past this one, up to which all was read: that of the last event of [Read], or [Floor]. 0: if there is any
+	// … has a position past this one, up to which all was read: that of the last event of [Read], or
+	// [Floor]. 0: if there is any
+	After int64
 
-	// seen are positions past After that the decision knows: events that were visible while an append with a lower position was still in flight. After stays below that one.
+	// seen are positions past After that the decision knows: events that were visible while an append
+	// with a lower position was still in flight. After stays below that one.
 	seen []int64
 }
 
-// AppendIf adds events to the campaigns that they name (Event.CampaignID), in the order given and in the caller's transaction, if the condition holds: all of them, or none with a
-// [*ConditionError]. It holds until the transaction ends: others that append what the condition's query selects, with conditions or without, wait until then.
+// AppendIf adds events to the campaigns that they name (Event.CampaignID), in the order given and
+// in the caller's transaction, if the condition holds: all of them, or none with a
+// [*ConditionError]. It holds until the transaction ends: others that append what the condition's
+// query selects, with conditions or without, wait until then.
 //
-// Repeating it with the same event ids is safe: events that are in the journal are answered with their places, whatever the condition says.
+// Repeating it with the same event ids is safe: events that are in the journal are answered with
+// their places, whatever the condition says.
 //
 // Under REPEATABLE READ and SERIALIZABLE it fails with [ErrStaleSnapshot] when events may have been
 // committed that the transaction's snapshot cannot show; make it the transaction's first statement
@@ -34,7 +41,9 @@ func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condi
 }
 
 // appendIf returns [ErrConditionFailed] itself if the query answers what stands in the way.
-func (j *Journal) appendIf(ctx context.Context, tx pgx.Tx, query string, events []Event, condition Condition) ([]Appended, error) {
+func (j *Journal) appendIf(
+	ctx context.Context, tx pgx.Tx, query string, events []Event, condition Condition,
+) ([]Appended, error) {
 	doc, guard, err := j.encodeIf(events, condition)
 	if err != nil {
 		return nil, err
@@ -46,8 +55,11 @@ func (j *Journal) appendIf(ctx context.Context, tx pgx.Tx, query string, events 
 	return conditionalPlaces(rows, len(events))
 }
 
-// appendIfAndCommit commits with the append, so that nobody waits for another round trip. A transaction with nothing in it is left open, for the caller to end.
-func (j *Journal) appendIfAndCommit(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) (places []Appended, err error) {
+// appendIfAndCommit commits with the append, so that nobody waits for another round trip. A
+// transaction with nothing in it is left open, for the caller to end.
+func (j *Journal) appendIfAndCommit(
+	ctx context.Context, tx pgx.Tx, events []Event, condition Condition,
+) (places []Appended, err error) {
 	doc, guard, err := j.encodeIf(events, condition)
 	if err != nil {
 		return nil, err
@@ -88,7 +100,9 @@ func conditionalPlaces(rows pgx.Rows, expected int) ([]Appended, error) {
 }
 
 // AppendIfSQL is [Journal.AppendIf] for applications on database/sql.
-func (j *Journal) AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Condition) ([]Appended, error) {
+func (j *Journal) AppendIfSQL(
+	ctx context.Context, tx *sql.Tx, events []Event, condition Condition,
+) ([]Appended, error) {
 	doc, guard, err := j.encodeIf(events, condition)
 	if err != nil {
 		return nil, err
@@ -125,7 +139,10 @@ func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Cond
 // encodeIf checks the call and writes its two documents.
 func (j *Journal) encodeIf(events []Event, condition Condition) (doc, guard string, err error) {
 	if len(events) == 0 {
-		return "", "", &InvalidEventError{Index: -1, Field: "events", Reason: "are none: a condition alone decides nothing, append what was decided"}
+		return "", "", &InvalidEventError{
+			Index: -1, Field: "events",
+			Reason: "are none: a condition alone decides nothing, append what was decided",
+		}
 	}
 	if err := condition.FailIfMatch.check(); err != nil {
 		return "", "", err

@@ -25,7 +25,9 @@ func tagged(campaign, eventType string, tags ...string) journal.Event {
 }
 
 // appendIf appends in a transaction of its own.
-func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event) (places []journal.Appended, err error) {
+func appendIf(
+	ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
+) (places []journal.Appended, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 		places, err = journal.AppendIf(ctx, tx, events, condition)
 		return err
@@ -37,7 +39,9 @@ func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Conditi
 func always() journal.Condition { return journal.Condition{FailIfMatch: journal.Types("never")} }
 
 // mustAppendIf appends under a condition that holds.
-func mustAppendIf(t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event) []journal.Appended {
+func mustAppendIf(
+	t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
+) []journal.Appended {
 	t.Helper()
 	places, err := appendIf(t.Context(), pool, condition, events...)
 	if err != nil {
@@ -58,8 +62,10 @@ func sqlState(err error) string {
 func TestAConditionFailsWhenAnEventPastItMatches(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	places := mustAppendIf(t, pool, always(), tagged("a", "opened", "x", "y"), tagged("b", "opened", "x"), tagged("a", "closed", "y"), tagged("c", "noted"))
-	if len(places) != 4 || places[2].CampaignID != "a" || places[2].Seq != 2 || places[3].Position != places[0].Position+3 {
+	places := mustAppendIf(t, pool, always(), tagged("a", "opened", "x", "y"), tagged("b", "opened", "x"),
+		tagged("a", "closed", "y"), tagged("c", "noted"))
+	if len(places) != 4 || places[2].CampaignID != "a" || places[2].Seq != 2 ||
+		places[3].Position != places[0].Position+3 {
 		t.Fatalf("places %+v", places)
 	}
 	for name, c := range map[string]struct {
@@ -110,7 +116,10 @@ func TestAConditionFailsWhenAnEventPastItMatches(t *testing.T) {
 		default:
 			place := places[c.conflict]
 			eventType := []string{"opened", "opened", "closed", "noted"}[c.conflict]
-			if want := (journal.ConditionError{Position: place.Position, Campaign: place.CampaignID, Seq: place.Seq, Type: eventType, Item: c.item, After: condition.After}); *conflict != want {
+			if want := (journal.ConditionError{
+				Position: place.Position, Campaign: place.CampaignID, Seq: place.Seq,
+				Type: eventType, Item: c.item, After: condition.After,
+			}); *conflict != want {
 				t.Errorf("%s: got %+v, want %+v", name, *conflict, want)
 			}
 		}
@@ -163,7 +172,8 @@ func TestAppendIfSQLDoesWhatAppendIfDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		places, err := journal.AppendIfSQL(t.Context(), tx, []journal.Event{tagged("a", "opened", "x"), tagged("b", "opened", "x")}, once)
+		places, err := journal.AppendIfSQL(t.Context(), tx,
+			[]journal.Event{tagged("a", "opened", "x"), tagged("b", "opened", "x")}, once)
 		if n == 0 {
 			if err != nil || len(places) != 2 || places[1].CampaignID != "b" || places[1].ID == uuid.Nil {
 				t.Errorf("got %+v, %v", places, err)
@@ -187,7 +197,8 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	pool := pgtest.New(t)
 	e := tagged("a", "opened")
 	var invalid *journal.InvalidQueryError
-	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x", ""})}, e); !errors.As(err, &invalid) || invalid.Field != "tags" || invalid.Index != 1 {
+	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x", ""})},
+		e); !errors.As(err, &invalid) || invalid.Field != "tags" || invalid.Index != 1 {
 		t.Errorf("an empty tag: %v", err)
 	}
 	if _, err := appendIf(t.Context(), pool, always()); !errors.Is(err, journal.ErrInvalidEvent) {
@@ -200,18 +211,29 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		t.Error("no models")
 	}
 	for _, condition := range []string{
-		`null`, `[]`, `{}`, `{"after": 1}`, `{"failIfEventsMatch": null}`, `{"failIfEventsMatch": {}}`, `{"failIfEventsMatch": {"items": {}}}`, `{"failIfEventsMatch": {"items": ["x"]}}`,
-		`{"failIfEventsMatch": {"items": [{"tag": ["x"]}]}}`, `{"failIfEventsMatch": {"items": [{"tags": "x"}]}}`, `{"failIfEventsMatch": {"items": [{"types": [1]}]}}`,
-		`{"failIfEventsMatch": {"items": [{"types": [""]}]}}`, `{"failIfEventsMatch": {"items": [[]]}}`, `{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": [""]}]}}`,
-		`{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": [1]}]}}`, `{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": ["x"], "more": 1}]}}`, `{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": ["x"]}], "more": 1}}`, `{"failIfEventsMatch": {"items": [], "more": 1}}`, `{"failIfEventsMatch": {"items": []}, "afther": 1}`,
+		`null`, `[]`, `{}`, `{"after": 1}`, `{"failIfEventsMatch": null}`, `{"failIfEventsMatch": {}}`,
+		`{"failIfEventsMatch": {"items": {}}}`, `{"failIfEventsMatch": {"items": ["x"]}}`,
+		`{"failIfEventsMatch": {"items": [{"tag": ["x"]}]}}`, `{"failIfEventsMatch": {"items": [{"tags": "x"}]}}`,
+		`{"failIfEventsMatch": {"items": [{"types": [1]}]}}`,
+		`{"failIfEventsMatch": {"items": [{"types": [""]}]}}`, `{"failIfEventsMatch": {"items": [[]]}}`,
+		`{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": [""]}]}}`,
+		`{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": [1]}]}}`,
+		`{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": ["x"], "more": 1}]}}`,
+		`{"failIfEventsMatch": {"items": [{"types": ["a"], "tags": ["x"]}], "more": 1}}`,
+		`{"failIfEventsMatch": {"items": [], "more": 1}}`, `{"failIfEventsMatch": {"items": []}, "afther": 1}`,
 	} {
-		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if('[{"campaign_id": "a", "events": [{"type": "opened"}]}]', $1::jsonb)`, condition)
+		_, err := pool.Exec(t.Context(),
+			`SELECT * FROM tidemark.append_if('[{"campaign_id": "a", "events": [{"type": "opened"}]}]', $1::jsonb)`, condition)
 		if sqlState(err) != "TM004" {
 			t.Errorf("%s: %v", condition, err)
 		}
 	}
-	for _, batches := range []string{`[]`, `{}`, `[{"campaign_id": "a", "events": []}]`, `[{"events": [{"type": "opened"}]}]`, `[{"campaign_id": "a", "events": [{"type": ""}]}]`} {
-		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if($1::jsonb, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`, batches)
+	for _, batches := range []string{
+		`[]`, `{}`, `[{"campaign_id": "a", "events": []}]`,
+		`[{"events": [{"type": "opened"}]}]`, `[{"campaign_id": "a", "events": [{"type": ""}]}]`,
+	} {
+		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if($1::jsonb,
+			'{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`, batches)
 		if sqlState(err) != "TM004" {
 			t.Errorf("%s: %v", batches, err)
 		}
@@ -224,31 +246,38 @@ func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 	pool := pgtest.New(t)
 	query := journal.Tagged([]string{"x"}, "opened")
 	var invalid *journal.InvalidConditionError
-	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: query, After: 1}, tagged("a", "opened", "x")); !errors.As(err, &invalid) || *invalid != (journal.InvalidConditionError{Known: 1}) {
+	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: query, After: 1},
+		tagged("a", "opened", "x")); !errors.As(err, &invalid) || *invalid != (journal.InvalidConditionError{Known: 1}) {
 		t.Errorf("nothing has happened: %v", err)
 	}
 	last := mustAppendIf(t, pool, journal.Condition{FailIfMatch: query}, tagged("a", "opened", "x"))[0].Position
 	for _, q := range []journal.Query{query, journal.Types("opened"), {}} { // whatever way the query is looked up
 		for _, after := range []int64{last + 1, last + 1_000_000, math.MaxInt64, -1} {
 			_, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: q, After: after}, tagged("a", "opened", "x"))
-			if !errors.As(err, &invalid) || !errors.Is(err, journal.ErrInvalidCondition) || *invalid != (journal.InvalidConditionError{Known: after, Last: last}) {
+			if !errors.As(err, &invalid) || !errors.Is(err, journal.ErrInvalidCondition) ||
+				*invalid != (journal.InvalidConditionError{Known: after, Last: last}) {
 				t.Errorf("%+v after %d of %d: %v", q, after, last, err)
 			}
 		}
 		mustAppendIf(t, pool, journal.Condition{FailIfMatch: q, After: last}, tagged("b", "noted"))
 		last++
 	}
-	for _, condition := range []string{`{"failIfEventsMatch": {"items": []}, "after": 1000}`, `{"failIfEventsMatch": {"items": []}, "after": 1, "seen": [2, 1000, 3]}`} {
-		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if('[{"campaign_id": "a", "events": [{"type": "opened"}]}]', $1::jsonb)`, condition)
+	for _, condition := range []string{
+		`{"failIfEventsMatch": {"items": []}, "after": 1000}`,
+		`{"failIfEventsMatch": {"items": []}, "after": 1, "seen": [2, 1000, 3]}`,
+	} {
+		_, err := pool.Exec(t.Context(),
+			`SELECT * FROM tidemark.append_if('[{"campaign_id": "a", "events": [{"type": "opened"}]}]', $1::jsonb)`, condition)
 		if sqlState(err) != "TM004" || !strings.Contains(err.Error(), "position 1000") {
 			t.Errorf("%s: %v", condition, err)
 		}
 	}
 	attempts := 0
-	_, err := journal.Retry{}.AppendIf(t.Context(), pool, nil, func(context.Context, journal.Querier) ([]journal.Event, journal.Condition, error) {
-		attempts++
-		return []journal.Event{tagged("a", "opened")}, journal.Condition{FailIfMatch: query, After: 1000}, nil
-	})
+	_, err := journal.Retry{}.AppendIf(t.Context(), pool, nil,
+		func(context.Context, journal.Querier) ([]journal.Event, journal.Condition, error) {
+			attempts++
+			return []journal.Event{tagged("a", "opened")}, journal.Condition{FailIfMatch: query, After: 1000}, nil
+		})
 	if !errors.Is(err, journal.ErrInvalidCondition) || attempts != 1 {
 		t.Errorf("%d attempts, %v", attempts, err)
 	}
@@ -259,8 +288,13 @@ func TestTheSQLFunctionNamesWhatStandsInTheWay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	place := mustAppendIf(t, pool, always(), tagged("a", "opened", "x", "y"))[0]
-	for _, items := range []string{`[{"types": ["lost"]}, {"types": ["opened"], "tags": ["x"]}]`, `[{"tags": ["lost"], "types": ["opened"]}, {"tags": ["y"], "types": ["closed", "opened"]}]`} {
-		_, err := pool.Exec(t.Context(), `SELECT * FROM tidemark.append_if('[{"campaign_id": "b", "events": [{"type": "opened"}]}]', $1::jsonb)`, `{"failIfEventsMatch": {"items": `+items+`}}`)
+	for _, items := range []string{
+		`[{"types": ["lost"]}, {"types": ["opened"], "tags": ["x"]}]`,
+		`[{"tags": ["lost"], "types": ["opened"]}, {"tags": ["y"], "types": ["closed", "opened"]}]`,
+	} {
+		_, err := pool.Exec(t.Context(),
+			`SELECT * FROM tidemark.append_if('[{"campaign_id": "b", "events": [{"type": "opened"}]}]', $1::jsonb)`,
+			`{"failIfEventsMatch": {"items": `+items+`}}`)
 		var pgErr *pgconn.PgError
 		if !errors.As(err, &pgErr) || pgErr.Code != "TM020" {
 			t.Fatalf("%s: %v", items, err)
@@ -269,7 +303,10 @@ func TestTheSQLFunctionNamesWhatStandsInTheWay(t *testing.T) {
 		if err := json.Unmarshal([]byte(pgErr.Detail), &got); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]any{"position": float64(place.Position), "campaign": "a", "seq": 1.0, "type": "opened", "item": 1.0, "after": 0.0}
+		want := map[string]any{
+			"position": float64(place.Position), "campaign": "a", "seq": 1.0, "type": "opened",
+			"item": 1.0, "after": 0.0,
+		}
 		if !maps.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", items, got, want)
 		}

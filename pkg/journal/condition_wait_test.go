@@ -39,29 +39,48 @@ type contention struct {
 func contentions() map[string]contention {
 	appends := func(events ...journal.Event) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendAll(ctx, tx, journal.Batch{CampaignID: events[0].CampaignID, Expect: journal.Any, Events: events})
+			_, err := journal.AppendAll(ctx, tx, journal.Batch{
+				CampaignID: events[0].CampaignID, Expect: journal.Any,
+				Events: events,
+			})
 			return err
 		}
 	}
 	decides := func(query journal.Query, campaign string) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.AppendIf(ctx, tx, []journal.Event{tagged(campaign, "decided")}, journal.Condition{FailIfMatch: query})
+			_, err := journal.AppendIf(ctx, tx, []journal.Event{tagged(campaign, "decided")},
+				journal.Condition{FailIfMatch: query})
 			return err
 		}
 	}
 	unused := journal.Tagged([]string{"unused"}, "never")
 	return map[string]contention{
-		"a condition on a tag":          {appends(tagged("held", "opened", "x")), decides(journal.Tagged([]string{"x"}, "opened"), "b")},
-		"a condition on a type":         {appends(tagged("held", "opened")), decides(journal.Types("opened"), "b")},
-		"a condition on all":            {appends(tagged("held", "opened")), decides(journal.Query{}, "b")},
-		"a condition of many terms":     {appends(tagged("held", "opened")), decides(journal.Tagged([]string{"x"}, many(70)...), "b")},
-		"a condition, for its campaign": {appends(tagged("held", "opened")), decides(journal.Tagged([]string{"x"}, "opened"), "held")},
-		"an import":                     {decides(journal.Tagged([]string{"tag 1"}, "never"), "held"), appends(imported("b")...)},
-		"an import, for its campaign":   {appends(tagged("held", "opened")), appends(imported("held")...)},
-		"an import, in one call": {decides(journal.Tagged([]string{"tag 1"}, "never"), "held"), func(ctx context.Context, tx pgx.Tx) error {
-			_, err := journal.Append(ctx, tx, "b", journal.Any, imported("b")...)
-			return err
-		}},
+		"a condition on a tag": {
+			appends(tagged("held", "opened", "x")),
+			decides(journal.Tagged([]string{"x"}, "opened"), "b"),
+		},
+		"a condition on a type": {appends(tagged("held", "opened")), decides(journal.Types("opened"), "b")},
+		"a condition on all":    {appends(tagged("held", "opened")), decides(journal.Query{}, "b")},
+		"a condition of many terms": {
+			appends(tagged("held", "opened")),
+			decides(journal.Tagged([]string{"x"}, many(70)...), "b"),
+		},
+		"a condition, for its campaign": {
+			appends(tagged("held", "opened")),
+			decides(journal.Tagged([]string{"x"}, "opened"), "held"),
+		},
+		"an import": {
+			decides(journal.Tagged([]string{"tag 1"}, "never"), "held"),
+			appends(imported("b")...),
+		},
+		"an import, for its campaign": {appends(tagged("held", "opened")), appends(imported("held")...)},
+		"an import, in one call": {
+			decides(journal.Tagged([]string{"tag 1"}, "never"), "held"),
+			func(ctx context.Context, tx pgx.Tx) error {
+				_, err := journal.Append(ctx, tx, "b", journal.Any, imported("b")...)
+				return err
+			},
+		},
 		"a decision of an import's tags": {appends(tagged("held", "opened")), func(ctx context.Context, tx pgx.Tx) error {
 			_, err := journal.AppendIf(ctx, tx, imported("held"), journal.Condition{FailIfMatch: unused})
 			return err
@@ -79,7 +98,8 @@ func TestWhatWaitsForAnOpenTransactionHoldsUpNobodyElse(t *testing.T) {
 			open, waiting := contend(t, pool, c)
 			for range 3 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				_, err := appendIf(ctx, pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")}, tagged("c", "opened", "x", "tag 2"))
+				_, err := appendIf(ctx, pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")},
+					tagged("c", "opened", "x", "tag 2"))
 				cancel()
 				if err != nil {
 					t.Fatalf("a third append: %v", err)

@@ -27,16 +27,21 @@ func foldFunds(funds *int, e journal.Event) error {
 
 // withdraw is what docs/conditions.md shows.
 func withdraw(ctx context.Context, pool *pgxpool.Pool, amount int, payload json.RawMessage) error {
-	balance := journal.Tagged([]string{"wallet=7"}, "wallet_opened", "funds_deposited", "funds_withdrawn", "funds_transferred")
+	balance := journal.Tagged([]string{"wallet=7"}, "wallet_opened", "funds_deposited", "funds_withdrawn",
+		"funds_transferred")
 	either := balance.Or(journal.Types("bank_holiday_declared"))
 	_ = either
-	_, err := journal.Retry{}.AppendIf(ctx, pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-		funds, condition, err := journal.Decide(ctx, db, balance, foldFunds)
-		if err != nil || funds < amount {
-			return nil, condition, errors.Join(err, errOverdrawn)
-		}
-		return []journal.Event{{CampaignID: "wallet-7", Type: "funds_withdrawn", Tags: []string{"wallet=7"}, Payload: payload}}, condition, nil
-	})
+	_, err := journal.Retry{}.AppendIf(ctx, pool, nil,
+		func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+			funds, condition, err := journal.Decide(ctx, db, balance, foldFunds)
+			if err != nil || funds < amount {
+				return nil, condition, errors.Join(err, errOverdrawn)
+			}
+			return []journal.Event{{
+				CampaignID: "wallet-7", Type: "funds_withdrawn", Tags: []string{"wallet=7"},
+				Payload: payload,
+			}}, condition, nil
+		})
 	return err
 }
 
@@ -44,7 +49,10 @@ func TestTheDecisionOfTheDocs(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	amount := json.RawMessage(`{"Amount": 3}`)
-	mustAppendIf(t, pool, always(), journal.Event{CampaignID: "wallet-7", Type: "funds_deposited", Tags: []string{"wallet=7"}, Payload: json.RawMessage(`{"Amount": 5}`)})
+	mustAppendIf(t, pool, always(), journal.Event{
+		CampaignID: "wallet-7", Type: "funds_deposited",
+		Tags: []string{"wallet=7"}, Payload: json.RawMessage(`{"Amount": 5}`),
+	})
 	if err := withdraw(t.Context(), pool, 3, amount); err != nil {
 		t.Error(err)
 	}

@@ -11,9 +11,11 @@ import (
 // mostSeen bounds the events past the writer floor that a decision takes in. Those beyond are left to the next attempt.
 const mostSeen = 256
 
-// Read returns the first limit events that a query selects, from position from on (inclusive; 0: from the first), in order of position and up to the writer floor: no event that is left out can appear
-// among them later. An event that has just been appended may be left out for as long as an append with a lower position is in flight; [Decide] takes it in. It must not run inside a REPEATABLE READ or
-// SERIALIZABLE transaction.
+// Read returns the first limit events that a query selects, from position from on (inclusive; 0:
+// from the first), in order of position and up to the writer floor: no event that is left out can
+// appear among them later. An event that has just been appended may be left out for as long as an
+// append with a lower position is in flight; [Decide] takes it in. It must not run inside a
+// REPEATABLE READ or SERIALIZABLE transaction.
 func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -41,7 +43,8 @@ func readMatches(ctx context.Context, db Querier, query string, after, until int
 	return events, nil
 }
 
-// Model is a decision model: the state that the events of a query fold into. Make one with [NewModel], bring it up to date with [DecideAll].
+// Model is a decision model: the state that the events of a query fold into. Make one with
+// [NewModel], bring it up to date with [DecideAll].
 type Model[S any] struct {
 	State S // what the events folded into, after DecideAll
 
@@ -49,7 +52,8 @@ type Model[S any] struct {
 	fold  func(*S, Event) error
 }
 
-// NewModel returns a model of the events that q selects. Its state starts as the zero value of S; fold adds one event to it and may return an error to end the read.
+// NewModel returns a model of the events that q selects. Its state starts as the zero value of S;
+// fold adds one event to it and may return an error to end the read.
 func NewModel[S any](q Query, fold func(state *S, e Event) error) *Model[S] {
 	return &Model[S]{query: q, fold: fold}
 }
@@ -67,19 +71,22 @@ func (m *Model[S]) begin() { m.State = *new(S) }
 
 func (m *Model[S]) add(e Event) error { return m.fold(&m.State, e) }
 
-// Decide folds the events that q selects, and no others, into a state, in order of position, and returns it with the condition to append with: that no event has been added that q selects and the state does not
-// contain. Errors of fold come back wrapped.
+// Decide folds the events that q selects, and no others, into a state, in order of position, and
+// returns it with the condition to append with: that no event has been added that q selects and the
+// state does not contain. Errors of fold come back wrapped.
 //
-// It reads outside of the append's transaction, or in it under READ COMMITTED; under REPEATABLE READ and SERIALIZABLE it is refused. An append that is still in flight is not waited for: should it turn out to be one that q
-// selects, the condition fails.
+// It reads outside of the append's transaction, or in it under READ COMMITTED; under REPEATABLE
+// READ and SERIALIZABLE it is refused. An append that is still in flight is not waited for: should
+// it turn out to be one that q selects, the condition fails.
 func Decide[S any](ctx context.Context, db Querier, q Query, fold func(state *S, e Event) error) (S, Condition, error) {
 	m := NewModel(q, fold)
 	condition, err := DecideAll(ctx, db, m)
 	return m.State, condition, err
 }
 
-// DecideAll brings several models up to date in one read, each with the events that its own query selects, and returns the one condition to append with. Their states are of one moment. A model may be used again:
-// it starts afresh.
+// DecideAll brings several models up to date in one read, each with the events that its own query
+// selects, and returns the one condition to append with. Their states are of one moment. A model
+// may be used again: it starts afresh.
 func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, error) {
 	if len(models) == 0 {
 		return Condition{}, fmt.Errorf("decide: there are no models: name one at least")
@@ -112,7 +119,8 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 				condition.seen = append(condition.seen, e.Position)
 			}
 			if err := addTo(models, e); err != nil {
-				return Condition{}, fmt.Errorf("fold event %d of campaign %s (%s): %w", e.Seq, shortened(e.CampaignID), shortened(e.Type), err)
+				return Condition{}, fmt.Errorf("fold event %d of campaign %s (%s): %w", e.Seq, shortened(e.CampaignID),
+					shortened(e.Type), err)
 			}
 			after = e.Position
 		}
@@ -128,7 +136,8 @@ type batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// readFirst reads the writer floor and then, in a later statement but the same round trip if db can, the first page of what a query selects.
+// readFirst reads the writer floor and then, in a later statement but the same round trip if db
+// can, the first page of what a query selects.
 func readFirst(ctx context.Context, db Querier, query string) (floor int64, events []Event, err error) {
 	sender, ok := db.(batcher)
 	if !ok {

@@ -21,8 +21,10 @@ func count(n *int, _ journal.Event) error {
 func TestModelsComposeIntoOneReadAndOneCondition(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	mustAppendIf(t, pool, always(), tagged("a", "opened", "x"), tagged("b", "opened", "y"), tagged("a", "closed", "x", "y"), tagged("c", "opened", "z"))
-	x, closed, none := journal.NewModel(journal.Tagged([]string{"x"}), count), journal.NewModel(journal.Types("closed"), count), journal.NewModel(journal.Types("lost"), count)
+	mustAppendIf(t, pool, always(), tagged("a", "opened", "x"), tagged("b", "opened", "y"),
+		tagged("a", "closed", "x", "y"), tagged("c", "opened", "z"))
+	x, closed, none := journal.NewModel(journal.Tagged([]string{"x"}), count),
+		journal.NewModel(journal.Types("closed"), count), journal.NewModel(journal.Types("lost"), count)
 	var condition journal.Condition
 	for range 2 { // a model starts afresh
 		var err error
@@ -39,7 +41,8 @@ func TestModelsComposeIntoOneReadAndOneCondition(t *testing.T) {
 		if _, err := journal.Append(t.Context(), tx, "e", journal.Any, e); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := journal.AppendIf(t.Context(), tx, []journal.Event{tagged("d", "noted")}, condition); !errors.Is(err, journal.ErrConditionFailed) {
+		if _, err := journal.AppendIf(t.Context(), tx, []journal.Event{tagged("d", "noted")}, condition); !errors.Is(err,
+			journal.ErrConditionFailed) {
 			t.Errorf("after %s %v: %v", e.Type, e.Tags, err)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
@@ -80,7 +83,8 @@ func TestADecisionReadsPageByPage(t *testing.T) {
 	if err != nil || n != 256 {
 		t.Fatalf("%d events, %v", n, err)
 	}
-	if _, err := appendIf(t.Context(), pool, condition, tagged("c", "noted")); !errors.Is(err, journal.ErrConditionFailed) {
+	if _, err := appendIf(t.Context(), pool, condition, tagged("c", "noted")); !errors.Is(err,
+		journal.ErrConditionFailed) {
 		t.Errorf("got %v", err)
 	}
 	if err := open.Rollback(t.Context()); err != nil {
@@ -110,13 +114,15 @@ func TestRetriesDecideAgain(t *testing.T) {
 		if err != nil || attempts != c.attempts || len(places) != 1 {
 			t.Fatalf("%d attempts, %+v, %v", attempts, places, err)
 		}
-		if e, err := journal.Get(t.Context(), pool, "a", places[0].Seq); err != nil || e.Type != fmt.Sprint("decided by ", c.knows) {
+		if e, err := journal.Get(t.Context(), pool, "a", places[0].Seq); err != nil ||
+			e.Type != fmt.Sprint("decided by ", c.knows) {
 			t.Errorf("%s, %v", e.Type, err)
 		}
 	}
 	var conflict *journal.ConditionError
 	attempts, ahead = 0, 100
-	if _, err := (journal.Retry{Attempts: 2, Most: time.Millisecond}).AppendIf(t.Context(), pool, nil, decide); !errors.As(err, &conflict) || conflict.Campaign != "other" || attempts != 4 {
+	if _, err := (journal.Retry{Attempts: 2, Most: time.Millisecond}).AppendIf(t.Context(), pool, nil,
+		decide); !errors.As(err, &conflict) || conflict.Campaign != "other" || attempts != 4 {
 		t.Errorf("%d attempts, %v", attempts, err)
 	}
 	nothing := func(context.Context, journal.Querier) ([]journal.Event, journal.Condition, error) {

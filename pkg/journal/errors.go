@@ -16,16 +16,19 @@ var (
 	ErrEventIDReused = errors.New("event id was used for another event")
 	// ErrPartlyAppended: some of the append's event ids are in the journal and some are not. Nothing was appended.
 	ErrPartlyAppended = errors.New("some of the events are in the journal already")
-	// ErrStaleSnapshot: a REPEATABLE READ or SERIALIZABLE transaction appends to a campaign that has moved since its snapshot. Retry the transaction.
+	// ErrStaleSnapshot: a REPEATABLE READ or SERIALIZABLE transaction appends to a campaign that has
+	// moved since its snapshot. Retry the transaction.
 	ErrStaleSnapshot = errors.New("campaign has moved since the transaction's snapshot")
-	// ErrTooManyCampaigns: the transaction appends to more campaigns than tidemark.limits allows (campaigns_per_transaction, 1,000 by
-	// default). Commit, and append to the others in another transaction.
+	// ErrTooManyCampaigns: the transaction appends to more campaigns than tidemark.limits allows
+	// (campaigns_per_transaction, 1,000 by default). Commit, and append to the others in another
+	// transaction.
 	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
 	// ErrNotFound is returned by [Get] and [Find].
 	ErrNotFound = errors.New("no such event")
 )
 
-// VersionConflictError is returned by an append whose [Expect] is not met. Read the new events, decide again, append again.
+// VersionConflictError is returned by an append whose [Expect] is not met. Read the new events,
+// decide again, append again.
 type VersionConflictError struct {
 	Campaign string
 	Expected int64
@@ -33,7 +36,8 @@ type VersionConflictError struct {
 }
 
 func (e *VersionConflictError) Error() string {
-	return fmt.Sprintf("campaign %q is at seq %d, the append expects it at %d: read the new events, decide again, append again", e.Campaign, e.Actual, e.Expected)
+	return fmt.Sprintf("campaign %q is at seq %d, the append expects it at %d: read the new events, decide again, "+
+		"append again", e.Campaign, e.Actual, e.Expected)
 }
 
 // Is reports whether target is [ErrVersionConflict].
@@ -48,8 +52,8 @@ const (
 	stateTooManyCampaigns = "TM011"
 )
 
-// appendError turns what the database answered into the package's errors. The SQLSTATE is asked for through an interface, so that other
-// drivers than pgx are understood.
+// appendError turns what the database answered into the package's errors. The SQLSTATE is asked for
+// through an interface, so that other drivers than pgx are understood.
 func appendError(campaignID string, err error) error {
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) {

@@ -11,7 +11,8 @@ import (
 // ErrConditionFailed is matched by every [*ConditionError].
 var ErrConditionFailed = errors.New("an event matches the condition")
 
-// ConditionError is returned by [Journal.AppendIf] when an event stands in the way that the decision did not know. Decide again; [Retry] does.
+// ConditionError is returned by [Journal.AppendIf] when an event stands in the way that the
+// decision did not know. Decide again; [Retry] does.
 type ConditionError struct {
 	Position int64  // of the first such event
 	Campaign string // its campaign
@@ -23,7 +24,8 @@ type ConditionError struct {
 
 // Error names the event, the item and the remedy.
 func (e *ConditionError) Error() string {
-	return fmt.Sprintf("event %d of campaign %s (%s) at position %d, past %d, matches item %d of the condition: read the new events, decide again, append again",
+	return fmt.Sprintf("event %d of campaign %s (%s) at position %d, past %d, matches item %d of the condition: read "+
+		"the new events, decide again, append again",
 		e.Seq, shortened(e.Campaign), shortened(e.Type), e.Position, e.After, e.Item)
 }
 
@@ -36,8 +38,10 @@ var ErrInvalidQuery = errors.New("invalid query")
 // ErrInvalidCondition is matched by every [*InvalidConditionError].
 var ErrInvalidCondition = errors.New("invalid condition")
 
-// InvalidConditionError is returned by [Journal.AppendIf] for a condition that knows a position which the journal has not reached. It comes from another journal, or from one that has since been restored or failed over to a
-// standby that was behind; events that get such positions would go unseen. Read and decide again.
+// InvalidConditionError is returned by [Journal.AppendIf] for a condition that knows a position
+// which the journal has not reached. It comes from another journal, or from one that has since been
+// restored or failed over to a standby that was behind; events that get such positions would go
+// unseen. Read and decide again.
 type InvalidConditionError struct {
 	Known int64 // the position: the condition's After, as a rule
 	Last  int64 // the highest that the journal has given away
@@ -45,7 +49,8 @@ type InvalidConditionError struct {
 
 // Error names the position, the limit and the remedy.
 func (e *InvalidConditionError) Error() string {
-	return fmt.Sprintf("condition: it knows position %d, the journal goes from 1 to %d: read again and decide again", e.Known, e.Last)
+	return fmt.Sprintf("condition: it knows position %d, the journal goes from 1 to %d: read again and decide again",
+		e.Known, e.Last)
 }
 
 // Is reports whether target is [ErrInvalidCondition].

@@ -101,7 +101,8 @@ func TestStrangersDoNotHoldTheFloorBack(t *testing.T) {
 		"CREATE TABLE strangers (a integer)",
 		"INSERT INTO strangers VALUES (1)",
 		"SELECT pg_advisory_xact_lock(k), pg_advisory_xact_lock_shared(-k) FROM generate_series(0, 9) AS s (k)",
-		"SELECT pg_advisory_xact_lock(32001, 0), pg_advisory_xact_lock(32001 << 16, 0)", // two keys of 32 bits are another kind of lock
+		// two keys of 32 bits are another kind of lock
+		"SELECT pg_advisory_xact_lock(32001, 0), pg_advisory_xact_lock(32001 << 16, 0)",
 	} {
 		if _, err := stranger.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -127,8 +128,9 @@ const (
 	floorReaders = 3
 )
 
-// TestPositionReadersMissNothingAndRepeatNothing lets writers append while some of them roll back, backends are terminated in the middle, a
-// stranger keeps a transaction open and others hold advisory locks. Readers that follow the floor must see exactly what was committed.
+// TestPositionReadersMissNothingAndRepeatNothing lets writers append while some of them roll back,
+// backends are terminated in the middle, a stranger keeps a transaction open and others hold
+// advisory locks. Readers that follow the floor must see exactly what was committed.
 func TestPositionReadersMissNothingAndRepeatNothing(t *testing.T) {
 	t.Parallel()
 	cfg, err := pgxpool.ParseConfig(pgtest.URL(t))
@@ -151,7 +153,10 @@ func TestPositionReadersMissNothingAndRepeatNothing(t *testing.T) {
 	defer readers.Close()
 
 	stranger := begin(t, readers)
-	for _, statement := range []string{"CREATE TABLE strangers (a integer)", "INSERT INTO strangers VALUES (1)", "SELECT pg_advisory_xact_lock(k) FROM generate_series(0, 9) AS s (k)"} {
+	for _, statement := range []string{
+		"CREATE TABLE strangers (a integer)", "INSERT INTO strangers VALUES (1)",
+		"SELECT pg_advisory_xact_lock(k) FROM generate_series(0, 9) AS s (k)",
+	} {
 		if _, err := stranger.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +180,8 @@ func TestPositionReadersMissNothingAndRepeatNothing(t *testing.T) {
 	err = w.Wait()
 	writers.Close()
 	eventually(t, "no writer's backend is left", func() bool {
-		return query[int](t, readers, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'writer'") == 0
+		return query[int](t, readers,
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'writer'") == 0
 	})
 	close(written)
 	if err = errors.Join(err, r.Wait(), stranger.Rollback(t.Context())); err != nil {
@@ -192,10 +198,12 @@ func TestPositionReadersMissNothingAndRepeatNothing(t *testing.T) {
 	}
 	for i, positions := range seen {
 		if !slices.Equal(positions, committed) {
-			t.Errorf("reader %d saw %d events, in order: %t; %d were committed", i, len(positions), slices.IsSorted(positions), len(committed))
+			t.Errorf("reader %d saw %d events, in order: %t; %d were committed", i, len(positions), slices.IsSorted(positions),
+				len(committed))
 		}
 	}
-	t.Logf("%d events, %d positions", len(committed), query[int64](t, readers, "SELECT last_value FROM tidemark.journal_position"))
+	t.Logf("%d events, %d positions", len(committed),
+		query[int64](t, readers, "SELECT last_value FROM tidemark.journal_position"))
 }
 
 // writeUntil appends and rolls back now and then. Its backend may be terminated at any time.
@@ -230,7 +238,8 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 		if err == nil {
 			done++
 		}
-		if random.IntN(4) > 0 { // so that often few write: the more there are, the likelier is that one's floor covers for another's
+		// so that often few write: the more there are, the likelier is that one's floor covers for another's
+		if random.IntN(4) > 0 {
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Duration(random.IntN(100)) * time.Millisecond):
@@ -251,7 +260,8 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 func terminateUntil(ctx context.Context, pool *pgxpool.Pool) error {
 	for ctx.Err() == nil {
 		_, err := pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name = 'writer' AND xact_start IS NOT NULL ORDER BY random() LIMIT 1`)
+			WHERE datname = current_database() AND application_name = 'writer' AND xact_start IS NOT NULL ORDER BY random()
+				LIMIT 1`)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -263,7 +273,8 @@ func terminateUntil(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// follow collects positions until nothing is written any more and the end is reached. Reader 0 reads with ReadAll, the others with pages.
+// follow collects positions until nothing is written any more and the end is reached. Reader 0
+// reads with ReadAll, the others with pages.
 func follow(ctx context.Context, pool *pgxpool.Pool, reader int, written <-chan struct{}) (seen []int64, err error) {
 	var last int64
 	take := func(e journal.Event) {

@@ -7,8 +7,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// IDHash answers Postgres' uuid_hash_extended(id, 0), as servers on little-endian machines compute it: the hash of 16 bytes by lookup3, Bob Jenkins' function in the public domain.
-// XORed over any events it tells whether two sets of them are the same, in whatever order.
+// IDHash answers Postgres' uuid_hash_extended(id, 0), as servers on little-endian machines compute
+// it: the hash of 16 bytes by lookup3, Bob Jenkins' function in the public domain. XORed over any
+// events it tells whether two sets of them are the same, in whatever order.
 func IDHash(id uuid.UUID) int64 {
 	const start = 0x9e3779b9 + 16 + 3923095
 	a := start + binary.LittleEndian.Uint32(id[0:])

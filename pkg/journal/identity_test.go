@@ -26,7 +26,8 @@ func TestAnIdentityIsReadBackAndBelongsToOneEvent(t *testing.T) {
 		}
 		same := one.CampaignID == other.CampaignID
 		if (text == other.Identity()) != same || (one.IdentityUUID() == other.IdentityUUID()) != same {
-			t.Fatalf("%q and %q have the identities %q and %q, %s and %s", one.CampaignID, other.CampaignID, text, other.Identity(), one.IdentityUUID(), other.IdentityUUID())
+			t.Fatalf("%q and %q have the identities %q and %q, %s and %s", one.CampaignID, other.CampaignID, text,
+				other.Identity(), one.IdentityUUID(), other.IdentityUUID())
 		}
 	})
 }
@@ -38,8 +39,10 @@ func TestWhatIsNoIdentityIsRefused(t *testing.T) {
 		t.Errorf("a UUID alone: %q, %s, %v", campaign, got, err)
 	}
 	for _, text := range []string{
-		"", "/", "oak", id + "/", id + "/a/b", id + "/a b", id + "/a.b", id + "/%", id + "/%41", id + "/" + url.PathEscape("ä")[:3] + "%a4",
-		strings.ToUpper("0190b5a1-aaaa-7aaa-8aaa-aaaaaaaaaaaa") + "/a", "urn:uuid:" + id, "{" + id + "}/a", uuid.Nil.String() + "/a", id + id,
+		"", "/", "oak", id + "/", id + "/a/b", id + "/a b", id + "/a.b", id + "/%", id + "/%41", id + "/" +
+			url.PathEscape("ä")[:3] + "%a4",
+		strings.ToUpper("0190b5a1-aaaa-7aaa-8aaa-aaaaaaaaaaaa") + "/a", "urn:uuid:" + id, "{" + id + "}/a",
+		uuid.Nil.String() + "/a", id + id,
 	} {
 		if campaign, got, err := journal.ParseIdentity(text); err == nil {
 			t.Errorf("%q is %q, %s", text, campaign, got)

@@ -7,9 +7,10 @@ import (
 
 // Limits bounds what one event and one call of Append may hold. A zero field means its default.
 //
-// They are checked before the round trip; whatever breaks one is refused with an [InvalidEventError] and nothing is written. The
-// database checks its own, whatever a client has checked: one that is raised here is raised there too, as in
-// UPDATE tidemark.limits SET payload_bytes = 2097152. Types, aggregate types, aggregate ids and actors have up to 256 bytes.
+// They are checked before the round trip; whatever breaks one is refused with an
+// [InvalidEventError] and nothing is written. The database checks its own, whatever a client has
+// checked: one that is raised here is raised there too, as in UPDATE tidemark.limits SET
+// payload_bytes = 2097152. Types, aggregate types, aggregate ids and actors have up to 256 bytes.
 type Limits struct {
 	PayloadBytes    int // length of a payload, as given and as Postgres prints it; default 1 MiB, at most 64 MiB
 	PayloadDepth    int // objects and arrays inside one another, in payload and metadata; default 128, at most 1000
@@ -31,8 +32,8 @@ type limitRange struct {
 // maxNameBytes bounds an event's type, aggregate type, aggregate id and actor, each.
 const maxNameBytes = 256
 
-// ranges lists the limits. The upper ends keep clear of what Postgres can hold: 2,704 bytes in an index entry, 256 MiB in a
-// jsonb value, and a parser whose recursion is bounded by its stack.
+// ranges lists the limits. The upper ends keep clear of what Postgres can hold: 2,704 bytes in an
+// index entry, 256 MiB in a jsonb value, and a parser whose recursion is bounded by its stack.
 func (l *Limits) ranges() [8]limitRange {
 	const kib, mib = 1 << 10, 1 << 20
 	return [...]limitRange{
@@ -62,7 +63,8 @@ func (l Limits) check() error {
 	var mistakes []error
 	for _, r := range l.ranges() {
 		if *r.value < 0 || *r.value > r.most {
-			mistakes = append(mistakes, fmt.Errorf("limit %s is %d: set it to 1 … %d, or 0 for its default of %d", r.name, *r.value, r.most, r.normal))
+			mistakes = append(mistakes, fmt.Errorf("limit %s is %d: set it to 1 … %d, or 0 for its default of %d", r.name,
+				*r.value, r.most, r.normal))
 		}
 	}
 	return errors.Join(mistakes...)

@@ -35,7 +35,9 @@ type List struct {
 
 // ListCampaign answers events of a campaign from a seq on. more says that a bound has ended the list: go on
 // after its last event, and there may be none.
-func ListCampaign(ctx context.Context, db Querier, campaignID string, fromSeq int64, l List) (events []Event, more bool, err error) {
+func ListCampaign(
+	ctx context.Context, db Querier, campaignID string, fromSeq int64, l List,
+) (events []Event, more bool, err error) {
 	events, more, err = l.collect(ctx, db, queryListCampaign, campaignID, fromSeq)
 	if err != nil {
 		return nil, false, fmt.Errorf("list campaign %q from seq %d: %w", campaignID, fromSeq, err)

@@ -31,7 +31,8 @@ func large(t *testing.T) (conn *pgx.Conn, read *atomic.Int64) {
 	}
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for range largeEvents {
-			if _, err := journal.Append(t.Context(), tx, "large", journal.Any, journal.Event{Type: "written", Payload: payload}); err != nil {
+			if _, err := journal.Append(t.Context(), tx, "large", journal.Any,
+				journal.Event{Type: "written", Payload: payload}); err != nil {
 				return err
 			}
 		}

@@ -11,19 +11,25 @@ import (
 
 const (
 	// queryProgress reads one sequence and the lock table, the sequence last: it is never behind the floor.
-	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
+	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
+		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
 
 	// queryRecordedAt probes the index on position once.
-	queryRecordedAt = `SELECT "position", recorded_at FROM tidemark.journal WHERE "position" >= $1 ORDER BY "position" LIMIT 1`
+	queryRecordedAt = `SELECT "position", recorded_at FROM tidemark.journal WHERE "position" >= $1 ORDER BY "position"
+		LIMIT 1`
 
-	// queryRecordedSince walks the index on position from where a bisection has brought it, seconds of events away from what it looks for.
-	queryRecordedSince = `SELECT "position" FROM tidemark.journal WHERE "position" >= $1 AND recorded_at >= $2 ORDER BY "position" LIMIT 1`
+	// queryRecordedSince walks the index on position from where a bisection has brought it, seconds of
+	// events away from what it looks for.
+	queryRecordedSince = `SELECT "position" FROM tidemark.journal WHERE "position" >= $1 AND recorded_at >= $2
+		ORDER BY "position" LIMIT 1`
 
 	// queryCampaignRange reads a range of the primary key.
-	queryCampaignRange = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2 AND "position" <= $3 ORDER BY seq LIMIT $4`
+	queryCampaignRange = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2
+		AND "position" <= $3 ORDER BY seq LIMIT $4`
 )
 
-// Progress returns the writer floor, as [Floor], and the last position that was handed out. While the two differ, appends are in flight.
+// Progress returns the writer floor, as [Floor], and the last position that was handed out. While
+// the two differ, appends are in flight.
 func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
 	rows, err := db.Query(ctx, queryProgress)
 	if err != nil {
@@ -36,7 +42,9 @@ func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
 }
 
 // ReadRange reads up to limit events of a campaign from a seq on, up to a position.
-func ReadRange(ctx context.Context, db Querier, campaignID string, fromSeq, untilPosition int64, limit int) ([]Event, error) {
+func ReadRange(
+	ctx context.Context, db Querier, campaignID string, fromSeq, untilPosition int64, limit int,
+) ([]Event, error) {
 	events, err := collect(ctx, db, queryCampaignRange, campaignID, fromSeq, untilPosition, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read campaign %q from seq %d: %w", campaignID, fromSeq, err)
@@ -44,14 +52,16 @@ func ReadRange(ctx context.Context, db Querier, campaignID string, fromSeq, unti
 	return events, nil
 }
 
-// PositionAt returns the position before the first event that was recorded at t or later: reading after it, one gets those events and none that is
-// older by more than the few milliseconds in which appends overtake each other. Without such an event it is the writer floor.
+// PositionAt returns the position before the first event that was recorded at t or later: reading
+// after it, one gets those events and none that is older by more than the few milliseconds in which
+// appends overtake each other. Without such an event it is the writer floor.
 func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
 	floor, err := Floor(ctx, db)
 	if err != nil {
 		return 0, err
 	}
-	// Positions and times grow together, but for appends that overtook each other. So the bisection looks for a time well before.
+	// Positions and times grow together, but for appends that overtook each other. So the bisection
+	// looks for a time well before.
 	low, high := int64(1), floor+1
 	for low < high {
 		middle := low + (high-low)/2

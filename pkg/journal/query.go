@@ -4,12 +4,14 @@ import (
 	"slices"
 )
 
-// Query selects events of any campaign: those that at least one of its items selects. A query without items selects every event.
+// Query selects events of any campaign: those that at least one of its items selects. A query
+// without items selects every event.
 type Query struct {
 	Items []Item
 }
 
-// Item selects the events that have one of the types and all of the tags. Without types, events of any type; without tags, with any tags. Empty, it selects every event.
+// Item selects the events that have one of the types and all of the tags. Without types, events of
+// any type; without tags, with any tags. Empty, it selects every event.
 type Item struct {
 	Types []string
 	Tags  []string

@@ -19,7 +19,8 @@ func drawQuery(t *rapid.T) (q journal.Query) {
 	for i := range rapid.IntRange(0, 3).Draw(t, "items") {
 		q.Items = append(q.Items, journal.Item{
 			Types: rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ä b", "none"}), 0, 3).Draw(t, fmt.Sprint("types ", i)),
-			Tags:  rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y=1", `"q"`, "nowhere"}), 0, 3).Draw(t, fmt.Sprint("tags ", i)),
+			Tags: rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y=1", `"q"`, "nowhere"}), 0, 3).Draw(t,
+				fmt.Sprint("tags ", i)),
 		})
 	}
 	return q
@@ -27,8 +28,10 @@ func drawQuery(t *rapid.T) (q journal.Query) {
 
 func drawTagged(t *rapid.T) (events []journal.Event) {
 	for i := range rapid.IntRange(1, 8).Draw(t, "events") {
-		e := tagged(rapid.SampledFrom([]string{"c1", "c2", "c3"}).Draw(t, "campaign"), rapid.SampledFrom([]string{"a", "b", "ä b"}).Draw(t, fmt.Sprint("type ", i)))
-		e.Tags = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y=1", `"q"`}), 0, 3, rapid.ID).Draw(t, fmt.Sprint("event's tags ", i))
+		e := tagged(rapid.SampledFrom([]string{"c1", "c2", "c3"}).Draw(t, "campaign"),
+			rapid.SampledFrom([]string{"a", "b", "ä b"}).Draw(t, fmt.Sprint("type ", i)))
+		e.Tags = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y=1", `"q"`}), 0, 3, rapid.ID).Draw(t,
+			fmt.Sprint("event's tags ", i))
 		events = append(events, e)
 	}
 	return events
@@ -41,7 +44,8 @@ func TestQueriesSelectTheSameInGoAndInSQL(t *testing.T) {
 	rapidtest.Check(t, 50, func(t *rapid.T) { checkSelection(ctx, t, pool) })
 }
 
-// checkSelection appends events and compares, for a query over them, what Go selects, what is read, and what a condition finds first.
+// checkSelection appends events and compares, for a query over them, what Go selects, what is read,
+// and what a condition finds first.
 func checkSelection(ctx context.Context, t *rapid.T, pool *pgxpool.Pool) {
 	events := drawTagged(t)
 	places, err := appendIf(ctx, pool, always(), events...)
@@ -67,7 +71,8 @@ func checkSelection(ctx context.Context, t *rapid.T, pool *pgxpool.Pool) {
 	if !slices.Equal(got, want[:min(len(want), limit)]) {
 		t.Fatalf("%+v reads %v, in Go it selects %v", query, got, want)
 	}
-	_, err = appendIf(ctx, pool, journal.Condition{FailIfMatch: query, After: places[from].Position - 1}, tagged("c4", "none"))
+	_, err = appendIf(ctx, pool, journal.Condition{FailIfMatch: query, After: places[from].Position - 1},
+		tagged("c4", "none"))
 	var conflict *journal.ConditionError
 	switch {
 	case len(want) == 0 && err != nil:
@@ -77,7 +82,9 @@ func checkSelection(ctx context.Context, t *rapid.T, pool *pgxpool.Pool) {
 		t.Fatalf("%+v is a condition that answers %v, in Go it selects %v", query, err, want)
 	default:
 		e := events[slices.IndexFunc(places, func(p journal.Appended) bool { return p.Position == want[0] })]
-		if first := slices.IndexFunc(query.Items, func(i journal.Item) bool { return i.Matches(e) }); conflict.Item != max(first, 0) {
+		if first := slices.IndexFunc(query.Items, func(i journal.Item) bool {
+			return i.Matches(e)
+		}); conflict.Item != max(first, 0) {
 			t.Fatalf("%+v names item %d, want %d", query, conflict.Item, first)
 		}
 	}

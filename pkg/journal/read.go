@@ -21,8 +21,9 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page. It ends at the last event
-// there is when it gets there. An error ends it and is its last value; one that is an [*UnreadableError] comes with the event that it is about.
+// ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page.
+// It ends at the last event there is when it gets there. An error ends it and is its last value;
+// one that is an [*UnreadableError] comes with the event that it is about.
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return pages(func() ([]Event, error) {
 		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, pageEvents, pageBytes)
@@ -36,9 +37,9 @@ func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq i
 	})
 }
 
-// ReadAll streams the journal after a position (0: from the first event), in order of position, up to the writer floor as it was when
-// the read started: no event below it can appear later. It must not run inside a REPEATABLE READ or SERIALIZABLE transaction. It ends as
-// [ReadCampaign] does.
+// ReadAll streams the journal after a position (0: from the first event), in order of position, up
+// to the writer floor as it was when the read started: no event below it can appear later. It must
+// not run inside a REPEATABLE READ or SERIALIZABLE transaction. It ends as [ReadCampaign] does.
 func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		floor, err := Floor(ctx, db)
@@ -57,8 +58,9 @@ func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Eve
 	}
 }
 
-// ReadPage reads up to limit events after a position and up to floor, which [Floor] answered before. It is for readers that keep a position of their own.
-// Events that cannot be read are among them: see [Event.Unreadable].
+// ReadPage reads up to limit events after a position and up to floor, which [Floor] answered
+// before. It is for readers that keep a position of their own. Events that cannot be read are among
+// them: see [Event.Unreadable].
 func ReadPage(ctx context.Context, db Querier, afterPosition, floor int64, limit int) ([]Event, error) {
 	events, err := collect(ctx, db, queryJournalPage, afterPosition, floor, limit)
 	if err != nil {
@@ -67,8 +69,9 @@ func ReadPage(ctx context.Context, db Querier, afterPosition, floor int64, limit
 	return events, nil
 }
 
-// Floor returns the highest position up to which the journal is complete: every event that will ever have a position up to it
-// is visible to a statement sent after Floor has returned. Open transactions of others than appends do not hold it back.
+// Floor returns the highest position up to which the journal is complete: every event that will
+// ever have a position up to it is visible to a statement sent after Floor has returned. Open
+// transactions of others than appends do not hold it back.
 func Floor(ctx context.Context, db Querier) (int64, error) {
 	rows, err := db.Query(ctx, queryFloor)
 	if err != nil {
@@ -135,8 +138,11 @@ func collect(ctx context.Context, db Querier, query string, args ...any) ([]Even
 	return events, err
 }
 
-// collectSome is collectBytes of a query. If that fails for what an event is, it reads again and leaves that event's documents out.
-func collectSome(ctx context.Context, db Querier, expected int, limit int64, query string, args ...any) (events []Event, size int64, err error) {
+// collectSome is collectBytes of a query. If that fails for what an event is, it reads again and
+// leaves that event's documents out.
+func collectSome(
+	ctx context.Context, db Querier, expected int, limit int64, query string, args ...any,
+) (events []Event, size int64, err error) {
 	rows, err := db.Query(ctx, query, args...)
 	if err == nil {
 		events, size, err = collectBytes(rows, expected, limit)
@@ -154,8 +160,8 @@ func collectSome(ctx context.Context, db Querier, expected int, limit int64, que
 	return events, size, nil
 }
 
-// collectBytes reads rows of eventColumns until payload and metadata come to limit bytes, but not before the first event; what comes after is thrown away. expected is how
-// many events are likely.
+// collectBytes reads rows of eventColumns until payload and metadata come to limit bytes, but not
+// before the first event; what comes after is thrown away. expected is how many events are likely.
 func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, size int64, err error) {
 	defer rows.Close()
 	if err := rows.Err(); err != nil { // rows of a connection that broke have no description
@@ -189,8 +195,9 @@ type GroupRead struct {
 	CampaignIDs  []string
 	After, Until []int64
 
-	// Claimed reads instead, without a bound, what lies past the checkpoints of the campaigns that a lease.ClaimAhead before it on the connection has claimed. It is asked about
-	// them when answers come in.
+	// Claimed reads instead, without a bound, what lies past the checkpoints of the campaigns that a
+	// lease.ClaimAhead before it on the connection has claimed. It is asked about them when answers
+	// come in.
 	Claimed func(i int) (campaignID string, after int64)
 
 	Events  int   // stop after so many events
@@ -214,8 +221,9 @@ func (r GroupRead) campaign(i int) (id string, after int64) {
 	return r.CampaignIDs[i], r.After[i]
 }
 
-// CountGroup queues, on batch, a look at which events [ReadGroup] would read, without reading them: visit gets the number of events of each campaign that has
-// any, in order, until there are as many as the limit allows. The limit on bytes does not count.
+// CountGroup queues, on batch, a look at which events [ReadGroup] would read, without reading them:
+// visit gets the number of events of each campaign that has any, in order, until there are as many
+// as the limit allows. The limit on bytes does not count.
 func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
 	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
 		left := int64(read.Events)
@@ -233,7 +241,8 @@ func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events in
 	})
 }
 
-// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It has to visit each event in the database, which CountGroup has not.
+// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It has to visit
+// each event in the database, which CountGroup has not.
 func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
 	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
 		var ord, n, hash int64
@@ -245,8 +254,9 @@ func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int
 	})
 }
 
-// ReadGroup queues the read on batch. visit gets each event with the index of its campaign, campaign after campaign, in order of seq, and the memory
-// its payload and metadata take in the database. The event is the next one's after the call: visit copies what it keeps.
+// ReadGroup queues the read on batch. visit gets each event with the index of its campaign,
+// campaign after campaign, in order of seq, and the memory its payload and metadata take in the
+// database. The event is the next one's after the call: visit copies what it keeps.
 func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
 	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
 	if read.Small {
@@ -285,7 +295,8 @@ func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Eve
 				return err
 			}
 			if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
-				return fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the order", e.Seq, id, seq, previous)
+				return fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the "+
+					"order", e.Seq, id, seq, previous)
 			}
 			previous, seq, size = campaign, e.Seq, size+bytes
 			visit(campaign, &e, int(bytes))

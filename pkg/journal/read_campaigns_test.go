@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// TestReadCampaignsReadsWhatIsProjected reads all campaigns between two by pages of many sizes: each time the same events come in order, once.
+// TestReadCampaignsReadsWhatIsProjected reads all campaigns between two by pages of many sizes:
+// each time the same events come in order, once.
 func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -22,7 +23,10 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 		id := fmt.Sprint("c", c)
 		var events []journal.Event
 		for seq := 1; seq <= 3*c; seq++ {
-			e := journal.Event{Type: fmt.Sprint("type", seq%3), Payload: []byte(fmt.Sprintf(`{"text": %q}`, strings.Repeat("x", seq*10)))}
+			e := journal.Event{
+				Type:    fmt.Sprint("type", seq%3),
+				Payload: []byte(fmt.Sprintf(`{"text": %q}`, strings.Repeat("x", seq*10))),
+			}
 			if seq%5 == 0 {
 				e.Intent = journal.AuditOnly
 			}
@@ -53,7 +57,10 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 			bytes  int64
 		}{{1, math.MaxInt64}, {4, math.MaxInt64}, {1000, math.MaxInt64}, {1000, 1}, {1000, 150}} {
 			var got []string
-			read := journal.CampaignsRead{CampaignID: "c1", Seq: math.MaxInt64, Last: "c5", Types: types.of, Events: limit.events, Bytes: limit.bytes}
+			read := journal.CampaignsRead{
+				CampaignID: "c1", Seq: math.MaxInt64, Last: "c5", Types: types.of,
+				Events: limit.events, Bytes: limit.bytes,
+			}
 			for more := true; more; {
 				var err error
 				more, err = journal.ReadCampaigns(t.Context(), pool, read, func(e *journal.Event, _ int) {
@@ -65,7 +72,8 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, types.want) {
-				t.Errorf("of types %v, %d events and %d bytes a page: %v, want %v", types.of, limit.events, limit.bytes, got, types.want)
+				t.Errorf("of types %v, %d events and %d bytes a page: %v, want %v", types.of, limit.events, limit.bytes, got,
+					types.want)
 			}
 		}
 	}

@@ -18,10 +18,16 @@ func TestReadGroupReadsWhatAClaimHasLeft(t *testing.T) {
 	campaigns, after := []string{"b", "nobody", "a"}, []int64{1, 0, 2}
 	for _, small := range []bool{false, true} {
 		batch := &pgx.Batch{}
-		batch.Queue(`SELECT set_config('tidemark.claimed_campaigns', '{b,nobody,a}', false), set_config('tidemark.claimed_checkpoints', '{1,0,2}', false)`)
-		r := journal.GroupRead{Claimed: func(i int) (string, int64) { return campaigns[i], after[i] }, Events: 9, Bytes: 1 << 20, Small: small}
+		batch.Queue(`SELECT set_config('tidemark.claimed_campaigns', '{b,nobody,a}', false),
+			set_config('tidemark.claimed_checkpoints', '{1,0,2}', false)`)
+		r := journal.GroupRead{
+			Claimed: func(i int) (string, int64) { return campaigns[i], after[i] }, Events: 9,
+			Bytes: 1 << 20, Small: small,
+		}
 		var read, counted, hashed []string
-		journal.ReadGroup(batch, r, func(i int, e *journal.Event, _ int) { read = append(read, fmt.Sprint(i, e.CampaignID, e.Seq)) })
+		journal.ReadGroup(batch, r, func(i int, e *journal.Event, _ int) {
+			read = append(read, fmt.Sprint(i, e.CampaignID, e.Seq))
+		})
 		journal.CountGroup(batch, r, func(i, events int) { counted = append(counted, fmt.Sprint(i, events)) })
 		journal.HashGroup(batch, r, func(i, events int, _ int64) { hashed = append(hashed, fmt.Sprint(i, events)) })
 		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {

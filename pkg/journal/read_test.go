@@ -131,13 +131,34 @@ func TestReadGroupReadsEachCampaignsPartWithinItsBounds(t *testing.T) {
 		read journal.GroupRead
 		want []string
 	}{
-		"everything":              {journal.GroupRead{CampaignIDs: campaigns, After: []int64{0, 2, 0, 1}, Until: []int64{all, 4, all, all}, Events: 100, Bytes: all}, []string{"c1", "c2", "a3", "a4", "b2", "b3"}},
-		"up to a number":          {journal.GroupRead{CampaignIDs: campaigns, After: make([]int64, 4), Until: []int64{all, all, all, all}, Events: 4, Bytes: all}, []string{"c1", "c2", "a1", "a2"}},
-		"up to a size":            {journal.GroupRead{CampaignIDs: []string{"b", "a"}, After: make([]int64, 2), Until: []int64{all, all}, Events: 100, Bytes: 3 * kib}, []string{"b1", "b2"}},
-		"one, however large":      {journal.GroupRead{CampaignIDs: []string{"b"}, After: []int64{2}, Until: []int64{all}, Events: 100, Bytes: 1}, []string{"b3"}},
-		"a campaign at its end":   {journal.GroupRead{CampaignIDs: []string{"c"}, After: []int64{2}, Until: []int64{all}, Events: 100, Bytes: all}, nil},
-		"a campaign twice":        {journal.GroupRead{CampaignIDs: []string{"c", "c"}, After: []int64{1, 0}, Until: []int64{all, 1}, Events: 100, Bytes: all}, []string{"c2", "c1"}},
-		"a place beyond the head": {journal.GroupRead{CampaignIDs: []string{"c"}, After: []int64{9}, Until: []int64{5}, Events: 100, Bytes: all}, nil},
+		"everything": {journal.GroupRead{
+			CampaignIDs: campaigns, After: []int64{0, 2, 0, 1},
+			Until: []int64{all, 4, all, all}, Events: 100, Bytes: all,
+		}, []string{"c1", "c2", "a3", "a4", "b2", "b3"}},
+		"up to a number": {journal.GroupRead{
+			CampaignIDs: campaigns, After: make([]int64, 4),
+			Until: []int64{all, all, all, all}, Events: 4, Bytes: all,
+		}, []string{"c1", "c2", "a1", "a2"}},
+		"up to a size": {journal.GroupRead{
+			CampaignIDs: []string{"b", "a"}, After: make([]int64, 2),
+			Until: []int64{all, all}, Events: 100, Bytes: 3 * kib,
+		}, []string{"b1", "b2"}},
+		"one, however large": {journal.GroupRead{
+			CampaignIDs: []string{"b"}, After: []int64{2}, Until: []int64{all},
+			Events: 100, Bytes: 1,
+		}, []string{"b3"}},
+		"a campaign at its end": {journal.GroupRead{
+			CampaignIDs: []string{"c"}, After: []int64{2}, Until: []int64{all},
+			Events: 100, Bytes: all,
+		}, nil},
+		"a campaign twice": {journal.GroupRead{
+			CampaignIDs: []string{"c", "c"}, After: []int64{1, 0},
+			Until: []int64{all, 1}, Events: 100, Bytes: all,
+		}, []string{"c2", "c1"}},
+		"a place beyond the head": {journal.GroupRead{
+			CampaignIDs: []string{"c"}, After: []int64{9}, Until: []int64{5},
+			Events: 100, Bytes: all,
+		}, nil},
 	} {
 		for _, test.read.Small = range []bool{false, true} {
 			if got := read(test.read); !slices.Equal(got, test.want) {
@@ -151,12 +172,17 @@ func TestReadGroupReadsWhatGetReads(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	mustAppend(t, pool, "c", journal.Event{Type: "bare"}, journal.Event{
-		Type: "full", Version: 3, Intent: journal.AuditOnly, AggregateType: "seat", AggregateID: "7", Actor: "ann", Tags: []string{"a", "b"},
-		Payload: []byte(`{"n": 1}`), Metadata: []byte(`{"m": 2}`), OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
+		Type: "full", Version: 3, Intent: journal.AuditOnly, AggregateType: "seat", AggregateID: "7", Actor: "ann",
+		Tags:    []string{"a", "b"},
+		Payload: []byte(`{"n": 1}`), Metadata: []byte(`{"m": 2}`),
+		OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
 	})
 	for _, small := range []bool{false, true} {
 		batch, n := &pgx.Batch{}, 0
-		journal.ReadGroup(batch, journal.GroupRead{CampaignIDs: []string{"c"}, After: []int64{0}, Until: []int64{9}, Events: 9, Bytes: 1 << 20, Small: small}, func(_ int, e *journal.Event, _ int) {
+		journal.ReadGroup(batch, journal.GroupRead{
+			CampaignIDs: []string{"c"}, After: []int64{0}, Until: []int64{9},
+			Events: 9, Bytes: 1 << 20, Small: small,
+		}, func(_ int, e *journal.Event, _ int) {
 			n++
 			want, err := journal.Get(t.Context(), pool, "c", e.Seq)
 			if err != nil {
@@ -188,7 +214,10 @@ func TestCountGroupCountsWhatReadGroupReads(t *testing.T) {
 	mustAppend(t, pool, "b", noted(3)...)
 	campaigns := []string{"b", "nobody", "a", "b"}
 	for limit := 1; limit < 12; limit++ {
-		r := journal.GroupRead{CampaignIDs: campaigns, After: []int64{0, 0, 2, 1}, Until: []int64{9, 9, 4, 9}, Events: limit, Bytes: 1 << 20}
+		r := journal.GroupRead{
+			CampaignIDs: campaigns, After: []int64{0, 0, 2, 1}, Until: []int64{9, 9, 4, 9}, Events: limit,
+			Bytes: 1 << 20,
+		}
 		var read, counted [4]int
 		batch := &pgx.Batch{}
 		journal.ReadGroup(batch, r, func(campaign int, _ *journal.Event, _ int) { read[campaign]++ })

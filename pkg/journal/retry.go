@@ -12,8 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Retry says how often, and after which waits, something is attempted again that others got ahead of. Its zero value makes ten attempts. Before each but the first it waits a random time, evenly between nothing and a bound that
-// doubles (full jitter), so that those who met once do not meet again.
+// Retry says how often, and after which waits, something is attempted again that others got ahead
+// of. Its zero value makes ten attempts. Before each but the first it waits a random time, evenly
+// between nothing and a bound that doubles (full jitter), so that those who met once do not meet
+// again.
 type Retry struct {
 	Attempts int           // default 10
 	First    time.Duration // the bound of the first wait; default 5 ms
@@ -25,8 +27,10 @@ type Beginner interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Do calls attempt until it succeeds, fails for good, or has failed so often. Worth another attempt are [ErrConditionFailed], [ErrVersionConflict], [ErrStaleSnapshot], and Postgres' own serialization
-// failures and deadlocks. The error is the last attempt's. It returns early when ctx ends.
+// Do calls attempt until it succeeds, fails for good, or has failed so often. Worth another attempt
+// are [ErrConditionFailed], [ErrVersionConflict], [ErrStaleSnapshot], and Postgres' own
+// serialization failures and deadlocks. The error is the last attempt's. It returns early when ctx
+// ends.
 func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) error {
 	attempts, first, most := r.Attempts, r.First, r.Most
 	if attempts <= 0 {
@@ -53,21 +57,29 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 	}
 }
 
-// Decider reads what it needs, with [Decide] or otherwise, and answers the events to append and the condition to append them with; no events end it without an append. It must read by db, the append's own transaction: another
-// connection of the same pool may not be had while all of them wait for each other.
+// Decider reads what it needs, with [Decide] or otherwise, and answers the events to append and the
+// condition to append them with; no events end it without an append. It must read by db, the
+// append's own transaction: another connection of the same pool may not be had while all of them
+// wait for each other.
 type Decider func(ctx context.Context, db Querier) ([]Event, Condition, error)
 
-// AppendIf decides and appends in a READ COMMITTED transaction of its own, and does both again when others got ahead: once at once, with the locks of the first append held, so that nobody gets ahead of it who appends what the
-// condition's query selects; and in a new transaction, after a wait, if the second decision asks for something else and fails as well. So of many who decide by the same events each waits for its turn and then decides, and a
-// decision that takes long holds up the others.
+// AppendIf decides and appends in a READ COMMITTED transaction of its own, and does both again when
+// others got ahead: once at once, with the locks of the first append held, so that nobody gets
+// ahead of it who appends what the condition's query selects; and in a new transaction, after a
+// wait, if the second decision asks for something else and fails as well. So of many who decide by
+// the same events each waits for its turn and then decides, and a decision that takes long holds up
+// the others.
 //
-// Events get ids before they are appended. When a connection breaks and nobody can say whether the COMMIT happened, the same events are appended again under the same condition, so that they are in the journal once. Errors are
-// those of decide, of [Journal.AppendIf], and of the connection.
+// Events get ids before they are appended. When a connection breaks and nobody can say whether the
+// COMMIT happened, the same events are appended again under the same condition, so that they are in
+// the journal once. Errors are those of decide, of [Journal.AppendIf], and of the connection.
 func (r Retry) AppendIf(ctx context.Context, db Beginner, j *Journal, decide Decider) ([]Appended, error) {
 	d := decision{journal: j.orStandard(), decide: decide}
 	err := r.Do(ctx, func(ctx context.Context) error {
 		d.undecided = false
-		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return d.attempt(ctx, tx) })
+		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			return d.attempt(ctx, tx)
+		})
 		if err == nil || d.undecided || answered(err) {
 			d.doubtful = false
 			return err
@@ -133,13 +145,17 @@ type doubtError struct{ error }
 
 func (e *doubtError) Unwrap() error { return e.error }
 
-// answered reports whether err says that nothing was appended: it is the database's answer, or none was asked for. A server that goes down answers too, but may have committed.
+// answered reports whether err says that nothing was appended: it is the database's answer, or none
+// was asked for. A server that goes down answers too, but may have committed.
 func answered(err error) bool {
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) {
 		return !strings.HasPrefix(state.SQLState(), stateGoingDown)
 	}
-	for _, target := range []error{ErrConditionFailed, ErrVersionConflict, ErrInvalidEvent, ErrInvalidQuery, ErrInvalidCondition} {
+	for _, target := range []error{
+		ErrConditionFailed, ErrVersionConflict, ErrInvalidEvent, ErrInvalidQuery,
+		ErrInvalidCondition,
+	} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -154,7 +170,8 @@ func worthRetrying(err error) bool {
 		return true
 	}
 	var doubt *doubtError
-	return errors.As(err, &doubt) || errors.Is(err, ErrConditionFailed) || errors.Is(err, ErrVersionConflict) || errors.Is(err, ErrStaleSnapshot)
+	return errors.As(err, &doubt) || errors.Is(err, ErrConditionFailed) || errors.Is(err, ErrVersionConflict) ||
+		errors.Is(err, ErrStaleSnapshot)
 }
 
 // identified answers copies of the events that have ids.

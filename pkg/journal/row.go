@@ -11,9 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// rowReader makes events of rows. It takes the values as they came over the wire: a worker reads every event it applies, and this is half the
-// time of scanning column by column. Strings that repeat are shared, payloads are cut from larger pieces of memory; nothing is shared
-// with the rows.
+// rowReader makes events of rows. It takes the values as they came over the wire: a worker reads
+// every event it applies, and this is half the time of scanning column by column. Strings that
+// repeat are shared, payloads are cut from larger pieces of memory; nothing is shared with the
+// rows.
 type rowReader struct {
 	types  *pgtype.Map
 	fields []pgconn.FieldDescription
@@ -45,7 +46,8 @@ func newRowReader(rows pgx.Rows, skip int) *rowReader {
 	return r
 }
 
-// event reads the columns from seq to recorded_at into e, a zero event. NULL is a version of 1, the first of the intents, and a time that is the other.
+// event reads the columns from seq to recorded_at into e, a zero event. NULL is a version of 1, the
+// first of the intents, and a time that is the other.
 func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 	e.Type, e.Intent = r.share(raw[3]), Intent(r.share(raw[5]))
 	e.AggregateType, e.AggregateID, e.Actor = r.share(raw[6]), string(raw[7]), string(raw[8])
@@ -110,7 +112,8 @@ func (r *rowReader) share(b []byte) string {
 
 // keep copies a jsonb value. In binary it has its version in front.
 func (r *rowReader) keep(b []byte, column int) []byte {
-	if len(b) > 0 && r.fields[column].Format == pgtype.BinaryFormatCode && r.fields[column].DataTypeOID == pgtype.JSONBOID {
+	if len(b) > 0 && r.fields[column].Format == pgtype.BinaryFormatCode &&
+		r.fields[column].DataTypeOID == pgtype.JSONBOID {
 		b = b[1:]
 	}
 	if len(b) == 0 {

@@ -21,8 +21,9 @@ type payloadSchema struct {
 	compiled  *jsonschema.Schema
 }
 
-// compileSchema reads a JSON Schema, draft 2020-12 unless its $schema names another. The keyword "format" is asserted. References
-// lead nowhere but into the schema itself and to the drafts' own metaschemas: no file is read and no network used.
+// compileSchema reads a JSON Schema, draft 2020-12 unless its $schema names another. The keyword
+// "format" is asserted. References lead nowhere but into the schema itself and to the drafts' own
+// metaschemas: no file is read and no network used.
 func compileSchema(eventType string, source json.RawMessage) (*payloadSchema, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
 	if err != nil {
@@ -51,7 +52,8 @@ func compileSchema(eventType string, source json.RawMessage) (*payloadSchema, er
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) {
-	return nil, errors.New("schemas are never loaded from elsewhere: copy the definition into $defs and refer to it as #/$defs/name")
+	return nil, errors.New("schemas are never loaded from elsewhere: copy the definition into $defs and refer to it as " +
+		"#/$defs/name")
 }
 
 // check answers what is wrong with a payload, or nothing.
@@ -90,9 +92,11 @@ func describeBreach(breach *jsonschema.ValidationError) string {
 	return strings.Join(said, "; ")
 }
 
-// breachLeaves collects the errors that have no cause of their own. Of a choice it says only that nothing matched: why each
-// branch did not would bury the rest.
-func breachLeaves(breach *jsonschema.ValidationError, leaves []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+// breachLeaves collects the errors that have no cause of their own. Of a choice it says only that
+// nothing matched: why each branch did not would bury the rest.
+func breachLeaves(
+	breach *jsonschema.ValidationError, leaves []*jsonschema.ValidationError,
+) []*jsonschema.ValidationError {
 	switch breach.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
 		return append(leaves, breach)

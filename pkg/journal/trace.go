@@ -10,9 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Tracer measures appends: tidemark_append_duration_seconds, by outcome, "ok" or "error". It is a [pgx.QueryTracer], to be set as the Tracer of the connections that append; statements that
-// are no appends cost a comparison. The time is that of the statement: the COMMIT is the application's. Appends that are queued on a [pgx.Batch] of one's own are not seen. It is safe for
-// concurrent use.
+// Tracer measures appends: tidemark_append_duration_seconds, by outcome, "ok" or "error". It is a
+// [pgx.QueryTracer], to be set as the Tracer of the connections that append; statements that are no
+// appends cost a comparison. The time is that of the statement: the COMMIT is the application's.
+// Appends that are queued on a [pgx.Batch] of one's own are not seen. It is safe for concurrent
+// use.
 type Tracer struct{ duration *prometheus.HistogramVec }
 
 var _ pgx.QueryTracer = (*Tracer)(nil)

@@ -9,11 +9,13 @@ import (
 // ErrUnreadable is matched by every [*UnreadableError].
 var ErrUnreadable = errors.New("the event cannot be read")
 
-// UnreadableError says that the journal holds an event whose payload or metadata Postgres cannot hand over: numbers that are longer than
-// a gigabyte when they are printed, or a damaged page. The event keeps its place; all others can be read. Append refuses such events, so
-// it was written past it.
+// UnreadableError says that the journal holds an event whose payload or metadata Postgres cannot
+// hand over: numbers that are longer than a gigabyte when they are printed, or a damaged page. The
+// event keeps its place; all others can be read. Append refuses such events, so it was written past
+// it.
 //
-// [ReadAll] and [ReadCampaign] end with it, after all events before. To go on, read after its Position or Seq.
+// [ReadAll] and [ReadCampaign] end with it, after all events before. To go on, read after its
+// Position or Seq.
 type UnreadableError struct {
 	Campaign string
 	Seq      int64
@@ -22,15 +24,17 @@ type UnreadableError struct {
 
 // Error names the event and the way on.
 func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("event %d of campaign %s at position %d cannot be read: Postgres cannot print its payload or metadata; reading goes on after it",
+	return fmt.Sprintf("event %d of campaign %s at position %d cannot be read: Postgres cannot print its payload or "+
+		"metadata; reading goes on after it",
 		e.Seq, shortened(e.Campaign), e.Position)
 }
 
 // Is reports whether target is [ErrUnreadable].
 func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable }
 
-// Unreadable returns an [*UnreadableError] if the journal could not hand over the event's payload and metadata, which are nil then; all
-// else of the event is as appended. [Decode] and [Catalogue.Current] return it too.
+// Unreadable returns an [*UnreadableError] if the journal could not hand over the event's payload
+// and metadata, which are nil then; all else of the event is as appended. [Decode] and
+// [Catalogue.Current] return it too.
 func (e *Event) Unreadable() error {
 	if !e.unreadable {
 		return nil
@@ -49,11 +53,13 @@ func CannotRead(err error) bool {
 	return code == limitExceeded || code == internal || code == corrupted
 }
 
-// careful makes a read leave out what cannot be read. Each document is printed twice, so it is for reads that have failed.
+// careful makes a read leave out what cannot be read. Each document is printed twice, so it is for
+// reads that have failed.
 func careful(query string) string {
 	const documents = "tags, payload, metadata, nullif("
 	query = strings.Replace(query, documents, `tags, CASE WHEN tidemark.readable(payload, metadata) THEN payload END,
 		CASE WHEN metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END, nullif(`, 1)
-	return strings.Replace(query, listDocuments, `CASE WHEN NOT $5 AND tidemark.readable(payload, metadata) THEN payload END,
+	return strings.Replace(query, listDocuments,
+		`CASE WHEN NOT $5 AND tidemark.readable(payload, metadata) THEN payload END,
 		CASE WHEN NOT $5 AND metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END`, 1)
 }

@@ -36,7 +36,9 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 				}
 			}
 			// stream reads on after what cannot be read.
-			stream := func(reader string, want int, from func(after int64) func(func(journal.Event, error) bool), at func(journal.Event) int64) {
+			stream := func(reader string, want int, from func(after int64) func(func(journal.Event, error) bool),
+				at func(journal.Event) int64,
+			) {
 				t.Helper()
 				var stops []*journal.UnreadableError
 				n, after := 0, int64(0)
@@ -92,22 +94,26 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			events, err = journal.ReadRange(t.Context(), pool, "bad", 1, 5, 10)
 			marked("ReadRange", 4, events, err)
 			for _, small := range []bool{false, true} {
-				events, _, err = journal.ReadWindow(t.Context(), pool, journal.Window{Floor: 5, Events: 10, Bytes: 1 << 30, Small: small})
+				events, _, err = journal.ReadWindow(t.Context(), pool,
+					journal.Window{Floor: 5, Events: 10, Bytes: 1 << 30, Small: small})
 				marked("ReadWindow", 5, events, err)
 			}
 			events, err = journal.Read(t.Context(), pool, journal.Query{}, 0, 10)
 			marked("Read", 5, events, err)
-			if e, err := journal.Get(t.Context(), pool, "bad", 3); e.Seq != 3 || errors.Is(err, journal.ErrUnreadable) != unreadable || !unreadable && err != nil {
+			if e, err := journal.Get(t.Context(), pool, "bad", 3); e.Seq != 3 ||
+				errors.Is(err, journal.ErrUnreadable) != unreadable || !unreadable && err != nil {
 				t.Errorf("Get: event %d, %v", e.Seq, err)
 			}
 			events = nil
 			var batch pgx.Batch
 			journal.ReadGroup(&batch, journal.GroupRead{
-				CampaignIDs: []string{"bad", "good"}, After: []int64{0, 0}, Until: []int64{9, 9}, Events: 10, Bytes: 1 << 30, Careful: true,
+				CampaignIDs: []string{"bad", "good"}, After: []int64{0, 0}, Until: []int64{9, 9}, Events: 10, Bytes: 1 << 30,
+				Careful: true,
 			}, func(_ int, e *journal.Event, _ int) { events = append(events, *e) })
 			marked("ReadGroup", 5, events, pool.SendBatch(t.Context(), &batch).Close())
 			events = nil
-			_, err = journal.ReadCampaigns(t.Context(), pool, journal.CampaignsRead{Last: "good", Events: 10, Bytes: 1 << 30, Careful: true},
+			_, err = journal.ReadCampaigns(t.Context(), pool,
+				journal.CampaignsRead{Last: "good", Events: 10, Bytes: 1 << 30, Careful: true},
 				func(e *journal.Event, _ int) { events = append(events, *e) })
 			marked("ReadCampaigns", 5, events, err)
 		})

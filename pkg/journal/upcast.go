@@ -7,21 +7,23 @@ import (
 	"runtime/debug"
 )
 
-// Upcaster turns a payload of one version into the next version's. It must be a pure function: the same answer each time, no
-// change to the bytes it is given, safe for concurrent use. It may be written by hand or built from
-// [Rename], [Move], [Default], [Remove] and [Chain].
+// Upcaster turns a payload of one version into the next version's. It must be a pure function: the
+// same answer each time, no change to the bytes it is given, safe for concurrent use. It may be
+// written by hand or built from [Rename], [Move], [Default], [Remove] and [Chain].
 type Upcaster func(payload json.RawMessage) (json.RawMessage, error)
 
-// Rename renames a field where it stands: Rename("stats.hp", "hit_points") gives stats.hit_points. A payload without the field
-// stays as it is; one that has both is an error. It panics if path or name is malformed.
+// Rename renames a field where it stands: Rename("stats.hp", "hit_points") gives stats.hit_points.
+// A payload without the field stays as it is; one that has both is an error. It panics if path or
+// name is malformed.
 func Rename(path, name string) Upcaster { return must(renameEdit(path, name)).upcast }
 
-// Move moves a field to another place, and creates the objects on the way there. A payload without the field stays as it is;
-// one that has both is an error. It panics if a path is malformed.
+// Move moves a field to another place, and creates the objects on the way there. A payload without
+// the field stays as it is; one that has both is an error. It panics if a path is malformed.
 func Move(from, to string) Upcaster { return must(moveEdit(from, to)).upcast }
 
-// Default sets a field that is absent, and creates the objects on the way there. A field that is null counts as present. value
-// is anything that encoding/json can write. It panics if the path is malformed or the value cannot be written.
+// Default sets a field that is absent, and creates the objects on the way there. A field that is
+// null counts as present. value is anything that encoding/json can write. It panics if the path is
+// malformed or the value cannot be written.
 func Default(path string, value any) Upcaster { return must(defaultEdit(path, value)).upcast }
 
 // Remove removes fields. Those that are absent are no error. It panics if a path is malformed.

@@ -48,7 +48,8 @@ func renameEdit(path, name string) (edit, error) {
 		return nil, fmt.Errorf("rename: %w", err)
 	}
 	if len(field) != 1 {
-		return nil, fmt.Errorf("rename: the new name %q has a dot: a renamed field stays where it is; to put it elsewhere, use move", name)
+		return nil, fmt.Errorf("rename: the new name %q has a dot: a renamed field stays where it is; to put it "+
+			"elsewhere, use move", name)
 	}
 	to := append(from[:len(from)-1:len(from)-1], field[0])
 	return transfer("rename", from, to)
@@ -126,8 +127,9 @@ func removeEdit(paths ...string) (edit, error) {
 	return inOrder(edits), nil
 }
 
-// at calls change with the object that holds path's last field, and that field's name. Where the way there ends early it
-// creates the missing objects if told to, and otherwise calls nothing. It never replaces what stands in the way.
+// at calls change with the object that holds path's last field, and that field's name. Where the
+// way there ends early it creates the missing objects if told to, and otherwise calls nothing. It
+// never replaces what stands in the way.
 func (o object) at(path fieldPath, create bool, change func(parent object, name string) error) error {
 	name := path[0]
 	if len(path) == 1 {

@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// validate checks an event against the limits and against what Postgres can store, before the round trip. l must have its
-// defaults filled in. The error is an [InvalidEventError]; a good event costs no allocation.
+// validate checks an event against the limits and against what Postgres can store, before the round
+// trip. l must have its defaults filled in. The error is an [InvalidEventError]; a good event costs
+// no allocation.
 func validate(campaignID string, index int, e *Event, l Limits) error {
 	field, reason := checkEvent(campaignID, e, l)
 	if reason == "" {
@@ -31,9 +32,11 @@ func validateCall(l Limits, batches ...Batch) error {
 		reason := ""
 		switch {
 		case events > l.EventsPerCall:
-			reason = fmt.Sprintf("number more than %d in one call (Limits.EventsPerCall): append them in several calls, which may share a transaction", l.EventsPerCall)
+			reason = fmt.Sprintf("number more than %d in one call (Limits.EventsPerCall): append them in several calls, "+
+				"which may share a transaction", l.EventsPerCall)
 		case size > l.CallBytes:
-			reason = fmt.Sprintf("hold more than %d bytes of payload and metadata in one call (Limits.CallBytes): append them in several calls, which may share a transaction", l.CallBytes)
+			reason = fmt.Sprintf("hold more than %d bytes of payload and metadata in one call (Limits.CallBytes): append "+
+				"them in several calls, which may share a transaction", l.CallBytes)
 		default:
 			continue
 		}
@@ -62,7 +65,8 @@ func checkEvent(campaignID string, e *Event, l Limits) (field, reason string) {
 	case e.Version < 0 || e.Version > math.MaxInt32:
 		return "version", fmt.Sprintf("is %d: it counts from 1; 0 takes the catalogue's", e.Version)
 	case !e.Intent.known():
-		return "intent", fmt.Sprintf("is %s: it must be %s, %s or %s; empty takes the catalogue's", shortened(string(e.Intent)), ProjectionAndReplay, ReplayOnly, AuditOnly)
+		return "intent", fmt.Sprintf("is %s: it must be %s, %s or %s; empty takes the catalogue's",
+			shortened(string(e.Intent)), ProjectionAndReplay, ReplayOnly, AuditOnly)
 	case !e.OccurredAt.IsZero() && (e.OccurredAt.UTC().Year() < 1 || e.OccurredAt.UTC().Year() > 9999):
 		return "occurred_at", fmt.Sprintf("is in the year %d: it must be in 1 … 9999", e.OccurredAt.UTC().Year())
 	}
@@ -93,7 +97,8 @@ func checkName(s string, limit int, setting string) string {
 	return checkText(s, limit, setting)
 }
 
-// checkText checks a value against a limit, and against what Postgres' text can hold. setting names the limit if it can be set.
+// checkText checks a value against a limit, and against what Postgres' text can hold. setting names
+// the limit if it can be set.
 func checkText(s string, limit int, setting string) string {
 	switch {
 	case len(s) > limit && setting == "":
@@ -111,7 +116,8 @@ func checkText(s string, limit int, setting string) string {
 
 func checkTags(tags []string, l Limits) (field, reason string) {
 	if len(tags) > l.Tags {
-		return "tags", fmt.Sprintf("are %d, the limit is %d (Limits.Tags): move what nobody filters by to the metadata", len(tags), l.Tags)
+		return "tags", fmt.Sprintf("are %d, the limit is %d (Limits.Tags): move what nobody filters by to the metadata",
+			len(tags), l.Tags)
 	}
 	for i, tag := range tags {
 		if reason = checkName(tag, l.TagBytes, "Limits.TagBytes"); reason == "" && slices.Contains(tags[:i], tag) {
@@ -130,14 +136,16 @@ func checkJSON(data json.RawMessage, limit int, setting string, depth int) strin
 		return ""
 	}
 	if len(data) > limit {
-		return fmt.Sprintf("is %d bytes long, the limit is %d (%s): keep large content elsewhere and append a reference to it", len(data), limit, setting)
+		return fmt.Sprintf("is %d bytes long, the limit is %d (%s): keep large content elsewhere and append a reference "+
+			"to it", len(data), limit, setting)
 	}
 	printed, fault := scanObject(data, depth)
 	switch {
 	case fault.problem != jsonFine:
 		return fault.reason(depth)
 	case printed > limit:
-		return fmt.Sprintf("is up to %d bytes long as Postgres prints it (spaces after commas and colons, exponents written out), the limit is %d (%s): "+
+		return fmt.Sprintf("is up to %d bytes long as Postgres prints it (spaces after commas and colons, exponents "+
+			"written out), the limit is %d (%s): "+
 			"keep large content elsewhere and append a reference to it", printed, limit, setting)
 	default:
 		return ""

@@ -41,22 +41,25 @@ func (f jsonFault) reason(depth int) string {
 	case jsonNotUTF8:
 		return fmt.Sprintf("has invalid UTF-8 at byte %d: encode text as UTF-8, and bytes as base64", f.offset)
 	case jsonNUL:
-		return fmt.Sprintf("has the escape \\u0000 at byte %d, which Postgres cannot store: remove it, or encode the value as base64", f.offset)
+		return fmt.Sprintf("has the escape \\u0000 at byte %d, which Postgres cannot store: remove it, or encode the "+
+			"value as base64", f.offset)
 	case jsonSurrogate:
 		return fmt.Sprintf("has half of a surrogate pair at byte %d: write the other half, or remove it", f.offset)
 	case jsonTooDeep:
 		return fmt.Sprintf("is nested deeper than %d levels at byte %d (Limits.PayloadDepth): flatten it", depth, f.offset)
 	case jsonHugeNumber:
-		return fmt.Sprintf("has a number at byte %d with more digits than Postgres can hold (%d before the decimal point, %d after): write it as a string",
+		return fmt.Sprintf("has a number at byte %d with more digits than Postgres can hold (%d before the decimal point, "+
+			"%d after): write it as a string",
 			f.offset, maxDigitsBefore, maxDigitsAfter)
 	default:
 		return ""
 	}
 }
 
-// scanObject checks in one pass that data is a JSON object which Postgres' jsonb accepts, nested no deeper than maxDepth. It
-// allocates nothing. printed is the most that the object can take as Postgres prints it, with a space after each comma and
-// colon and with exponents written out: 1e9999 takes six bytes here and ten thousand there.
+// scanObject checks in one pass that data is a JSON object which Postgres' jsonb accepts, nested no
+// deeper than maxDepth. It allocates nothing. printed is the most that the object can take as
+// Postgres prints it, with a space after each comma and colon and with exponents written out:
+// 1e9999 takes six bytes here and ten thousand there.
 func scanObject(data []byte, maxDepth int) (printed int, fault jsonFault) {
 	s := jsonScanner{data: data, maxDepth: maxDepth}
 	s.space()
@@ -72,8 +75,8 @@ func scanObject(data []byte, maxDepth int) (printed int, fault jsonFault) {
 	return len(data) + s.growth, s.fault
 }
 
-// jsonScanner walks over a document. Its methods that answer bool stand on the first byte of what they read, move past its
-// last one, and answer false once a fault is noted.
+// jsonScanner walks over a document. Its methods that answer bool stand on the first byte of what
+// they read, move past its last one, and answer false once a fault is noted.
 type jsonScanner struct {
 	data     []byte
 	pos      int

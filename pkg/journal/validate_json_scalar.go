@@ -45,8 +45,9 @@ func (s *jsonScanner) text() bool {
 	}
 }
 
-// isPlain reports whether each of the eight bytes in w is ASCII, no control character, no quote and no backslash. Each term
-// sets the top bit of the lowest byte that breaks its rule; a borrow can only spread from such a byte.
+// isPlain reports whether each of the eight bytes in w is ASCII, no control character, no quote and
+// no backslash. Each term sets the top bit of the lowest byte that breaks its rule; a borrow can
+// only spread from such a byte.
 func isPlain(w uint64) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	broken := w | (w - ones*' ') | (w ^ ones*'"' - ones) | (w ^ ones*'\\' - ones)

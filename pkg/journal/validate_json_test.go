@@ -18,16 +18,20 @@ func drawDocument(t *rapid.T) []byte {
 		b.WriteByte('"')
 		for range rapid.IntRange(0, 4).Draw(t, "parts") {
 			b.WriteString(rapid.SampledFrom([]string{
-				"a", "hit_points", "eight or more", "é", "😀", "\u2028", "\ufffd", "\x7f", `\"`, `\\`, `\/`, `\n`, `\u0041`, `\u00e9`, `\ud83d\ude00`, `\uDBFF\uDFFF`,
-				`\uffff`, `\u0000`, `\ud800`, `\udc00`, `\ud800\u0041`, `\ud800\ud800`, `\u12`, `\u12g4`, `\x`, "\x00", "\x1f", "\xff", "\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+				"a", "hit_points", "eight or more", "é", "😀", "\u2028", "\ufffd", "\x7f", `\"`, `\\`, `\/`, `\n`, `\u0041`,
+				`\u00e9`, `\ud83d\ude00`, `\uDBFF\uDFFF`,
+				`\uffff`, `\u0000`, `\ud800`, `\udc00`, `\ud800\u0041`, `\ud800\ud800`, `\u12`, `\u12g4`, `\x`, "\x00", "\x1f",
+				"\xff", "\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80",
 			}).Draw(t, "part"))
 		}
 		b.WriteByte('"')
 	}
 	writeNumber := func() {
 		b.WriteString(rapid.SampledFrom([]string{
-			"0", "-0", "7", "-12.50", "1e5", "1E+2", "1.5e-7", "-0.0e-3", "123456789012345678901234567890", "0.1e1", "1e131071", "1e131072", "1e-16383", "1e-16384", "15e131070",
-			"1.5e-16382", "0e400000", "1e400000", "1e99999999999999999999", "01", "1.", ".5", "-", "+1", "1e", "1e+", "0x1", "NaN", "Infinity", strings.Repeat("9", 200),
+			"0", "-0", "7", "-12.50", "1e5", "1E+2", "1.5e-7", "-0.0e-3", "123456789012345678901234567890", "0.1e1", "1e131071",
+			"1e131072", "1e-16383", "1e-16384", "15e131070",
+			"1.5e-16382", "0e400000", "1e400000", "1e99999999999999999999", "01", "1.", ".5", "-", "+1", "1e", "1e+", "0x1",
+			"NaN", "Infinity", strings.Repeat("9", 200),
 		}).Draw(t, "number"))
 	}
 	var writeValue func(depth int)
@@ -84,7 +88,8 @@ func drawDocument(t *rapid.T) []byte {
 	return document
 }
 
-// checkAgainstStandardLibrary holds the scanner against encoding/json: what it accepts is valid, and what it calls no JSON is not.
+// checkAgainstStandardLibrary holds the scanner against encoding/json: what it accepts is valid,
+// and what it calls no JSON is not.
 func checkAgainstStandardLibrary(t interface{ Fatalf(string, ...any) }, document []byte) {
 	_, fault := scanObject(document, 10)
 	switch valid := json.Valid(document); {
@@ -153,7 +158,8 @@ func TestScanObject(t *testing.T) {
 			{`{"a":` + strings.Repeat("[", 1_000_000), jsonTooDeep, 14},
 		} {
 			if _, fault := scanObject([]byte(test.document), 10); fault.problem != test.problem || fault.offset != test.offset {
-				t.Errorf("%.60q: problem %d at %d (%s), want problem %d at %d", test.document, fault.problem, fault.offset, fault.reason(10), test.problem, test.offset)
+				t.Errorf("%.60q: problem %d at %d (%s), want problem %d at %d", test.document, fault.problem, fault.offset,
+					fault.reason(10), test.problem, test.offset)
 			}
 		}
 	})
@@ -168,7 +174,10 @@ func TestScanObjectAllocatesNothing(t *testing.T) {
 }
 
 func FuzzScanObject(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":[1,2.5e3,"\ud83d\ude00",null]}`, `{"a":"\u0000"}`, "{\"\xff\":1}", `[1]`, `{"a":1e400000}`} {
+	for _, seed := range []string{
+		`{}`, `{"a":[1,2.5e3,"\ud83d\ude00",null]}`, `{"a":"\u0000"}`, "{\"\xff\":1}", `[1]`,
+		`{"a":1e400000}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, document []byte) { checkAgainstStandardLibrary(t, document) })

@@ -26,8 +26,9 @@ func TestScanObjectAgreesWithPostgres(t *testing.T) {
 	})
 }
 
-// checkAgainstPostgres holds the scanner against jsonb: what it accepts, Postgres takes and prints in no more bytes than foretold; what
-// it refuses for a reason that is not a limit of ours, Postgres refuses too.
+// checkAgainstPostgres holds the scanner against jsonb: what it accepts, Postgres takes and prints
+// in no more bytes than foretold; what it refuses for a reason that is not a limit of ours,
+// Postgres refuses too.
 func checkAgainstPostgres(ctx context.Context, t *rapid.T, pool *pgxpool.Pool, document string) {
 	printed, fault := scanObject([]byte(document), 10)
 	var length int
@@ -114,7 +115,8 @@ func TestAppendAtTheLimits(t *testing.T) {
 			change(&e)
 			_, err := Append(t.Context(), nil, campaign, Any, Event{Type: "fine"}, e)
 			var invalid *InvalidEventError
-			if !errors.As(err, &invalid) || !errors.Is(err, ErrInvalidEvent) || invalid.Field != name || invalid.Index != 1 || invalid.Campaign != campaign {
+			if !errors.As(err, &invalid) || !errors.Is(err, ErrInvalidEvent) || invalid.Field != name || invalid.Index != 1 ||
+				invalid.Campaign != campaign {
 				t.Fatalf("got %v", err)
 			}
 			if message := err.Error(); len(message) > 600 {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// queryWindow is queryJournalPage that stops, after the first event, once payloads come to $4 bytes; payload_bytes keeps it from looking at those it does not send.
+// queryWindow is queryJournalPage that stops, after the first event, once payloads come to $4
+// bytes; payload_bytes keeps it from looking at those it does not send.
 const queryWindow = `SELECT ` + eventColumns + ` FROM (
 		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2 ORDER BY "position" LIMIT $3) j
@@ -16,10 +17,12 @@ type Window struct {
 	After, Floor int64 // Floor is what [Progress] or [Floor] answered before
 	Events       int   // stop after so many events
 	Bytes        int64 // stop once payload and metadata come to about so many bytes, but not before the first event
-	Small        bool  // what is beyond Bytes is sent as well, and thrown away here: quicker by a third, if there is hardly ever anything
+	// what is beyond Bytes is sent as well, and thrown away here: quicker by a third, if there is hardly ever anything
+	Small bool
 }
 
-// ReadWindow reads events in order of position, and answers up to which position there are no others: Floor, unless a limit has ended it before.
+// ReadWindow reads events in order of position, and answers up to which position there are no
+// others: Floor, unless a limit has ended it before.
 func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, until int64, err error) {
 	query, args := queryWindow, []any{w.After, w.Floor, w.Events, w.Bytes}
 	if w.Small {

@@ -56,15 +56,19 @@ func TestReadWindowReadsWhatGetReads(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	mustAppend(t, pool, "c", journal.Event{Type: "bare"}, journal.Event{
-		Type: "full", Version: 3, Intent: journal.AuditOnly, AggregateType: "seat", AggregateID: "7", Actor: "ann", Tags: []string{"a", "b"},
-		Payload: []byte(`{"n": 1}`), Metadata: []byte(`{"m": 2}`), OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
+		Type: "full", Version: 3, Intent: journal.AuditOnly, AggregateType: "seat", AggregateID: "7", Actor: "ann",
+		Tags:    []string{"a", "b"},
+		Payload: []byte(`{"n": 1}`), Metadata: []byte(`{"m": 2}`),
+		OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
 	})
 	bare, err := journal.Get(t.Context(), pool, "c", 1)
-	if err != nil || bare.Version != 1 || bare.Intent != journal.ProjectionAndReplay || !bare.OccurredAt.Equal(bare.RecordedAt) || bare.OccurredAt.IsZero() {
+	if err != nil || bare.Version != 1 || bare.Intent != journal.ProjectionAndReplay ||
+		!bare.OccurredAt.Equal(bare.RecordedAt) || bare.OccurredAt.IsZero() {
 		t.Errorf("what is not sent because most events have it is lost: %+v, %v", bare, err)
 	}
 	for _, small := range []bool{false, true} {
-		events, _, err := journal.ReadWindow(t.Context(), pool, journal.Window{Floor: 2, Events: 9, Bytes: 1 << 20, Small: small})
+		events, _, err := journal.ReadWindow(t.Context(), pool,
+			journal.Window{Floor: 2, Events: 9, Bytes: 1 << 20, Small: small})
 		if err != nil || len(events) != 2 {
 			t.Fatalf("small %v: read %d events, %v", small, len(events), err)
 		}

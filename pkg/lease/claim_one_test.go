@@ -8,21 +8,27 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestAClaimOfOneCampaignIsLikeOneOfMany holds the statements for the one campaign that has work against the walk around the outbox.
+// TestAClaimOfOneCampaignIsLikeOneOfMany holds the statements for the one campaign that has work
+// against the walk around the outbox.
 func TestAClaimOfOneCampaignIsLikeOneOfMany(t *testing.T) {
 	t.Parallel()
-	const given = `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('g', 'a', 'one', 4, '-infinity', 7)`
+	const given = `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+		VALUES ('g', 'a', 'one', 4, '-infinity', 7)`
 	for name, state := range map[string][]string{
-		"never leased":             {},
-		"given back":               {given},
-		"held":                     {given, `UPDATE tidemark.leases SET expires_at = '2100-01-01 00:00Z'`},
-		"paused":                   {given, `UPDATE tidemark.leases SET owner = 'paused', expires_at = 'infinity'`},
-		"run out":                  {given, `UPDATE tidemark.leases SET expires_at = clock_timestamp() - interval '1 s'`},
-		"one of two":               {given, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) VALUES ('g', 'b', 1, now(), 1)`},
-		"another group's as well":  {given, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) VALUES ('f', 'b', 1, now(), 1), ('h', 'c', 1, now(), 1)`},
-		"nothing to do":            {given, `DELETE FROM tidemark.outbox`},
-		"of a group that is still": {given, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor, expires_at) VALUES ('group', 'g', '', 'to look', 'ada', '2100-01-01 00:00Z')`},
-		"one that crashed":         {given, `INSERT INTO tidemark.crashes (consumer_group, campaign_id, checkpoint, owners) VALUES ('g', 'a', 7, '{dead}')`},
+		"never leased": {},
+		"given back":   {given},
+		"held":         {given, `UPDATE tidemark.leases SET expires_at = '2100-01-01 00:00Z'`},
+		"paused":       {given, `UPDATE tidemark.leases SET owner = 'paused', expires_at = 'infinity'`},
+		"run out":      {given, `UPDATE tidemark.leases SET expires_at = clock_timestamp() - interval '1 s'`},
+		"one of two": {given, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at,
+			events) VALUES ('g', 'b', 1, now(), 1)`},
+		"another group's as well": {given, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at,
+			events) VALUES ('f', 'b', 1, now(), 1), ('h', 'c', 1, now(), 1)`},
+		"nothing to do": {given, `DELETE FROM tidemark.outbox`},
+		"of a group that is still": {given, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor,
+			expires_at) VALUES ('group', 'g', '', 'to look', 'ada', '2100-01-01 00:00Z')`},
+		"one that crashed": {given, `INSERT INTO tidemark.crashes (consumer_group, campaign_id, checkpoint, owners)
+			VALUES ('g', 'a', 7, '{dead}')`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,10 +69,12 @@ func claimedBy(t *testing.T, pool *pgxpool.Pool, function string, limit int) (cl
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	var leases string
-	if err := tx.QueryRow(t.Context(), `SELECT c::text FROM tidemark.`+function+`('g', 'two', '', $1, interval '1 hour', 4096) AS c`, limit).Scan(&claimed); err != nil {
+	if err := tx.QueryRow(t.Context(), `SELECT c::text FROM tidemark.`+
+		function+`('g', 'two', '', $1, interval '1 hour', 4096) AS c`, limit).Scan(&claimed); err != nil {
 		t.Fatal(err)
 	}
-	err = tx.QueryRow(t.Context(), `SELECT coalesce(string_agg(concat_ws(' ', campaign_id, owner, generation, expires_at > clock_timestamp() + interval '50 min', checkpoint), ', ' ORDER BY campaign_id), '')
+	err = tx.QueryRow(t.Context(), `SELECT coalesce(string_agg(concat_ws(' ', campaign_id, owner, generation,
+		expires_at > clock_timestamp() + interval '50 min', checkpoint), ', ' ORDER BY campaign_id), '')
 		FROM tidemark.leases WHERE consumer_group = 'g'`).Scan(&leases)
 	if err != nil {
 		t.Fatal(err)

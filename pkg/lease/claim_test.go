@@ -33,7 +33,8 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 func withWork(t *testing.T, campaigns ...string) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
-	exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) SELECT 'g', c, 1, now(), 1 FROM unnest($1::text[]) AS u (c)`, campaigns)
+	exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		SELECT 'g', c, 1, now(), 1 FROM unnest($1::text[]) AS u (c)`, campaigns)
 	return pool
 }
 
@@ -80,7 +81,8 @@ func expect(t *testing.T, what string, leases []lease.Lease, want string) {
 func TestClaimTakesCampaignsThatHaveWorkAndNoOwner(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t, "a", "b", "c")
-	exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) VALUES ('h', 'z', 1, now(), 1), ('g', 'a', 2, now(), 1)`)
+	exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		VALUES ('h', 'z', 1, now(), 1), ('g', 'a', 2, now(), 1)`)
 	one, two := keeper("one"), keeper("two")
 
 	first := claim(t, pool, one, 2)
@@ -172,8 +174,8 @@ func TestALeaseThatIsBeingWrittenIsSkipped(t *testing.T) {
 	expect(t, "when it is not", claim(t, pool, two, 9).Leases, "b:2:3")
 }
 
-// TestOwnersShareTheWorkWithoutOverlap lets owners claim, advance, renew and give back at once. No campaign may ever have two owners, no generation may be
-// given twice, and no advance may be lost.
+// TestOwnersShareTheWorkWithoutOverlap lets owners claim, advance, renew and give back at once. No
+// campaign may ever have two owners, no generation may be given twice, and no advance may be lost.
 func TestOwnersShareTheWorkWithoutOverlap(t *testing.T) {
 	t.Parallel()
 	const owners, rounds, campaigns = 8, 40, 20
@@ -193,7 +195,8 @@ func TestOwnersShareTheWorkWithoutOverlap(t *testing.T) {
 				return fmt.Errorf("%s got %s, which %s has", k.Owner, l.CampaignID, owner[l.CampaignID])
 			}
 			if l.Generation <= generation[l.CampaignID] || l.Checkpoint != checkpoint[l.CampaignID] {
-				return fmt.Errorf("%s got %+v after generation %d, checkpoint %d", k.Owner, l, generation[l.CampaignID], checkpoint[l.CampaignID])
+				return fmt.Errorf("%s got %+v after generation %d, checkpoint %d", k.Owner, l, generation[l.CampaignID],
+					checkpoint[l.CampaignID])
 			}
 			owner[l.CampaignID], generation[l.CampaignID] = k.Owner, l.Generation
 		}
@@ -234,7 +237,10 @@ func TestOwnersShareTheWorkWithoutOverlap(t *testing.T) {
 				}
 				var steps []lease.Step
 				for _, l := range claimed.Leases {
-					steps = append(steps, lease.Step{CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint, To: l.Checkpoint + 1, Release: true})
+					steps = append(steps, lease.Step{
+						CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint,
+						To: l.Checkpoint + 1, Release: true,
+					})
 				}
 				random.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 				give(claimed.Leases, 1)
@@ -264,11 +270,15 @@ func TestClaimDeferredTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
 	pool := pgtest.New(t)
 	exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ('p', 'g', 1, 'public', '{p}', 'active'), ('new', 'g', 1, 'public', '{new}', 'joining')`)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		attempt_count, next_attempt_at)
 		SELECT c, p, g, 1, s, 1, coalesce(now() + make_interval(mins => due), 'infinity') FROM (VALUES
-			('oldest', 'p', 'g', 'failed', -9), ('due', 'p', 'g', 'rebuilding', -5), ('twice', 'p', 'g', 'failed', -4), ('twice', 'q', 'g', 'failed', -4),
-			('later', 'p', 'g', 'failed', 30), ('last', 'p', 'g', 'failed', 60), ('dead', 'p', 'g', 'dead', NULL), ('second chance', 'p', 'g', 'dead', -3),
-			('unknown', 'x', 'g', 'failed', -20), ('joining', 'new', 'g', 'rebuilding', -20), ('other group', 'p', 'h', 'failed', -20)
+			('oldest', 'p', 'g', 'failed', -9), ('due', 'p', 'g', 'rebuilding', -5), ('twice', 'p', 'g', 'failed', -4),
+				('twice', 'q', 'g', 'failed', -4),
+			('later', 'p', 'g', 'failed', 30), ('last', 'p', 'g', 'failed', 60), ('dead', 'p', 'g', 'dead', NULL),
+				('second chance', 'p', 'g', 'dead', -3),
+			('unknown', 'x', 'g', 'failed', -20), ('joining', 'new', 'g', 'rebuilding', -20),
+				('other group', 'p', 'h', 'failed', -20)
 		) AS v (c, p, g, s, due)`)
 	one, two := keeper("one"), keeper("two")
 	known := []string{"p", "q", "new"}
@@ -297,7 +307,8 @@ func advance(ctx context.Context, pool *pgxpool.Pool, k lease.Keeper, steps ...l
 func TestWhatIsClaimedAheadIsFoundByWhatFollowsAndKeptWithoutIt(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t, "a", "b", "c")
-	exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('g', 'b', 'other', 3, '-infinity', 7)`)
+	exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+		VALUES ('g', 'b', 'other', 3, '-infinity', 7)`)
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +321,8 @@ func TestWhatIsClaimedAheadIsFoundByWhatFollowsAndKeptWithoutIt(t *testing.T) {
 		k.ClaimAhead(batch, after, 2, 0, func(c lease.Claimed) { claimed = c })
 		batch.Queue("COMMIT")
 		batch.Queue("BEGIN")
-		batch.Queue(`SELECT coalesce(string_agg(concat(c, ':', n), ' ' ORDER BY c), '') FROM unnest(tidemark.claimed_campaigns(), tidemark.claimed_checkpoints()) AS u (c, n)`).
+		batch.Queue(`SELECT coalesce(string_agg(concat(c, ':', n), ' ' ORDER BY c), '')
+			FROM unnest(tidemark.claimed_campaigns(), tidemark.claimed_checkpoints()) AS u (c, n)`).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
 		batch.Queue("ROLLBACK")
 		if err := conn.SendBatch(t.Context(), batch).Close(); err != nil {

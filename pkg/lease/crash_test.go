@@ -32,11 +32,13 @@ func dies(t *testing.T, pool *pgxpool.Pool, owner string) []lease.Lease {
 // unseen lets the leases end now and the owner's record be older than they are.
 func unseen(t *testing.T, pool *pgxpool.Pool, owner string) {
 	t.Helper()
-	exec(t, pool, "UPDATE tidemark.leases SET expires_at = clock_timestamp() WHERE owner = $1 AND expires_at > '-infinity'", owner)
+	exec(t, pool,
+		"UPDATE tidemark.leases SET expires_at = clock_timestamp() WHERE owner = $1 AND expires_at > '-infinity'", owner)
 	exec(t, pool, "UPDATE tidemark.workers SET seen_at = now() - interval '1 minute' WHERE owner = $1", owner)
 }
 
-// crashes describes what a claim says of its leases: the campaign, its crashes and, where the dead had left marks, how many had, what the last one was at, and how many died of that.
+// crashes describes what a claim says of its leases: the campaign, its crashes and, where the dead
+// had left marks, how many had, what the last one was at, and how many died of that.
 func crashes(leases []lease.Lease) (s string) {
 	for _, l := range leases {
 		if l.Suspect == nil {
@@ -83,7 +85,8 @@ func TestOnlyTheDeathOfAnOwnerCounts(t *testing.T) {
 		"an_owner_that_was_seen_after_it_should_have": {sql: `UPDATE tidemark.workers SET seen_at = clock_timestamp()`},
 		"an_owner_that_stopped_in_good_order":         {sql: `DELETE FROM tidemark.workers`},
 		"an_operators_pause_that_has_ended":           {sql: `UPDATE tidemark.leases SET owner = 'paused'`},
-		"a_lease_from_before_the_servers_start":       {sql: `UPDATE tidemark.workers SET seen_at = '-infinity'`, ttl: 10000 * time.Hour},
+		"a_lease_from_before_the_servers_start": {sql: `UPDATE tidemark.workers
+			SET seen_at = '-infinity'`, ttl: 10000 * time.Hour},
 	} {
 		t.Run(name+"_does_not", func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +105,8 @@ func TestOnlyTheDeathOfAnOwnerCounts(t *testing.T) {
 func TestDeathsAreCountedTogetherOnlyWhereTheyBelongTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sql, want string }{
-		"not_those_of_one_owner":                   {`UPDATE tidemark.leases SET owner = 'one'; UPDATE tidemark.workers SET seen_at = now() - interval '1 minute'`, " a:1"},
+		"not_those_of_one_owner": {`UPDATE tidemark.leases SET owner = 'one'; UPDATE tidemark.workers
+			SET seen_at = now() - interval '1 minute'`, " a:1"},
 		"not_those_at_an_earlier_checkpoint":       {`UPDATE tidemark.leases SET checkpoint = 1`, " a:1"},
 		"not_those_of_long_ago":                    {`UPDATE tidemark.crashes SET at = at - interval '2 hours'`, " a:1"},
 		"those_of_two_owners_at_the_same_place_do": {`SELECT 1`, " a:2"},
@@ -133,7 +137,8 @@ func TestDeathsAreCountedTogetherOnlyWhereTheyBelongTogether(t *testing.T) {
 	})
 }
 
-// diesAt has an owner die when it had marked the events 6 and then seq of campaign a for projection p; with seq 0, all of the campaign.
+// diesAt has an owner die when it had marked the events 6 and then seq of campaign a for projection
+// p; with seq 0, all of the campaign.
 func diesAt(t *testing.T, pool *pgxpool.Pool, owner string, seq int64) {
 	t.Helper()
 	l := dies(t, pool, owner)[0]
@@ -228,8 +233,11 @@ func TestDeathsWithoutAMarkAreCountedToo(t *testing.T) {
 	unexplained("two", 1)
 	diesAt(t, pool, "three", 0)
 	unexplained("four", 2)
-	exec(t, pool, `INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied) VALUES ('elsewhere', 'g', 'h', 1, now(), now() - interval '5 minutes', 0, 0),
-		('alive', 'g', 'h', 1, now(), now() + interval '1 hour', 0, 0), ('long ago', 'g', 'h', 1, now(), now() - interval '5 hours', 0, 0), ('of another group', 'h', 'h', 1, now(), now() - interval '5 minutes', 0, 0)`)
+	exec(t, pool, `INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held,
+		events_applied) VALUES ('elsewhere', 'g', 'h', 1, now(), now() - interval '5 minutes', 0, 0),
+		('alive', 'g', 'h', 1, now(), now() + interval '1 hour', 0, 0),
+			('long ago', 'g', 'h', 1, now(), now() - interval '5 hours', 0, 0),
+			('of another group', 'h', 'h', 1, now(), now() - interval '5 minutes', 0, 0)`)
 	unexplained("five", 4)
 	batch := &pgx.Batch{}
 	mortal("six").Explained(batch, "a")
@@ -259,8 +267,10 @@ func TestACampaignThatGotFurtherIsNoSuspect(t *testing.T) {
 func TestARetryKnowsItsSuspectsToo(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t, "a")
-	exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 'public', '{}', 'active')`)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('a', 'p', 'g', 1, 'failed')`)
+	exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+		VALUES ('p', 'g', 1, 'public', '{}', 'active')`)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+		VALUES ('a', 'p', 'g', 1, 'failed')`)
 	dies(t, pool, "one")
 	dies(t, pool, "two")
 	claimed, err := mortal("three").ClaimDeferred(t.Context(), pool, []string{"p"}, 9)

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// What is done under a lease ends with an advance in the same transaction: either both commit, or the lease was lost and nothing does.
+// What is done under a lease ends with an advance in the same transaction: either both commit, or
+// the lease was lost and nothing does.
 func ExampleKeeper() {
 	work := func(ctx context.Context, pool *pgxpool.Pool, apply func(pgx.Tx, lease.Lease) (to int64, err error)) error {
 		keeper := lease.Keeper{Group: "default", Owner: uuid.NewString(), TTL: 30 * time.Second}
@@ -27,7 +28,10 @@ func ExampleKeeper() {
 					return err
 				}
 				batch := &pgx.Batch{}
-				keeper.Advance(batch, []lease.Step{{CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint, To: to, Release: true}})
+				keeper.Advance(batch, []lease.Step{{
+					CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint, To: to,
+					Release: true,
+				}})
 				return lease.Error(tx.SendBatch(ctx, batch).Close())
 			})
 			if errors.Is(err, lease.ErrLost) {

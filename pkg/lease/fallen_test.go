@@ -30,17 +30,21 @@ func marked(t *testing.T, seen string) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	exec(t, pool, "UPDATE tidemark.leases SET expires_at = clock_timestamp() + interval '30 s'")
-	exec(t, pool, "UPDATE tidemark.workers SET seen_at = clock_timestamp() - $1::interval, lease_ttl = '30 s' WHERE owner = 'two'", seen)
+	exec(t, pool,
+		"UPDATE tidemark.workers SET seen_at = clock_timestamp() - $1::interval, lease_ttl = '30 s' WHERE owner = "+
+			"'two'", seen)
 	return pool
 }
 
 func TestLeasesOfAnOwnerThatFellSilentUnderAMarkAreTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ seen, sql, want string }{
-		"after_a_sixth_of_their_life":     {seen: "6 s", want: " a:2!1,/0,1 b:2"},
-		"not_before":                      {seen: "4 s"},
-		"after_three_seconds_at_least":    {seen: "4 s", sql: `UPDATE tidemark.workers SET lease_ttl = '6 s' WHERE owner = 'two'`, want: " a:2!1,/0,1 b:2"},
-		"not_in_less_than_three_seconds":  {seen: "2 s", sql: `UPDATE tidemark.workers SET lease_ttl = '6 s' WHERE owner = 'two'`},
+		"after_a_sixth_of_their_life": {seen: "6 s", want: " a:2!1,/0,1 b:2"},
+		"not_before":                  {seen: "4 s"},
+		"after_three_seconds_at_least": {seen: "4 s", sql: `UPDATE tidemark.workers SET lease_ttl = '6 s'
+			WHERE owner = 'two'`, want: " a:2!1,/0,1 b:2"},
+		"not_in_less_than_three_seconds": {seen: "2 s", sql: `UPDATE tidemark.workers SET lease_ttl = '6 s'
+			WHERE owner = 'two'`},
 		"not_where_the_mark_was_removed":  {seen: "6 s", sql: `UPDATE tidemark.crashes SET marks = '{}'`},
 		"not_where_it_stopped_in_order":   {seen: "6 s", sql: `DELETE FROM tidemark.workers WHERE owner = 'two'`},
 		"not_where_another_group_marked":  {seen: "6 s", sql: `UPDATE tidemark.crashes SET consumer_group = 'other'`},
@@ -60,8 +64,10 @@ func TestLeasesOfAnOwnerThatFellSilentUnderAMarkAreTakenOver(t *testing.T) {
 		t.Parallel()
 		pool := marked(t, "6 s")
 		exec(t, pool, `DELETE FROM tidemark.outbox`)
-		exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 's', '{}', 'active')`)
-		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
+		exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+			VALUES ('p', 'g', 1, 's', '{}', 'active')`)
+		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+			VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
 		claimed, err := lasting("three").ClaimDeferred(t.Context(), pool, []string{"p"}, 9)
 		if err != nil {
 			t.Fatal(err)

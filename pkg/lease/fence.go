@@ -7,14 +7,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// queryFence probes the primary key once a campaign and locks the lease, in the order of campaign_id, until the transaction ends.
+// queryFence probes the primary key once a campaign and locks the lease, in the order of
+// campaign_id, until the transaction ends.
 const queryFence = `SELECT tidemark.fence($1, $2)`
 
-// Fence takes campaigns from whoever holds them, for a transaction that changes what their holder went by, such as where a deferred pair stands. Work under way on
-// what was true before fails with [ErrLost] and is done again after tx has committed; campaigns that are paused stay so. Claims pass the campaigns by until then.
+// Fence takes campaigns from whoever holds them, for a transaction that changes what their holder
+// went by, such as where a deferred pair stands. Work under way on what was true before fails with
+// [ErrLost] and is done again after tx has committed; campaigns that are paused stay so. Claims
+// pass the campaigns by until then.
 //
-// Call it in tx before rows of tidemark.deferred are written or locked, once, with all campaigns: workers lock the leases of a group first and in the order of
-// campaign_id, and a transaction that does not may deadlock with them.
+// Call it in tx before rows of tidemark.deferred are written or locked, once, with all campaigns:
+// workers lock the leases of a group first and in the order of campaign_id, and a transaction that
+// does not may deadlock with them.
 func Fence(ctx context.Context, tx pgx.Tx, group string, campaignIDs []string) error {
 	if len(campaignIDs) == 0 {
 		return nil

@@ -32,7 +32,8 @@ func TestAdvanceMovesACheckpointAndKeepsOrGivesBackTheLease(t *testing.T) {
 	one := keeper("one")
 	claim(t, pool, one, 9)
 	exec(t, pool, "UPDATE tidemark.leases SET expires_at = now() + interval '1 minute'")
-	if err := advance(t.Context(), pool, one, lease.Step{CampaignID: "b", Generation: 1, To: 2, Release: true}, lease.Step{CampaignID: "a", Generation: 1, To: 5}); err != nil {
+	if err := advance(t.Context(), pool, one, lease.Step{CampaignID: "b", Generation: 1, To: 2, Release: true},
+		lease.Step{CampaignID: "a", Generation: 1, To: 5}); err != nil {
 		t.Fatal(err)
 	}
 	expectHeld(t, pool, one, "a")
@@ -68,7 +69,10 @@ func TestAdvanceChangesNothingUnlessAllLeasesAreHeld(t *testing.T) {
 		"a checkpoint that has moved":  {one, lease.Step{CampaignID: "b", Generation: 1, From: 0, To: 3}},
 		"a checkpoint in the future":   {one, lease.Step{CampaignID: "b", Generation: 1, From: 4, To: 5}},
 		"a campaign without a lease":   {one, lease.Step{CampaignID: "nobody's", Generation: 1, From: 0, To: 1}},
-		"another group":                {lease.Keeper{Group: "h", Owner: "one", TTL: time.Hour}, lease.Step{CampaignID: "d", Generation: 1, From: 0, To: 1}},
+		"another group": {
+			lease.Keeper{Group: "h", Owner: "one", TTL: time.Hour},
+			lease.Step{CampaignID: "d", Generation: 1, From: 0, To: 1},
+		},
 	} {
 		for _, steps := range [][]lease.Step{{test.bad}, {good, test.bad}, {test.bad, good}} {
 			if err := advance(t.Context(), pool, test.owner, steps...); !errors.Is(err, lease.ErrLost) {
@@ -96,7 +100,10 @@ func TestAdvanceAllowsAnExpiredLeaseThatNobodyTook(t *testing.T) {
 	one := keeper("one")
 	claim(t, pool, one, 9)
 	expire(t, pool, "a")
-	if err := advance(t.Context(), pool, one, lease.Step{CampaignID: "a", Generation: 1, To: 1, Release: true}); err != nil {
+	if err := advance(t.Context(), pool, one, lease.Step{
+		CampaignID: "a", Generation: 1, To: 1,
+		Release: true,
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -117,7 +124,8 @@ func TestAdvanceLosesToATakeoverInFlight(t *testing.T) {
 	go func() {
 		lost <- advance(t.Context(), pool, one, lease.Step{CampaignID: "a", Generation: 1, To: 1, Release: true})
 	}()
-	waitFor(t, pool, "the advance waits", "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')")
+	waitFor(t, pool, "the advance waits",
+		"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')")
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +137,9 @@ func TestAdvanceLosesToATakeoverInFlight(t *testing.T) {
 
 func fence(t *testing.T, pool *pgxpool.Pool, campaigns ...string) {
 	t.Helper()
-	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return lease.Fence(t.Context(), tx, "g", campaigns) }); err != nil {
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return lease.Fence(t.Context(), tx, "g", campaigns)
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +151,8 @@ func TestFenceTakesCampaignsFromTheirHolder(t *testing.T) {
 	leases := claim(t, pool, one, 9).Leases
 	fence(t, pool, "b", "a", "b")
 	for _, id := range []string{"a", "b"} {
-		if err := advance(t.Context(), pool, one, lease.Step{CampaignID: id, Generation: 1, To: 1}); !errors.Is(err, lease.ErrLost) {
+		if err := advance(t.Context(), pool, one, lease.Step{CampaignID: id, Generation: 1, To: 1}); !errors.Is(err,
+			lease.ErrLost) {
 			t.Errorf("%s was applied under a lease that was taken away: %v", id, err)
 		}
 	}
@@ -171,7 +182,8 @@ func TestFenceStopsAClaimThatMakesTheLease(t *testing.T) {
 		}
 		claimed <- c
 	}()
-	waitFor(t, pool, "the claim waits", "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')")
+	waitFor(t, pool, "the claim waits",
+		"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')")
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +245,9 @@ func TestRenewProlongsOnlyWhatIsHeldAndWaitsForNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	var prolonged []string
-	if err := pool.QueryRow(t.Context(), "SELECT array_agg(campaign_id) FROM tidemark.leases WHERE owner = 'one' AND expires_at > now() + interval '50 minutes'").Scan(&prolonged); err != nil {
+	if err := pool.QueryRow(t.Context(),
+		"SELECT array_agg(campaign_id) FROM tidemark.leases WHERE owner = 'one' AND expires_at > now() + interval '50 "+
+			"minutes'").Scan(&prolonged); err != nil {
 		t.Fatal(err)
 	}
 	if len(prolonged) != 1 || prolonged[0] != "a" {
@@ -253,9 +267,11 @@ func TestWorkersAreListedUntilTheyForgetThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec(t, pool, `INSERT INTO tidemark.workers SELECT 'long gone', 'g', 'host', 1, now() - interval '9 days', now() - interval '2 days', 0, 0`)
+	exec(t, pool, `INSERT INTO tidemark.workers SELECT 'long gone', 'g', 'host', 1, now() - interval '9 days',
+		now() - interval '2 days', 0, 0`)
 	workers, err := lease.Workers(t.Context(), pool)
-	if err != nil || len(workers) != 3 || workers[1].Owner != "one" || workers[1].CampaignsHeld != 3 || workers[1].EventsApplied != 4 || workers[1].PID != os.Getpid() {
+	if err != nil || len(workers) != 3 || workers[1].Owner != "one" || workers[1].CampaignsHeld != 3 ||
+		workers[1].EventsApplied != 4 || workers[1].PID != os.Getpid() {
 		t.Fatalf("got %+v, %v", workers, err)
 	}
 	if err := one.Forget(t.Context(), pool); err != nil {

@@ -15,16 +15,20 @@ const (
 	queryApplied = `SELECT coalesce(sum(checkpoint), 0)::bigint FROM tidemark.leases WHERE consumer_group = $1`
 
 	// queryHeld reads all leases of a group.
-	queryHeld = `SELECT campaign_id FROM tidemark.leases WHERE consumer_group = $1 AND owner = $2 AND expires_at > '-infinity' ORDER BY campaign_id`
+	queryHeld = `SELECT campaign_id FROM tidemark.leases WHERE consumer_group = $1 AND owner = $2
+		AND expires_at > '-infinity' ORDER BY campaign_id`
 
 	// querySome reads one page in a thousand.
-	querySome = `SELECT campaign_id FROM tidemark.leases TABLESAMPLE SYSTEM (0.1) WHERE consumer_group = $1 ORDER BY random() LIMIT 1`
+	querySome = `SELECT campaign_id FROM tidemark.leases TABLESAMPLE SYSTEM (0.1) WHERE consumer_group = $1
+		ORDER BY random() LIMIT 1`
 
 	// querySuspectCounts reads an index that nearly always has no entries.
-	querySuspectCounts = `SELECT c.consumer_group, count(*) FROM tidemark.crashes c WHERE cardinality(c.owners) > 0 GROUP BY c.consumer_group`
+	querySuspectCounts = `SELECT c.consumer_group, count(*) FROM tidemark.crashes c WHERE cardinality(c.owners) > 0
+		GROUP BY c.consumer_group`
 
 	// queryList walks the primary key, $3 rows of it.
-	queryList = `SELECT l.consumer_group, l.campaign_id, l.owner, l.generation, nullif(nullif(l.expires_at, '-infinity'), 'infinity'), l.expires_at > clock_timestamp(), l.checkpoint
+	queryList = `SELECT l.consumer_group, l.campaign_id, l.owner, l.generation,
+		nullif(nullif(l.expires_at, '-infinity'), 'infinity'), l.expires_at > clock_timestamp(), l.checkpoint
 		FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.campaign_id LIMIT $3`
 
 	// queryCheckpoints probes the primary key once a campaign.
@@ -44,7 +48,8 @@ type Row struct {
 	Checkpoint int64
 }
 
-// List answers up to limit leases of a consumer group, held or not, in the order of their campaigns, from after on ("" to begin).
+// List answers up to limit leases of a consumer group, held or not, in the order of their
+// campaigns, from after on ("" to begin).
 func List(ctx context.Context, db DB, group, after string, limit int) ([]Row, error) {
 	rows, err := db.Query(ctx, queryList, group, after, limit)
 	if err != nil {
@@ -57,7 +62,8 @@ func List(ctx context.Context, db DB, group, after string, limit int) ([]Row, er
 	return list, nil
 }
 
-// Applied sums the checkpoints of a consumer group: how many events it has gone through, of all campaigns, since its first one.
+// Applied sums the checkpoints of a consumer group: how many events it has gone through, of all
+// campaigns, since its first one.
 func Applied(ctx context.Context, db DB, group string) (int64, error) {
 	var n int64
 	if err := db.QueryRow(ctx, queryApplied, group).Scan(&n); err != nil {
@@ -66,8 +72,8 @@ func Applied(ctx context.Context, db DB, group string) (int64, error) {
 	return n, nil
 }
 
-// Held lists the campaigns that the owner has leased and neither given back nor lost to another owner. A lease that has expired is among them
-// until somebody takes it over.
+// Held lists the campaigns that the owner has leased and neither given back nor lost to another
+// owner. A lease that has expired is among them until somebody takes it over.
 func (k Keeper) Held(ctx context.Context, db DB) ([]string, error) {
 	rows, err := db.Query(ctx, queryHeld, k.Group, k.Owner)
 	if err != nil {
@@ -90,7 +96,8 @@ func Some(ctx context.Context, db DB, group string) (string, error) {
 	return id, nil
 }
 
-// Checkpoints answers the last seq that a consumer group has applied, by campaign. Campaigns that it has never had are not among them.
+// Checkpoints answers the last seq that a consumer group has applied, by campaign. Campaigns that
+// it has never had are not among them.
 func Checkpoints(ctx context.Context, db DB, group string, campaignIDs []string) (map[string]int64, error) {
 	rows, err := db.Query(ctx, queryCheckpoints, group, campaignIDs)
 	if err != nil {

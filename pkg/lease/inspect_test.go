@@ -27,7 +27,8 @@ func TestHeldListsLeasesUntilTheyAreGivenBackOrTakenOver(t *testing.T) {
 	}
 	expectHeld(t, pool, keeper, "b", "c")
 
-	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.leases SET expires_at = now() - interval '1 s' WHERE campaign_id = 'b'`); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.leases SET expires_at = now() - interval '1 s'
+		WHERE campaign_id = 'b'`); err != nil {
 		t.Fatal(err)
 	}
 	expectHeld(t, pool, keeper, "b", "c")
@@ -45,7 +46,10 @@ func TestAppliedSumsTheCheckpointsOfOneGroup(t *testing.T) {
 		var batch pgx.Batch
 		var steps []lease.Step
 		for _, l := range acquire(t, pool, keeper, "a", "b") {
-			steps = append(steps, lease.Step{CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint, To: to, Release: true})
+			steps = append(steps, lease.Step{
+				CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint, To: to,
+				Release: true,
+			})
 		}
 		keeper.Advance(&batch, steps)
 		if err := pool.SendBatch(t.Context(), &batch).Close(); err != nil {
@@ -62,7 +66,8 @@ func TestAppliedSumsTheCheckpointsOfOneGroup(t *testing.T) {
 
 func acquire(t *testing.T, pool *pgxpool.Pool, keeper lease.Keeper, campaigns ...string) []lease.Lease {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT unnest(campaign_ids) AS campaign_id, unnest(generations), unnest(checkpoints) FROM tidemark.acquire_leases($1, $2, $3, $3, $4) ORDER BY campaign_id`,
+	rows, err := pool.Query(t.Context(), `SELECT unnest(campaign_ids) AS campaign_id, unnest(generations),
+		unnest(checkpoints) FROM tidemark.acquire_leases($1, $2, $3, $3, $4) ORDER BY campaign_id`,
 		keeper.Group, keeper.Owner, campaigns, keeper.TTL)
 	if err != nil {
 		t.Fatal(err)

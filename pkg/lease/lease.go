@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ErrLost is returned by the transaction of an [Advance] when a lease is no longer held: it expired and was taken over, or its checkpoint
-// has moved. Nothing of the transaction may be kept.
+// ErrLost is returned by the transaction of an [Advance] when a lease is no longer held: it expired
+// and was taken over, or its checkpoint has moved. Nothing of the transaction may be kept.
 var ErrLost = errors.New("lease lost")
 
 // stateLost is the SQLSTATE that tidemark.advance raises.
@@ -34,7 +34,8 @@ type DB interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
-// Keeper acquires and keeps the leases of one owner in one consumer group. It holds no state but its settings, and is safe for concurrent use.
+// Keeper acquires and keeps the leases of one owner in one consumer group. It holds no state but
+// its settings, and is safe for concurrent use.
 type Keeper struct {
 	Group string
 	Owner string        // unique to a process and its life: never used again after a restart
@@ -54,15 +55,18 @@ type Claimed struct {
 // Suspicious says whether processes may have died with some of the campaigns: [Keeper.Suspects] finds out.
 func (c Claimed) Suspicious() bool { return len(c.crashed) > 0 }
 
-// Claim leases up to limit campaigns that have work in the outbox and no live lease, from just after cursor around the outbox. With a wait above zero it
-// asks appends first, in the same request, to notify for so long ([Wait]).
+// Claim leases up to limit campaigns that have work in the outbox and no live lease, from just
+// after cursor around the outbox. With a wait above zero it asks appends first, in the same
+// request, to notify for so long ([Wait]).
 func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait time.Duration) (Claimed, error) {
 	batch := &pgx.Batch{}
 	if wait > 0 {
 		batch.Queue(queryWait, wait.Milliseconds())
 	}
 	var claimed Claimed
-	batch.Queue(queryClaim, k.Group, k.Owner, cursor, limit, k.TTL).QueryRow(func(row pgx.Row) error { return claimed.scan(row) })
+	batch.Queue(queryClaim, k.Group, k.Owner, cursor, limit, k.TTL).QueryRow(func(row pgx.Row) error {
+		return claimed.scan(row)
+	})
 	if err := db.SendBatch(ctx, batch).Close(); err != nil {
 		return Claimed{}, fmt.Errorf("claim campaigns: %w", err)
 	}
@@ -72,8 +76,10 @@ func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait
 	return claimed, nil
 }
 
-// ClaimAhead queues a claim on batch, and visit gets what comes of it. Statements queued behind it that are about the campaigns claimed find them where no campaigns are
-// named. To be committed by itself it stands between BEGIN and COMMIT. What came of campaigns that processes died with is for [Keeper.Suspects] to find out.
+// ClaimAhead queues a claim on batch, and visit gets what comes of it. Statements queued behind it
+// that are about the campaigns claimed find them where no campaigns are named. To be committed by
+// itself it stands between BEGIN and COMMIT. What came of campaigns that processes died with is for
+// [Keeper.Suspects] to find out.
 func (k Keeper) ClaimAhead(batch *pgx.Batch, cursor string, limit int, wait time.Duration, visit func(Claimed)) {
 	if wait > 0 {
 		batch.Queue(queryWait, wait.Milliseconds())
@@ -93,7 +99,8 @@ func (c *Claimed) scan(row pgx.Row, more ...any) error {
 	var ids []string
 	var generations, checkpoints []int64
 	var retry *time.Time
-	if err := row.Scan(append([]any{&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed}, more...)...); err != nil {
+	if err := row.Scan(append([]any{&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed},
+		more...)...); err != nil {
 		return err
 	}
 	c.Leases = collect(ids, generations, checkpoints)
@@ -108,7 +115,8 @@ func (k Keeper) ClaimDeferred(ctx context.Context, db DB, projections []string, 
 	var ids, crashed []string
 	var generations, checkpoints []int64
 	var due *time.Time
-	err := db.QueryRow(ctx, queryClaimDeferred, k.Group, k.Owner, projections, limit, k.TTL).Scan(&ids, &generations, &checkpoints, &due, &crashed)
+	err := db.QueryRow(ctx, queryClaimDeferred, k.Group, k.Owner, projections, limit, k.TTL).Scan(&ids, &generations,
+		&checkpoints, &due, &crashed)
 	if err != nil {
 		return Claimed{}, fmt.Errorf("claim deferred: %w", err)
 	}
@@ -122,7 +130,8 @@ func (k Keeper) ClaimDeferred(ctx context.Context, db DB, projections []string, 
 	return claimed, nil
 }
 
-// Step is what a transaction does to one lease: move its checkpoint, or leave it (To equal to From), and give the lease back or keep it.
+// Step is what a transaction does to one lease: move its checkpoint, or leave it (To equal to
+// From), and give the lease back or keep it.
 type Step struct {
 	CampaignID string
 	Generation int64
@@ -133,8 +142,9 @@ type Step struct {
 	Hash   *int64 // of their ids: uuid_hash_extended(id, 0), all XORed; nil: not known, and never again in this campaign
 }
 
-// Advance queues the fence on batch. Each lease that is still held gets its new checkpoint and is released or prolonged. If one is not held any
-// more the statement fails with an error that matches [ErrLost] (see [Error]), and with it the transaction that it must be the end of.
+// Advance queues the fence on batch. Each lease that is still held gets its new checkpoint and is
+// released or prolonged. If one is not held any more the statement fails with an error that matches
+// [ErrLost] (see [Error]), and with it the transaction that it must be the end of.
 func (k Keeper) Advance(batch *pgx.Batch, steps []Step) {
 	ids := make([]string, len(steps))
 	n := len(steps)

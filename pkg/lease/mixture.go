@@ -54,7 +54,9 @@ func Mixtures(workers []Worker) (mixtures []Mixture) {
 			if len(having[name]) == len(all) {
 				continue
 			}
-			l := Lacking{Projection: name, Workers: slices.DeleteFunc(slices.Clone(all), func(w Worker) bool { return w.Knows[name] != nil })}
+			l := Lacking{Projection: name, Workers: slices.DeleteFunc(slices.Clone(all), func(w Worker) bool {
+				return w.Knows[name] != nil
+			})}
 			m.Lacking = append(m.Lacking, l)
 			since := l.Workers[0].StartedAt
 			if other := having[name][0].StartedAt; other.After(since) {
@@ -92,6 +94,7 @@ func (m Mixture) String() string {
 
 // Remedy says what ends a mixture.
 func (m Mixture) Remedy() string {
-	return "give each program a consumer group of its own (TIDEMARK_CONSUMER_GROUP), or all of them the same projections; " +
+	return "give each program a consumer group of its own (TIDEMARK_CONSUMER_GROUP), or all of them the same " +
+		"projections; " +
 		"a rolling upgrade ends it by itself"
 }

@@ -12,7 +12,10 @@ func TestMixturesNameWhichWorkersLackWhichProjections(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	worker := func(group, host string, age time.Duration, names ...string) lease.Worker {
-		w := lease.Worker{ConsumerGroup: group, Host: host, PID: len(host), StartedAt: now.Add(-age), Knows: map[string][]int{}}
+		w := lease.Worker{
+			ConsumerGroup: group, Host: host, PID: len(host), StartedAt: now.Add(-age),
+			Knows: map[string][]int{},
+		}
 		for _, name := range names {
 			w.Knows[name] = []int{len(host)} // versions are of no matter
 		}
@@ -33,10 +36,15 @@ func TestMixturesNameWhichWorkersLackWhichProjections(t *testing.T) {
 			[]lease.Worker{worker("g", "h", time.Hour, "a", "b"), worker("g", "hh", time.Hour, "b", "c")},
 			"g!a is not in hh (process 2); c is not in h (process 1)",
 		},
-		{"an upgrade", []lease.Worker{worker("g", "new", time.Minute, "a", "b"), worker("g", "old", time.Hour, "a")}, "g b is not in old (process 3)"},
+		{
+			"an upgrade",
+			[]lease.Worker{worker("g", "new", time.Minute, "a", "b"), worker("g", "old", time.Hour, "a")},
+			"g b is not in old (process 3)",
+		},
 		{ // those that came and went since are of no matter
 			"a fleet that scales", []lease.Worker{
-				worker("g", "x", time.Hour, "a"), worker("g", "y", time.Hour, "b"), worker("g", "z", time.Minute, "a", "b"), worker("g", "u", 0, "b"),
+				worker("g", "x", time.Hour, "a"), worker("g", "y", time.Hour, "b"), worker("g", "z", time.Minute, "a", "b"),
+				worker("g", "u", 0, "b"),
 				worker("g", "v", time.Second, "b"), worker("g", "w", 2*time.Second, "b"),
 			}, "g!a is not in y (process 1), w (process 1), v (process 1) and 1 more; b is not in x (process 1)",
 		},

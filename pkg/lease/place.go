@@ -9,7 +9,9 @@ import (
 )
 
 // queryPlaces probes the primary key once for each consumer group, and that of workers for the owner.
-const queryPlaces = `SELECT l.consumer_group, l.owner, l.generation, CASE WHEN isfinite(l.expires_at) THEN l.expires_at END, l.expires_at > clock_timestamp(), l.checkpoint, coalesce(w.host, ''), coalesce(w.pid, 0)
+const queryPlaces = `SELECT l.consumer_group, l.owner, l.generation, CASE
+	WHEN isfinite(l.expires_at) THEN l.expires_at END, l.expires_at > clock_timestamp(), l.checkpoint,
+	coalesce(w.host, ''), coalesce(w.pid, 0)
 	FROM tidemark.consumer_groups g
 	JOIN tidemark.leases l ON l.consumer_group = g.name AND l.campaign_id = $1
 	LEFT JOIN tidemark.workers w ON w.owner = l.owner
@@ -27,7 +29,8 @@ type Place struct {
 	PID        int        // of the owner; 0 if it has left no record
 }
 
-// Places answers where each consumer group stands in a campaign, in the order of their names. Groups that have never had the campaign are not among them.
+// Places answers where each consumer group stands in a campaign, in the order of their names.
+// Groups that have never had the campaign are not among them.
 func Places(ctx context.Context, db DB, campaignID string) ([]Place, error) {
 	rows, err := db.Query(ctx, queryPlaces, campaignID)
 	if err != nil {

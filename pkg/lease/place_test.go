@@ -16,7 +16,8 @@ func TestPlacesSayWhereEachGroupStandsInACampaign(t *testing.T) {
 		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
 		VALUES ('w', 'held', 'box', 7, now(), now(), 1, 0);
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
-		VALUES ('held', 'oak', 'w', 3, now() + interval '1 hour', 4), ('back', 'oak', 'v', 2, '-infinity', 5), ('late', 'oak', 'v', 1, now() - interval '1 hour', 6),
+		VALUES ('held', 'oak', 'w', 3, now() + interval '1 hour', 4), ('back', 'oak', 'v', 2, '-infinity', 5),
+			('late', 'oak', 'v', 1, now() - interval '1 hour', 6),
 			('paused', 'oak', 'paused', 9, 'infinity', 7), ('held', 'elm', 'w', 1, now() + interval '1 hour', 1)`); err != nil {
 		t.Fatal(err)
 	}

@@ -9,16 +9,20 @@ import (
 
 const (
 	// queryProved sums up what a group says it has applied.
-	queryProved = `SELECT count(*), coalesce(sum(applied), 0)::bigint, count(*) FILTER (WHERE applied_hash IS NULL) FROM tidemark.leases WHERE consumer_group = $1 AND checkpoint > 0`
+	queryProved = `SELECT count(*), coalesce(sum(applied), 0)::bigint, count(*) FILTER (WHERE applied_hash IS NULL)
+		FROM tidemark.leases WHERE consumer_group = $1 AND checkpoint > 0`
 
 	// queryUnproved reads the journal up to the checkpoints once, and joins what it says to the leases.
-	queryUnproved = `SELECT l.campaign_id, l.checkpoint, l.applied, coalesce(j.events, 0), coalesce(l.applied_hash = coalesce(j.hash, 0), true)
+	queryUnproved = `SELECT l.campaign_id, l.checkpoint, l.applied, coalesce(j.events, 0),
+		coalesce(l.applied_hash = coalesce(j.hash, 0), true)
 		FROM tidemark.leases l LEFT JOIN (
 			SELECT j.campaign_id, count(*) AS events, bit_xor(uuid_hash_extended(j.event_id, 0)) AS hash
-			FROM tidemark.journal j JOIN tidemark.leases c ON c.consumer_group = $1 AND c.campaign_id = j.campaign_id AND j.seq <= c.checkpoint
+			FROM tidemark.journal j JOIN tidemark.leases c ON c.consumer_group = $1 AND c.campaign_id = j.campaign_id
+				AND j.seq <= c.checkpoint
 			GROUP BY j.campaign_id
 		) j ON j.campaign_id = l.campaign_id
-		WHERE l.consumer_group = $1 AND (l.applied <> coalesce(j.events, 0) OR l.applied_hash <> coalesce(j.hash, 0) OR l.checkpoint <> l.applied)
+		WHERE l.consumer_group = $1 AND (l.applied <> coalesce(j.events, 0) OR l.applied_hash <> coalesce(j.hash, 0)
+			OR l.checkpoint <> l.applied)
 		ORDER BY l.campaign_id`
 )
 
@@ -29,7 +33,8 @@ type Proved struct {
 	Unhashed  int64 // campaigns of whose events only the number is known
 }
 
-// Unproved is a campaign of which a group has not applied what the journal says: exactly the events up to its checkpoint, once each.
+// Unproved is a campaign of which a group has not applied what the journal says: exactly the events
+// up to its checkpoint, once each.
 type Unproved struct {
 	CampaignID string
 	Checkpoint int64
@@ -38,8 +43,9 @@ type Unproved struct {
 	SameIDs    bool  // false: those applied have other ids than those of the journal
 }
 
-// Prove compares the number of events that a group has applied and the hash of their ids, which are kept with each checkpoint, with the journal: one aggregate of the journal, and no
-// event is applied. visit gets the campaigns that differ, in their order. tx should be REPEATABLE READ.
+// Prove compares the number of events that a group has applied and the hash of their ids, which are
+// kept with each checkpoint, with the journal: one aggregate of the journal, and no event is
+// applied. visit gets the campaigns that differ, in their order. tx should be REPEATABLE READ.
 func Prove(ctx context.Context, tx pgx.Tx, group string, visit func(Unproved)) (Proved, error) {
 	var proved Proved
 	if err := tx.QueryRow(ctx, queryProved, group).Scan(&proved.Campaigns, &proved.Events, &proved.Unhashed); err != nil {

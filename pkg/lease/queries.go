@@ -1,19 +1,24 @@
 package lease
 
-// The functions stand in migrations/00003_leases.sql and 00004_projections.sql with the locks they take. All lock lease rows in the order of
-// campaign_id; claims skip rows that somebody is writing and do not wait.
+// The functions stand in migrations/00003_leases.sql and 00004_projections.sql with the locks they
+// take. All lock lease rows in the order of campaign_id; claims skip rows that somebody is writing
+// and do not wait.
 const (
 	// queryClaim walks the outbox's primary key from campaign to campaign and stops at the limit.
-	queryClaim = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids FROM tidemark.claim($1, $2, $3, $4, $5)`
+	queryClaim = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids
+		FROM tidemark.claim($1, $2, $3, $4, $5)`
 
-	// queryClaimAhead is queryClaim that leaves the campaigns where statements that follow on the connection find them, whoever has not seen its answer yet
-	// (tidemark.claimed_campaigns and claimed_checkpoints).
+	// queryClaimAhead is queryClaim that leaves the campaigns where statements that follow on the
+	// connection find them, whoever has not seen its answer yet (tidemark.claimed_campaigns and
+	// claimed_checkpoints).
 	queryClaimAhead = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids,
-			set_config('tidemark.claimed_campaigns', campaign_ids::text, false), set_config('tidemark.claimed_checkpoints', checkpoints::text, false)
+			set_config('tidemark.claimed_campaigns', campaign_ids::text, false),
+				set_config('tidemark.claimed_checkpoints', checkpoints::text, false)
 		FROM tidemark.claim($1, $2, $3, $4, $5)`
 
 	// queryClaimDeferred walks the partial index on due retries and stops at the limit.
-	queryClaimDeferred = `SELECT campaign_ids, generations, checkpoints, next_due, crashed_ids FROM tidemark.claim_deferred($1, $2, $3, $4, $5)`
+	queryClaimDeferred = `SELECT campaign_ids, generations, checkpoints, next_due, crashed_ids
+		FROM tidemark.claim_deferred($1, $2, $3, $4, $5)`
 
 	// queryTakeOver locks and writes one row a campaign, by the primary key.
 	queryTakeOver = `SELECT campaign_id, generation, checkpoint FROM tidemark.take_over($1, $2, $3, $4, $5)`
@@ -24,8 +29,10 @@ const (
 	// queryRenew probes the primary key twice a lease; it skips rows that are being written.
 	queryRenew = `SELECT campaign_id FROM tidemark.renew($1, $2, $3, $4, $5)`
 
-	// queryStillHeld probes the primary key once a lease, and locks it for a moment: what somebody is writing is passed by.
-	queryStillHeld = `SELECT l.campaign_id FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS u (campaign_id, generation, checkpoint) CROSS JOIN LATERAL (
+	// queryStillHeld probes the primary key once a lease, and locks it for a moment: what somebody is
+	// writing is passed by.
+	queryStillHeld = `SELECT l.campaign_id FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS u (campaign_id,
+		generation, checkpoint) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = u.campaign_id FOR UPDATE SKIP LOCKED
 		) l
 		WHERE l.owner = $2 AND l.generation = u.generation AND l.checkpoint = u.checkpoint`
@@ -33,15 +40,19 @@ const (
 	// queryRelease probes the primary key once a lease.
 	queryRelease = `SELECT tidemark.release($1, $2, $3, $4)`
 
-	// queryBeat writes one row by its primary key; nobody else writes it. An owner that had been given up for dead takes itself off the list of the crashed,
-	// a small table; rows that a claim is writing wait for the next time.
+	// queryBeat writes one row by its primary key; nobody else writes it. An owner that had been given
+	// up for dead takes itself off the list of the crashed, a small table; rows that a claim is
+	// writing wait for the next time.
 	queryBeat = `WITH alive AS (
 			UPDATE tidemark.crashes c SET owners = array_remove(c.owners, $1)
-			WHERE c.ctid = ANY (ARRAY(SELECT d.ctid FROM tidemark.crashes d WHERE d.consumer_group = $2 AND $1 = ANY (d.owners) FOR UPDATE SKIP LOCKED))
+			WHERE c.ctid = ANY (ARRAY(SELECT d.ctid FROM tidemark.crashes d WHERE d.consumer_group = $2 AND $1 = ANY (d.owners)
+				FOR UPDATE SKIP LOCKED))
 		)
-		INSERT INTO tidemark.workers AS w (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied, knows, lease_ttl)
+		INSERT INTO tidemark.workers AS w (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held,
+			events_applied, knows, lease_ttl)
 		VALUES ($1, $2, $3, $4, now(), now(), $5, $6, coalesce(nullif($7, ''), '{}')::jsonb, $8)
-		ON CONFLICT (owner) DO UPDATE SET seen_at = now(), lease_ttl = excluded.lease_ttl, campaigns_held = excluded.campaigns_held, events_applied = excluded.events_applied
+		ON CONFLICT (owner) DO UPDATE SET seen_at = now(), lease_ttl = excluded.lease_ttl,
+			campaigns_held = excluded.campaigns_held, events_applied = excluded.events_applied
 		RETURNING drained_by IS NOT NULL`
 
 	// queryDrain writes one row by its primary key; the worker's next beat waits for it.
@@ -51,20 +62,24 @@ const (
 	queryForget = `DELETE FROM tidemark.workers WHERE owner = $1 OR seen_at < now() - interval '1 day'`
 
 	// queryWorkers reads a table of one row a worker.
-	queryWorkers = `SELECT owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied, coalesce(drained_by, ''), knows FROM tidemark.workers ORDER BY started_at, owner`
+	queryWorkers = `SELECT owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied,
+		coalesce(drained_by, ''), knows FROM tidemark.workers ORDER BY started_at, owner`
 
 	// queryVersions reads a table of one row a worker.
-	queryVersions = `SELECT k.name, v.version::integer FROM tidemark.workers w, jsonb_each(w.knows) AS k (name, versions), jsonb_array_elements_text(k.versions) AS v (version)
+	queryVersions = `SELECT k.name, v.version::integer FROM tidemark.workers w,
+		jsonb_each(w.knows) AS k (name, versions), jsonb_array_elements_text(k.versions) AS v (version)
 		WHERE w.consumer_group = $1 AND w.seen_at > clock_timestamp() - interval '1 minute' GROUP BY 1, 2 ORDER BY 1, 2`
 
-	// queryWait moves a sequence and nothing else. The value grows with every wait, so that the end of an earlier one does not end it.
-	// It need not survive a crash, so it does not wait for the disk.
-	queryWait = `SELECT setval('tidemark.waiting', greatest(last_value + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)),
+	// queryWait moves a sequence and nothing else. The value grows with every wait, so that the end of
+	// an earlier one does not end it. It need not survive a crash, so it does not wait for the disk.
+	queryWait = `SELECT setval('tidemark.waiting', greatest(last_value + 1,
+		(extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)),
 		set_config('synchronous_commit', 'off', true) FROM tidemark.waiting`
 
 	// queryWake reads a sequence, and notifies if somebody waits.
 	queryWake = `SELECT tidemark.wake()`
 
 	// queryAwake ends a wait unless somebody has begun another.
-	queryAwake = `SELECT setval('tidemark.waiting', 0), set_config('synchronous_commit', 'off', true) FROM tidemark.waiting WHERE last_value = $1`
+	queryAwake = `SELECT setval('tidemark.waiting', 0), set_config('synchronous_commit', 'off', true)
+		FROM tidemark.waiting WHERE last_value = $1`
 )

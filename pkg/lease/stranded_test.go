@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// TestALeaseOfATimeThatHasNotComeYet has the rows say what they say after the server's clock has gone back an hour: a lease that was to end in half a minute ends in an hour.
+// TestALeaseOfATimeThatHasNotComeYet has the rows say what they say after the server's clock has
+// gone back an hour: a lease that was to end in half a minute ends in an hour.
 func TestALeaseOfATimeThatHasNotComeYet(t *testing.T) {
 	t.Parallel()
 	const (
@@ -24,28 +25,38 @@ func TestALeaseOfATimeThatHasNotComeYet(t *testing.T) {
 		state []string
 		taken bool
 	}{
-		"of a worker that died before":                      {[]string{far, dead}, true},
-		"of a worker that is not heard of since":            {[]string{far, `UPDATE tidemark.workers SET seen_at = clock_timestamp() - interval '2 min'`}, true},
-		"of a worker that has left":                         {[]string{far, `DELETE FROM tidemark.workers`}, true},
-		"that a worker which lives has not renewed since":   {[]string{far, alive}, true},
-		"of a worker that lives and leases for as long":     {[]string{far, alive, `UPDATE tidemark.workers SET lease_ttl = '1 hour'`}, false},
-		"of a worker that has died, and leases for as long": {[]string{far, dead, `UPDATE tidemark.workers SET lease_ttl = '1 hour'`}, true},
-		"that runs out within its life, of the dead":        {[]string{`UPDATE tidemark.leases SET expires_at = clock_timestamp() + interval '1 min'`, dead}, false},
-		"that is paused until then":                         {[]string{far, dead, `UPDATE tidemark.leases SET owner = 'paused'`}, false},
-		"that is paused":                                    {[]string{dead, `UPDATE tidemark.leases SET owner = 'paused', expires_at = 'infinity'`}, false},
+		"of a worker that died before": {[]string{far, dead}, true},
+		"of a worker that is not heard of since": {[]string{far, `UPDATE tidemark.workers
+			SET seen_at = clock_timestamp() - interval '2 min'`}, true},
+		"of a worker that has left":                       {[]string{far, `DELETE FROM tidemark.workers`}, true},
+		"that a worker which lives has not renewed since": {[]string{far, alive}, true},
+		"of a worker that lives and leases for as long": {[]string{far, alive, `UPDATE tidemark.workers
+			SET lease_ttl = '1 hour'`}, false},
+		"of a worker that has died, and leases for as long": {[]string{far, dead, `UPDATE tidemark.workers
+			SET lease_ttl = '1 hour'`}, true},
+		"that runs out within its life, of the dead": {[]string{`UPDATE tidemark.leases
+			SET expires_at = clock_timestamp() + interval '1 min'`, dead}, false},
+		"that is paused until then": {[]string{far, dead, `UPDATE tidemark.leases
+			SET owner = 'paused'`}, false},
+		"that is paused": {[]string{dead, `UPDATE tidemark.leases
+			SET owner = 'paused', expires_at = 'infinity'`}, false},
 	} {
 		for by, take := range map[string]func(t *testing.T, pool *pgxpool.Pool, k lease.Keeper) []lease.Lease{
 			"claim": func(t *testing.T, pool *pgxpool.Pool, k lease.Keeper) []lease.Lease {
 				return claim(t, pool, k, 64).Leases
 			},
 			"claim among many": func(t *testing.T, pool *pgxpool.Pool, k lease.Keeper) []lease.Lease {
-				exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) SELECT 'g', c, s, now(), 1 FROM unnest('{x,y,z}'::text[]) AS c, generate_series(1, 9) AS s`)
-				exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) SELECT 'g', c, 'paused', 1, 'infinity', 0 FROM unnest('{x,y,z}'::text[]) AS c`)
+				exec(t, pool, `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+					SELECT 'g', c, s, now(), 1 FROM unnest('{x,y,z}'::text[]) AS c, generate_series(1, 9) AS s`)
+				exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at,
+					checkpoint) SELECT 'g', c, 'paused', 1, 'infinity', 0 FROM unnest('{x,y,z}'::text[]) AS c`)
 				return claim(t, pool, k, 3).Leases
 			},
 			"claim deferred": func(t *testing.T, pool *pgxpool.Pool, k lease.Keeper) []lease.Lease {
-				exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 'public', '{p}', 'active')`)
-				exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
+				exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+					VALUES ('p', 'g', 1, 'public', '{p}', 'active')`)
+				exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+					VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
 				claimed, err := k.ClaimDeferred(t.Context(), pool, []string{"p"}, 64)
 				if err != nil {
 					t.Fatal(err)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 )
 
-// Trial is what is known of a campaign that a shadow is about to try. Shadows roll back what they claim, so a process that dies of an event leaves no lease behind. What they try they name in tidemark.crashes
-// beforehand, in a group of its own beside the workers'; the claim keeps two of them from trying the same campaign at once, so a name that is found there is a dead one's.
+// Trial is what is known of a campaign that a shadow is about to try. Shadows roll back what they
+// claim, so a process that dies of an event leaves no lease behind. What they try they name in
+// tidemark.crashes beforehand, in a group of its own beside the workers'; the claim keeps two of
+// them from trying the same campaign at once, so a name that is found there is a dead one's.
 type Trial struct {
 	Crashes int // processes that died while they tried it
 
@@ -21,26 +23,33 @@ type Trial struct {
 func shadowGroup(group string) string { return group + "~shadow" }
 
 const (
-	// queryTry writes one row a campaign by its primary key; it waits for nobody but another shadow that is doing the same. Like all of these it does not wait for the disk.
+	// queryTry writes one row a campaign by its primary key; it waits for nobody but another shadow
+	// that is doing the same. Like all of these it does not wait for the disk.
 	queryTry = `INSERT INTO tidemark.crashes AS c (consumer_group, campaign_id, checkpoint, owners, marks)
-		SELECT $1, u.campaign_id, 0, ARRAY[$2::text], jsonb_build_object($2::text, '{}'::jsonb) FROM unnest($3::text[]) AS u (campaign_id) ORDER BY u.campaign_id
-		ON CONFLICT (consumer_group, campaign_id) DO UPDATE SET owners = array_append(array_remove(c.owners, $2), $2), marks = c.marks || excluded.marks
+		SELECT $1, u.campaign_id, 0, ARRAY[$2::text], jsonb_build_object($2::text, '{}'::jsonb)
+			FROM unnest($3::text[]) AS u (campaign_id) ORDER BY u.campaign_id
+		ON CONFLICT (consumer_group, campaign_id) DO UPDATE
+			SET owners = array_append(array_remove(c.owners, $2), $2), marks = c.marks || excluded.marks
 		RETURNING campaign_id, cardinality(owners) - 1, marks - $2::text, set_config('synchronous_commit', 'off', true)`
 
 	// queryTryEvent writes one row by its primary key.
-	queryTryEvent = `UPDATE tidemark.crashes c SET marks = c.marks || jsonb_build_object($2::text, jsonb_build_object('projection', $4::text, 'seq', $5::bigint))
+	queryTryEvent = `UPDATE tidemark.crashes c SET marks = c.marks || jsonb_build_object($2::text,
+		jsonb_build_object('projection', $4::text, 'seq', $5::bigint))
 		WHERE c.consumer_group = $1 AND c.campaign_id = $3 RETURNING set_config('synchronous_commit', 'off', true)`
 
 	// queryTried deletes one row a campaign by its primary key, queryLeave writes one.
-	queryTried = `DELETE FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = ANY ($2) RETURNING set_config('synchronous_commit', 'off', true)`
+	queryTried = `DELETE FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = ANY ($2)
+		RETURNING set_config('synchronous_commit', 'off', true)`
 	queryLeave = `UPDATE tidemark.crashes c SET owners = array_remove(c.owners, $2), marks = c.marks - $2::text
 		WHERE c.consumer_group = $1 AND c.campaign_id = ANY ($3) RETURNING set_config('synchronous_commit', 'off', true)`
 
 	// queryForgetTrials deletes what is older than a day from a small table.
-	queryForgetTrials = `DELETE FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.at < clock_timestamp() - interval '1 day'`
+	queryForgetTrials = `DELETE FROM tidemark.crashes c WHERE c.consumer_group = $1
+		AND c.at < clock_timestamp() - interval '1 day'`
 )
 
-// Try names the campaigns that a shadow is about to try, and answers what is known of those that processes have died of. It is committed at once.
+// Try names the campaigns that a shadow is about to try, and answers what is known of those that
+// processes have died of. It is committed at once.
 func (k Keeper) Try(ctx context.Context, db DB, campaignIDs []string) (map[string]Trial, error) {
 	rows, err := db.Query(ctx, queryTry, shadowGroup(k.Group), k.Owner, campaignIDs)
 	if err != nil {

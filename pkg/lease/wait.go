@@ -12,7 +12,8 @@ import (
 // Channel is where tidemark.append and [Wake] notify while somebody waits. The payload names the wait.
 const Channel = "tidemark_work"
 
-// Wait asks appends to notify for so long. Without it they do not: under load nobody waits, and a NOTIFY costs a lock that all commits of the server share.
+// Wait asks appends to notify for so long. Without it they do not: under load nobody waits, and a
+// NOTIFY costs a lock that all commits of the server share.
 func Wait(ctx context.Context, db DB, d time.Duration) error {
 	if _, err := db.Exec(ctx, queryWait, d.Milliseconds()); err != nil {
 		return fmt.Errorf("ask to be notified: %w", err)

@@ -121,7 +121,8 @@ func TestAWaitEndsByItself(t *testing.T) {
 	pool := pgtest.New(t)
 	l := listen(t, pool)
 	wait(t, pool, time.Millisecond)
-	waitFor(t, pool, "the wait is over", "SELECT last_value < extract(epoch FROM clock_timestamp()) * 1000 FROM tidemark.waiting")
+	waitFor(t, pool, "the wait is over",
+		"SELECT last_value < extract(epoch FROM clock_timestamp()) * 1000 FROM tidemark.waiting")
 	if got := l.afterAppend(t); len(got) > 0 {
 		t.Errorf("nobody waits any more: got %q", got)
 	}

@@ -22,15 +22,18 @@ type Worker struct {
 	Knows         map[string][]int // versions of projections that it has the code of, by name
 }
 
-// Beat records that the owner lives, with the campaigns it holds and the events it has applied since it started, and answers whether it is to take nothing more (see [Drain]).
+// Beat records that the owner lives, with the campaigns it holds and the events it has applied
+// since it started, and answers whether it is to take nothing more (see [Drain]).
 func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool, err error) {
-	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows, k.TTL).Scan(&drained); err != nil {
+	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows,
+		k.TTL).Scan(&drained); err != nil {
 		return false, fmt.Errorf("record worker: %w", err)
 	}
 	return drained, nil
 }
 
-// Drain tells a worker to finish what it has and claim nothing more, until [Undrain] or its end; it notices within about a second. It answers false if there is no such worker.
+// Drain tells a worker to finish what it has and claim nothing more, until [Undrain] or its end; it
+// notices within about a second. It answers false if there is no such worker.
 func Drain(ctx context.Context, db DB, owner, by string) (bool, error) {
 	if by == "" {
 		return false, fmt.Errorf("drain worker %q: name who does it", owner)
@@ -72,7 +75,8 @@ func Workers(ctx context.Context, db DB) ([]Worker, error) {
 	return workers, nil
 }
 
-// Versions answers the versions of projections that workers of a group have the code of, by name: of those seen within a minute.
+// Versions answers the versions of projections that workers of a group have the code of, by name:
+// of those seen within a minute.
 func Versions(ctx context.Context, db DB, group string) (map[string][]int, error) {
 	rows, err := db.Query(ctx, queryVersions, group)
 	if err != nil {

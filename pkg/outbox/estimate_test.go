@@ -12,24 +12,35 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
-// 30,000 work items of 3,000 campaigns, a tenth of them held and another tenth paused; 20,000 pairs of p that are being rebuilt, one of which each campaign has, two that failed, and three of q that are dead.
+// 30,000 work items of 3,000 campaigns, a tenth of them held and another tenth paused; 20,000 pairs
+// of p that are being rebuilt, one of which each campaign has, two that failed, and three of q that
+// are dead.
 const plenty = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('g', 'ready'), ('idle', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 	VALUES ('p', 'g', 1, 'public', '{}', 'active'), ('q', 'g', 1, 'public', '{}', 'active');
-	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-	SELECT 'c' || c, s, row_number() OVER (), gen_random_uuid(), 'noted', 1, 'projection_and_replay', '{}', 2, now(), now() - make_interval(hours => 20 - s)
+	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+		payload_bytes, occurred_at, recorded_at)
+	SELECT 'c' || c, s, row_number() OVER (), gen_random_uuid(), 'noted', 1, 'projection_and_replay', '{}', 2, now(),
+		now() - make_interval(hours => 20 - s)
 	FROM generate_series(1, 12) AS s, generate_series(1, 3000) AS c;
-	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-	SELECT 'd' || c, 1, 100000 + c, gen_random_uuid(), 'noted', 1, 'projection_and_replay', '{}', 2, now(), now() - interval '2 days' FROM generate_series(1, 17000) AS c;
+	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+		payload_bytes, occurred_at, recorded_at)
+	SELECT 'd' || c, 1, 100000 + c, gen_random_uuid(), 'noted', 1, 'projection_and_replay', '{}', 2, now(),
+		now() - interval '2 days' FROM generate_series(1, 17000) AS c;
 	INSERT INTO tidemark.outbox SELECT 'g', campaign_id, seq, recorded_at, 1 FROM tidemark.journal WHERE seq > 2;
 	INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
-	SELECT 'g', 'c' || c, CASE c % 10 WHEN 1 THEN 'paused' ELSE 'w' END, 1, CASE WHEN c % 10 < 2 THEN now() + interval '1 hour' ELSE '-infinity' END, 2 FROM generate_series(1, 3000) AS c
+	SELECT 'g', 'c' || c, CASE c % 10 WHEN 1 THEN 'paused' ELSE 'w' END, 1, CASE
+		WHEN c % 10 < 2 THEN now() + interval '1 hour' ELSE '-infinity' END, 2 FROM generate_series(1, 3000) AS c
 	UNION ALL SELECT 'g', 'd' || c, 'w', 1, '-infinity', 1 FROM generate_series(1, 17000) AS c;
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, error_class, first_failed_at, next_attempt_at)
-	SELECT l.campaign_id, 'p', 'g', 1, 'rebuilding', NULL, NULL, now() + interval '1 hour' FROM tidemark.leases l WHERE l.campaign_id NOT IN ('c1', 'c2')
-	UNION ALL SELECT 'c' || c, 'p', 'g', 2, 'failed', 'transient', now() - interval '3 hours', now() + interval '1 hour' FROM generate_series(1, 2) AS c
-	UNION ALL SELECT 'c' || c, 'q', 'g', 1, 'dead', 'permanent', now() - interval '1 hour' * c, 'infinity' FROM generate_series(1, 3) AS c;
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, error_class,
+		first_failed_at, next_attempt_at)
+	SELECT l.campaign_id, 'p', 'g', 1, 'rebuilding', NULL, NULL, now() + interval '1 hour' FROM tidemark.leases l
+		WHERE l.campaign_id NOT IN ('c1', 'c2')
+	UNION ALL SELECT 'c' || c, 'p', 'g', 2, 'failed', 'transient', now() - interval '3 hours', now() + interval '1 hour'
+		FROM generate_series(1, 2) AS c
+	UNION ALL SELECT 'c' || c, 'q', 'g', 1, 'dead', 'permanent', now() - interval '1 hour' * c, 'infinity'
+		FROM generate_series(1, 3) AS c;
 `
 
 // near says whether an estimate is within a tenth of what is true.
@@ -46,7 +57,8 @@ func TestEstimatesAreNearWhatIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, idle := groups[0], groups[1]
-	if !g.Estimated || !near(g.Pending, 24_000) || !near(g.Processing, 3000) || !near(g.Paused, 3000) || !near(g.Rebuilding, 19_998) || g.Failed != 2 || g.Dead != 3 {
+	if !g.Estimated || !near(g.Pending, 24_000) || !near(g.Processing, 3000) || !near(g.Paused, 3000) ||
+		!near(g.Rebuilding, 19_998) || g.Failed != 2 || g.Dead != 3 {
 		t.Errorf("got %+v, want about 24,000, 3,000, 3,000 and 19,998, and 2 and 3", g)
 	}
 	if g.Oldest == nil || g.At.Sub(g.Oldest.Since).Hours() < 16.9 {
@@ -65,22 +77,28 @@ func TestEstimatesAreNearWhatIsCounted(t *testing.T) {
 		hours             float64
 		estimated         bool
 	}{
-		{30_000, 3000, 17, true}, {30_000 + 2*2998 + 2 + 17_000, 20_000, 48, true}, {30_000 + 6, 3000, 19, true}, {0, 0, 0, false},
+		{30_000, 3000, 17, true},
+		{30_000 + 2*2998 + 2 + 17_000, 20_000, 48, true},
+		{30_000 + 6, 3000, 19, true},
+		{0, 0, 0, false},
 	} {
-		if l := lags[i]; !near(l.Events, want.events) || !near(l.Campaigns, want.campaigns) || math.Abs(l.Age.Hours()-want.hours) > 0.1 || l.Estimated != want.estimated {
+		if l := lags[i]; !near(l.Events, want.events) || !near(l.Campaigns, want.campaigns) ||
+			math.Abs(l.Age.Hours()-want.hours) > 0.1 || l.Estimated != want.estimated {
 			t.Errorf("the lag of %s %s is %+v, want about %+v", l.Group, l.Projection, l, want)
 		}
 	}
 }
 
-// What is counted when it is little must be what is counted when there is much to read: the same database, looked at with another limit.
+// What is counted when it is little must be what is counted when there is much to read: the same
+// database, looked at with another limit.
 func TestCountsAndEstimatesAreOfTheSame(t *testing.T) {
 	t.Parallel()
 	for name, outbox := range map[string]string{
 		"an item each": "",
 		"two items each of one that is applied in part": `
 			TRUNCATE tidemark.outbox;
-			INSERT INTO tidemark.outbox SELECT 'g', 'c' || c, s, now() - interval '17 hours', 6 FROM unnest(ARRAY[6, 12]) AS s, generate_series(1, 3000) AS c`,
+			INSERT INTO tidemark.outbox SELECT 'g', 'c' || c, s, now() - interval '17 hours', 6
+				FROM unnest(ARRAY[6, 12]) AS s, generate_series(1, 3000) AS c`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,12 +117,13 @@ func countsAndEstimatesAreOfTheSame(t *testing.T, pool *pgxpool.Pool) {
 		for _, pages := range []int{24, 1_000_000} { // some, and all
 			estimated := exact == 1000
 			for query, want := range map[string]int64{
-				"SELECT pending + processing + paused FROM tidemark.queue_report($1, $2) WHERE consumer_group = 'g'":                                    30_000,
-				"SELECT processing FROM tidemark.queue_report($1, $2) WHERE consumer_group = 'g'":                                                       3000,
-				"SELECT events FROM tidemark.lag_report($1, $2) WHERE projection = '' AND consumer_group = 'g'":                                         30_000,
-				"SELECT events FROM tidemark.lag_report($1, $2) WHERE projection = 'p'":                                                                 2*2998 + 2 + 17_000,
-				"SELECT pairs FROM tidemark.deferred_report($1, $2) WHERE status = 'rebuilding'":                                                        19_998,
-				"SELECT pairs FROM tidemark.deferred_report($1, $2) WHERE status = 'dead' AND class = 'permanent' AND since < now() - '2.9h'::interval": 3,
+				"SELECT pending + processing + paused FROM tidemark.queue_report($1, $2) WHERE consumer_group = 'g'": 30_000,
+				"SELECT processing FROM tidemark.queue_report($1, $2) WHERE consumer_group = 'g'":                    3000,
+				"SELECT events FROM tidemark.lag_report($1, $2) WHERE projection = '' AND consumer_group = 'g'":      30_000,
+				"SELECT events FROM tidemark.lag_report($1, $2) WHERE projection = 'p'":                              2*2998 + 2 + 17_000,
+				"SELECT pairs FROM tidemark.deferred_report($1, $2) WHERE status = 'rebuilding'":                     19_998,
+				"SELECT pairs FROM tidemark.deferred_report($1, $2) WHERE status = 'dead' AND class = 'permanent' AND since < " +
+					"now() - '2.9h'::interval": 3,
 			} {
 				got := one(t, pool, query, exact, pages)
 				if got != want && (!estimated || pages == 24 && !near(got, want) || pages > 24) {

@@ -11,8 +11,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Gap is a campaign that a consumer group would not come to by itself: its journal goes on beyond the group's checkpoint, and the outbox has nothing for it.
-// There are none unless an append did not know the group (see [Register]) or work items were deleted by hand; the campaign's next append closes one too.
+// Gap is a campaign that a consumer group would not come to by itself: its journal goes on beyond
+// the group's checkpoint, and the outbox has nothing for it. There are none unless an append did
+// not know the group (see [Register]) or work items were deleted by hand; the campaign's next
+// append closes one too.
 type Gap struct {
 	Group      string
 	CampaignID string
@@ -23,15 +25,22 @@ type Gap struct {
 // gapCampaigns is how many campaigns are looked at in one statement, unless told.
 const gapCampaigns = 5000
 
-// Gaps looks at up to limit campaigns (0: 5000), from after on ("" to begin), and answers the gaps of a consumer group among them, and what to pass as after to go on; next
-// is "" at the end. Campaigns come in the reverse order of their ids. What is appended or applied meanwhile is no gap: each call sees one moment. A campaign has none
-// if all it has beyond the checkpoint is audit_only or replay_only, which nothing projects. The cost is two index probes a campaign, about ten microseconds.
-func Gaps(ctx context.Context, db journal.Querier, group, after string, limit int) (gaps []Gap, next string, err error) {
+// Gaps looks at up to limit campaigns (0: 5000), from after on ("" to begin), and answers the gaps
+// of a consumer group among them, and what to pass as after to go on; next is "" at the end.
+// Campaigns come in the reverse order of their ids. What is appended or applied meanwhile is no
+// gap: each call sees one moment. A campaign has none if all it has beyond the checkpoint is
+// audit_only or replay_only, which nothing projects. The cost is two index probes a campaign, about
+// ten microseconds.
+func Gaps(
+	ctx context.Context, db journal.Querier, group, after string, limit int,
+) (gaps []Gap, next string, err error) {
 	gaps, next, _, err = lookForGaps(ctx, db, group, after, limit)
 	return gaps, next, err
 }
 
-func lookForGaps(ctx context.Context, db journal.Querier, group, after string, limit int) (gaps []Gap, next string, looked int, err error) {
+func lookForGaps(
+	ctx context.Context, db journal.Querier, group, after string, limit int,
+) (gaps []Gap, next string, looked int, err error) {
 	if group == "" {
 		return nil, "", 0, errors.New("look for gaps: name the consumer group")
 	}
@@ -39,7 +48,8 @@ func lookForGaps(ctx context.Context, db journal.Querier, group, after string, l
 		limit = gapCampaigns
 	}
 	if limit < 0 {
-		return nil, "", 0, fmt.Errorf("look for gaps of group %s: the limit is %d campaigns, at least 1 is needed", group, limit)
+		return nil, "", 0, fmt.Errorf("look for gaps of group %s: the limit is %d campaigns, at least 1 is needed", group,
+			limit)
 	}
 	rows, err := db.Query(ctx, queryGaps, group, after, limit)
 	if err != nil {
@@ -47,7 +57,9 @@ func lookForGaps(ctx context.Context, db journal.Querier, group, after string, l
 	}
 	var ids []string
 	var checkpoints, heads []int64
-	if _, err := pgx.ForEachRow(rows, []any{&ids, &checkpoints, &heads, &next, &looked}, func() error { return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&ids, &checkpoints, &heads, &next, &looked}, func() error {
+		return nil
+	}); err != nil {
 		return nil, "", 0, fmt.Errorf("look for gaps of group %s: %w", group, err)
 	}
 	gaps = make([]Gap, len(ids))
@@ -57,7 +69,8 @@ func lookForGaps(ctx context.Context, db journal.Querier, group, after string, l
 	return gaps, next, looked, nil
 }
 
-// RepairGap gives the campaign one work item, which brings it to its head, and writes to tidemark.failure_log that by did so. It does nothing if there is no gap by now.
+// RepairGap gives the campaign one work item, which brings it to its head, and writes to
+// tidemark.failure_log that by did so. It does nothing if there is no gap by now.
 func RepairGap(ctx context.Context, tx pgx.Tx, gap Gap, by, reason string) error {
 	if by == "" {
 		return fmt.Errorf("repair the gap of campaign %q in group %s: name who does it", gap.CampaignID, gap.Group)
@@ -93,15 +106,18 @@ type Repaired struct {
 	Failed    int // of them, not repaired
 }
 
-// Run repairs the gaps, campaign by campaign, each in a transaction of its own: one that fails does not stop the others, and is counted and given to OnGap. It returns an
-// error if it cannot look any further. Run again, it finds what failed and nothing else.
+// Run repairs the gaps, campaign by campaign, each in a transaction of its own: one that fails does
+// not stop the others, and is counted and given to OnGap. It returns an error if it cannot look any
+// further. Run again, it finds what failed and nothing else.
 func (r Repair) Run(ctx context.Context, db Beginner) (Repaired, error) {
 	var done Repaired
 	if r.By == "" {
 		return done, fmt.Errorf("repair the gaps of group %s: name who does it", r.Group)
 	}
 	if r.Rate < 0 {
-		return done, fmt.Errorf("repair the gaps of group %s: the rate is %d campaigns a second: give one above 0, or 0 for no limit", r.Group, r.Rate)
+		return done,
+			fmt.Errorf("repair the gaps of group %s: the rate is %d campaigns a second: give one above 0, or 0 for no limit",
+				r.Group, r.Rate)
 	}
 	if r.Chunk == 0 {
 		r.Chunk = gapCampaigns

@@ -45,8 +45,9 @@ func repair(t *testing.T, pool *pgxpool.Pool, r outbox.Repair) outbox.Repaired {
 	return done
 }
 
-// Group g has applied all of campaign a; b waits in the outbox; of c and of f, whose id is no ASCII, it has applied two events and nothing is filed for the others; it never
-// came to d; e goes on with events that nothing projects.
+// Group g has applied all of campaign a; b waits in the outbox; of c and of f, whose id is no
+// ASCII, it has applied two events and nothing is filed for the others; it never came to d; e goes
+// on with events that nothing projects.
 func withGaps(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -66,7 +67,8 @@ func withGaps(t *testing.T) *pgxpool.Pool {
 	}
 	exec(t, pool, "DELETE FROM tidemark.outbox WHERE campaign_id <> 'b'")
 	exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
-		VALUES ('g', 'a', '', 1, '-infinity', 4), ('g', 'c', '', 1, '-infinity', 2), ('g', 'ф', '', 1, '-infinity', 2), ('g', 'e', '', 1, '-infinity', 4)`)
+		VALUES ('g', 'a', '', 1, '-infinity', 4), ('g', 'c', '', 1, '-infinity', 2), ('g', 'ф', '', 1, '-infinity', 2),
+			('g', 'e', '', 1, '-infinity', 4)`)
 	return pool
 }
 
@@ -93,7 +95,8 @@ func TestRepairFilesEachGapOnce(t *testing.T) {
 	if got, want := items(t, pool, "g"), []string{"b:1-2", "b:3-4", "c:3-4", "d:1-4", "ф:3-4"}; !slices.Equal(got, want) {
 		t.Errorf("got items %v, want %v", got, want)
 	}
-	rows, err := pool.Query(t.Context(), "SELECT concat_ws(' ', act, consumer_group, campaign_id, seq, actor, reason) FROM tidemark.failure_log ORDER BY id")
+	rows, err := pool.Query(t.Context(),
+		"SELECT concat_ws(' ', act, consumer_group, campaign_id, seq, actor, reason) FROM tidemark.failure_log ORDER BY id")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +104,10 @@ func TestRepairFilesEachGapOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"repaired g ф 3 ada a bad day", "repaired g d 1 ada a bad day", "repaired g c 3 ada a bad day"}; !slices.Equal(log, want) {
+	if want := []string{
+		"repaired g ф 3 ada a bad day", "repaired g d 1 ada a bad day",
+		"repaired g c 3 ada a bad day",
+	}; !slices.Equal(log, want) {
 		t.Errorf("the log says %q, want %q", log, want)
 	}
 	if got, want := repair(t, pool, r), (outbox.Repaired{Campaigns: 6}); got != want {
@@ -116,7 +122,8 @@ func TestRepairFilesEachGapOnce(t *testing.T) {
 		}
 		return nil
 	})
-	if n := count(t, pool, "SELECT count(*) FROM tidemark.outbox") + count(t, pool, "SELECT count(*) FROM tidemark.failure_log"); n != 7 || err != nil {
+	if n := count(t, pool, "SELECT count(*) FROM tidemark.outbox") + count(t, pool,
+		"SELECT count(*) FROM tidemark.failure_log"); n != 7 || err != nil {
 		t.Errorf("what is no gap by now was repaired: %d rows, %v", n, err)
 	}
 }
@@ -131,7 +138,8 @@ func TestAGapThatCannotBeRepairedStopsNoOther(t *testing.T) {
 			failed = append(failed, g.CampaignID)
 		}
 	}}
-	if got, want := repair(t, pool, r), (outbox.Repaired{Campaigns: 6, Gaps: 3, Failed: 1}); got != want || !slices.Equal(failed, []string{"d"}) {
+	if got, want := repair(t, pool, r), (outbox.Repaired{Campaigns: 6, Gaps: 3, Failed: 1}); got != want ||
+		!slices.Equal(failed, []string{"d"}) {
 		t.Errorf("got %+v, failed %v, want %+v and d", got, failed, want)
 	}
 	exec(t, pool, "ALTER TABLE tidemark.outbox DROP CONSTRAINT bad")
@@ -156,7 +164,8 @@ func TestWhatIsAppendedAndAppliedMeanwhileIsNoGap(t *testing.T) {
 					return err
 				}
 				_, err = pool.Exec(t.Context(), `WITH moved AS (
-						INSERT INTO tidemark.leases AS l SELECT 'g', $1, '', 1, '-infinity', max(seq) FROM tidemark.journal WHERE campaign_id = $1
+						INSERT INTO tidemark.leases AS l SELECT 'g', $1, '', 1, '-infinity', max(seq) FROM tidemark.journal
+							WHERE campaign_id = $1
 						ON CONFLICT (consumer_group, campaign_id) DO UPDATE SET checkpoint = excluded.checkpoint)
 					DELETE FROM tidemark.outbox WHERE campaign_id = $1`, campaign)
 				if err != nil {
@@ -187,7 +196,8 @@ func TestARepairKeepsToItsRate(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := (outbox.Repair{Group: "g", By: "ada", Rate: 1}).Run(ctx, pool); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := (outbox.Repair{Group: "g", By: "ada", Rate: 1}).Run(ctx, pool); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("while it waited: %v", err)
 	}
 }

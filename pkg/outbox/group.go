@@ -25,11 +25,13 @@ const (
 	beforeAnything = ""
 )
 
-// Register makes a consumer group known: from now on each append gives it a work item for each campaign. A group that is new gets one for
-// every campaign that was there before, so that it starts with the first event of each. It is safe to call at every start, from several
-// processes at once, and again after a crash.
+// Register makes a consumer group known: from now on each append gives it a work item for each
+// campaign. A group that is new gets one for every campaign that was there before, so that it
+// starts with the first event of each. It is safe to call at every start, from several processes at
+// once, and again after a crash.
 //
-// Register must not run inside a transaction. It waits until appends that began before the group was known have ended.
+// Register must not run inside a transaction. It waits until appends that began before the group
+// was known have ended.
 func Register(ctx context.Context, db DB, group string) error {
 	if _, err := db.Exec(ctx, queryRegister, group); err != nil {
 		return fmt.Errorf("register consumer group %q: %w", group, err)
@@ -62,9 +64,11 @@ func Register(ctx context.Context, db DB, group string) error {
 	return nil
 }
 
-// RegisterInline makes a consumer group known whose events are applied by the appends themselves: from now on appends give it no work items. Those it has
-// stay until they are applied. It must not run inside a transaction, and is as safe to repeat as [Register]. It waits until appends that may
-// have enqueued for the group have ended, so that after it the work items there are all there will be.
+// RegisterInline makes a consumer group known whose events are applied by the appends themselves:
+// from now on appends give it no work items. Those it has stay until they are applied. It must not
+// run inside a transaction, and is as safe to repeat as [Register]. It waits until appends that may
+// have enqueued for the group have ended, so that after it the work items there are all there will
+// be.
 func RegisterInline(ctx context.Context, db DB, group string) error {
 	_, err := db.Exec(ctx, queryRegisterInline, group)
 	if err == nil {
@@ -76,8 +80,9 @@ func RegisterInline(ctx context.Context, db DB, group string) error {
 	return nil
 }
 
-// barrier waits until every append that may not have seen the group has ended: until none holds the writer floor below a position taken now. An
-// append in a REPEATABLE READ transaction sees the groups of its snapshot, however old; such a transaction is not waited for.
+// barrier waits until every append that may not have seen the group has ended: until none holds the
+// writer floor below a position taken now. An append in a REPEATABLE READ transaction sees the
+// groups of its snapshot, however old; such a transaction is not waited for.
 func barrier(ctx context.Context, db DB) error {
 	var now int64
 	if err := db.QueryRow(ctx, queryNextPosition).Scan(&now); err != nil {
@@ -99,12 +104,14 @@ func barrier(ctx context.Context, db DB) error {
 	}
 }
 
-// Complete queues the deletion of campaigns' work items up to a seq each, which have been applied in the same transaction.
+// Complete queues the deletion of campaigns' work items up to a seq each, which have been applied
+// in the same transaction.
 func Complete(batch *pgx.Batch, group string, campaignIDs []string, upTo []int64) {
 	batch.Queue(queryComplete, group, campaignIDs, upTo)
 }
 
-// Enqueue queues a work item for each campaign, unless its last event has one: so much is enough to bring the campaign to its head.
+// Enqueue queues a work item for each campaign, unless its last event has one: so much is enough to
+// bring the campaign to its head.
 func Enqueue(batch *pgx.Batch, group string, campaignIDs []string) {
 	batch.Queue(queryEnqueue, group, campaignIDs)
 }

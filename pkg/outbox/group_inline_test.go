@@ -39,7 +39,8 @@ func TestAppendsDoNotEnqueueForAnInlineGroup(t *testing.T) {
 	if got := items(t, pool, "i"); len(got) > 0 {
 		t.Errorf("the inline group got items %v", got)
 	}
-	if got, want := items(t, pool, "g"), []string{"one:1-1", "tagged:1-1", "two:1-2", "unchecked:1-1"}; !slices.Equal(got, want) {
+	if got, want := items(t, pool, "g"), []string{"one:1-1", "tagged:1-1", "two:1-2", "unchecked:1-1"}; !slices.Equal(got,
+		want) {
 		t.Errorf("the other group got items %v, want %v", got, want)
 	}
 }

@@ -39,7 +39,9 @@ func appendTo(ctx context.Context, tx pgx.Tx, campaign string, n int) error {
 
 func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, n int) {
 	t.Helper()
-	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return appendTo(t.Context(), tx, campaign, n) }); err != nil {
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return appendTo(t.Context(), tx, campaign, n)
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,7 +49,9 @@ func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, n int) {
 // items answers the group's work items, as campaign:first-last.
 func items(t *testing.T, pool *pgxpool.Pool, group string) []string {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), "SELECT campaign_id || ':' || (seq - events + 1) || '-' || seq FROM tidemark.outbox WHERE consumer_group = $1 ORDER BY campaign_id, seq", group)
+	rows, err := pool.Query(t.Context(),
+		"SELECT campaign_id || ':' || (seq - events + 1) || '-' || seq FROM tidemark.outbox WHERE consumer_group = $1 "+
+			"ORDER BY campaign_id, seq", group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +98,15 @@ func TestRegisteringGoesOnWhereItWasInterrupted(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const campaigns = 5_100 // more than are filed in one transaction
-	exec(t, pool, `INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-		SELECT 'c' || c, s, nextval('tidemark.journal_position'), gen_random_uuid(), 'noted', 1, 'projection_and_replay', '{}', 0, now(), now()
+	exec(t, pool, `INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
+		payload, payload_bytes, occurred_at, recorded_at)
+		SELECT 'c' || c, s, nextval('tidemark.journal_position'), gen_random_uuid(), 'noted', 1, 'projection_and_replay',
+			'{}', 0, now(), now()
 		FROM generate_series(1, $1) AS c, generate_series(1, 2) AS s`, campaigns)
 	exec(t, pool, "INSERT INTO tidemark.consumer_groups (name) VALUES ('g')")
-	exec(t, pool, "INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) SELECT 'g', 'c' || c, 2, now(), 1 FROM generate_series(1001, 4000) AS c")
+	exec(t, pool,
+		"INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events) SELECT 'g', 'c' || c, 2, "+
+			"now(), 1 FROM generate_series(1001, 4000) AS c")
 	register(t, pool, "g")
 	if n := count(t, pool, "SELECT count(DISTINCT campaign_id) FROM tidemark.outbox WHERE seq = 2"); n != campaigns {
 		t.Errorf("%d of %d campaigns have work", n, campaigns)
@@ -162,7 +170,9 @@ func TestManyRegisterWhileOthersAppend(t *testing.T) {
 	for w := range 3 {
 		g.Go(func() error {
 			for i := range 40 {
-				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return appendTo(t.Context(), tx, fmt.Sprint("during", w, i), 2) }); err != nil {
+				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					return appendTo(t.Context(), tx, fmt.Sprint("during", w, i), 2)
+				}); err != nil {
 					return err
 				}
 			}
@@ -175,8 +185,10 @@ func TestManyRegisterWhileOthersAppend(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, pool, `SELECT count(*) FROM (SELECT DISTINCT campaign_id FROM tidemark.journal) c CROSS JOIN tidemark.consumer_groups g
-		WHERE NOT EXISTS (SELECT FROM tidemark.outbox o WHERE o.consumer_group = g.name AND o.campaign_id = c.campaign_id)`); n > 0 {
+	if n := count(t, pool, `SELECT count(*) FROM (SELECT DISTINCT campaign_id FROM tidemark.journal) c CROSS
+		JOIN tidemark.consumer_groups g
+		WHERE NOT EXISTS (SELECT FROM tidemark.outbox o WHERE o.consumer_group = g.name
+			AND o.campaign_id = c.campaign_id)`); n > 0 {
 		t.Errorf("%d campaigns have no work for a group", n)
 	}
 	if n := count(t, pool, "SELECT count(*) FROM tidemark.consumer_groups WHERE state = 'ready'"); n != 2 {

@@ -12,8 +12,10 @@ import (
 
 // Group is a consumer group that has been registered.
 type Group struct {
-	Name         string
-	State        string // "ready"; "filing" while the campaigns that were there before it are being filed; "inline" if appends apply, and no worker
+	Name string
+	// "ready"; "filing" while the campaigns that were there before it are being filed; "inline" if
+	// appends apply, and no worker
+	State        string
 	RegisteredAt time.Time
 }
 

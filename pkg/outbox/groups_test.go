@@ -19,7 +19,8 @@ func TestGroupsAreListedByName(t *testing.T) {
 		}
 	}
 	groups, err := outbox.Groups(t.Context(), pool)
-	if err != nil || len(groups) != 2 || groups[0].Name != "default" || groups[1].Name != "search" || groups[0].State != "ready" || groups[0].RegisteredAt.IsZero() {
+	if err != nil || len(groups) != 2 || groups[0].Name != "default" || groups[1].Name != "search" ||
+		groups[0].State != "ready" || groups[0].RegisteredAt.IsZero() {
 		t.Errorf("got %+v, %v", groups, err)
 	}
 }

@@ -12,25 +12,34 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
-// Campaign a has three events, of which group g has applied one; its lease is live. Campaign b has two; g has applied none, and h both. Campaign c has two, applied by
-// g, but projection p stopped at the second, and q and r at the first; the retry of p is due, that of r is not, q waits for an operator. Campaign d has one
-// event, which p has caught up with, though it is still filed.
+// Campaign a has three events, of which group g has applied one; its lease is live. Campaign b has
+// two; g has applied none, and h both. Campaign c has two, applied by g, but projection p stopped
+// at the second, and q and r at the first; the retry of p is due, that of r is not, q waits for an
+// operator. Campaign d has one event, which p has caught up with, though it is still filed.
 const inspected = `
 	INSERT INTO tidemark.consumer_groups (name) VALUES ('g'), ('h');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 	VALUES ('p', 'g', 1, 'public', '{p}', 'active'), ('q', 'g', 1, 'public', '{q}', 'active'),
 		('r', 'g', 1, 'public', '{r}', 'active');
-	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload, payload_bytes, occurred_at, recorded_at)
-	SELECT c, s, row_number() OVER (), gen_random_uuid(), c || s, 1, 'projection_and_replay', '{}', 0, now(), now() - make_interval(hours => h)
-	FROM (VALUES ('a', 1, 9), ('a', 2, 8), ('a', 3, 7), ('b', 1, 5), ('b', 2, 4), ('c', 1, 11), ('c', 2, 10), ('d', 1, 1)) AS e (c, s, h);
+	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+		payload_bytes, occurred_at, recorded_at)
+	SELECT c, s, row_number() OVER (), gen_random_uuid(), c || s, 1, 'projection_and_replay', '{}', 0, now(),
+		now() - make_interval(hours => h)
+	FROM (VALUES ('a', 1, 9), ('a', 2, 8), ('a', 3, 7), ('b', 1, 5), ('b', 2, 4), ('c', 1, 11), ('c', 2, 10),
+		('d', 1, 1)) AS e (c, s, h);
 	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
-	SELECT 'g', campaign_id, seq, recorded_at, 1 FROM tidemark.journal WHERE (campaign_id, seq) IN (('a', 2), ('a', 3), ('b', 1), ('b', 2));
+	SELECT 'g', campaign_id, seq, recorded_at, 1 FROM tidemark.journal
+		WHERE (campaign_id, seq) IN (('a', 2), ('a', 3), ('b', 1), ('b', 2));
 	INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
-	VALUES ('g', 'a', 'worker', 1, now() + interval '1 hour', 1), ('g', 'c', 'worker', 1, '-infinity', 2), ('g', 'd', 'worker', 1, '-infinity', 1),
+	VALUES ('g', 'a', 'worker', 1, now() + interval '1 hour', 1), ('g', 'c', 'worker', 1, '-infinity', 2),
+		('g', 'd', 'worker', 1, '-infinity', 1),
 		 ('h', 'b', 'worker', 1, '-infinity', 2);
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_message)
-	VALUES ('c', 'p', 'g', 2, 'failed', 3, now() - interval '1 minute', 'bad payload'), ('c', 'q', 'g', 1, 'dead', 8, now(), 'worse payload'),
-		('c', 'r', 'g', 1, 'failed', 1, now() + interval '1 minute', 'no payload'), ('d', 'p', 'g', 2, 'rebuilding', 0, now() + interval '1 second', NULL);
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		next_attempt_at, error_message)
+	VALUES ('c', 'p', 'g', 2, 'failed', 3, now() - interval '1 minute', 'bad payload'),
+		('c', 'q', 'g', 1, 'dead', 8, now(), 'worse payload'),
+		('c', 'r', 'g', 1, 'failed', 1, now() + interval '1 minute', 'no payload'),
+			('d', 'p', 'g', 2, 'rebuilding', 0, now() + interval '1 second', NULL);
 `
 
 func TestReportCountsEachStatusAndNamesTheOldestEntry(t *testing.T) {
@@ -46,8 +55,10 @@ func TestReportCountsEachStatusAndNamesTheOldestEntry(t *testing.T) {
 	if got := [5]int64{g.Pending, g.Processing, g.Failed, g.Dead, g.Rebuilding}; got != [5]int64{2, 2, 2, 1, 1} {
 		t.Errorf("got counts %v for group g", got)
 	}
-	if g.Oldest == nil || g.Oldest.CampaignID != "c" || g.Oldest.Seq != 2 || g.Oldest.Projection != "p" || g.At.Sub(g.Oldest.Since).Round(time.Minute) != 10*time.Hour {
-		t.Errorf("got oldest %+v of group g, want event 2 of campaign c, ten hours ago: event 1 is not to be taken now", g.Oldest)
+	if g.Oldest == nil || g.Oldest.CampaignID != "c" || g.Oldest.Seq != 2 || g.Oldest.Projection != "p" ||
+		g.At.Sub(g.Oldest.Since).Round(time.Minute) != 10*time.Hour {
+		t.Errorf("got oldest %+v of group g, want event 2 of campaign c, ten hours ago: event 1 is not to be taken now",
+			g.Oldest)
 	}
 	if h.Pending != 0 || h.Oldest != nil {
 		t.Errorf("got %+v for group h, which has nothing to do", h)
@@ -94,7 +105,8 @@ func TestListSaysWhyAPairIsBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead, failed := entries[0], entries[2]
-	if failed.Status != outbox.Failed || failed.Attempts != 3 || failed.Error != "bad payload" || failed.NextAttemptAt.IsZero() {
+	if failed.Status != outbox.Failed || failed.Attempts != 3 || failed.Error != "bad payload" ||
+		failed.NextAttemptAt.IsZero() {
 		t.Errorf("got %+v", failed)
 	}
 	if dead.Status != outbox.Dead || !dead.NextAttemptAt.IsZero() {
@@ -130,12 +142,14 @@ func TestAnItemIsOfAllEventsOfItsAppend(t *testing.T) {
 	mustAppend(t, pool, "a", 5)
 	mustAppend(t, pool, "a", 2)
 	mustAppend(t, pool, "b", 1)
-	exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('g', 'a', '', 1, '-infinity', 3)`)
+	exec(t, pool, `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+		VALUES ('g', 'a', '', 1, '-infinity', 3)`)
 	groups, err := outbox.Report(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g := groups[0]; g.Pending != 5 || g.Oldest == nil || g.Oldest.CampaignID != "a" || g.Oldest.Seq != 4 || g.Oldest.Events != 4 || g.Oldest.EventType != "noted" {
+	if g := groups[0]; g.Pending != 5 || g.Oldest == nil || g.Oldest.CampaignID != "a" || g.Oldest.Seq != 4 ||
+		g.Oldest.Events != 4 || g.Oldest.EventType != "noted" {
 		t.Errorf("got %+v, the oldest %+v, want 5 events, the oldest the fourth of a with three behind it", g, g.Oldest)
 	}
 	list, err := outbox.List(t.Context(), pool, outbox.Filter{})
@@ -173,8 +187,10 @@ func inspectedDB(t *testing.T) *pgxpool.Pool {
 func TestWhatIsPausedIsNotShownAsBeingProcessed(t *testing.T) {
 	t.Parallel()
 	const campaign = `INSERT INTO tidemark.leases VALUES ('g', 'b', 'paused', 1, 'infinity', 0)`
-	const projection = `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'g', 'p', '', '')`
-	const group = `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('group', 'g', '', '', '')`
+	const projection = `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		VALUES ('projection', 'g', 'p', '', '')`
+	const group = `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		VALUES ('group', 'g', '', '', '')`
 	for name, test := range map[string]struct {
 		paused string
 		counts [3]int64 // pending, processing, paused

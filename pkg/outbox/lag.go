@@ -17,13 +17,16 @@ type Behind struct {
 	Events     int64         // events that are appended and not applied
 	Campaigns  int64         // campaigns they belong to
 	Age        time.Duration // since the oldest of them was appended, by the database's clock; 0 if there is none
-	Estimated  bool          // there is too much to count: Events and Campaigns are near, and Age is the oldest of what was looked at
+	// there is too much to count: Events and Campaigns are near, and Age is the oldest of what was looked at
+	Estimated bool
 }
 
-// Lag answers how far each consumer group is behind and, after it, each of its projections. A projection is behind its group
-// in campaigns where it failed or is catching up. Events that no projection wants count until a worker has passed them.
+// Lag answers how far each consumer group is behind and, after it, each of its projections. A
+// projection is behind its group in campaigns where it failed or is catching up. Events that no
+// projection wants count until a worker has passed them.
 //
-// Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Where there are more, some pages of their tables are read, which stand for the rest.
+// Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Where there are more,
+// some pages of their tables are read, which stand for the rest.
 func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) {
 	rows, err := db.Query(ctx, queryLag, exactRows, samplePages)
 	if err != nil {

@@ -18,7 +18,8 @@ type Filter struct {
 
 const defaultListLimit = 100
 
-// List answers entries, those that have waited longest first. It reads the whole outbox, or the campaign's part of it where the filter names one; [Page] reads some at a time.
+// List answers entries, those that have waited longest first. It reads the whole outbox, or the
+// campaign's part of it where the filter names one; [Page] reads some at a time.
 func List(ctx context.Context, db journal.Querier, filter Filter) ([]Entry, error) {
 	if filter.Limit == 0 {
 		filter.Limit = defaultListLimit

@@ -21,9 +21,14 @@ type Place struct {
 // mostLooked is how many rows one page looks at for those of a status.
 const mostLooked = 5000
 
-// Page answers some entries after a place (nil: from the first), and the place of the next page, nil at the end: work items in the order of their groups, campaigns and seqs, then pairs in that of their
-// campaigns and projections. A page costs the same wherever it is and however much there is: where few entries have the status, it may have fewer than the limit, or none, and yet a next one.
-func Page(ctx context.Context, db journal.Querier, filter Filter, after *Place) (entries []Entry, next *Place, err error) {
+// Page answers some entries after a place (nil: from the first), and the place of the next page,
+// nil at the end: work items in the order of their groups, campaigns and seqs, then pairs in that
+// of their campaigns and projections. A page costs the same wherever it is and however much there
+// is: where few entries have the status, it may have fewer than the limit, or none, and yet a next
+// one.
+func Page(
+	ctx context.Context, db journal.Querier, filter Filter, after *Place,
+) (entries []Entry, next *Place, err error) {
 	if filter.Limit == 0 {
 		filter.Limit = defaultListLimit
 	}
@@ -70,7 +75,9 @@ func Page(ctx context.Context, db journal.Querier, filter Filter, after *Place) 
 	}
 }
 
-func pagePart(ctx context.Context, db journal.Querier, ofPairs bool, campaignID string, at Place, limit int) ([]Entry, error) {
+func pagePart(
+	ctx context.Context, db journal.Querier, ofPairs bool, campaignID string, at Place, limit int,
+) ([]Entry, error) {
 	var rows pgx.Rows
 	var err error
 	switch {

@@ -6,7 +6,8 @@ const (
 
 	// queryLeaveInline has appends enqueue from now on, and what is behind filed; queryRegisterInline has them stop.
 	queryLeaveInline    = `UPDATE tidemark.consumer_groups SET state = 'filing' WHERE name = $1 AND state = 'inline'`
-	queryRegisterInline = `INSERT INTO tidemark.consumer_groups AS g (name, state) VALUES ($1, 'inline') ON CONFLICT (name) DO UPDATE SET state = 'inline' WHERE g.state <> 'inline'`
+	queryRegisterInline = `INSERT INTO tidemark.consumer_groups AS g (name, state) VALUES ($1, 'inline')
+		ON CONFLICT (name) DO UPDATE SET state = 'inline' WHERE g.state <> 'inline'`
 
 	// queryState probes the primary key.
 	queryState = `SELECT state FROM tidemark.consumer_groups WHERE name = $1`
@@ -14,8 +15,9 @@ const (
 	// queryNextPosition burns a position: appends that began before it hold the writer floor below it.
 	queryNextPosition = `SELECT nextval('tidemark.journal_position')`
 
-	// queryFile gives those of up to $3 campaigns after $2 that are behind one work item each, for all that they are behind: a worker reads on from its checkpoint, not
-	// from the item. It steps from campaign to campaign along the journal's primary key. It answers the last campaign it came to.
+	// queryFile gives those of up to $3 campaigns after $2 that are behind one work item each, for all
+	// that they are behind: a worker reads on from its checkpoint, not from the item. It steps from
+	// campaign to campaign along the journal's primary key. It answers the last campaign it came to.
 	queryFile = `WITH RECURSIVE walk AS (
 			SELECT $2::text COLLATE "C" AS campaign_id, 0 AS steps
 			UNION ALL
@@ -54,14 +56,17 @@ const (
 	// queryGaps probes the journal's primary key once a campaign, and the leases' once. See migrations/00003_leases.sql.
 	queryGaps = `SELECT campaign_ids, checkpoints, heads, next, walked FROM tidemark.gaps($1, $2, $3)`
 
-	// queryRepairGap files one campaign, as queryFile does, unless its checkpoint has got there or it has work by now; it logs it, and wakes workers that wait.
+	// queryRepairGap files one campaign, as queryFile does, unless its checkpoint has got there or it
+	// has work by now; it logs it, and wakes workers that wait.
 	queryRepairGap = `WITH head AS MATERIALIZED (
-			SELECT j.campaign_id, j.seq, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = $2 ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1
+			SELECT j.campaign_id, j.seq, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = $2
+				ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1
 		), filed AS (
 			INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
 			SELECT g.name, h.campaign_id, h.seq, h.recorded_at, h.seq - coalesce(l.checkpoint, 0)
 			FROM head h JOIN tidemark.consumer_groups g ON g.name = $1
-			LEFT JOIN LATERAL (SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = $2 OFFSET 0) l ON true
+			LEFT JOIN LATERAL (SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1
+				AND l.campaign_id = $2 OFFSET 0) l ON true
 			WHERE h.seq > coalesce(l.checkpoint, 0)
 				AND NOT EXISTS (SELECT FROM tidemark.outbox o WHERE o.consumer_group = $1 AND o.campaign_id = $2 OFFSET 0)
 			ON CONFLICT DO NOTHING
@@ -71,16 +76,24 @@ const (
 		SELECT 'repaired', f.consumer_group, f.campaign_id, $3 + 1, $4, nullif($5, '') FROM filed f
 		RETURNING tidemark.wake()`
 
-	// queryGroupProjections reads the registry. queryUnregister, which logs it, and those below delete by primary key, the last four up to $2 rows at a time: what belongs to a group that is gone.
-	queryGroupProjections = `SELECT count(*), coalesce(min(p.name), '') FROM tidemark.projections p WHERE p.consumer_group = $1`
-	queryUnregister       = `WITH gone AS (
-			DELETE FROM tidemark.consumer_groups g WHERE g.name = $1 AND NOT EXISTS (SELECT FROM tidemark.projections p WHERE p.consumer_group = $1) RETURNING g.name
+	// queryGroupProjections reads the registry. queryUnregister, which logs it, and those below delete
+	// by primary key, the last four up to $2 rows at a time: what belongs to a group that is gone.
+	queryGroupProjections = `SELECT count(*), coalesce(min(p.name), '') FROM tidemark.projections p
+		WHERE p.consumer_group = $1`
+	queryUnregister = `WITH gone AS (
+			DELETE FROM tidemark.consumer_groups g WHERE g.name = $1
+				AND NOT EXISTS (SELECT FROM tidemark.projections p WHERE p.consumer_group = $1) RETURNING g.name
 		)
-		INSERT INTO tidemark.failure_log (act, consumer_group, actor, reason) SELECT 'removed', name, $2, nullif($3, '') FROM gone`
-	queryDropItems   = `DELETE FROM tidemark.outbox o WHERE o.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.outbox i WHERE i.consumer_group = $1 LIMIT $2))`
-	queryDropLeases  = `DELETE FROM tidemark.leases l WHERE l.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.leases i WHERE i.consumer_group = $1 LIMIT $2 FOR UPDATE))`
-	queryDropCrashes = `DELETE FROM tidemark.crashes c WHERE c.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.crashes i WHERE i.consumer_group IN ($1, $1 || '~shadow') LIMIT $2))`
-	queryDropPauses  = `DELETE FROM tidemark.pauses p WHERE p.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.pauses i WHERE i.consumer_group = $1 LIMIT $2))`
+		INSERT INTO tidemark.failure_log (act, consumer_group, actor, reason) SELECT 'removed', name, $2, nullif($3, '')
+			FROM gone`
+	queryDropItems = `DELETE FROM tidemark.outbox o WHERE o.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.outbox i
+		WHERE i.consumer_group = $1 LIMIT $2))`
+	queryDropLeases = `DELETE FROM tidemark.leases l WHERE l.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.leases i
+		WHERE i.consumer_group = $1 LIMIT $2 FOR UPDATE))`
+	queryDropCrashes = `DELETE FROM tidemark.crashes c WHERE c.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.crashes i
+		WHERE i.consumer_group IN ($1, $1 || '~shadow') LIMIT $2))`
+	queryDropPauses = `DELETE FROM tidemark.pauses p WHERE p.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.pauses i
+		WHERE i.consumer_group = $1 LIMIT $2))`
 
 	// queryComplete deletes by one range of the primary key for each campaign. See migrations/00003_leases.sql.
 	queryComplete = `SELECT tidemark.complete($1, $2, $3)`

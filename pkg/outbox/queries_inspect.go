@@ -1,48 +1,65 @@
 package outbox
 
-// The queries by which operators look at the work. They take no locks, and each is one statement, so that its figures are of one moment. They also read
-// tidemark.deferred, tidemark.projections, tidemark.leases and tidemark.pauses, which other packages write.
+// The queries by which operators look at the work. They take no locks, and each is one statement,
+// so that its figures are of one moment. They also read tidemark.deferred, tidemark.projections,
+// tidemark.leases and tidemark.pauses, which other packages write.
 const (
-	// queryReport counts up to $1 work items of each group and $3 pairs, and beyond that reads $2 pages (migrations/00009_status.sql), and looks at the thousand failed pairs that are due first.
+	// queryReport counts up to $1 work items of each group and $3 pairs, and beyond that reads $2
+	// pages (migrations/00009_status.sql), and looks at the thousand failed pairs that are due first.
 	queryReport = `
-		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(pairs.failed, 0), coalesce(pairs.dead, 0), coalesce(pairs.rebuilding, 0),
-			q.estimated OR coalesce(pairs.estimated, false), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''), coalesce(oldest.seq, 0), coalesce(oldest.events, 0), coalesce(oldest.event_type, ''),
-			coalesce(oldest.status, ''), coalesce(oldest.projection, ''), coalesce(oldest.since, now()), coalesce(oldest.attempt_count, 0),
+		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(pairs.failed, 0),
+			coalesce(pairs.dead, 0), coalesce(pairs.rebuilding, 0),
+			q.estimated OR coalesce(pairs.estimated, false), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''),
+				coalesce(oldest.seq, 0), coalesce(oldest.events, 0), coalesce(oldest.event_type, ''),
+			coalesce(oldest.status, ''), coalesce(oldest.projection, ''), coalesce(oldest.since, now()),
+				coalesce(oldest.attempt_count, 0),
 			coalesce(oldest.next_attempt_at, '0001-01-01 00:00Z'), coalesce(oldest.error, '')
 		FROM tidemark.queue_report($1, $2) q
 		LEFT JOIN (
-			SELECT d.consumer_group, sum(d.pairs) FILTER (WHERE d.status = 'failed')::bigint AS failed, sum(d.pairs) FILTER (WHERE d.status = 'dead')::bigint AS dead,
+			SELECT d.consumer_group, sum(d.pairs) FILTER (WHERE d.status = 'failed')::bigint AS failed,
+				sum(d.pairs) FILTER (WHERE d.status = 'dead')::bigint AS dead,
 				sum(d.pairs) FILTER (WHERE d.status = 'rebuilding')::bigint AS rebuilding, bool_or(d.estimated) AS estimated
 			FROM tidemark.deferred_report($3, $2) d
 			GROUP BY d.consumer_group
 		) pairs ON pairs.consumer_group = q.consumer_group
 		LEFT JOIN LATERAL (
 			SELECT * FROM (
-				SELECT q.campaign_id, q.seq, q.events, q.event_type, 'pending' AS status, '' AS projection, q.since, 0 AS attempt_count, NULL::timestamptz AS next_attempt_at, '' AS error
+				SELECT q.campaign_id, q.seq, q.events, q.event_type, 'pending' AS status, '' AS projection, q.since,
+					0 AS attempt_count, NULL::timestamptz AS next_attempt_at, '' AS error
 				WHERE q.campaign_id IS NOT NULL
 				UNION ALL
-				(SELECT d.campaign_id, d.next_seq, 0, j.event_type, 'failed', d.projection, j.recorded_at, d.attempt_count, d.next_attempt_at, d.error_message
+				(SELECT d.campaign_id, d.next_seq, 0, j.event_type, 'failed', d.projection, j.recorded_at, d.attempt_count,
+					d.next_attempt_at, d.error_message
 				FROM (
-					SELECT * FROM tidemark.deferred d WHERE d.status = 'failed' AND d.next_attempt_at <= now() ORDER BY d.status, d.next_attempt_at LIMIT 1000
+					SELECT * FROM tidemark.deferred d WHERE d.status = 'failed' AND d.next_attempt_at <= now()
+						ORDER BY d.status, d.next_attempt_at LIMIT 1000
 				) d
-				CROSS JOIN LATERAL (SELECT j.event_type, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = d.campaign_id AND j.seq = d.next_seq OFFSET 0) j
+				CROSS JOIN LATERAL (SELECT j.event_type, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = d.campaign_id
+					AND j.seq = d.next_seq OFFSET 0) j
 				WHERE d.consumer_group = q.consumer_group AND NOT EXISTS (
-					SELECT FROM tidemark.pauses p WHERE p.consumer_group = q.consumer_group AND p.expires_at > now() AND (p.scope = 'group' OR p.scope = 'projection' AND p.name = d.projection))
+					SELECT FROM tidemark.pauses p WHERE p.consumer_group = q.consumer_group AND p.expires_at > now()
+						AND (p.scope = 'group' OR p.scope = 'projection' AND p.name = d.projection))
 				ORDER BY j.recorded_at, d.campaign_id, d.projection LIMIT 1)
 			) e ORDER BY e.since, e.campaign_id, e.projection LIMIT 1
 		) oldest ON true
 		ORDER BY q.consumer_group`
 
-	// queryList scans the outbox and keeps the $3 rows that have waited longest, and looks up their events; with a campaign, it reads that campaign's range of each group. A pair that has
-	// caught up but is still filed has no next event.
+	// queryList scans the outbox and keeps the $3 rows that have waited longest, and looks up their
+	// events; with a campaign, it reads that campaign's range of each group. A pair that has caught up
+	// but is still filed has no next event.
 	queryList = `
-		SELECT e.consumer_group, e.campaign_id, e.seq, e.events, coalesce(e.event_type, j.event_type, ''), e.status, e.projection, e.since, e.attempt_count, e.next_attempt_at, e.error
+		SELECT e.consumer_group, e.campaign_id, e.seq, e.events, coalesce(e.event_type, j.event_type, ''), e.status,
+			e.projection, e.since, e.attempt_count, e.next_attempt_at, e.error
 		FROM (
 		SELECT e.* FROM (
-			SELECT o.consumer_group, o.campaign_id, f.seq, o.seq - f.seq + 1 AS events, NULL AS event_type, CASE WHEN l.expires_at > now() AND l.owner <> 'paused' THEN 'processing' WHEN l.expires_at > now() OR g.paused THEN 'paused' ELSE 'pending' END AS status,
-				'' AS projection, o.enqueued_at AS since, 0 AS attempt_count, timestamptz '0001-01-01 00:00Z' AS next_attempt_at, '' AS error
+			SELECT o.consumer_group, o.campaign_id, f.seq, o.seq - f.seq + 1 AS events, NULL AS event_type, CASE
+				WHEN l.expires_at > now() AND l.owner <> 'paused' THEN 'processing' WHEN l.expires_at > now()
+				OR g.paused THEN 'paused' ELSE 'pending' END AS status,
+				'' AS projection, o.enqueued_at AS since, 0 AS attempt_count, timestamptz '0001-01-01 00:00Z' AS next_attempt_at,
+					'' AS error
 			FROM (
-				SELECT g.name, EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = g.name AND p.expires_at > now()) AS paused
+				SELECT g.name, EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = g.name
+					AND p.expires_at > now()) AS paused
 				FROM tidemark.consumer_groups g
 			) g
 			JOIN tidemark.outbox o ON o.consumer_group = g.name
@@ -57,7 +74,8 @@ const (
 		WHERE ($1 = '' OR e.status = $1) AND ($2 = '' OR e.campaign_id = $2)
 		ORDER BY e.since, e.consumer_group, e.campaign_id, e.seq, e.projection
 		LIMIT $3
-		) e LEFT JOIN LATERAL (SELECT j.event_type FROM tidemark.journal j WHERE e.event_type IS NULL AND j.campaign_id = e.campaign_id AND j.seq = e.seq) j ON true
+		) e LEFT JOIN LATERAL (SELECT j.event_type FROM tidemark.journal j WHERE e.event_type IS NULL
+			AND j.campaign_id = e.campaign_id AND j.seq = e.seq) j ON true
 		ORDER BY e.since, e.consumer_group, e.campaign_id, e.seq, e.projection`
 
 	// queryLag counts as queryReport does. A projection is behind by what its group is and what its own pairs add.

@@ -15,11 +15,15 @@ var ErrNotRegistered = errors.New("consumer group is not registered")
 // unregisterRows is how many rows are deleted in one statement.
 const unregisterRows = 10_000
 
-// Unregister ends a consumer group: appends give it no more work items, and those that it has, its leases with its checkpoints, and its pauses are deleted. A group of the same name begins
-// anew, with the first event of every campaign. The failure log keeps that by, who must be named, removed it, and the reason, if there is one. [ErrInUse] says that it has projections: remove those first (projector.Remove). Workers that still run for it lose
-// what they are applying and find no more; stop them, or they register it again at their next start.
+// Unregister ends a consumer group: appends give it no more work items, and those that it has, its
+// leases with its checkpoints, and its pauses are deleted. A group of the same name begins anew,
+// with the first event of every campaign. The failure log keeps that by, who must be named, removed
+// it, and the reason, if there is one. [ErrInUse] says that it has projections: remove those first
+// (projector.Remove). Workers that still run for it lose what they are applying and find no more;
+// stop them, or they register it again at their next start.
 //
-// Unregister must not run inside a transaction. It waits until appends that began while the group was known have ended. Interrupted, it goes on when it is called again.
+// Unregister must not run inside a transaction. It waits until appends that began while the group
+// was known have ended. Interrupted, it goes on when it is called again.
 func Unregister(ctx context.Context, db DB, group, by, reason string) error {
 	if err := unregister(ctx, db, group, by, reason); err != nil {
 		return fmt.Errorf("unregister consumer group %q: %w", group, err)

@@ -23,9 +23,12 @@ type Waiting struct {
 // Behind is how many events of the campaign the group has before it.
 func (w Waiting) Behind() int64 { return w.Head - w.Checkpoint }
 
-// WalkWaiting answers up to limit campaigns with work, in the order of groups and campaigns, from those after the group and the campaign named ("" and "": from the first).
-// It probes indexes a few times for each campaign that it answers, however long the outbox is.
-func WalkWaiting(ctx context.Context, db journal.Querier, afterGroup, afterCampaign string, limit int) ([]Waiting, error) {
+// WalkWaiting answers up to limit campaigns with work, in the order of groups and campaigns, from
+// those after the group and the campaign named ("" and "": from the first). It probes indexes a few
+// times for each campaign that it answers, however long the outbox is.
+func WalkWaiting(
+	ctx context.Context, db journal.Querier, afterGroup, afterCampaign string, limit int,
+) ([]Waiting, error) {
 	rows, err := db.Query(ctx, queryWaiting, afterGroup, afterCampaign, limit)
 	if err == nil {
 		var waiting []Waiting

@@ -34,18 +34,22 @@ type Pause struct {
 	ExpiresAt time.Time // zero: lasts until it is resumed
 }
 
-// Set pauses the target until it is resumed or, if d is not zero, for so long. A target that is paused gets the new reason and the new end. by, who does it, is
-// required; the act is written to tidemark.failure_log in the same transaction. It returns [ErrUnknown] for a target that does not exist.
+// Set pauses the target until it is resumed or, if d is not zero, for so long. A target that is
+// paused gets the new reason and the new end. by, who does it, is required; the act is written to
+// tidemark.failure_log in the same transaction. It returns [ErrUnknown] for a target that does not
+// exist.
 //
-// Work under way on a campaign that is paused fails at its fence. tx waits for it if it is just being committed, and for a group that is applied carefully, whose fence comes first, until that ends; a
-// lock_timeout bounds the wait. Groups and projections are paused without waiting.
+// Work under way on a campaign that is paused fails at its fence. tx waits for it if it is just
+// being committed, and for a group that is applied carefully, whose fence comes first, until that
+// ends; a lock_timeout bounds the wait. Groups and projections are paused without waiting.
 func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Duration) error {
 	scope, name, err := t.check(by)
 	if err != nil {
 		return fmt.Errorf("pause %s: %w", t, err)
 	}
 	if d < 0 {
-		return fmt.Errorf("pause %s: for %s: give a time that lies ahead, or none for a pause that lasts until it is resumed", t, d)
+		return fmt.Errorf("pause %s: for %s: give a time that lies ahead, or none for a pause that lasts until it is "+
+			"resumed", t, d)
 	}
 	var known bool
 	if err := tx.QueryRow(ctx, queryKnown, scope, t.Group, name).Scan(&known); err != nil {
@@ -70,7 +74,8 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 	return nil
 }
 
-// Resume ends the target's pause, with its own by and reason in tidemark.failure_log, and wakes workers that wait. It returns [ErrNotPaused] if there is none to end.
+// Resume ends the target's pause, with its own by and reason in tidemark.failure_log, and wakes
+// workers that wait. It returns [ErrNotPaused] if there is none to end.
 func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) error {
 	scope, name, err := t.check(by)
 	if err != nil {
@@ -95,7 +100,8 @@ func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) error {
 	return lease.Wake(ctx, tx)
 }
 
-// List answers the pauses of a consumer group, or of all groups if group is empty: the group's own first, then those of projections, then those of campaigns.
+// List answers the pauses of a consumer group, or of all groups if group is empty: the group's own
+// first, then those of projections, then those of campaigns.
 func List(ctx context.Context, db journal.Querier, group string) ([]Pause, error) {
 	rows, err := db.Query(ctx, queryList, group)
 	if err != nil {
@@ -104,8 +110,9 @@ func List(ctx context.Context, db journal.Querier, group string) ([]Pause, error
 	return collect(rows)
 }
 
-// Page answers up to limit pauses of a consumer group, or of all groups if group is empty, after that of a target (nil: from the first): those of projections, then of groups, then of campaigns, each from the
-// last name to the first. A page costs the same wherever it is.
+// Page answers up to limit pauses of a consumer group, or of all groups if group is empty, after
+// that of a target (nil: from the first): those of projections, then of groups, then of campaigns,
+// each from the last name to the first. A page costs the same wherever it is.
 func Page(ctx context.Context, db journal.Querier, group string, after *Target, limit int) ([]Pause, error) {
 	scope, at, name := "z", "", "" // after all scopes
 	if after != nil {

@@ -22,9 +22,11 @@ func withWork(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
 	exec(t, pool, `INSERT INTO tidemark.consumer_groups (name) VALUES ('g'), ('h');
-		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('p', 'g', 1, 'public', '{p}', 'active');
+		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+			VALUES ('p', 'g', 1, 'public', '{p}', 'active');
 		SELECT tidemark.append(c, '[{"type": "noted"}]') FROM unnest('{a,b}'::text[]) AS u (c);
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+			VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
 	return pool
 }
 
@@ -37,12 +39,16 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string) {
 
 func set(t *testing.T, pool *pgxpool.Pool, target pause.Target, d time.Duration) error {
 	t.Helper()
-	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return pause.Set(t.Context(), tx, target, "ada", "a bad day", d) })
+	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return pause.Set(t.Context(), tx, target, "ada", "a bad day", d)
+	})
 }
 
 func resume(t *testing.T, pool *pgxpool.Pool, target pause.Target) error {
 	t.Helper()
-	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return pause.Resume(t.Context(), tx, target, "bob", "mended") })
+	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return pause.Resume(t.Context(), tx, target, "bob", "mended")
+	})
 }
 
 // claimable answers what a worker would get: campaigns with work, and then campaigns with a retry that is due.
@@ -115,7 +121,12 @@ func TestWhatIsPausedIsNotClaimed(t *testing.T) {
 func TestAPauseEndsByItself(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t)
-	targets := []pause.Target{{Group: "g"}, {Group: "g", Projection: "p"}, {Group: "g", CampaignID: "a"}, {Group: "g", CampaignID: "b"}}
+	targets := []pause.Target{
+		{Group: "g"},
+		{Group: "g", Projection: "p"},
+		{Group: "g", CampaignID: "a"},
+		{Group: "g", CampaignID: "b"},
+	}
 	for _, target := range targets {
 		if err := set(t, pool, target, time.Hour); err != nil {
 			t.Fatal(err)
@@ -124,7 +135,9 @@ func TestAPauseEndsByItself(t *testing.T) {
 	if got := claimable(t, pool, "g"); got != "" {
 		t.Errorf("while all is paused %q can be claimed", got)
 	}
-	exec(t, pool, "UPDATE tidemark.pauses SET expires_at = expires_at - interval '1 hour'; UPDATE tidemark.leases SET expires_at = expires_at - interval '1 hour'")
+	exec(t, pool,
+		"UPDATE tidemark.pauses SET expires_at = expires_at - interval '1 hour'; UPDATE tidemark.leases SET expires_at = "+
+			"expires_at - interval '1 hour'")
 	if got := claimable(t, pool, "g"); got != "a b a!" {
 		t.Errorf("an hour later %q can be claimed", got)
 	}
@@ -156,7 +169,12 @@ func TestResumingLeavesAWorkersLeaseAlone(t *testing.T) {
 func TestListAnswersPausesAndTheLogWhoMadeThem(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t)
-	for _, target := range []pause.Target{{Group: "h"}, {Group: "g", CampaignID: "a"}, {Group: "g", Projection: "p"}, {Group: "g"}} {
+	for _, target := range []pause.Target{
+		{Group: "h"},
+		{Group: "g", CampaignID: "a"},
+		{Group: "g", Projection: "p"},
+		{Group: "g"},
+	} {
 		if err := set(t, pool, target, time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -174,11 +192,16 @@ func TestListAnswersPausesAndTheLogWhoMadeThem(t *testing.T) {
 		if p.By != "ada" || p.Reason != "a bad day" || time.Since(p.PausedAt).Abs() > time.Minute {
 			t.Errorf("got %+v", p)
 		}
-		if forever := p.Target == (pause.Target{Group: "g"}); forever != p.ExpiresAt.IsZero() || !forever && p.ExpiresAt.Sub(p.PausedAt) != time.Hour {
+		if forever := p.Target == (pause.Target{Group: "g"}); forever != p.ExpiresAt.IsZero() || !forever &&
+			p.ExpiresAt.Sub(p.PausedAt) != time.Hour {
 			t.Errorf("%s expires at %v", p.Target, p.ExpiresAt)
 		}
 	}
-	if want := []pause.Target{{Group: "g"}, {Group: "g", Projection: "p"}, {Group: "g", CampaignID: "a"}}; !reflect.DeepEqual(got, want) {
+	if want := []pause.Target{
+		{Group: "g"},
+		{Group: "g", Projection: "p"},
+		{Group: "g", CampaignID: "a"},
+	}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if all, err := pause.List(t.Context(), pool, ""); err != nil || len(all) != 4 {
@@ -187,7 +210,9 @@ func TestListAnswersPausesAndTheLogWhoMadeThem(t *testing.T) {
 	if err := resume(t, pool, pause.Target{Group: "g", CampaignID: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := pool.Query(t.Context(), "SELECT concat_ws(' ', act, consumer_group, projection, campaign_id, actor, reason) FROM tidemark.failure_log ORDER BY id DESC LIMIT 3")
+	rows, err := pool.Query(t.Context(),
+		"SELECT concat_ws(' ', act, consumer_group, projection, campaign_id, actor, reason) FROM tidemark.failure_log "+
+			"ORDER BY id DESC LIMIT 3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +220,10 @@ func TestListAnswersPausesAndTheLogWhoMadeThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"resumed g a bob mended", "paused g ada a bad day", "paused g ada a bad day"}; !reflect.DeepEqual(log, want) {
+	if want := []string{
+		"resumed g a bob mended", "paused g ada a bad day",
+		"paused g ada a bad day",
+	}; !reflect.DeepEqual(log, want) {
 		t.Errorf("the log says %q, want %q", log, want)
 	}
 }
@@ -220,7 +248,9 @@ func TestSetRefusesWhatItCannotPause(t *testing.T) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, test.says)
 		}
 	}
-	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return pause.Set(t.Context(), tx, pause.Target{Group: "g"}, "", "", 0) })
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return pause.Set(t.Context(), tx, pause.Target{Group: "g"}, "", "", 0)
+	})
 	if err == nil || !strings.Contains(err.Error(), "who") {
 		t.Errorf("by nobody: %v", err)
 	}
@@ -232,7 +262,8 @@ func TestSetRefusesWhatItCannotPause(t *testing.T) {
 func ExampleSet() {
 	stop := func(ctx context.Context, pool *pgxpool.Pool) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			return pause.Set(ctx, tx, pause.Target{Group: "default", Projection: "search"}, "ada", "the index moves", 2*time.Hour)
+			return pause.Set(ctx, tx, pause.Target{Group: "default", Projection: "search"}, "ada", "the index moves",
+				2*time.Hour)
 		})
 	}
 	list := func(ctx context.Context, pool *pgxpool.Pool) error {

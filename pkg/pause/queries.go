@@ -5,10 +5,12 @@ const (
 	querySet = `INSERT INTO tidemark.pauses AS p (scope, consumer_group, name, reason, actor, paused_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, now(), coalesce(now() + $6::interval, 'infinity'))
 		ON CONFLICT (scope, consumer_group, name) DO UPDATE
-		SET reason = excluded.reason, actor = excluded.actor, paused_at = excluded.paused_at, expires_at = excluded.expires_at`
+		SET reason = excluded.reason, actor = excluded.actor, paused_at = excluded.paused_at,
+			expires_at = excluded.expires_at`
 
 	// queryResume deletes one row by its primary key; one that has expired too, but answers whether it had.
-	queryResume = `DELETE FROM tidemark.pauses WHERE scope = $1 AND consumer_group = $2 AND name = $3 RETURNING expires_at > clock_timestamp()`
+	queryResume = `DELETE FROM tidemark.pauses WHERE scope = $1 AND consumer_group = $2 AND name = $3
+		RETURNING expires_at > clock_timestamp()`
 
 	// queryRename writes one row.
 	queryRename = `UPDATE tidemark.pauses SET name = $3 WHERE scope = 'projection' AND consumer_group = $1 AND name = $2`
@@ -17,20 +19,25 @@ const (
 	queryKnown = `SELECT CASE $1
 		WHEN 'group' THEN EXISTS (SELECT FROM tidemark.consumer_groups g WHERE g.name = $2)
 		WHEN 'projection' THEN EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $3 AND p.consumer_group = $2)
-		ELSE EXISTS (SELECT FROM tidemark.consumer_groups g WHERE g.name = $2) AND EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = $3) END`
+		ELSE EXISTS (SELECT FROM tidemark.consumer_groups g WHERE g.name = $2)
+			AND EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = $3) END`
 
 	// queryLog inserts one row.
-	queryLog = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, actor, reason) VALUES ($1, $2, nullif($3, ''), nullif($4, ''), $5, nullif($6, ''))`
+	queryLog = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, actor, reason)
+		VALUES ($1, $2, nullif($3, ''), nullif($4, ''), $5, nullif($6, ''))`
 
 	// queryPage walks the primary key backwards from a place and stops at the limit: projections, groups, campaigns.
-	queryPage = `SELECT consumer_group, CASE scope WHEN 'projection' THEN name ELSE '' END, CASE scope WHEN 'campaign' THEN name ELSE '' END, reason, actor, paused_at,
+	queryPage = `SELECT consumer_group, CASE scope WHEN 'projection' THEN name ELSE '' END, CASE scope
+		WHEN 'campaign' THEN name ELSE '' END, reason, actor, paused_at,
 			nullif(expires_at, 'infinity')
 		FROM tidemark.pauses
-		WHERE ($1 = '' OR consumer_group = $1) AND expires_at > clock_timestamp() AND (scope, consumer_group, name) < ($2, $3, $4)
+		WHERE ($1 = '' OR consumer_group = $1) AND expires_at > clock_timestamp()
+			AND (scope, consumer_group, name) < ($2, $3, $4)
 		ORDER BY scope DESC, consumer_group DESC, name DESC LIMIT $5`
 
 	// queryList reads all of the table.
-	queryList = `SELECT consumer_group, CASE scope WHEN 'projection' THEN name ELSE '' END, CASE scope WHEN 'campaign' THEN name ELSE '' END, reason, actor, paused_at,
+	queryList = `SELECT consumer_group, CASE scope WHEN 'projection' THEN name ELSE '' END, CASE scope
+		WHEN 'campaign' THEN name ELSE '' END, reason, actor, paused_at,
 			nullif(expires_at, 'infinity')
 		FROM tidemark.pauses
 		WHERE ($1 = '' OR consumer_group = $1) AND expires_at > clock_timestamp()

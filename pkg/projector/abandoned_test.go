@@ -80,7 +80,8 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 	}
 	abandoned := metric(t, registry, "tidemark_projections_abandoned_total")
 	if abandoned < 2 || abandoned > 3 {
-		return fmt.Errorf("%v calls are counted as abandoned, want those of one or two groups and that of the event", abandoned)
+		return fmt.Errorf("%v calls are counted as abandoned, want those of one or two groups and that of the event",
+			abandoned)
 	}
 	if n := metric(t, registry, "tidemark_projections_stuck"); n != abandoned {
 		return fmt.Errorf("%v calls are counted as stuck, %v as abandoned", n, abandoned)
@@ -106,7 +107,8 @@ func TestAHandlerThatEndsItsGoroutineFails(t *testing.T) {
 	if _, err := p.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s := query[string](t, pool, `SELECT concat_ws(' ', projection, campaign_id, next_seq, status) FROM tidemark.deferred`); s != "slow b 2 failed" {
+	if s := query[string](t, pool, `SELECT concat_ws(' ', projection, campaign_id, next_seq, status)
+		FROM tidemark.deferred`); s != "slow b 2 failed" {
 		t.Error(s)
 	}
 }

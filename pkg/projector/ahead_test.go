@@ -47,7 +47,10 @@ func TestAWorkerThatIsWokenClaimsAndReadsInOneRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer traced.Close()
-	p, err := projector.New(projector.Config{Pool: traced, Projections: []projector.Projection{counters()}, PollInterval: time.Hour})
+	p, err := projector.New(projector.Config{
+		Pool: traced, Projections: []projector.Projection{counters()},
+		PollInterval: time.Hour,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +68,8 @@ func TestAWorkerThatIsWokenClaimsAndReadsInOneRoundTrip(t *testing.T) {
 			appendMoves(t, pool, string(rune('a'+i)), 1)
 		}
 		appended++
-		for query[int](t, pool, `SELECT coalesce(sum((doc ->> 'sum')::int), 0)::int FROM counters`) < campaigns*appended && time.Now().Before(deadline) {
+		for query[int](t, pool, `SELECT coalesce(sum((doc ->> 'sum')::int), 0)::int
+			FROM counters`) < campaigns*appended && time.Now().Before(deadline) {
 			select {
 			case err := <-done:
 				t.Fatal(err)
@@ -80,7 +84,9 @@ func TestAWorkerThatIsWokenClaimsAndReadsInOneRoundTrip(t *testing.T) {
 	if counts.ahead.Load() < 3 {
 		t.Errorf("in %d rounds no worker claimed and read at once", appended)
 	}
-	if total, held := query[int](t, pool, `SELECT sum((doc ->> 'sum')::int)::int FROM counters`), query[int](t, pool, `SELECT count(*)::int FROM tidemark.leases WHERE expires_at > now()`); total != campaigns*appended || held != 0 {
+	if total, held := query[int](t, pool, `SELECT sum((doc ->> 'sum')::int)::int
+		FROM counters`), query[int](t, pool, `SELECT count(*)::int FROM
+		tidemark.leases WHERE expires_at > now()`); total != campaigns*appended || held != 0 {
 		t.Errorf("%d of %d moves were applied, %d leases are held", total, campaigns*appended, held)
 	}
 }

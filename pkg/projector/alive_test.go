@@ -21,7 +21,10 @@ func TestStuck(t *testing.T) {
 	var once sync.Once
 	p, err := New(Config{
 		Pool: pool, Concurrency: 2, PollInterval: 10 * time.Millisecond,
-		Projections: []Projection{NewDocument(Document[int]{Name: "counted", Version: 1, Fold: func(n *int, _ journal.Event) error { *n++; return nil }})},
+		Projections: []Projection{NewDocument(Document[int]{
+			Name: "counted", Version: 1,
+			Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+		})},
 		OnStep: func(s Step) {
 			if s == StepRead {
 				once.Do(func() { <-held })

@@ -36,7 +36,8 @@ func counters() projector.Projection {
 }
 
 func ledger() projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text, seq bigint, by int NOT NULL, PRIMARY KEY (campaign_id, seq))`})
+	h := projector.NewHandlers(projector.Spec{Name: "ledger", Version: 1, Tables: `CREATE TABLE ledger (campaign_id text,
+		seq bigint, by int NOT NULL, PRIMARY KEY (campaign_id, seq))`})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
 		g.Queue(`INSERT INTO ledger (campaign_id, seq, by) VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.By)
 		return nil

@@ -17,21 +17,25 @@ type inflated struct {
 func TestRowsThatMemoryShouldNotHoldAreRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projector.NewDocument(projector.Document[inflated]{
-		Name: "inflated", Version: 1,
-		Key: func(e journal.Event) (string, error) { return e.ID.String(), nil },
-		Fold: func(d *inflated, _ journal.Event) error {
-			d.Text = strings.Repeat("x", 12<<20)
-			return nil
-		},
-	})}})
+	p, err := projector.New(projector.Config{
+		Pool: pool,
+		Projections: []projector.Projection{projector.NewDocument(projector.Document[inflated]{
+			Name: "inflated", Version: 1,
+			Key: func(e journal.Event) (string, error) { return e.ID.String(), nil },
+			Fold: func(d *inflated, _ journal.Event) error {
+				d.Text = strings.Repeat("x", 12<<20)
+				return nil
+			},
+		})},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('a', '[{"type": "x"}, {"type": "x"}, {"type": "x"}]')`); err != nil {
+	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append('a',
+		'[{"type": "x"}, {"type": "x"}, {"type": "x"}]')`); err != nil {
 		t.Fatal(err)
 	}
 	for seq, want := range map[int64]error{2: nil, 3: projector.ErrStateTooLarge} {

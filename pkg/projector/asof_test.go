@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// foldKinds is what the projections of kinds make of moves, written down once more: the rows of each table as text, in the order of their keys.
+// foldKinds is what the projections of kinds make of moves, written down once more: the rows of
+// each table as text, in the order of their keys.
 func foldKinds(campaign, name string, moves []int) map[string][]string {
 	type document struct{ count, sum int }
 	documents, sum, rows := map[string]*document{}, 0, map[string][]string{}
@@ -36,13 +37,15 @@ func foldKinds(campaign, name string, moves []int) map[string][]string {
 		if i == 0 {
 			sum = by // the first is taken as it is
 		}
-		rows["a_child_"+name] = append(rows["a_child_"+name], fmt.Sprintf(`{"campaign_id": %q, "number": %d, "seq": %d}`, campaign, i+1, i+1))
+		rows["a_child_"+name] = append(rows["a_child_"+name],
+			fmt.Sprintf(`{"campaign_id": %q, "number": %d, "seq": %d}`, campaign, i+1, i+1))
 		rows["z_parent_"+name] = []string{fmt.Sprintf(`{"campaign_id": %q, "count": %d}`, campaign, i+1)}
 		rows["file_"+name] = []string{fmt.Sprintf(`{"campaign_id": %q, "sum": %d}`, campaign, sum)}
 	}
 	for _, key := range []string{"0", "1", "2"} {
 		if d := documents[key]; d != nil {
-			rows["document_"+name] = append(rows["document_"+name], fmt.Sprintf(`{"campaign_id": %q, "key": %q, "doc": {"count": %d, "sum": %d}}`, campaign, key, d.count, d.sum))
+			rows["document_"+name] = append(rows["document_"+name],
+				fmt.Sprintf(`{"campaign_id": %q, "key": %q, "doc": {"count": %d, "sum": %d}}`, campaign, key, d.count, d.sum))
 		}
 	}
 	return rows
@@ -66,13 +69,17 @@ func sameJSON(t *testing.T, got []json.RawMessage, want []string) bool {
 	return true
 }
 
-// TestAsOfEqualsAFoldOfTheFirstEvents looks at every event of 60 random campaigns, of every other one with snapshots, which are made and used in any order.
+// TestAsOfEqualsAFoldOfTheFirstEvents looks at every event of 60 random campaigns, of every other
+// one with snapshots, which are made and used in any order.
 func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	projections := kinds(t, "x")
 	looking := func(snapshotEvery int64) *projector.Projector {
-		p, err := projector.New(projector.Config{Pool: pool, Projections: projections, GroupEvents: 3, SnapshotEvery: snapshotEvery})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: projections, GroupEvents: 3,
+			SnapshotEvery: snapshotEvery,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +128,8 @@ func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections`); n != 0 {
 		t.Errorf("looking has registered %d projections", n)
 	}
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots WHERE seq % 2 = 0`); n < 20 || n != query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots`) {
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots
+		WHERE seq % 2 = 0`); n < 20 || n != query[int](t, pool, `SELECT count(*) FROM tidemark.snapshots`) {
 		t.Errorf("%d snapshots are kept", n)
 	}
 	for _, seq := range []int64{-1, 99} {
@@ -147,7 +155,8 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 		}
 		var all []string
 		for _, c := range changes {
-			if (c.Before == nil) != (c.Kind == projector.ChangeAdded) || (c.After == nil) != (c.Kind == projector.ChangeRemoved) {
+			if (c.Before == nil) != (c.Kind == projector.ChangeAdded) ||
+				(c.After == nil) != (c.Kind == projector.ChangeRemoved) {
 				t.Errorf("%s with before %s and after %s", c.Kind, c.Before, c.After)
 			}
 			all = append(all, fmt.Sprint(c.Kind, " ", c.Table, " ", string(c.Key), " ", strings.Join(c.Columns, ",")))
@@ -178,10 +187,12 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 // stamped has a time in its key, whose JSON is another text than its own.
 func stamped() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
-		Name: "stamped", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE stamped (campaign_id text NOT NULL, at timestamptz NOT NULL, by bigint NOT NULL, PRIMARY KEY (campaign_id, at))`,
+		Name: "stamped", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE stamped (campaign_id text NOT NULL,
+			at timestamptz NOT NULL, by bigint NOT NULL, PRIMARY KEY (campaign_id, at))`,
 	})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
-		g.Queue(`INSERT INTO stamped VALUES ($1, 'epoch'::timestamptz + make_interval(secs => $2), $3)`, e.CampaignID, float64(e.Seq), m.By)
+		g.Queue(`INSERT INTO stamped VALUES ($1, 'epoch'::timestamptz + make_interval(secs => $2),
+			$3)`, e.CampaignID, float64(e.Seq), m.By)
 		return nil
 	})
 	return h
@@ -212,7 +223,8 @@ func TestWhyTakesAKeyAsTheRowHasIt(t *testing.T) {
 // withColumns is a document with a column of its own for its count, so that columns have different causes.
 func withColumns() projector.Projection {
 	return projector.NewDocument(projector.Document[counter]{
-		Name: "wide", Version: 1, Types: []string{"moved"}, Columns: `big boolean GENERATED ALWAYS AS ((doc->>'sum')::int > 10) STORED`,
+		Name: "wide", Version: 1, Types: []string{"moved"},
+		Columns: `big boolean GENERATED ALWAYS AS ((doc->>'sum')::int > 10) STORED`,
 		Fold: func(c *counter, e journal.Event) error {
 			m, err := journal.Decode[moved](e)
 			if m.By == 7 {
@@ -228,7 +240,10 @@ func withColumns() projector.Projection {
 func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: append(kinds(t, "x"), withColumns()), GroupEvents: 4})
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: append(kinds(t, "x"), withColumns()),
+		GroupEvents: 4,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +278,10 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 4}, "campaign_id 3, key 3, doc 4, big 3"},
 		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 2}, "gone 2"},
 		{projector.WhyRequest{Projection: "wide", Key: []string{"no such"}}, ""},
-		{projector.WhyRequest{Projection: "handlers_x", Table: "a_child_x", Key: []string{"3"}}, "campaign_id 3, number 3, seq 3"},
+		{
+			projector.WhyRequest{Projection: "handlers_x", Table: "a_child_x", Key: []string{"3"}},
+			"campaign_id 3, number 3, seq 3",
+		},
 		{projector.WhyRequest{Projection: "handlers_x", Table: "z_parent_x"}, "campaign_id 1, count 10"},
 		{projector.WhyRequest{Projection: "file_x"}, "campaign_id 1, sum 10"},
 	} {
@@ -271,14 +289,23 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", tt.request, got, tt.want)
 		}
 	}
-	for _, r := range []projector.WhyRequest{{Projection: "handlers_x"}, {Projection: "wide"}, {Projection: "file_x", Table: "none"}} {
+	for _, r := range []projector.WhyRequest{
+		{Projection: "handlers_x"},
+		{Projection: "wide"},
+		{Projection: "file_x", Table: "none"},
+	} {
 		r.CampaignID = "a"
-		if _, err := p.Why(t.Context(), r); !errors.Is(err, projector.ErrNotVerifiable) && !strings.Contains(fmt.Sprint(err), "primary key") {
+		if _, err := p.Why(t.Context(), r); !errors.Is(err, projector.ErrNotVerifiable) &&
+			!strings.Contains(fmt.Sprint(err), "primary key") {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	_, err = p.Why(t.Context(), projector.WhyRequest{Projection: "handlers_x", Table: "z_parent_x", CampaignID: "a", Key: []string{"a"}})
-	if want := `the key has 1 values ["a"], but table z_parent_x has one row a campaign: leave the key out`; err == nil || !strings.Contains(err.Error(), want) {
+	_, err = p.Why(t.Context(), projector.WhyRequest{
+		Projection: "handlers_x", Table: "z_parent_x", CampaignID: "a",
+		Key: []string{"a"},
+	})
+	if want := `the key has 1 values ["a"], but table z_parent_x has one row a campaign: leave the key out`; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("a key where none is needed: %v", err)
 	}
 	// Every row of every kind: the events named are those after which the value was another.
@@ -292,7 +319,10 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 			if err := json.Unmarshal(raw, &row); err != nil {
 				t.Fatal(err)
 			}
-			why, err := p.Why(t.Context(), projector.WhyRequest{Projection: "document_x", CampaignID: "a", Key: []string{row.Key}, Seq: n})
+			why, err := p.Why(t.Context(), projector.WhyRequest{
+				Projection: "document_x", CampaignID: "a",
+				Key: []string{row.Key}, Seq: n,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -302,7 +332,9 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(why.Row) != string(raw) || slices.ContainsFunc(before.Tables[0].Rows, func(r json.RawMessage) bool { return string(r) == string(raw) }) {
+			if string(why.Row) != string(raw) || slices.ContainsFunc(before.Tables[0].Rows, func(r json.RawMessage) bool {
+				return string(r) == string(raw)
+			}) {
 				t.Errorf("event %d is named for %s, which was there before", seq, raw)
 			}
 		}

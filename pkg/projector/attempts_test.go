@@ -55,7 +55,8 @@ func TestAPairThatHasPassedItsEventKeepsNothingOfTheFailure(t *testing.T) {
 		}
 	}, h)
 	_, _ = p.Drain(ctx)
-	expectText(t, pool, "pair", "3 rebuilding 0 t", `SELECT concat_ws(' ', next_seq, status, attempt_count, error_message IS NULL AND first_failed_at IS NULL AND last_failed_at IS NULL
+	expectText(t, pool, "pair", "3 rebuilding 0 t", `SELECT concat_ws(' ', next_seq, status, attempt_count,
+		error_message IS NULL AND first_failed_at IS NULL AND last_failed_at IS NULL
 		AND event_id IS NULL AND error_class IS NULL AND fingerprint IS NULL) FROM tidemark.deferred`)
 	expectLog(t, pool, "failed 1 1, recovered 1 1")
 }
@@ -63,7 +64,9 @@ func TestAPairThatHasPassedItsEventKeepsNothingOfTheFailure(t *testing.T) {
 func TestAPairKeepsWhatAnOperatorNeedsToKnow(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	h := newPicky(func(s *projector.Spec) { s.Version = 7 }).failWith(func(_ *projector.Group, _ journal.Event, m moved) error {
+	h := newPicky(func(s *projector.Spec) { s.Version = 7 }).failWith(func(_ *projector.Group, _ journal.Event,
+		m moved,
+	) error {
 		panic(fmt.Sprint("cannot go ", m.By))
 	})
 	appendMoves(t, pool, "a", 12345)
@@ -71,7 +74,8 @@ func TestAPairKeepsWhatAnOperatorNeedsToKnow(t *testing.T) {
 	const about = `concat_ws(' ', projection_version, event_id = (SELECT event_id FROM tidemark.journal), event_type, error_message, error_stack LIKE '%TestAPairKeepsWhatAnOperatorNeedsToKnow%',
 		length(fingerprint), worker ~ '/[-0-9a-f]{36}$'`
 	const want = "7 t moved panic: cannot go … t 12 t"
-	expectText(t, pool, "pair", want+" t t", `SELECT `+about+`, first_failed_at > now() - interval '1 minute', last_failed_at = first_failed_at) FROM tidemark.deferred`)
+	expectText(t, pool, "pair", want+" t t", `SELECT `+
+		about+`, first_failed_at > now() - interval '1 minute', last_failed_at = first_failed_at) FROM tidemark.deferred`)
 	expectText(t, pool, "log", want, `SELECT `+about+`) FROM tidemark.failure_log`)
 }
 
@@ -88,7 +92,8 @@ func TestTheNextAttemptIsAsLateAsThePolicySays(t *testing.T) {
 		if i > 0 {
 			retry(t, pool, p)
 		}
-		got := query[float64](t, pool, `SELECT extract(epoch FROM next_attempt_at - last_failed_at) / 60 FROM tidemark.deferred`)
+		got := query[float64](t, pool, `SELECT extract(epoch FROM next_attempt_at - last_failed_at) / 60
+			FROM tidemark.deferred`)
 		if got < float64(minutes) || got > float64(minutes)+0.5 {
 			t.Errorf("after failure %d it waits %.2f minutes, want %d", i+1, got, minutes)
 		}
@@ -104,10 +109,12 @@ func TestADeadPairGetsItsSecondChances(t *testing.T) {
 	appendMoves(t, pool, "a", 1)
 	appendMoves(t, pool, "b", 1)
 	drain(t, p)
-	h.failWith(func(*projector.Group, journal.Event, moved) error { return errPassing }) // which would not have been the end of a pair that lives
+	// which would not have been the end of a pair that lives
+	h.failWith(func(*projector.Group, journal.Event, moved) error { return errPassing })
 	for i, minutes := range []float64{60, 90, 90} {
 		drain(t, p) // none is due
-		got := query[float64](t, pool, `SELECT extract(epoch FROM next_attempt_at - last_failed_at) / 60 FROM tidemark.deferred WHERE campaign_id = 'a'`)
+		got := query[float64](t, pool, `SELECT extract(epoch FROM next_attempt_at - last_failed_at) / 60
+			FROM tidemark.deferred WHERE campaign_id = 'a'`)
 		if got < minutes || got > minutes+0.5 {
 			t.Errorf("chance %d comes after %.2f minutes, want %v", i+1, got, minutes)
 		}
@@ -115,7 +122,8 @@ func TestADeadPairGetsItsSecondChances(t *testing.T) {
 	}
 	retry(t, pool, p)
 	expectPairs(t, pool, "a picky 1 dead 4 transient error never, b picky 1 dead 4 transient error never")
-	expectText(t, pool, "log", "dead, second_chance, second_chance, second_chance", `SELECT string_agg(act, ', ' ORDER BY id) FROM tidemark.failure_log WHERE campaign_id = 'a'`)
+	expectText(t, pool, "log", "dead, second_chance, second_chance, second_chance", `SELECT string_agg(act, ', '
+		ORDER BY id) FROM tidemark.failure_log WHERE campaign_id = 'a'`)
 
 	h.heal()
 	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE campaign_id = 'b'`)
@@ -133,7 +141,8 @@ func TestACrashBeforeTheCommitCountsNothing(t *testing.T) {
 		cfg.OnStep = func(s projector.Step) {
 			if s == projector.StepDeferring && crash {
 				crash = false
-				exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`)
+				exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+					AND state = 'idle in transaction'`)
 			}
 		}
 	}, counters(), newPicky(nil).failWith(failNegative))
@@ -143,7 +152,8 @@ func TestACrashBeforeTheCommitCountsNothing(t *testing.T) {
 	}
 	expectPairs(t, pool, "")
 	expectLog(t, pool, "")
-	expectText(t, pool, "nothing of the group is kept", "0", `SELECT ((SELECT count(*) FROM picky) + (SELECT count(*) FROM counters))::text`)
+	expectText(t, pool, "nothing of the group is kept", "0", `SELECT ((SELECT count(*) FROM picky) + (SELECT count(*)
+		FROM counters))::text`)
 	drainAll(t, pool, p)
 	expectPairs(t, pool, "a picky 2 failed 1 transient error")
 	expectLog(t, pool, "failed 2 1")
@@ -173,7 +183,8 @@ func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 	expectApplied(t, pool, "a", "1")
 }
 
-// TestAPairThatFailedIsTriedAgainWithOneEvent expects that what waits behind the event is not touched before that one is done, and then all of it.
+// TestAPairThatFailedIsTriedAgainWithOneEvent expects that what waits behind the event is not
+// touched before that one is done, and then all of it.
 func TestAPairThatFailedIsTriedAgainWithOneEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -195,14 +206,16 @@ func TestAPairThatFailedIsTriedAgainWithOneEvent(t *testing.T) {
 	drain(t, p)
 	appendMoves(t, pool, "a", 1, 1)
 	drain(t, p)
-	expectPairs(t, pool, "a listing 2 failed 1 transient 42P01, b listing 2 failed 1 transient 42P01, c listing 2 failed 1 transient 42P01")
+	expectPairs(t, pool,
+		"a listing 2 failed 1 transient 42P01, b listing 2 failed 1 transient 42P01, c listing 2 failed 1 transient 42P01")
 
 	calls.Store(0)
 	retry(t, pool, p)
 	if n := calls.Load(); n != 3 {
 		t.Errorf("handlers were called %d times to try 3 pairs again, want 3", n)
 	}
-	expectPairs(t, pool, "a listing 2 failed 2 transient 42P01, b listing 2 failed 2 transient 42P01, c listing 2 failed 2 transient 42P01")
+	expectPairs(t, pool,
+		"a listing 2 failed 2 transient 42P01, b listing 2 failed 2 transient 42P01, c listing 2 failed 2 transient 42P01")
 
 	healed.Store(true)
 	calls.Store(0)
@@ -211,7 +224,11 @@ func TestAPairThatFailedIsTriedAgainWithOneEvent(t *testing.T) {
 	if n := calls.Load(); n != 3*(length-1)+2 {
 		t.Errorf("handlers were called %d times for the %d events that waited", n, 3*(length-1)+2)
 	}
-	expectText(t, pool, "applied, in order", "a 42 0, b 40 0, c 40 0", `SELECT string_agg(concat_ws(' ', campaign_id, count, late), ', ' ORDER BY campaign_id) FROM (
-		SELECT campaign_id, count(*), count(*) FILTER (WHERE late) AS late FROM (SELECT campaign_id, n < lag(n) OVER (PARTITION BY campaign_id ORDER BY seq) AS late FROM listed) l GROUP BY campaign_id) c`)
-	expectText(t, pool, "recovered, once each", "a 2, b 2, c 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id) FROM tidemark.failure_log WHERE act = 'recovered'`)
+	expectText(t, pool, "applied, in order", "a 42 0, b 40 0, c 40 0", `SELECT string_agg(concat_ws(' ', campaign_id,
+		count, late), ', ' ORDER BY campaign_id) FROM (
+		SELECT campaign_id, count(*), count(*) FILTER (WHERE late) AS late
+			FROM (SELECT campaign_id, n < lag(n) OVER (PARTITION BY campaign_id ORDER BY seq) AS late FROM listed) l
+			GROUP BY campaign_id) c`)
+	expectText(t, pool, "recovered, once each", "a 2, b 2, c 2", `SELECT string_agg(campaign_id || ' ' || seq, ', '
+		ORDER BY campaign_id) FROM tidemark.failure_log WHERE act = 'recovered'`)
 }

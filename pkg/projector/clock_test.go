@@ -25,7 +25,8 @@ func TestTimesOfAClockThatHasGoneBack(t *testing.T) {
 	fails := projector.Policy{Base: time.Second, Max: 2 * time.Minute, Attempts: 99}
 	broken := func(is bool) projector.Projection {
 		h := projector.NewHandlers(projector.Spec{
-			Name: "log", Version: 1, OnFailure: fails, Tables: `CREATE TABLE log (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
+			Name: "log", Version: 1, OnFailure: fails, Tables: `CREATE TABLE log (campaign_id text, seq bigint,
+				PRIMARY KEY (campaign_id, seq))`,
 		})
 		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
 			if is {
@@ -48,7 +49,8 @@ func TestTimesOfAClockThatHasGoneBack(t *testing.T) {
 			t.Fatal(must)
 		}
 	}
-	exec(t, pool, `UPDATE tidemark.pauses SET paused_at = paused_at + interval '1 hour', expires_at = expires_at + interval '1 hour' WHERE name = 'c0'`)
+	exec(t, pool, `UPDATE tidemark.pauses SET paused_at = paused_at + interval '1 hour',
+		expires_at = expires_at + interval '1 hour' WHERE name = 'c0'`)
 	exec(t, pool, `UPDATE tidemark.leases SET expires_at = expires_at + interval '1 hour' WHERE campaign_id = 'c0'`)
 	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 50 * time.Millisecond }, broken(false))
 	ctx, stop := context.WithCancel(t.Context())
@@ -61,7 +63,8 @@ func TestTimesOfAClockThatHasGoneBack(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	expectText(t, pool, "pairs", "c2 failed, c3 dead", `SELECT string_agg(campaign_id || ' ' || status, ', ' ORDER BY campaign_id) FROM tidemark.deferred`)
+	expectText(t, pool, "pairs", "c2 failed, c3 dead", `SELECT string_agg(campaign_id || ' ' || status, ', '
+		ORDER BY campaign_id) FROM tidemark.deferred`)
 	expectText(t, pool, "what waits as it should", "true true",
 		`SELECT string_agg((next_attempt_at > now() + interval '30 s')::text, ' ') FROM tidemark.deferred`)
 }

@@ -23,7 +23,9 @@ const applyTimeout = 5 * time.Second
 
 // Config configures a [Projector]. Only Pool and Projections are required.
 type Config struct {
-	Pool        *pgxpool.Pool // at least Concurrency + 2 connections, two more for rebuilds, one more with VerifyRate, two more with SnapshotEvery; stays open when the projector stops
+	// at least Concurrency + 2 connections, two more for rebuilds, one more with VerifyRate, two more
+	// with SnapshotEvery; stays open when the projector stops
+	Pool        *pgxpool.Pool
 	Projections []Projection
 
 	ConsumerGroup string             // default "default"
@@ -32,8 +34,10 @@ type Config struct {
 	Logger        *slog.Logger       // default: discard
 	Registerer    prometheus.Registerer
 
-	// TracerProvider makes a span of each group of events that is applied, with links to the traces whose context the events carry ([journal.WithTrace]), of each inline apply, as a child of the span in its
-	// context, and of each range and exchange of a rebuild. It has all events read, also those that the database applies by itself. Default nil: no spans, at no cost.
+	// TracerProvider makes a span of each group of events that is applied, with links to the traces
+	// whose context the events carry ([journal.WithTrace]), of each inline apply, as a child of the
+	// span in its context, and of each range and exchange of a rebuild. It has all events read, also
+	// those that the database applies by itself. Default nil: no spans, at no cost.
 	TracerProvider trace.TracerProvider
 
 	PollInterval   time.Duration // longest wait between looks at the queue; default 2s
@@ -43,39 +47,54 @@ type Config struct {
 	LeaseTTL       time.Duration // how long after a worker's death its campaigns wait; default 30s, at least 1s
 	Concurrency    int           // groups applied at the same time; default 4
 	NoListen       bool          // rely on polling alone
-	ManualRebuilds bool          // leave a projection whose version has risen to [StartRebuild]; default: the first worker that has it begins its rebuild
-	OwnTablesOnly  bool          // [Projector.Verify] and its like look up bare names in pg_catalog and the projection's own tables alone: for sessions with more rights than the workers' role
-	NoFunctions    bool          // run SQL files statement by statement, and make no functions of them in the database
+	// leave a projection whose version has risen to [StartRebuild]; default: the first worker that has
+	// it begins its rebuild
+	ManualRebuilds bool
+	// [Projector.Verify] and its like look up bare names in pg_catalog and the projection's own tables
+	// alone: for sessions with more rights than the workers' role
+	OwnTablesOnly bool
+	NoFunctions   bool // run SQL files statement by statement, and make no functions of them in the database
 
-	OnFailure           Policy        // what becomes of an event that a projection cannot apply, unless the projection says otherwise; default: see [Policy]
+	// what becomes of an event that a projection cannot apply, unless the projection says otherwise; default: see [Policy]
+	OnFailure           Policy
 	FailureLogRetention time.Duration // how long rows of tidemark.failure_log are kept; default 30 days, at least 1s
 
-	ApplyTimeout time.Duration // how long one projection may take for one group, unless a [Policy] says otherwise; default two thirds of LeaseTTL, but 5s at least
+	// how long one projection may take for one group, unless a [Policy] says otherwise; default two
+	// thirds of LeaseTTL, but 5s at least
+	ApplyTimeout time.Duration
 
 	ShutdownTimeout time.Duration // how long a group under way may take to finish once Run is cancelled; default 10s
 
-	// GapRate is how many campaigns a second are looked at for gaps ([outbox.Gap]), in the background: when Run begins, and every hour. Those found are repaired.
-	// Default 5000, which keeps a twentieth of a core of the server busy; -1: never.
+	// GapRate is how many campaigns a second are looked at for gaps ([outbox.Gap]), in the background:
+	// when Run begins, and every hour. Those found are repaired. Default 5000, which keeps a twentieth
+	// of a core of the server busy; -1: never.
 	GapRate int
 
-	// SnapshotEvery is after how many events of a campaign its rows are kept as a snapshot, by [Projector.Run] in the background and by whoever looks back ([Projector.AsOf]), which begins at the latest one.
-	// Default 0: none are made; those that are there are used.
+	// SnapshotEvery is after how many events of a campaign its rows are kept as a snapshot, by
+	// [Projector.Run] in the background and by whoever looks back ([Projector.AsOf]), which begins at
+	// the latest one. Default 0: none are made; those that are there are used.
 	SnapshotEvery int64
 
-	// SnapshotKeep is how many snapshots of a campaign are kept for each projection, at most. Where there would be more, those left stay spread over the campaign, ever further apart. Default 100.
+	// SnapshotKeep is how many snapshots of a campaign are kept for each projection, at most. Where
+	// there would be more, those left stay spread over the campaign, ever further apart. Default 100.
 	SnapshotKeep int
 
-	// VerifyRate is how many campaigns a minute are verified ([Projector.Verify]) in the background, for all projections, round and round. Default 0: none.
+	// VerifyRate is how many campaigns a minute are verified ([Projector.Verify]) in the background,
+	// for all projections, round and round. Default 0: none.
 	VerifyRate int
 
-	// Proof keeps a hash of the ids of the events that were applied ([lease.Prove]) also in a group all of whose projections are functions of the database: there nobody reads the
-	// events otherwise. Where they are read the hash is kept anyway.
+	// Proof keeps a hash of the ids of the events that were applied ([lease.Prove]) also in a group
+	// all of whose projections are functions of the database: there nobody reads the events otherwise.
+	// Where they are read the hash is kept anyway.
 	Proof bool
 
-	Mode             Mode // how events come to the projections; default [ModeOutboxApplyOnly]
-	InlineBestEffort bool // ApplyInline leaves to the workers what fails, what others hold and what is more than one group; not with ModeInlineApplyOnly
+	Mode Mode // how events come to the projections; default [ModeOutboxApplyOnly]
+	// ApplyInline leaves to the workers what fails, what others hold and what is more than one group;
+	// not with ModeInlineApplyOnly
+	InlineBestEffort bool
 
-	// OnStep, if set, is called at each step of the loop, from the goroutine that takes it: for tests that stop a worker in the middle, and for tracing.
+	// OnStep, if set, is called at each step of the loop, from the goroutine that takes it: for tests
+	// that stop a worker in the middle, and for tracing.
 	OnStep func(Step)
 }
 
@@ -126,13 +145,16 @@ func complete(c Config) (Config, error) {
 		errs = append(errs, fmt.Errorf("Mode is %q, known are %v", c.Mode, Modes()))
 	}
 	if c.Mode == ModeInlineApplyOnly && c.InlineBestEffort {
-		errs = append(errs, fmt.Errorf("InlineBestEffort leaves to workers what fails, and with Mode %s there are none: take another mode, or let failures fail the append", c.Mode))
+		errs = append(errs,
+			fmt.Errorf("InlineBestEffort leaves to workers what fails, and with Mode %s there are none: take another mode, "+
+				"or let failures fail the append", c.Mode))
 	}
 	if c.SnapshotEvery < 0 {
 		errs = append(errs, fmt.Errorf("SnapshotEvery is %d events: use 0 for no snapshots, or 1 and more", c.SnapshotEvery))
 	}
 	if c.VerifyRate < 0 || time.Duration(c.VerifyRate) > time.Minute/time.Millisecond {
-		errs = append(errs, fmt.Errorf("VerifyRate is %d campaigns a minute: use 0 for none, up to %d", c.VerifyRate, time.Minute/time.Millisecond))
+		errs = append(errs, fmt.Errorf("VerifyRate is %d campaigns a minute: use 0 for none, up to %d", c.VerifyRate,
+			time.Minute/time.Millisecond))
 	}
 	if c.OnStep == nil {
 		c.OnStep = func(Step) {}

@@ -16,7 +16,8 @@ func unsettled(name string, constraint string, do func(context.Context, *project
 	h := projector.NewHandlers(projector.Spec{
 		Name: name, Version: 1, OnFailure: slow(""),
 		Tables: `CREATE TABLE positive (by int PRIMARY KEY); INSERT INTO positive SELECT generate_series(1, 9);
-			CREATE TABLE settled (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int, PRIMARY KEY (campaign_id, seq));
+			CREATE TABLE settled (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int,
+				PRIMARY KEY (campaign_id, seq));
 			CREATE FUNCTION refuse_negative() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 				IF NEW."by" < 0 THEN RAISE 'no amounts below zero'; END IF;
 				RETURN NULL;
@@ -32,13 +33,15 @@ func unsettled(name string, constraint string, do func(context.Context, *project
 	return h
 }
 
-// TestAConstraintThatIsCheckedByCommit expects that the event which violates it is found, though COMMIT does not say which it was.
+// TestAConstraintThatIsCheckedByCommit expects that the event which violates it is found, though
+// COMMIT does not say which it was.
 func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 	t.Parallel()
 	const (
 		foreignKey = `ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE INITIALLY DEFERRED`
-		trigger    = `CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON settled DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_negative()`
-		putOff     = `ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE`
+		trigger    = `CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON settled DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+			EXECUTE FUNCTION refuse_negative()`
+		putOff = `ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE`
 	)
 	look := func(ctx context.Context, g *projector.Group) error {
 		_, err := g.Tx(ctx)
@@ -62,7 +65,8 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			worker := func() *projector.Projector {
-				return workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, ledger(), unsettled("unsettled", kind.constraint, kind.do))
+				return workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, ledger(),
+					unsettled("unsettled", kind.constraint, kind.do))
 			}
 			p := worker()
 			const campaigns = 12
@@ -75,7 +79,8 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 			}
 			drain(t, p)
 			expectPairs(t, pool, "c02 unsettled 2 "+kind.want+", c07 unsettled 2 "+kind.want)
-			expectText(t, pool, "applied", "32 1,2,3", `SELECT count(*) || ' ' || (SELECT string_agg(by::text, ',' ORDER BY n) FROM settled WHERE campaign_id = 'c03') FROM settled`)
+			expectText(t, pool, "applied", "32 1,2,3", `SELECT count(*) || ' ' || (SELECT string_agg(by::text, ',' ORDER BY n)
+				FROM settled WHERE campaign_id = 'c03') FROM settled`)
 			expectText(t, pool, "others", "36", `SELECT count(*)::text FROM ledger`)
 
 			// A worker that has not seen it yet, with nothing but a pair that is tried again.
@@ -85,23 +90,28 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 
 			// What has been mended is applied, in order, and the constraint holds as before.
 			exec(t, pool, `INSERT INTO positive VALUES (-1)`)
-			exec(t, pool, `CREATE OR REPLACE FUNCTION refuse_negative() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
+			exec(t, pool, `CREATE OR REPLACE FUNCTION refuse_negative() RETURNS trigger
+				LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
 			exec(t, pool, `UPDATE tidemark.deferred SET status = 'failed', next_attempt_at = now(), attempt_count = 0`)
 			drain(t, p)
 			expectPairs(t, pool, "")
-			expectText(t, pool, "applied", "36 1,-1,3", `SELECT count(*) || ' ' || (SELECT string_agg(by::text, ',' ORDER BY n) FROM settled WHERE campaign_id = 'c02') FROM settled`)
+			expectText(t, pool, "applied", "36 1,-1,3", `SELECT count(*) || ' ' || (SELECT string_agg(by::text, ',' ORDER BY n)
+				FROM settled WHERE campaign_id = 'c02') FROM settled`)
 		})
 	}
 }
 
-// TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen has each event violate a constraint and mend it, also where culprits are looked for.
+// TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen has each event violate a constraint
+// and mend it, also where culprits are looked for.
 func TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	checks := `CREATE SEQUENCE checks; CREATE TABLE checked (seq bigint);
-		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO checked VALUES (NEW.seq); RETURN NULL; END $$;
+		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO checked
+			VALUES (NEW.seq); RETURN NULL; END $$;
 		ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE INITIALLY DEFERRED;
-		CREATE CONSTRAINT TRIGGER note AFTER INSERT ON settled DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()`
+		CREATE CONSTRAINT TRIGGER note AFTER INSERT ON settled DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION
+			note()`
 	p := workerOf(t, pool, nil, unsettled("unsettled", checks, func(_ context.Context, g *projector.Group) error {
 		g.Queue(`INSERT INTO positive SELECT by FROM settled WHERE by > 9 ON CONFLICT DO NOTHING`)
 		return nil
@@ -110,8 +120,10 @@ func TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen(t *testing.T) {
 	appendMoves(t, pool, "b", 20, 21, 22)
 	drain(t, p)
 	expectPairs(t, pool, "a unsettled 3 dead 1 permanent 23503 never")
-	expectText(t, pool, "applied", "a 1, a 2, b 1, b 2, b 3", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM settled`)
-	expectText(t, pool, "what the trigger did, once for each row", "1 1 2 2 3", `SELECT string_agg(seq::text, ' ' ORDER BY seq) FROM checked`)
+	expectText(t, pool, "applied", "a 1, a 2, b 1, b 2, b 3", `SELECT string_agg(campaign_id || ' ' || seq, ', '
+		ORDER BY campaign_id, seq) FROM settled`)
+	expectText(t, pool, "what the trigger did, once for each row", "1 1 2 2 3", `SELECT string_agg(seq::text, ' '
+		ORDER BY seq) FROM checked`)
 }
 
 // TestACommitThatFailsHoldsUpNobodyElse runs a worker as it runs, with its breaker.
@@ -119,7 +131,8 @@ func TestACommitThatFailsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 10 * time.Millisecond }, ledger(),
-		unsettled("unsettled", `ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE INITIALLY DEFERRED`, nil))
+		unsettled("unsettled", `ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE INITIALLY
+			DEFERRED`, nil))
 	if err := p.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +149,11 @@ func TestACommitThatFailsHoldsUpNobodyElse(t *testing.T) {
 		appendMoves(t, pool, fmt.Sprintf("c%02d", i), 1, -1+2*(i%2), 1)
 	}
 	within(t, "all is applied but what is refused, and what waits for it", func() bool {
-		return query[bool](t, pool, `SELECT (SELECT count(*) FROM tidemark.outbox) = 0 AND (SELECT count(*) FROM ledger) = 60 AND (SELECT count(*) FROM settled) = 40`)
+		return query[bool](t, pool, `SELECT (SELECT count(*) FROM tidemark.outbox) = 0
+			AND (SELECT count(*) FROM ledger) = 60 AND (SELECT count(*) FROM settled) = 40`)
 	})
-	expectText(t, pool, "dead", "10", `SELECT count(*)::text FROM tidemark.deferred WHERE status = 'dead' AND next_seq = 2`)
+	expectText(t, pool, "dead", "10", `SELECT count(*)::text FROM tidemark.deferred WHERE status = 'dead'
+		AND next_seq = 2`)
 }
 
 // TestBestEffortLeavesToTheWorkersWhatCommitWouldRefuse expects that the append commits, as ever.
@@ -146,12 +161,15 @@ func TestBestEffortLeavesToTheWorkersWhatCommitWouldRefuse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	p := inlineProjector(t, pool, projector.Config{InlineBestEffort: true, Projections: []projector.Projection{
-		ledger(), unsettled("unsettled", `ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE INITIALLY DEFERRED`, nil),
+		ledger(), unsettled("unsettled", `ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE INITIALLY
+			DEFERRED`, nil),
 	}})
 	mustAppendInline(t, pool, p, "a", 1, 2)
-	expectText(t, pool, "applied inline", "2 2 0", `SELECT concat_ws(' ', (SELECT count(*) FROM settled), (SELECT count(*) FROM ledger), (SELECT count(*) FROM tidemark.outbox))`)
+	expectText(t, pool, "applied inline", "2 2 0", `SELECT concat_ws(' ', (SELECT count(*) FROM settled),
+		(SELECT count(*) FROM ledger), (SELECT count(*) FROM tidemark.outbox))`)
 	mustAppendInline(t, pool, p, "a", -1)
-	expectText(t, pool, "left to the workers", "2 2 1", `SELECT concat_ws(' ', (SELECT count(*) FROM settled), (SELECT count(*) FROM ledger), (SELECT count(*) FROM tidemark.outbox))`)
+	expectText(t, pool, "left to the workers", "2 2 1", `SELECT concat_ws(' ', (SELECT count(*) FROM settled),
+		(SELECT count(*) FROM ledger), (SELECT count(*) FROM tidemark.outbox))`)
 	drain(t, p)
 	expectPairs(t, pool, "a unsettled 3 dead 1 permanent 23503 never")
 	expectText(t, pool, "others", "3", `SELECT count(*)::text FROM ledger`)

@@ -17,8 +17,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// given has a test try what it expects under a timeout that events which are not slow stay below. How long that is depends on the machine and what it does besides, so the
-// test is tried again, from the beginning, under a timeout four times as long; what it expects must be true under half a minute at the latest.
+// given has a test try what it expects under a timeout that events which are not slow stay below.
+// How long that is depends on the machine and what it does besides, so the test is tried again,
+// from the beginning, under a timeout four times as long; what it expects must be true under half a
+// minute at the latest.
 func given(t *testing.T, try func(t *testing.T, timeout time.Duration) error) {
 	t.Helper()
 	for timeout := 500 * time.Millisecond; ; timeout *= 4 {
@@ -37,7 +39,9 @@ func given(t *testing.T, try func(t *testing.T, timeout time.Duration) error) {
 const endless = -7
 
 // sluggish writes a row for each event, after doing what the test says for those of the amount endless.
-func sluggish(timeout time.Duration, do func(context.Context, *projector.Group, journal.Event) error) projector.Projection {
+func sluggish(
+	timeout time.Duration, do func(context.Context, *projector.Group, journal.Event) error,
+) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "slow", Version: 1, Tables: `CREATE TABLE slow (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
 		OnFailure: projector.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
@@ -60,7 +64,9 @@ func untilTold(ctx context.Context, _ *projector.Group, _ journal.Event) error {
 	return ctx.Err()
 }
 
-func slowProjector(t *testing.T, pool *pgxpool.Pool, one projector.Projection, change func(*projector.Config)) *projector.Projector {
+func slowProjector(
+	t *testing.T, pool *pgxpool.Pool, one projector.Projection, change func(*projector.Config),
+) *projector.Projector {
 	t.Helper()
 	if err := outbox.Register(t.Context(), pool, "default"); err != nil {
 		t.Fatal(err)
@@ -76,10 +82,13 @@ func slowProjector(t *testing.T, pool *pgxpool.Pool, one projector.Projection, c
 	return p
 }
 
-// expectLate expects that the projection "slow" stands before the second event of campaign b for its deadline, and that nothing else is behind.
+// expectLate expects that the projection "slow" stands before the second event of campaign b for
+// its deadline, and that nothing else is behind.
 func expectLate(t *testing.T, pool *pgxpool.Pool) error {
 	t.Helper()
-	if s := query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, next_seq, status, error_class, error_code, attempt_count), ', '), '') FROM tidemark.deferred`); s != "slow b 2 failed transient deadline 1" {
+	if s := query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, next_seq, status,
+		error_class, error_code, attempt_count), ', '), '')
+		FROM tidemark.deferred`); s != "slow b 2 failed transient deadline 1" {
 		return fmt.Errorf("deferred: %q", s)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != 4 {
@@ -167,7 +176,10 @@ func TestADeadline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		h := projector.NewHandlers(projector.Spec{
-			Name: "typed", Version: 1, OnFailureOf: map[string]projector.Policy{"moved": {Timeout: 300 * time.Millisecond, Action: projector.ActionDead}},
+			Name: "typed", Version: 1, OnFailureOf: map[string]projector.Policy{"moved": {
+				Timeout: 300 * time.Millisecond,
+				Action:  projector.ActionDead,
+			}},
 		})
 		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
 			return untilTold(ctx, g, e)
@@ -202,7 +214,10 @@ func TestADeadline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		h := projector.NewHandlers(projector.Spec{
-			Name: "late", Version: 1, OnFailure: projector.Policy{Timeout: 300 * time.Millisecond, Attempts: 3, Base: time.Millisecond, Max: time.Millisecond},
+			Name: "late", Version: 1, OnFailure: projector.Policy{
+				Timeout: 300 * time.Millisecond, Attempts: 3,
+				Base: time.Millisecond, Max: time.Millisecond,
+			},
 		})
 		projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
 			return untilTold(ctx, g, e)
@@ -210,14 +225,16 @@ func TestADeadline(t *testing.T) {
 		p := slowProjector(t, pool, h, nil)
 		appendMoves(t, pool, "a", 1)
 		drainUntilDead(t, pool, p)
-		if s := query[string](t, pool, `SELECT concat_ws(' ', error_class, error_code, attempt_count) FROM tidemark.deferred`); s != "transient deadline 3" {
+		if s := query[string](t, pool, `SELECT concat_ws(' ', error_class, error_code, attempt_count)
+			FROM tidemark.deferred`); s != "transient deadline 3" {
 			t.Error(s)
 		}
 	})
 }
 
-// drainUntilDead drains until a pair is dead. That a statement of the projector itself was cancelled under the projection's short limit, which happens to a process that does not get
-// to run, is the infrastructure's and tried again.
+// drainUntilDead drains until a pair is dead. That a statement of the projector itself was
+// cancelled under the projection's short limit, which happens to a process that does not get to
+// run, is the infrastructure's and tried again.
 func drainUntilDead(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	within(t, "a pair is dead", func() bool {
@@ -255,7 +272,9 @@ func TestWhatIsCancelledBeforeItsDeadlineIsTheInfrastructures(t *testing.T) {
 		var operator sync.WaitGroup
 		operator.Go(func() {
 			for n := 0; n == 0 && t.Context().Err() == nil; {
-				if err := pool.QueryRow(t.Context(), `SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(60)%' AND wait_event = 'PgSleep'`).Scan(&n); err != nil {
+				if err := pool.QueryRow(t.Context(), `SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
+					WHERE datname = current_database() AND query LIKE '%pg_sleep(60)%'
+					AND wait_event = 'PgSleep'`).Scan(&n); err != nil {
 					t.Error(err)
 					return
 				}
@@ -272,7 +291,8 @@ func TestWhatIsCancelledBeforeItsDeadlineIsTheInfrastructures(t *testing.T) {
 			t.Fatal(err)
 		}
 		appendSlow(t, pool)
-		if _, err := pool.Exec(t.Context(), query[string](t, pool, `SELECT format('ALTER DATABASE %I SET statement_timeout = ''1s''', current_database())`)); err != nil {
+		if _, err := pool.Exec(t.Context(), query[string](t, pool,
+			`SELECT format('ALTER DATABASE %I SET statement_timeout = ''1s''', current_database())`)); err != nil {
 			t.Fatal(err)
 		}
 		pool.Reset()
@@ -281,13 +301,16 @@ func TestWhatIsCancelledBeforeItsDeadlineIsTheInfrastructures(t *testing.T) {
 	t.Run("for_a_lock_that_is_held_too_long", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, journal.Event) error { return nil }), func(cfg *projector.Config) { cfg.ApplyTimeout = time.Minute })
+		p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, journal.Event) error {
+			return nil
+		}), func(cfg *projector.Config) { cfg.ApplyTimeout = time.Minute })
 		if err := p.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		appendSlow(t, pool)
 		alter := func(format string) {
-			if _, err := pool.Exec(t.Context(), query[string](t, pool, `SELECT format($1, current_database())`, format)); err != nil {
+			if _, err := pool.Exec(t.Context(), query[string](t, pool, `SELECT format($1, current_database())`,
+				format)); err != nil {
 				t.Fatal(err)
 			}
 			pool.Reset()
@@ -301,7 +324,8 @@ func TestWhatIsCancelledBeforeItsDeadlineIsTheInfrastructures(t *testing.T) {
 			t.Fatal(err)
 		}
 		drain(t, p)
-		if got := query[string](t, pool, `SELECT string_agg(DISTINCT concat_ws(' ', status, attempt_count, error_class), ', ') FROM tidemark.deferred`); got != "failed 0 lock" {
+		if got := query[string](t, pool, `SELECT string_agg(DISTINCT concat_ws(' ', status, attempt_count, error_class),
+			', ') FROM tidemark.deferred`); got != "failed 0 lock" {
 			t.Errorf("pairs: %s", got)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
@@ -319,13 +343,15 @@ func TestALockIsWaitedForHalfASecond(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	var limits string
-	p := slowProjector(t, pool, sluggish(time.Minute, func(ctx context.Context, g *projector.Group, _ journal.Event) error {
-		tx, err := g.Tx(ctx)
-		if err != nil {
-			return err
-		}
-		return tx.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('statement_timeout'))`).Scan(&limits)
-	}), func(cfg *projector.Config) { cfg.ApplyTimeout = time.Minute })
+	p := slowProjector(t, pool, sluggish(time.Minute,
+		func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+			tx, err := g.Tx(ctx)
+			if err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('lock_timeout'),
+			current_setting('statement_timeout'))`).Scan(&limits)
+		}), func(cfg *projector.Config) { cfg.ApplyTimeout = time.Minute })
 	appendSlow(t, pool)
 	if _, err := p.Drain(t.Context()); err != nil {
 		t.Fatal(err)
@@ -335,7 +361,8 @@ func TestALockIsWaitedForHalfASecond(t *testing.T) {
 	}
 }
 
-// TestADeadlineOfManyEventsBlamesNone has a group isolated for another reason, and meets the handler that does not return there first.
+// TestADeadlineOfManyEventsBlamesNone has a group isolated for another reason, and meets the
+// handler that does not return there first.
 func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 	t.Parallel()
 	given(t, func(t *testing.T, timeout time.Duration) error {
@@ -346,25 +373,31 @@ func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 		defer stuck.Wait()
 		defer stuck.Done()
 		defer close(release)
-		picky := newPicky(func(s *projector.Spec) { s.OnFailure = slow("") }).failWith(func(_ *projector.Group, e journal.Event, _ moved) error {
+		picky := newPicky(func(s *projector.Spec) { s.OnFailure = slow("") }).failWith(func(_ *projector.Group,
+			e journal.Event, _ moved,
+		) error {
 			if e.Seq == 1 {
 				return errors.New("it does not like the first")
 			}
 			return nil
 		})
 		p := slowProjector(t, pool, picky, func(cfg *projector.Config) {
-			cfg.Projections = []projector.Projection{picky, sluggish(timeout, func(context.Context, *projector.Group, journal.Event) error {
-				stuck.Add(1)
-				defer stuck.Done()
-				stuckHere(release)
-				return nil
-			})}
+			cfg.Projections = []projector.Projection{
+				picky,
+				sluggish(timeout, func(context.Context, *projector.Group, journal.Event) error {
+					stuck.Add(1)
+					defer stuck.Done()
+					stuckHere(release)
+					return nil
+				}),
+			}
 		})
 		appendMoves(t, pool, "b", 1, 2, endless, 4)
 		if _, err := p.Drain(t.Context()); err != nil {
 			return err
 		}
-		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', projection, next_seq, error_code), ', ' ORDER BY projection) FROM tidemark.deferred`); s != "picky 1 error, slow 3 deadline" {
+		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', projection, next_seq, error_code), ', '
+			ORDER BY projection) FROM tidemark.deferred`); s != "picky 1 error, slow 3 deadline" {
 			return errors.New(s)
 		}
 		return nil

@@ -48,7 +48,10 @@ func TestAWorkerThatIsDrainedClaimsNothing(t *testing.T) {
 			}
 		}
 	}()
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{counters()}, Logger: slog.New(slog.NewTextHandler(write, nil)), PollInterval: 50 * time.Millisecond})
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: []projector.Projection{counters()},
+		Logger: slog.New(slog.NewTextHandler(write, nil)), PollInterval: 50 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

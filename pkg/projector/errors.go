@@ -7,10 +7,14 @@ type Class = failure.Class
 
 // The classes.
 const (
-	ClassInfrastructure = failure.ClassInfrastructure // nothing: it is the database's or the network's. It costs the event no attempt
-	ClassTransient      = failure.ClassTransient      // perhaps nothing: another attempt may succeed
-	ClassPermanent      = failure.ClassPermanent      // that it cannot be applied, today or tomorrow, by the projection as it is
-	ClassLock           = failure.ClassLock           // nothing: a session holds a row or table that it needs. The pair is tried again about once a second, at the cost of no attempt
+	// nothing: it is the database's or the network's. It costs the event no attempt
+	ClassInfrastructure = failure.ClassInfrastructure
+	ClassTransient      = failure.ClassTransient // perhaps nothing: another attempt may succeed
+	// that it cannot be applied, today or tomorrow, by the projection as it is
+	ClassPermanent = failure.ClassPermanent
+	// nothing: a session holds a row or table that it needs. The pair is tried again about once a
+	// second, at the cost of no attempt
+	ClassLock = failure.ClassLock
 )
 
 // Classes answers all classes.
@@ -18,38 +22,48 @@ func Classes() []Class {
 	return failure.Classes()
 }
 
-// Classifier decides the class of a projection's failures where it knows better than [Classify]; it answers "" for those it does not know. What it calls
-// [ClassInfrastructure] makes the worker wait as a whole; what it calls something else costs an attempt even where Classify would say infrastructure, which is right for
-// failures of a service that only this projection talks to. A connection to Postgres that broke stays infrastructure whatever it says.
+// Classifier decides the class of a projection's failures where it knows better than [Classify]; it
+// answers "" for those it does not know. What it calls [ClassInfrastructure] makes the worker wait
+// as a whole; what it calls something else costs an attempt even where Classify would say
+// infrastructure, which is right for failures of a service that only this projection talks to. A
+// connection to Postgres that broke stays infrastructure whatever it says.
 type Classifier = failure.Classifier
 
 // Classify is the default classifier. By SQLSTATE:
 //
 //   - lock: lock not available (55P03), deadlock (40P01)
-//   - infrastructure: connection (08), failed authorization (28) and missing database (3D) on a new connection, other transaction rollbacks (40), resources (53),
+//   - infrastructure: connection (08), failed authorization (28) and missing database (3D) on a new
+//     connection, other transaction rollbacks (40), resources (53),
 //     operator intervention such as shutdown or a cancelled statement (57), system (58), read-only server (25006), idle transaction ended (25P03)
-//   - permanent: cardinality (21), data (22), constraints (23), program limits such as a row that is too large for an index (54), CHECK OPTION (44), and of 42 what no
+//   - permanent: cardinality (21), data (22), constraints (23), program limits such as a row that
+//     is too large for an index (54), CHECK OPTION (44), and of 42 what no
 //     deployment mends: syntax errors and mismatched types
-//   - transient: all others. Among them is what is missing or forbidden in the schema (42P01, 42703, 42883, 42704, 42501, 3F000): it is a deployment's fault, not the
+//   - transient: all others. Among them is what is missing or forbidden in the schema (42P01,
+//     42703, 42883, 42704, 42501, 3F000): it is a deployment's fault, not the
 //     event's, it is soon mended, and it concerns all campaigns at once, so that none should need an operator for it
 //
-// Of other errors: what cannot be decoded ([journal.DecodeError], errors of encoding/json), [journal.ErrUnknownVersion], a panic and what [Permanent] has marked are permanent. An
-// error with a method FailureClass() Class speaks for itself. The rest is transient, network errors and ended contexts among it: they are those of a service that the
-// projection talks to, or of a deadline of its own.
+// Of other errors: what cannot be decoded ([journal.DecodeError], errors of encoding/json),
+// [journal.ErrUnknownVersion], a panic and what [Permanent] has marked are permanent. An error with
+// a method FailureClass() Class speaks for itself. The rest is transient, network errors and ended
+// contexts among it: they are those of a service that the projection talks to, or of a deadline of
+// its own.
 //
-// For whatever the error, it is infrastructure if the connection to Postgres has broken or the worker stops, which is looked at before.
+// For whatever the error, it is infrastructure if the connection to Postgres has broken or the
+// worker stops, which is looked at before.
 func Classify(err error) Class {
 	return failure.Classify(err)
 }
 
-// IsInfrastructure says whether an error of a request to the database is its or the network's: whether [Classify] calls it [ClassInfrastructure] or [ClassLock], or it is a network error, an
-// ended context, the end of a connection (io.EOF), or what pgx has not sent. Among the errors of a projection those could be anybody's.
+// IsInfrastructure says whether an error of a request to the database is its or the network's:
+// whether [Classify] calls it [ClassInfrastructure] or [ClassLock], or it is a network error, an
+// ended context, the end of a connection (io.EOF), or what pgx has not sent. Among the errors of a
+// projection those could be anybody's.
 func IsInfrastructure(err error) bool {
 	return failure.IsInfrastructure(err)
 }
 
-// Permanent marks an error as permanent: the pair is dead at once, unless a policy says otherwise. It leaves an error that says nothing of the event ([ClassInfrastructure]), and
-// nil, as they are.
+// Permanent marks an error as permanent: the pair is dead at once, unless a policy says otherwise.
+// It leaves an error that says nothing of the event ([ClassInfrastructure]), and nil, as they are.
 func Permanent(err error) error {
 	return failure.Permanent(err)
 }
@@ -60,8 +74,9 @@ type PanicError = failure.PanicError
 // ApplyError says which event a projection could not apply. It wraps the cause.
 type ApplyError = failure.ApplyError
 
-// DeadlineError is the error of a projection that took longer than its [Policy].Timeout: its code, one of its statements, or a group that was too large for the time. It is
-// a transient failure, so the pair is tried again until its attempts are used up.
+// DeadlineError is the error of a projection that took longer than its [Policy].Timeout: its code,
+// one of its statements, or a group that was too large for the time. It is a transient failure, so
+// the pair is tried again until its attempts are used up.
 type DeadlineError = failure.DeadlineError
 
 // CrashError is the error of an event that ended the process each time it was tried: no code of ours

@@ -22,8 +22,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// exclusiveActs are what takes the registry's lock exclusively, by the function that does: what comes before, and the act. An act that gives up when the lock is held for long is repeated until it has
-// done what done says.
+// exclusiveActs are what takes the registry's lock exclusively, by the function that does: what
+// comes before, and the act. An act that gives up when the lock is held for long is repeated until
+// it has done what done says.
 func exclusiveActs() map[string]struct {
 	before func(t *testing.T, pool *pgxpool.Pool)
 	act    func(t *testing.T, pool *pgxpool.Pool) error
@@ -57,7 +58,8 @@ func exclusiveActs() map[string]struct {
 		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters' AND state = 'active'`},
 		"BeginRebuild": {requested, func(t *testing.T, pool *pgxpool.Pool) error {
 			return workerOf(t, pool, nil, tripled(2)).Register(t.Context())
-		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters~next' AND version = 2 AND state <> 'requested'`},
+		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters~next' AND version = 2
+			AND state <> 'requested'`},
 		"EndCopy, SwapIfReady": {copied, func(t *testing.T, pool *pgxpool.Pool) error {
 			_, err := workerOf(t, pool, nil, tripled(2)).Drain(t.Context())
 			return err
@@ -74,7 +76,8 @@ func exclusiveActs() map[string]struct {
 	}
 }
 
-// TestWhatTakesTheRegistrysLockIsKnown reads the code: each function that takes the lock exclusively is among the acts of which the test below shows that others go on beside them.
+// TestWhatTakesTheRegistrysLockIsKnown reads the code: each function that takes the lock
+// exclusively is among the acts of which the test below shows that others go on beside them.
 func TestWhatTakesTheRegistrysLockIsKnown(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"Exclusively": true, "do": true, "holders": true}
@@ -99,7 +102,8 @@ func TestWhatTakesTheRegistrysLockIsKnown(t *testing.T) {
 		for _, d := range code.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok {
 				ast.Inspect(f, func(n ast.Node) bool {
-					if id, ok := n.(*ast.Ident); ok && slices.Contains([]string{"Exclusively", "exclusive", "queryRegistryExclusive"}, id.Name) {
+					if id, ok := n.(*ast.Ident); ok && slices.Contains([]string{"Exclusively", "exclusive", "queryRegistryExclusive"},
+						id.Name) {
 						found[f.Name.Name] = true
 					}
 					return true
@@ -110,16 +114,19 @@ func TestWhatTakesTheRegistrysLockIsKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if filepath.Base(file) != "exclusive.go" && (bytes.Contains(text, []byte("pg_advisory_xact_lock(")) || bytes.Contains(text, []byte("LOCK TABLE"))) {
+		if filepath.Base(file) != "exclusive.go" && (bytes.Contains(text, []byte("pg_advisory_xact_lock(")) ||
+			bytes.Contains(text, []byte("LOCK TABLE"))) {
 			t.Errorf("%s takes an exclusive lock that others may queue behind: use registry.Exclusively", file)
 		}
 	}
 	if !maps.Equal(found, known) {
-		t.Errorf("the registry's lock is taken by %v, the acts are %v", slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(known)))
+		t.Errorf("the registry's lock is taken by %v, the acts are %v", slices.Sorted(maps.Keys(found)),
+			slices.Sorted(maps.Keys(known)))
 	}
 }
 
-// TestOthersGoOnWhileTheRegistryIsInUse has an application idle in a transaction that uses the registry, as one is after ApplyInline, and an act that must wait for it.
+// TestOthersGoOnWhileTheRegistryIsInUse has an application idle in a transaction that uses the
+// registry, as one is after ApplyInline, and an act that must wait for it.
 func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
 	t.Parallel()
 	for name, one := range exclusiveActs() {
@@ -135,7 +142,8 @@ func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
 			drain(t, other)
 			running(t, same)
 			running(t, other)
-			_, end := elsewhere(t, pool, `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended('default', 0)))`)
+			_, end := elsewhere(t, pool, `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003,
+				hashtextextended('default', 0)))`)
 			ended := make(chan error, 1)
 			go func() {
 				var err error
@@ -147,7 +155,8 @@ func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
 				}
 				ended <- err
 			}()
-			const asks = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+			const asks = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
+				AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
 			for range 3 {
 				within(t, "the act waits for the registry", func() bool { return query[bool](t, pool, asks) })
 				for _, table := range []string{"ledger", "picky"} {
@@ -174,7 +183,8 @@ func TestAnActSaysForWhomItWaits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	drain(t, workerOf(t, pool, nil, tripled(1)))
-	_, end := elsewhere(t, pool, `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended('default', 0)))`)
+	_, end := elsewhere(t, pool, `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003,
+		hashtextextended('default', 0)))`)
 	const named = `application "reports", idle in transaction, in a transaction for `
 	err := projector.Remove(t.Context(), pool, "counters", true, deferred.Act{By: "ada"})
 	if err == nil || !strings.Contains(err.Error(), named) || !projector.IsInfrastructure(err) {
@@ -187,7 +197,8 @@ func TestAnActSaysForWhomItWaits(t *testing.T) {
 	defer cancel()
 	go func() { registered <- p.Register(ctx) }()
 	within(t, "the log names who is in the way", func() bool {
-		return strings.Contains(log.String(), strings.ReplaceAll(named, `"`, `\"`)) && strings.Contains(log.String(), `"registering":"ledger"`)
+		return strings.Contains(log.String(), strings.ReplaceAll(named, `"`, `\"`)) &&
+			strings.Contains(log.String(), `"registering":"ledger"`)
 	})
 	end()
 	if err := <-registered; err != nil {
@@ -203,7 +214,9 @@ func TestWhatARemovalLeftBehindIsNoConcernOfTheNext(t *testing.T) {
 	drain(t, workerOf(t, pool, nil, ledger()))
 	exec(t, pool, `DROP TABLE ledger`)
 	exec(t, pool, `DELETE FROM tidemark.projections`)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('a', 'ledger', 'default', 3, 'failed', now()), ('b', 'ledger', 'default', 1, 'dead', 'infinity')`)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at) VALUES ('a', 'ledger', 'default', 3, 'failed', now()),
+		('b', 'ledger', 'default', 1, 'dead', 'infinity')`)
 	drain(t, workerOf(t, pool, nil, ledger()))
 	expectPairs(t, pool, "")
 	if n := query[int](t, pool, `SELECT count(*) FROM ledger`); n != 3 {

@@ -36,7 +36,8 @@ func (p *Projector) Register(ctx context.Context) error {
 	if p.base.Cfg.Mode == ModeEnqueueOnly {
 		return nil // the projections are a worker's
 	}
-	schema := fmt.Sprintf(registry.QueryMakeSchema, function.Literal(p.base.Cfg.Schema), pgx.Identifier{p.base.Cfg.Schema}.Sanitize())
+	schema := fmt.Sprintf(registry.QueryMakeSchema, function.Literal(p.base.Cfg.Schema),
+		pgx.Identifier{p.base.Cfg.Schema}.Sanitize())
 	if _, err := p.base.Cfg.Pool.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("create schema %q: %w", p.base.Cfg.Schema, err)
 	}
@@ -52,7 +53,8 @@ func (p *Projector) Register(ctx context.Context) error {
 		return err
 	}
 	if p.base.Cfg.InlineBestEffort {
-		if err := p.base.Cfg.Pool.QueryRow(ctx, registry.QueryPutsOff, p.base.Cfg.ConsumerGroup).Scan(&p.inliner.PutsOff); err != nil {
+		if err := p.base.Cfg.Pool.QueryRow(ctx, registry.QueryPutsOff,
+			p.base.Cfg.ConsumerGroup).Scan(&p.inliner.PutsOff); err != nil {
 			return fmt.Errorf("look for deferrable constraints: %w", err)
 		}
 	}
@@ -141,5 +143,6 @@ func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, 
 // none.
 func (p *Projector) Stuck() []string { return p.base.Pulse.Stuck(time.Now()) }
 
-// Followed answers the names of the registered projections of which this worker has the version, those of tables that are being built or were replaced too; none before [Projector.Register].
+// Followed answers the names of the registered projections of which this worker has the version,
+// those of tables that are being built or were replaced too; none before [Projector.Register].
 func (p *Projector) Followed() []string { return p.base.Behind() }

@@ -27,7 +27,8 @@ type picky struct {
 func newPicky(change func(*projector.Spec)) *picky {
 	p := &picky{spec: projector.Spec{
 		Name: "picky", Version: 1, Types: []string{"moved", "noted"},
-		Tables: `CREATE TABLE picky (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int CHECK (by < 1000), PRIMARY KEY (campaign_id, seq))`,
+		Tables: `CREATE TABLE picky (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY,
+			by int CHECK (by < 1000), PRIMARY KEY (campaign_id, seq))`,
 	}}
 	if change != nil {
 		change(&p.spec)
@@ -67,7 +68,9 @@ func slow(action projector.Action) projector.Policy {
 	return projector.Policy{Action: action, Base: time.Hour, Max: time.Hour}
 }
 
-func workerOf(t *testing.T, pool *pgxpool.Pool, change func(*projector.Config), projections ...projector.Projection) *projector.Projector {
+func workerOf(
+	t *testing.T, pool *pgxpool.Pool, change func(*projector.Config), projections ...projector.Projection,
+) *projector.Projector {
 	t.Helper()
 	cfg := projector.Config{Pool: pool, Projections: projections, OnFailure: slow("")}
 	if change != nil {
@@ -83,7 +86,8 @@ func workerOf(t *testing.T, pool *pgxpool.Pool, change func(*projector.Config), 
 // execModes are the ways to send statements; the first is the default, the others are for poolers.
 func execModes() []pgx.QueryExecMode {
 	return []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	}
 }
 
@@ -107,7 +111,8 @@ func drain(t *testing.T, p *projector.Projector) {
 	}
 }
 
-// drainAll drains until the queue is empty: a claim that was cut short may have left a lease behind, which has to expire.
+// drainAll drains until the queue is empty: a claim that was cut short may have left a lease
+// behind, which has to expire.
 func drainAll(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -139,18 +144,22 @@ func expectText(t *testing.T, pool *pgxpool.Pool, what, want, sql string, args .
 
 func expectPairs(t *testing.T, pool *pgxpool.Pool, want string) {
 	t.Helper()
-	expectText(t, pool, "pairs", want, `SELECT string_agg(concat_ws(' ', campaign_id, projection, next_seq, status, attempt_count, error_class, error_code,
-		CASE WHEN next_attempt_at = 'infinity' THEN 'never' END), ', ' ORDER BY campaign_id, projection) FROM tidemark.deferred`)
+	expectText(t, pool, "pairs", want, `SELECT string_agg(concat_ws(' ', campaign_id, projection, next_seq, status,
+		attempt_count, error_class, error_code,
+		CASE WHEN next_attempt_at = 'infinity' THEN 'never' END), ', ' ORDER BY campaign_id, projection)
+			FROM tidemark.deferred`)
 }
 
 func expectLog(t *testing.T, pool *pgxpool.Pool, want string) {
 	t.Helper()
-	expectText(t, pool, "log", want, `SELECT string_agg(concat_ws(' ', act, seq, attempt), ', ' ORDER BY id) FROM tidemark.failure_log`)
+	expectText(t, pool, "log", want, `SELECT string_agg(concat_ws(' ', act, seq, attempt), ', ' ORDER BY id)
+		FROM tidemark.failure_log`)
 }
 
 func expectApplied(t *testing.T, pool *pgxpool.Pool, campaign, want string) {
 	t.Helper()
-	expectText(t, pool, "applied of "+campaign, want, `SELECT string_agg(seq::text, ' ' ORDER BY n) FROM picky WHERE campaign_id = $1`, campaign)
+	expectText(t, pool, "applied of "+campaign, want, `SELECT string_agg(seq::text, ' ' ORDER BY n) FROM picky
+		WHERE campaign_id = $1`, campaign)
 }
 
 // refuseBy is an upcaster for payloads without a field by.

@@ -57,11 +57,14 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			log: "failed 2 1, failed 2 2, failed 2 3, failed 2 4, failed 2 5, failed 2 6, failed 2 7, dead 2 8",
 		},
 		{
-			name: "as many as the policy says", fail: onBad(errPassing), retries: 3, spec: func(s *projector.Spec) { s.OnFailure.Attempts = 2 },
+			name: "as many as the policy says", fail: onBad(errPassing), retries: 3, spec: func(s *projector.Spec) {
+				s.OnFailure.Attempts = 2
+			},
 			pairs: "c picky 2 dead 2 transient error never", log: "failed 2 1, dead 2 2", applied: "1",
 		},
 		{
-			name: "an error that the projection calls permanent is the end at once", fail: onBad(projector.Permanent(errPassing)), retries: 1,
+			name: "an error that the projection calls permanent is the end at once",
+			fail: onBad(projector.Permanent(errPassing)), retries: 1,
 			pairs: "c picky 2 dead 1 permanent error never", log: "dead 2 1", applied: "1",
 		},
 		{
@@ -73,27 +76,35 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			pairs: "c picky 2 dead 1 permanent 22012 never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "so is a panic", fail: func(_ *projector.Group, _ journal.Event, m moved) error { return []error{nil, nil, nil}[m.By+1] },
+			name: "so is a panic", fail: func(_ *projector.Group, _ journal.Event, m moved) error {
+				return []error{nil, nil, nil}[m.By+1]
+			},
 			events: moves(1, 4, 2), pairs: "c picky 2 dead 1 permanent panic never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "so is a payload that cannot be decoded", fail: onBad(nil), events: []journal.Event{moves(1)[0], {Type: "moved", Payload: json.RawMessage(`{"by": "far"}`)}},
-			pairs: "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
+			name: "so is a payload that cannot be decoded", fail: onBad(nil),
+			events: []journal.Event{moves(1)[0], {Type: "moved", Payload: json.RawMessage(`{"by": "far"}`)}},
+			pairs:  "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "so is a version that the catalogue does not know", fail: onBad(nil), events: []journal.Event{moves(1)[0], {Type: "noted", Version: 3}},
-			pairs: "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
+			name: "so is a version that the catalogue does not know", fail: onBad(nil),
+			events: []journal.Event{moves(1)[0], {Type: "noted", Version: 3}},
+			pairs:  "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "so is an event that its upcaster refuses", fail: onBad(nil), events: []journal.Event{moves(1)[0], {Type: "noted", Version: 1, Payload: json.RawMessage(`{"by": 1}`)}},
-			pairs: "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
+			name: "so is an event that its upcaster refuses", fail: onBad(nil),
+			events: []journal.Event{moves(1)[0], {Type: "noted", Version: 1, Payload: json.RawMessage(`{"by": 1}`)}},
+			pairs:  "c picky 2 dead 1 permanent decode never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "what others have locked is soon free", fail: queueing(`DO $$ BEGIN RAISE 'canceling statement due to lock timeout' USING ERRCODE = '55P03'; END $$`), retries: 2,
-			pairs: "c picky 2 failed 0 lock 55P03", log: "failed 2 0", applied: "1",
+			name:    "what others have locked is soon free",
+			fail:    queueing(`DO $$ BEGIN RAISE 'canceling statement due to lock timeout' USING ERRCODE = '55P03'; END $$`),
+			retries: 2,
+			pairs:   "c picky 2 failed 0 lock 55P03", log: "failed 2 0", applied: "1",
 		},
 		{
-			name: "a deadlock is soon over, whatever becomes of events that fail", fail: queueing(`DO $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = '40P01'; END $$`), retries: 1,
+			name: "a deadlock is soon over, whatever becomes of events that fail",
+			fail: queueing(`DO $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = '40P01'; END $$`), retries: 1,
 			spec:  func(s *projector.Spec) { s.OnFailure.Action = projector.ActionSkip },
 			pairs: "c picky 2 failed 0 lock 40P01", log: "failed 2 0", applied: "1",
 		},
@@ -102,7 +113,8 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			pairs: "c picky 2 failed 1 transient 42P01", log: "failed 2 1", applied: "1",
 		},
 		{
-			name: "the projection's own classifier decides before the default", fail: onBad(errPassing), spec: func(s *projector.Spec) {
+			name: "the projection's own classifier decides before the default", fail: onBad(errPassing),
+			spec: func(s *projector.Spec) {
 				s.Classify = func(err error) projector.Class {
 					if errors.Is(err, errPassing) {
 						return projector.ClassPermanent
@@ -113,20 +125,27 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 			pairs: "c picky 2 dead 1 permanent error never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "what it does not know is left to the default, and so is all if it panics", fail: onBad(projector.Permanent(errPassing)),
+			name:  "what it does not know is left to the default, and so is all if it panics",
+			fail:  onBad(projector.Permanent(errPassing)),
 			spec:  func(s *projector.Spec) { s.Classify = func(error) projector.Class { panic("no idea") } },
 			pairs: "c picky 2 dead 1 permanent error never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "dead at once", fail: onBad(errPassing), spec: func(s *projector.Spec) { s.OnFailure.Action = projector.ActionDead },
+			name: "dead at once", fail: onBad(errPassing), spec: func(s *projector.Spec) {
+				s.OnFailure.Action = projector.ActionDead
+			},
 			pairs: "c picky 2 dead 1 transient error never", log: "dead 2 1", applied: "1",
 		},
 		{
-			name: "skipped", fail: onBad(errPassing), spec: func(s *projector.Spec) { s.OnFailure.Action = projector.ActionSkip },
+			name: "skipped", fail: onBad(errPassing), spec: func(s *projector.Spec) {
+				s.OnFailure.Action = projector.ActionSkip
+			},
 			events: moves(1, -1, 2, -1, -1, 3), log: "skipped 2 1, skipped 4 1, skipped 5 1", applied: "1 3 6",
 		},
 		{
-			name: "paused, however permanent", fail: onBad(projector.Permanent(errPassing)), spec: func(s *projector.Spec) { s.OnFailure.Action = projector.ActionPause },
+			name: "paused, however permanent", fail: onBad(projector.Permanent(errPassing)), spec: func(s *projector.Spec) {
+				s.OnFailure.Action = projector.ActionPause
+			},
 			pairs: "c picky 2 failed 1 permanent error", log: "failed 2 1, paused", applied: "1", retries: 2,
 			pauses: `picky: event 2 (moved) of campaign "c" failed: the weather is bad`,
 		},
@@ -148,7 +167,10 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			catalogue, err := journal.NewCatalogue(journal.EventType{Name: "noted", Version: 2, Upcast: map[int]journal.Upcaster{1: refuseBy}})
+			catalogue, err := journal.NewCatalogue(journal.EventType{
+				Name: "noted", Version: 2,
+				Upcast: map[int]journal.Upcaster{1: refuseBy},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,7 +179,8 @@ func TestAFailureBecomesWhatItsClassAndThePolicySay(t *testing.T) {
 				events = moves(1, -1, 2)
 			}
 			appendEvents(t, pool, "c", events...)
-			p := workerOf(t, pool, func(cfg *projector.Config) { cfg.Catalogue = catalogue }, newPicky(test.spec).failWith(test.fail))
+			p := workerOf(t, pool, func(cfg *projector.Config) { cfg.Catalogue = catalogue },
+				newPicky(test.spec).failWith(test.fail))
 			drain(t, p)
 			for range test.retries {
 				retry(t, pool, p)
@@ -198,7 +221,8 @@ func TestAFailureHoldsBackOneProjectionOfOneCampaign(t *testing.T) {
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.outbox`); n != 0 {
 		t.Errorf("the hot queue has %d rows more", n)
 	}
-	expectText(t, pool, "checkpoints", "a 6, b 3", `SELECT string_agg(campaign_id || ' ' || checkpoint, ', ' ORDER BY 1) FROM tidemark.leases`)
+	expectText(t, pool, "checkpoints", "a 6, b 3", `SELECT string_agg(campaign_id || ' ' || checkpoint, ', ' ORDER BY 1)
+		FROM tidemark.leases`)
 }
 
 func TestAFixedProjectionAppliesAllThatWaitedInOrder(t *testing.T) {
@@ -222,7 +246,9 @@ func TestAPairGoesOnOnceItsPolicyIsToSkip(t *testing.T) {
 	pool := pgtest.New(t)
 	appendMoves(t, pool, "a", 1, -1, 2)
 	drain(t, workerOf(t, pool, nil, newPicky(nil).failWith(failNegative)))
-	retry(t, pool, workerOf(t, pool, nil, newPicky(func(s *projector.Spec) { s.OnFailure.Action = projector.ActionSkip }).failWith(failNegative)))
+	retry(t, pool, workerOf(t, pool, nil, newPicky(func(s *projector.Spec) {
+		s.OnFailure.Action = projector.ActionSkip
+	}).failWith(failNegative)))
 	expectPairs(t, pool, "")
 	expectLog(t, pool, "failed 2 1, skipped 2 2")
 	expectApplied(t, pool, "a", "1 3")
@@ -320,9 +346,13 @@ func TestNothingOfAPayloadGetsIntoWhatIsKept(t *testing.T) {
 			g.Queue(`INSERT INTO names VALUES ($1::jsonb->>'name'), ($1::jsonb->>'name')`, string(e.Payload))
 			return nil
 		},
-		"by the projection's own error": func(_ *projector.Group, e journal.Event) error { return fmt.Errorf("bad event %s", e.Payload) },
-		"by a value in it":              func(*projector.Group, journal.Event) error { return errors.New("no player Xanadu 4711471147114711") },
-		"by a panic":                    func(_ *projector.Group, e journal.Event) error { panic(string(e.Payload)) },
+		"by the projection's own error": func(_ *projector.Group, e journal.Event) error {
+			return fmt.Errorf("bad event %s", e.Payload)
+		},
+		"by a value in it": func(*projector.Group, journal.Event) error {
+			return errors.New("no player Xanadu 4711471147114711")
+		},
+		"by a panic": func(_ *projector.Group, e journal.Event) error { panic(string(e.Payload)) },
 		"by a decoder": func(_ *projector.Group, e journal.Event) error {
 			var v struct {
 				Name time.Time `json:"name"`
@@ -334,12 +364,16 @@ func TestNothingOfAPayloadGetsIntoWhatIsKept(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			spec := projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE names (name text PRIMARY KEY)`}
-			appendEvents(t, pool, "a", journal.Event{Type: "noted", Payload: json.RawMessage(`{"name": "Xanadu", "n": 4711471147114711}`)})
+			appendEvents(t, pool, "a", journal.Event{
+				Type:    "noted",
+				Payload: json.RawMessage(`{"name": "Xanadu", "n": 4711471147114711}`),
+			})
 			drain(t, workerOf(t, pool, nil, projectionFunc{spec, func(g *projector.Group) error {
 				g.At(g.Events[0])
 				return fail(g, g.Events[0])
 			}}))
-			kept := query[string](t, pool, `SELECT concat_ws(' ', (SELECT d FROM tidemark.deferred d), (SELECT l FROM tidemark.failure_log l))`)
+			kept := query[string](t, pool, `SELECT concat_ws(' ', (SELECT d FROM tidemark.deferred d),
+				(SELECT l FROM tidemark.failure_log l))`)
 			if strings.Contains(kept, "Xanadu") || strings.Contains(kept, "47114711") {
 				t.Errorf("kept: %s", kept)
 			}

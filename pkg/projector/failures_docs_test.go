@@ -20,7 +20,8 @@ type Invitation struct {
 func invitations() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "invitations", Version: 1,
-		Tables:    `CREATE TABLE invitations (campaign_id text, player text, seen bool NOT NULL DEFAULT false, PRIMARY KEY (campaign_id, player))`,
+		Tables: `CREATE TABLE invitations (campaign_id text, player text, seen bool NOT NULL DEFAULT false,
+			PRIMARY KEY (campaign_id, player))`,
 		OnFailure: projector.Policy{Attempts: 20, Max: time.Hour},
 		OnFailureOf: map[string]projector.Policy{
 			"invitation_seen": {Action: projector.ActionSkip}, // nobody will miss it
@@ -47,5 +48,6 @@ func TestThePolicyOnThePageSkipsOneTypeAndKeepsTheOther(t *testing.T) {
 	)
 	drain(t, newProjector(t, pool, invitations()))
 	expectLog(t, pool, "skipped 2 1, dead 3 1")
-	expectText(t, pool, "its second chance", "1h", `SELECT to_char(next_attempt_at - last_failed_at, 'FMHH24"h"') FROM tidemark.deferred`)
+	expectText(t, pool, "its second chance", "1h", `SELECT to_char(next_attempt_at - last_failed_at, 'FMHH24"h"')
+		FROM tidemark.deferred`)
 }

@@ -12,13 +12,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// An append in a transaction whose snapshot is older than the group's registration does not know the group, and registering does not wait for it.
+// An append in a transaction whose snapshot is older than the group's registration does not know
+// the group, and registering does not wait for it.
 func TestAWorkerFindsWhatAnOlderSnapshotAppended(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	run := func(rate int, until func() bool) {
 		t.Helper()
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{counters()}, GapRate: rate, PollInterval: 10 * time.Millisecond})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: []projector.Projection{counters()}, GapRate: rate,
+			PollInterval: 10 * time.Millisecond,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +36,9 @@ func TestAWorkerFindsWhatAnOlderSnapshotAppended(t *testing.T) {
 		}
 	}
 	applied := func(campaign string) bool {
-		return query[bool](t, pool, `SELECT to_regclass('counters') IS NOT NULL`) && query[int](t, pool, `SELECT count(*) FROM counters WHERE campaign_id = $1`, campaign) == 1
+		return query[bool](t, pool, `SELECT to_regclass('counters') IS NOT
+			NULL`) && query[int](t, pool, `SELECT count(*) FROM counters
+			WHERE campaign_id = $1`, campaign) == 1
 	}
 
 	old, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -56,7 +62,8 @@ func TestAWorkerFindsWhatAnOlderSnapshotAppended(t *testing.T) {
 		t.Fatal("the event was not missed: there is nothing to show")
 	}
 	run(0, func() bool { return applied("old") })
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'repaired' AND campaign_id = 'old' AND actor LIKE 'worker %'`); n != 1 {
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'repaired' AND campaign_id = 'old'
+		AND actor LIKE 'worker %'`); n != 1 {
 		t.Errorf("the repair is logged %d times", n)
 	}
 }

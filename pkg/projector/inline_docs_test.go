@@ -12,7 +12,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-func openInline(ctx context.Context, pool *pgxpool.Pool, projections ...projector.Projection) (*projector.Projector, error) {
+func openInline(
+	ctx context.Context, pool *pgxpool.Pool, projections ...projector.Projection,
+) (*projector.Projector, error) {
 	p, err := projector.New(projector.Config{Pool: pool, Projections: projections, Mode: projector.ModeInlineApplyOnly})
 	if err != nil {
 		return nil, err
@@ -20,7 +22,9 @@ func openInline(ctx context.Context, pool *pgxpool.Pool, projections ...projecto
 	return p, p.Register(ctx) // once, before the first append
 }
 
-func appendAndApply(ctx context.Context, tx pgx.Tx, p *projector.Projector, campaign string, events ...journal.Event) error {
+func appendAndApply(
+	ctx context.Context, tx pgx.Tx, p *projector.Projector, campaign string, events ...journal.Event,
+) error {
 	appended, err := journal.Append(ctx, tx, campaign, journal.Any, events...)
 	if err != nil {
 		return err

@@ -40,18 +40,22 @@ func digestKey(e journal.Event) (string, error) {
 // digests keeps several documents a campaign, so that transactions write the same rows in different orders.
 func digests() projector.Projection {
 	return projector.NewDocument(projector.Document[digest]{
-		Name: "digests", Version: 1, Types: []string{"moved"}, Key: digestKey, Fold: func(d *digest, e journal.Event) error { return d.fold(e) },
+		Name: "digests", Version: 1, Types: []string{"moved"}, Key: digestKey, Fold: func(d *digest, e journal.Event) error {
+			return d.fold(e)
+		},
 	})
 }
 
-// entries writes a row each time an event is applied, in a table without a unique key, and uses the transaction, so that its rows are locked early.
+// entries writes a row each time an event is applied, in a table without a unique key, and uses the
+// transaction, so that its rows are locked early.
 func entries() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "entries", Version: 1, Tables: `
 		CREATE TABLE entries (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint);
 		CREATE TABLE last_entry (campaign_id text PRIMARY KEY, seq bigint)`})
 	projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
 		g.Queue(`INSERT INTO entries (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
-		g.Queue(`INSERT INTO last_entry VALUES ($1, $2) ON CONFLICT (campaign_id) DO UPDATE SET seq = excluded.seq`, e.CampaignID, e.Seq)
+		g.Queue(`INSERT INTO last_entry VALUES ($1, $2) ON CONFLICT (campaign_id) DO UPDATE
+			SET seq = excluded.seq`, e.CampaignID, e.Seq)
 		if m.By%7 != 0 {
 			return nil
 		}
@@ -102,19 +106,24 @@ func verify(t *testing.T, pool *pgxpool.Pool) {
 	}
 	expectCounts(t, pool, map[string]int{
 		`SELECT count(*) FROM entries`: events,
-		`SELECT count(*) FROM (SELECT seq, row_number() OVER (PARTITION BY campaign_id ORDER BY n) AS place FROM entries) e WHERE seq <> place`: 0,
+		`SELECT count(*) FROM (SELECT seq, row_number() OVER (PARTITION BY campaign_id ORDER BY n) AS place FROM entries) e
+			WHERE seq <> place`: 0,
 		`SELECT count(*) FROM tidemark.deferred`: 0,
 	})
 }
 
-// TestApplyInlineBesideWorkers has appends that apply inline, appends that do not, appends that roll back and two workers at the same few campaigns.
+// TestApplyInlineBesideWorkers has appends that apply inline, appends that do not, appends that
+// roll back and two workers at the same few campaigns.
 func TestApplyInlineBesideWorkers(t *testing.T) {
 	t.Parallel()
 	for name, bestEffort := range map[string]bool{"strictly": false, "with_best_effort": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			cfg := projector.Config{Projections: []projector.Projection{entries(), digests()}, Mode: projector.ModeOutboxApplyOnly, GroupEvents: 20}
+			cfg := projector.Config{
+				Projections: []projector.Projection{entries(), digests()},
+				Mode:        projector.ModeOutboxApplyOnly, GroupEvents: 20,
+			}
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var workers errgroup.Group
@@ -173,7 +182,8 @@ func TestApplyInlineBesideWorkers(t *testing.T) {
 				t.Error(err)
 			}
 			deadline := time.Now().Add(2 * time.Minute)
-			for query[int](t, pool, `SELECT (SELECT count(*) FROM tidemark.outbox) + (SELECT count(*) FROM tidemark.leases WHERE expires_at > now())`) > 0 && time.Now().Before(deadline) {
+			for query[int](t, pool, `SELECT (SELECT count(*) FROM tidemark.outbox) + (SELECT count(*) FROM tidemark.leases
+				WHERE expires_at > now())`) > 0 && time.Now().Before(deadline) {
 			}
 			stop()
 			if err := workers.Wait(); err != nil {

@@ -60,7 +60,8 @@ func mustAppendInline(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, 
 
 // squeamish fails on negative moves while refuse is true.
 func squeamish(refuse *bool) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text, seq bigint, by int, PRIMARY KEY (campaign_id, seq))`})
+	h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text,
+		seq bigint, by int, PRIMARY KEY (campaign_id, seq))`})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
 		switch {
 		case m.By == -1 && *refuse:
@@ -88,20 +89,27 @@ func TestApplyInline(t *testing.T) {
 	t.Run("shows_the_effects_to_the_transaction_itself_and_to_all_once_it_commits", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters(), ledger()}, Schema: "models"})
+		p := inlineProjector(t, pool, projector.Config{
+			Projections: []projector.Projection{counters(), ledger()},
+			Schema:      "models",
+		})
 		tx, err := pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		settings := func() (s string) {
 			t.Helper()
-			if err := tx.QueryRow(t.Context(), `SELECT concat_ws(' ', current_setting('search_path'), current_setting('enable_seqscan'), current_setting('jit'),
-				current_setting('enable_memoize'), current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'), current_setting('synchronous_commit'))`).Scan(&s); err != nil {
+			if err := tx.QueryRow(t.Context(), `SELECT concat_ws(' ', current_setting('search_path'),
+				current_setting('enable_seqscan'), current_setting('jit'),
+				current_setting('enable_memoize'), current_setting('statement_timeout'),
+					current_setting('idle_in_transaction_session_timeout'),
+					current_setting('synchronous_commit'))`).Scan(&s); err != nil {
 				t.Fatal(err)
 			}
 			return s
 		}
-		if _, err := tx.Exec(t.Context(), `SET LOCAL search_path = 'elsewhere'; SET LOCAL jit = off; SET LOCAL statement_timeout = '7s'`); err != nil {
+		if _, err := tx.Exec(t.Context(), `SET LOCAL search_path = 'elsewhere'; SET LOCAL jit = off;
+			SET LOCAL statement_timeout = '7s'`); err != nil {
 			t.Fatal(err)
 		}
 		before := settings()
@@ -116,7 +124,8 @@ func TestApplyInline(t *testing.T) {
 			t.Errorf("the settings were %q, after the call they are %q", before, after)
 		}
 		var sum int
-		if err := tx.QueryRow(t.Context(), `SELECT (doc->>'sum')::int FROM models.counters`).Scan(&sum); err != nil || sum != 6 {
+		if err := tx.QueryRow(t.Context(), `SELECT (doc->>'sum')::int
+			FROM models.counters`).Scan(&sum); err != nil || sum != 6 {
 			t.Errorf("the transaction reads a sum of %d, %v, want 6", sum, err)
 		}
 		if n := query[int](t, pool, `SELECT count(*) FROM models.ledger`); n != 0 {
@@ -127,8 +136,11 @@ func TestApplyInline(t *testing.T) {
 		}
 		mustAppendInline(t, pool, p, "c", 4)
 		expectCounts(t, pool, map[string]int{
-			`SELECT count(*) FROM models.ledger`: 4, `SELECT (doc->>'sum')::int FROM models.counters`: 10, `SELECT count(*) FROM tidemark.outbox`: 0,
-			`SELECT checkpoint FROM tidemark.leases`: 4, `SELECT count(*) FROM tidemark.leases WHERE expires_at > '-infinity'`: 0, `SELECT count(*) FROM tidemark.deferred`: 0,
+			`SELECT count(*) FROM models.ledger`: 4, `SELECT (doc->>'sum')::int
+				FROM models.counters`: 10, `SELECT count(*) FROM tidemark.outbox`: 0,
+			`SELECT checkpoint FROM
+				tidemark.leases`: 4, `SELECT count(*) FROM tidemark.leases
+				WHERE expires_at > '-infinity'`: 0, `SELECT count(*) FROM tidemark.deferred`: 0,
 		})
 	})
 	t.Run("fails_the_append_when_a_projection_fails", func(t *testing.T) {
@@ -142,7 +154,10 @@ func TestApplyInline(t *testing.T) {
 		if !errors.As(err, &apply) || apply.Projection != "picky" || apply.Seq != 3 {
 			t.Errorf("got %v", err)
 		}
-		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM tidemark.journal`: 1, `SELECT count(*) FROM ledger`: 1, `SELECT count(*) FROM tidemark.deferred`: 0})
+		expectCounts(t, pool, map[string]int{
+			`SELECT count(*) FROM tidemark.journal`: 1, `SELECT count(*) FROM ledger`: 1,
+			`SELECT count(*) FROM tidemark.deferred`: 0,
+		})
 		mustAppendInline(t, pool, p, "c", 5)
 		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM picky`: 2, `SELECT checkpoint FROM tidemark.leases`: 2})
 	})
@@ -171,11 +186,15 @@ func TestApplyInline(t *testing.T) {
 	t.Run("applies_a_backlog_of_several_groups_first", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters(), ledger()}, GroupEvents: 3, Mode: projector.ModeOutboxApplyOnly})
+		p := inlineProjector(t, pool, projector.Config{
+			Projections: []projector.Projection{counters(), ledger()},
+			GroupEvents: 3, Mode: projector.ModeOutboxApplyOnly,
+		})
 		appendMoves(t, pool, "a", 1, 2, 3, 4, 5, 6, 7)
 		appendMoves(t, pool, "b", 1)
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			appended, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "b", Events: moveEvents(2, 3)}, journal.Batch{CampaignID: "a", Events: moveEvents(8)},
+			appended, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "b", Events: moveEvents(2, 3)},
+				journal.Batch{CampaignID: "a", Events: moveEvents(8)},
 				journal.Batch{CampaignID: "c", Events: moveEvents(1)})
 			if err != nil {
 				return err
@@ -186,8 +205,11 @@ func TestApplyInline(t *testing.T) {
 			t.Fatal(err)
 		}
 		expectCounts(t, pool, map[string]int{
-			`SELECT count(*) FROM ledger`: 12, `SELECT (doc->>'sum')::int FROM counters WHERE campaign_id = 'a'`: 36, `SELECT count(*) FROM tidemark.outbox`: 0,
-			`SELECT sum(checkpoint) FROM tidemark.leases`: 12, `SELECT count(*) FROM tidemark.leases WHERE expires_at > '-infinity'`: 0,
+			`SELECT count(*) FROM ledger`: 12, `SELECT (doc->>'sum')::int FROM counters
+				WHERE campaign_id = 'a'`: 36, `SELECT count(*) FROM tidemark.outbox`: 0,
+			`SELECT sum(checkpoint)
+				FROM tidemark.leases`: 12, `SELECT count(*) FROM tidemark.leases
+				WHERE expires_at > '-infinity'`: 0,
 		})
 	})
 	t.Run("leaves_a_deferred_projection_where_it_is", func(t *testing.T) {
@@ -202,10 +224,13 @@ func TestApplyInline(t *testing.T) {
 		}
 		mustAppendInline(t, pool, p, "c", 3)
 		expectCounts(t, pool, map[string]int{
-			`SELECT count(*) FROM ledger`: 4, `SELECT count(*) FROM picky`: 1, `SELECT next_seq FROM tidemark.deferred`: 2, `SELECT checkpoint FROM tidemark.leases`: 4,
+			`SELECT count(*) FROM ledger`: 4, `SELECT count(*) FROM picky`: 1, `SELECT next_seq FROM tidemark.deferred`: 2,
+			`SELECT checkpoint FROM
+				tidemark.leases`: 4,
 		})
 		refuse = false
-		if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred SET next_attempt_at = now(), status = 'failed'`); err != nil {
+		if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred SET next_attempt_at = now(),
+			status = 'failed'`); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.Drain(t.Context()); err != nil {
@@ -217,13 +242,15 @@ func TestApplyInline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters(), ledger()}})
-		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ('joins', 'default', 1, 'tidemark_views', '{}', 'joining')`); err != nil {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name,
+			table_names, state) VALUES ('joins', 'default', 1, 'tidemark_views', '{}', 'joining')`); err != nil {
 			t.Fatal(err)
 		}
 		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters()}})
 		mustAppendInline(t, pool, p, "c", 1)
 		mustAppendInline(t, pool, p, "c", 2)
-		if s := query[string](t, pool, `SELECT string_agg(projection || next_seq || status, ' ' ORDER BY projection) FROM tidemark.deferred`); s != "joins1rebuilding ledger1rebuilding" {
+		if s := query[string](t, pool, `SELECT string_agg(projection || next_seq || status, ' ' ORDER BY projection)
+			FROM tidemark.deferred`); s != "joins1rebuilding ledger1rebuilding" {
 			t.Errorf("deferred: %s", s)
 		}
 	})
@@ -234,16 +261,22 @@ func TestApplyInline(t *testing.T) {
 		inline := func() { mustAppendInline(t, pool, p, "c", 10) }
 		for _, at := range []projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied} {
 			once := true
-			worker, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{counters(), ledger()}, OnStep: func(s projector.Step) {
-				if s == at && once {
-					once = false
-					inline()
-				}
-			}, Concurrency: 1})
+			worker, err := projector.New(projector.Config{
+				Pool: pool, Projections: []projector.Projection{counters(), ledger()},
+				OnStep: func(s projector.Step) {
+					if s == at && once {
+						once = false
+						inline()
+					}
+				}, Concurrency: 1,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			p = inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters(), ledger()}, Mode: projector.ModeOutboxApplyOnly})
+			p = inlineProjector(t, pool, projector.Config{
+				Projections: []projector.Projection{counters(), ledger()},
+				Mode:        projector.ModeOutboxApplyOnly,
+			})
 			appendMoves(t, pool, "c", 1, 2)
 			if _, err := worker.Drain(t.Context()); err != nil {
 				t.Fatal(err)
@@ -253,23 +286,32 @@ func TestApplyInline(t *testing.T) {
 			}
 		}
 		expectCounts(t, pool, map[string]int{
-			`SELECT count(*) FROM ledger`: 9, `SELECT (doc->>'sum')::int FROM counters`: 39, `SELECT checkpoint FROM tidemark.leases`: 9, `SELECT count(*) FROM tidemark.outbox`: 0,
+			`SELECT count(*) FROM ledger`: 9, `SELECT (doc->>'sum')::int
+				FROM counters`: 39, `SELECT checkpoint FROM
+				tidemark.leases`: 9, `SELECT count(*) FROM tidemark.outbox`: 0,
 		})
 	})
 	t.Run("leaves_a_paused_campaign_and_a_paused_group_to_the_queue", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{ledger()}})
-		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('default', 'c', 'paused', 3, 'infinity', 0)`); err != nil {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation,
+			expires_at, checkpoint) VALUES ('default', 'c', 'paused', 3, 'infinity', 0)`); err != nil {
 			t.Fatal(err)
 		}
 		mustAppendInline(t, pool, p, "c", 1)
-		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('group', 'default', '', 'r', 'a')`); err != nil {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+			VALUES ('group', 'default', '', 'r', 'a')`); err != nil {
 			t.Fatal(err)
 		}
 		mustAppendInline(t, pool, p, "d", 1)
-		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 0, `SELECT count(*) FROM tidemark.outbox`: 2, `SELECT generation FROM tidemark.leases`: 3})
-		if _, err := pool.Exec(t.Context(), `DELETE FROM tidemark.pauses; UPDATE tidemark.leases SET owner = '', expires_at = '-infinity'`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		expectCounts(t, pool, map[string]int{
+			`SELECT count(*) FROM ledger`: 0, `SELECT count(*) FROM tidemark.outbox`: 2,
+			`SELECT generation FROM
+			tidemark.leases`: 3,
+		})
+		if _, err := pool.Exec(t.Context(), `DELETE FROM tidemark.pauses; UPDATE tidemark.leases
+			SET owner = '', expires_at = '-infinity'`, pgx.QueryExecModeSimpleProtocol); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.Drain(t.Context()); err != nil {
@@ -295,7 +337,8 @@ func TestApplyInline(t *testing.T) {
 	t.Run("refuses_to_run_before_registration", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		if err := appendInline(t.Context(), pool, newProjector(t, pool, ledger()), "c", 1); !errors.Is(err, projector.ErrNotRegistered) {
+		if err := appendInline(t.Context(), pool, newProjector(t, pool, ledger()), "c", 1); !errors.Is(err,
+			projector.ErrNotRegistered) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -306,7 +349,10 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 	start := func(t *testing.T, refuse *bool) (*pgxpool.Pool, *projector.Projector) {
 		t.Helper()
 		pool := pgtest.New(t)
-		return pool, inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{counters(), ledger(), squeamish(refuse)}, InlineBestEffort: true, GroupEvents: 4})
+		return pool, inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{
+			counters(), ledger(),
+			squeamish(refuse),
+		}, InlineBestEffort: true, GroupEvents: 4})
 	}
 	drain := func(t *testing.T, p *projector.Projector) {
 		t.Helper()
@@ -326,7 +372,11 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 		refuse := true
 		pool, p := start(t, &refuse)
 		mustAppendInline(t, pool, p, "c", -2, -1)
-		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM tidemark.journal`: 2, `SELECT count(*) FROM ledger`: 0, `SELECT sum(events) FROM tidemark.outbox`: 2, `SELECT count(*) FROM tidemark.leases`: 0})
+		expectCounts(t, pool, map[string]int{
+			`SELECT count(*) FROM tidemark.journal`: 2, `SELECT count(*) FROM ledger`: 0,
+			`SELECT sum(events) FROM
+			tidemark.outbox`: 2, `SELECT count(*) FROM tidemark.leases`: 0,
+		})
 		drain(t, p)
 		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 2, `SELECT count(*) FROM tidemark.deferred`: 1})
 	})
@@ -336,7 +386,8 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 		pool, p := start(t, &refuse)
 		appendMoves(t, pool, "backlog", 1, 2, 3, 4)
 		mustAppendInline(t, pool, p, "backlog", 5)
-		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('default', 'held', 'w', 3, now() + interval '25 s', 0)`); err != nil {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation,
+			expires_at, checkpoint) VALUES ('default', 'held', 'w', 3, now() + interval '25 s', 0)`); err != nil {
 			t.Fatal(err)
 		}
 		mustAppendInline(t, pool, p, "held", 1)
@@ -344,7 +395,8 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint) VALUES ('default', 'locked', 'w', 3, '-infinity', 0)`); err != nil {
+		if _, err := tx.Exec(t.Context(), `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation,
+			expires_at, checkpoint) VALUES ('default', 'locked', 'w', 3, '-infinity', 0)`); err != nil {
 			t.Fatal(err)
 		}
 		if err := tx.Commit(t.Context()); err != nil {
@@ -364,6 +416,11 @@ func TestApplyInlineWithBestEffort(t *testing.T) {
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		expectCounts(t, pool, map[string]int{`SELECT count(*) FROM ledger`: 0, `SELECT count(*) FROM tidemark.outbox`: 4, `SELECT sum(events) FROM tidemark.outbox`: 7, `SELECT sum(generation) FROM tidemark.leases`: 6})
+		expectCounts(t, pool, map[string]int{
+			`SELECT count(*) FROM ledger`: 0, `SELECT count(*) FROM tidemark.outbox`: 4,
+			`SELECT sum(events) FROM
+			tidemark.outbox`: 7, `SELECT sum(generation)
+			FROM tidemark.leases`: 6,
+		})
 	})
 }

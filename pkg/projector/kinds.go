@@ -7,13 +7,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
-// Delete is what the Fold of a [Document] returns to delete the document. A later event may make it anew, from the zero T.
+// Delete is what the Fold of a [Document] returns to delete the document. A later event may make it
+// anew, from the zero T.
 var Delete = kind.Delete
 
-// Document is a projection that keeps one JSON document for each key of a campaign. A group's documents are read in one query, folded in memory and written
-// once each, however many events they get: it is the fastest kind.
+// Document is a projection that keeps one JSON document for each key of a campaign. A group's
+// documents are read in one query, folded in memory and written once each, however many events they
+// get: it is the fastest kind.
 //
-// The table has the projection's name and the columns campaign_id, key and doc (jsonb), with the primary key (campaign_id, key).
+// The table has the projection's name and the columns campaign_id, key and doc (jsonb), with the
+// primary key (campaign_id, key).
 type Document[T any] = kind.Document[T]
 
 // NewDocument returns the projection that d describes.
@@ -21,11 +24,12 @@ func NewDocument[T any](d Document[T]) Projection {
 	return kind.NewDocument(d)
 }
 
-// Group is the events that a projection applies in one transaction, and the way to write their effects. It is valid only during the call that
-// it was passed to, and for one goroutine.
+// Group is the events that a projection applies in one transaction, and the way to write their
+// effects. It is valid only during the call that it was passed to, and for one goroutine.
 type Group = kind.Group
 
-// ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout. Whatever it still does has no effect.
+// ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout.
+// Whatever it still does has no effect.
 var ErrAbandoned = kind.ErrAbandoned
 
 // Handlers is a projection made of one function for each event type. Add them with [On] before it is used.
@@ -36,9 +40,13 @@ func NewHandlers(spec Spec) *Handlers {
 	return kind.NewHandlers(spec)
 }
 
-// On adds the handler of an event type, replacing an earlier one. The payload is decoded into T (encoding/json); projections that decode the same
-// event into the same type share the value, and must not change it. The handler queues its writes ([Group.Queue]) or uses the transaction ([Group.Tx]).
-func On[T any](h *Handlers, eventType string, handle func(ctx context.Context, group *Group, e journal.Event, payload T) error) {
+// On adds the handler of an event type, replacing an earlier one. The payload is decoded into T
+// (encoding/json); projections that decode the same event into the same type share the value, and
+// must not change it. The handler queues its writes ([Group.Queue]) or uses the transaction
+// ([Group.Tx]).
+func On[T any](
+	h *Handlers, eventType string, handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
+) {
 	kind.On(h, eventType, handle)
 }
 
@@ -48,9 +56,10 @@ type Mode = kind.Mode
 // The modes.
 const (
 	ModeOutboxApplyOnly = kind.ModeOutboxApplyOnly // appends enqueue, workers apply; the default
-	ModeInlineApplyOnly = kind.ModeInlineApplyOnly // appends apply ([Projector.ApplyInline]) and do not enqueue; Run brings forward what is behind
-	ModeShadowOnly      = kind.ModeShadowOnly      // appends enqueue, Run applies and rolls everything back
-	ModeEnqueueOnly     = kind.ModeEnqueueOnly     // appends enqueue, Run registers the group and applies nothing
+	// appends apply ([Projector.ApplyInline]) and do not enqueue; Run brings forward what is behind
+	ModeInlineApplyOnly = kind.ModeInlineApplyOnly
+	ModeShadowOnly      = kind.ModeShadowOnly  // appends enqueue, Run applies and rolls everything back
+	ModeEnqueueOnly     = kind.ModeEnqueueOnly // appends enqueue, Run registers the group and applies nothing
 )
 
 // Modes lists the modes.
@@ -63,10 +72,11 @@ type Step = kind.Step
 
 // The steps, in order.
 const (
-	StepClaimed   = kind.StepClaimed   // leases are held
-	StepRead      = kind.StepRead      // the transaction is open, events are read
-	StepApplied   = kind.StepApplied   // projections have queued their effects
-	StepDeferring = kind.StepDeferring // instead: the culprits are found, what follows from them is about to be committed with the rest
+	StepClaimed = kind.StepClaimed // leases are held
+	StepRead    = kind.StepRead    // the transaction is open, events are read
+	StepApplied = kind.StepApplied // projections have queued their effects
+	// instead: the culprits are found, what follows from them is about to be committed with the rest
+	StepDeferring = kind.StepDeferring
 	StepCommitted = kind.StepCommitted // checkpoint and effects are committed
 )
 
@@ -75,17 +85,22 @@ type Action = kind.Action
 
 // The actions.
 const (
-	ActionRetry = kind.ActionRetry // the pair waits and is tried again; it is dead after so many attempts, and at once if the failure is permanent
-	ActionDead  = kind.ActionDead  // the pair is dead at once
-	ActionSkip  = kind.ActionSkip  // the projection goes on without the event; the failure log and a counter say so
-	ActionPause = kind.ActionPause // the pair waits, and the projection pauses for all campaigns until it is resumed, which tries again; nothing is ever dead
+	// the pair waits and is tried again; it is dead after so many attempts, and at once if the failure is permanent
+	ActionRetry = kind.ActionRetry
+	ActionDead  = kind.ActionDead // the pair is dead at once
+	ActionSkip  = kind.ActionSkip // the projection goes on without the event; the failure log and a counter say so
+	// the pair waits, and the projection pauses for all campaigns until it is resumed, which tries
+	// again; nothing is ever dead
+	ActionPause = kind.ActionPause
 )
 
-// Policy says what becomes of failures. Zero fields are taken from the next wider policy: that of an event type ([Spec].OnFailureOf) from the projection's
-// ([Spec].OnFailure), that from [Config].OnFailure, that from the defaults.
+// Policy says what becomes of failures. Zero fields are taken from the next wider policy: that of
+// an event type ([Spec].OnFailureOf) from the projection's ([Spec].OnFailure), that from
+// [Config].OnFailure, that from the defaults.
 type Policy = kind.Policy
 
-// SecondChances lets pairs that are dead be tried again, slowly: Base after they died, then twice as long after each further failure. The zero value leaves them to operators.
+// SecondChances lets pairs that are dead be tried again, slowly: Base after they died, then twice
+// as long after each further failure. The zero value leaves them to operators.
 type SecondChances = kind.SecondChances
 
 // Spec is what the registry knows of a projection.
@@ -102,12 +117,15 @@ type Projection = kind.Projection
 // Loader is implemented by projections that read before they apply. The reads of all projections share one round trip.
 type Loader = kind.Loader
 
-// Resetter is implemented by projections whose rows are deleted in a way of their own when a campaign is replayed from scratch. For all others the rows of the
-// campaign, by the column campaign_id, are deleted from each table that the projection has created, the tables created last first.
+// Resetter is implemented by projections whose rows are deleted in a way of their own when a
+// campaign is replayed from scratch. For all others the rows of the campaign, by the column
+// campaign_id, are deleted from each table that the projection has created, the tables created last
+// first.
 type Resetter = kind.Resetter
 
 // Checker is implemented by projections that can find mistakes before the first event.
 type Checker = kind.Checker
 
-// Tx is the group's transaction in the hands of a projection. It cannot be ended: return an error to roll it back, nil to let it commit.
+// Tx is the group's transaction in the hands of a projection. It cannot be ended: return an error
+// to roll it back, nil to let it commit.
 type Tx = kind.Tx

@@ -55,18 +55,21 @@ func elsewhere(t *testing.T, pool *pgxpool.Pool, sql ...string) (tx pgx.Tx, end 
 	return tx, end
 }
 
-// TestALockedRowHoldsBackOnePairAlone has another application lock the rows that one campaign of a hundred has in the tables of projections of all kinds.
+// TestALockedRowHoldsBackOnePairAlone has another application lock the rows that one campaign of a
+// hundred has in the tables of projections of all kinds.
 func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const campaigns, locked = 100, "c42"
-	intricate := projector.NewHandlers(projector.Spec{Name: "intricate", Version: 1, Tables: `CREATE TABLE intricate (campaign_id text PRIMARY KEY, count bigint NOT NULL)`})
+	intricate := projector.NewHandlers(projector.Spec{Name: "intricate", Version: 1, Tables: `CREATE TABLE intricate
+		(campaign_id text PRIMARY KEY, count bigint NOT NULL)`})
 	projector.On(intricate, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, _ moved) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO intricate AS i VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET count = i.count + 1`, e.CampaignID)
+		_, err = tx.Exec(ctx, `INSERT INTO intricate AS i VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
+			SET count = i.count + 1`, e.CampaignID)
 		return err
 	})
 	p := workerOf(t, pool, func(c *projector.Config) {
@@ -88,26 +91,37 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	drain(t, p)
 	running(t, p)
 	// Of the campaigns, those that all projections have brought to their head.
-	const done = `SELECT count(*) FROM tidemark.leases l WHERE l.checkpoint = $1 AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = l.campaign_id)`
-	_, end := elsewhere(t, pool, `SELECT FROM document_all WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM z_parent_all WHERE campaign_id = '`+locked+`' FOR UPDATE`,
-		`SELECT FROM file_all WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM intricate WHERE campaign_id = '`+locked+`' FOR UPDATE`)
+	const done = `SELECT count(*) FROM tidemark.leases l WHERE l.checkpoint = $1
+		AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = l.campaign_id)`
+	_, end := elsewhere(t, pool, `SELECT FROM document_all
+		WHERE campaign_id = '`+locked+`' FOR UPDATE`, `SELECT FROM z_parent_all
+		WHERE campaign_id = '`+locked+`' FOR UPDATE`,
+		`SELECT FROM file_all WHERE campaign_id =
+			'`+locked+`' FOR UPDATE`, `SELECT FROM intricate
+			WHERE campaign_id = '`+locked+`' FOR UPDATE`)
 	appendAll()
 	const head = 2
-	within(t, "the 99 others are applied while the rows are locked", func() bool { return query[int](t, pool, done, head) >= campaigns-1 })
+	within(t, "the 99 others are applied while the rows are locked", func() bool {
+		return query[int](t, pool, done, head) >= campaigns-1
+	})
 	within(t, "the four are filed", func() bool {
 		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE error_class = 'lock'`) == 4
 	})
 	within(t, "they have been tried again", func() bool {
 		return query[bool](t, pool, `SELECT bool_and(last_failed_at > first_failed_at) FROM tidemark.deferred`)
 	})
-	expectText(t, pool, "pairs", "c42 document_all failed 0, c42 file_all failed 0, c42 handlers_all failed 0, c42 intricate failed 0",
-		`SELECT string_agg(concat_ws(' ', campaign_id, projection, status, attempt_count), ', ' ORDER BY projection) FROM tidemark.deferred`)
-	for _, message := range strings.Split(query[string](t, pool, `SELECT string_agg(error_message, '|') FROM tidemark.deferred`), "|") {
+	expectText(t, pool, "pairs",
+		"c42 document_all failed 0, c42 file_all failed 0, c42 handlers_all failed 0, c42 intricate failed 0",
+		`SELECT string_agg(concat_ws(' ', campaign_id, projection, status, attempt_count), ', ' ORDER BY projection)
+			FROM tidemark.deferred`)
+	for _, message := range strings.Split(query[string](t, pool, `SELECT string_agg(error_message, '|')
+		FROM tidemark.deferred`), "|") {
 		if !strings.Contains(message, `application "reports", idle in transaction`) || !strings.Contains(message, "pid ") {
 			t.Errorf("the holder of the lock is not named: %s", message)
 		}
 	}
-	expectText(t, pool, "the log has each once", "4", `SELECT count(*)::text FROM tidemark.failure_log WHERE act = 'failed' AND seq = $1`, head)
+	expectText(t, pool, "the log has each once", "4", `SELECT count(*)::text FROM tidemark.failure_log
+		WHERE act = 'failed' AND seq = $1`, head)
 	if n := query[int](t, pool, `SELECT count(*) FROM ledger WHERE campaign_id = $1`, locked); n != head {
 		t.Errorf("a projection whose rows are not locked has %d events, want %d", n, head)
 	}
@@ -136,7 +150,8 @@ func TestALockedTableHoldsBackItsProjectionAlone(t *testing.T) {
 		appendAll()
 		head := query[int64](t, pool, `SELECT max(seq) FROM tidemark.journal`)
 		drain(t, p) // ends while the table is locked
-		expectText(t, pool, table, fmt.Sprintf("%d 1 t", campaigns), `SELECT concat_ws(' ', count(*), count(DISTINCT projection), bool_and(error_class = 'lock' AND attempt_count = 0)) FROM tidemark.deferred`)
+		expectText(t, pool, table, fmt.Sprintf("%d 1 t", campaigns), `SELECT concat_ws(' ', count(*),
+			count(DISTINCT projection), bool_and(error_class = 'lock' AND attempt_count = 0)) FROM tidemark.deferred`)
 		expectText(t, pool, table+": checkpoints", fmt.Sprint(head), `SELECT min(checkpoint)::text FROM tidemark.leases`)
 		end()
 		retry(t, pool, p)
@@ -148,7 +163,8 @@ func TestALockedTableHoldsBackItsProjectionAlone(t *testing.T) {
 	}
 }
 
-// TestADeadlockHoldsBackItsPairsAlone has another application wait for what a group has written, and hold what it comes to next.
+// TestADeadlockHoldsBackItsPairsAlone has another application wait for what a group has written,
+// and hold what it comes to next.
 func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -171,7 +187,8 @@ func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
 	waits := make(chan error, 1)
 	running(t, p)
 	within(t, "the group waits", func() bool {
-		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`)
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted
+			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))`)
 	})
 	go func() {
 		_, err := tx.Exec(t.Context(), `SELECT FROM z_parent_all WHERE campaign_id = 'a' FOR UPDATE`)
@@ -184,7 +201,8 @@ func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
 		t.Error(err)
 	}
 	within(t, "the two that it holds are deferred", func() bool {
-		return query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', campaign_id, projection, status, attempt_count, error_class), ', ' ORDER BY campaign_id), '') FROM tidemark.deferred`) ==
+		return query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', campaign_id, projection, status,
+			attempt_count, error_class), ', ' ORDER BY campaign_id), '') FROM tidemark.deferred`) ==
 			"a handlers_all failed 0 lock, c handlers_all failed 0 lock"
 	})
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -193,7 +211,8 @@ func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
 	within(t, "all is applied", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0 })
 }
 
-// TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone: an application is idle after ApplyInline, and a worker's group has come to the campaign before.
+// TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone: an application is idle after
+// ApplyInline, and a worker's group has come to the campaign before.
 func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -214,7 +233,8 @@ func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) 
 	}
 	running(t, p)
 	within(t, "the others are applied while it is locked", func() bool {
-		return query[string](t, pool, `SELECT coalesce(string_agg(campaign_id, ' ' ORDER BY campaign_id), '') FROM tidemark.leases WHERE checkpoint = 1 AND expires_at = '-infinity'`) == "c0 c2 c3"
+		return query[string](t, pool, `SELECT coalesce(string_agg(campaign_id, ' ' ORDER BY campaign_id), '')
+			FROM tidemark.leases WHERE checkpoint = 1 AND expires_at = '-infinity'`) == "c0 c2 c3"
 	})
 	end()
 	exec(t, pool, `UPDATE tidemark.leases SET expires_at = clock_timestamp() WHERE campaign_id = 'c1'`)

@@ -12,23 +12,29 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// TestALostLeaseCostsItsCampaignAlone takes two of forty campaigns away while their group is being applied, and counts the transactions that the rows come from.
+// TestALostLeaseCostsItsCampaignAlone takes two of forty campaigns away while their group is being
+// applied, and counts the transactions that the rows come from.
 func TestALostLeaseCostsItsCampaignAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	var once sync.Once
 	// A projector's first claim is a quarter of one: it is to take all forty.
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{ordered("log")}, Concurrency: 1, ClaimCampaigns: 160, OnStep: func(s projector.Step) {
-		if s != projector.StepApplied {
-			return
-		}
-		once.Do(func() {
-			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return lease.Fence(t.Context(), tx, "default", []string{"c07", "c21"}) })
-			if err != nil {
-				t.Error(err)
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: []projector.Projection{ordered("log")},
+		Concurrency: 1, ClaimCampaigns: 160, OnStep: func(s projector.Step) {
+			if s != projector.StepApplied {
+				return
 			}
-		})
-	}})
+			once.Do(func() {
+				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					return lease.Fence(t.Context(), tx, "default", []string{"c07", "c21"})
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +45,8 @@ func TestALostLeaseCostsItsCampaignAlone(t *testing.T) {
 		appendMoves(t, pool, fmt.Sprintf("c%02d", i), 1)
 	}
 	drained(t, p, 40)
-	if n := query[int](t, pool, `SELECT count(DISTINCT xmin::text) FROM log WHERE campaign_id NOT IN ('c07', 'c21')`); n != 1 {
+	if n := query[int](t, pool, `SELECT count(DISTINCT xmin::text) FROM log
+		WHERE campaign_id NOT IN ('c07', 'c21')`); n != 1 {
 		t.Errorf("the campaigns that were not taken away were applied in %d transactions, want 1", n)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM log`); n != 40 {

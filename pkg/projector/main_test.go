@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
-// parallel is how many tests run at the same time, at least: they wait for the database, and for deadlines, more than for a processor.
+// parallel is how many tests run at the same time, at least: they wait for the database, and for
+// deadlines, more than for a processor.
 const parallel = 6
 
 func TestMain(m *testing.M) {

@@ -34,27 +34,34 @@ func TestWhatAProjectionMeetsElsewhereIsItsOwnFailure(t *testing.T) {
 		"a_service_that_does_not_answer": {"error", func(context.Context, *projector.Group, journal.Event) error {
 			return &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 		}},
-		"a_deadline_of_its_own_in_the_middle_of_a_statement": {"deadline", func(ctx context.Context, g *projector.Group, _ journal.Event) error {
-			tx, err := g.Tx(ctx)
-			if err != nil {
+		"a_deadline_of_its_own_in_the_middle_of_a_statement": {
+			"deadline",
+			func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+				tx, err := g.Tx(ctx)
+				if err != nil {
+					return err
+				}
+				ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // in which the statement begins
+				defer cancel()
+				_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
 				return err
-			}
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // in which the statement begins
-			defer cancel()
-			_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
-			return err
-		}},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			registry := prometheus.NewRegistry()
-			p := slowProjector(t, pool, sluggish(time.Minute, tt.do), func(cfg *projector.Config) { cfg.Registerer, cfg.ApplyTimeout = registry, time.Minute })
+			p := slowProjector(t, pool, sluggish(time.Minute, tt.do), func(cfg *projector.Config) {
+				cfg.Registerer, cfg.ApplyTimeout = registry, time.Minute
+			})
 			appendSlow(t, pool)
 			if _, err := p.Drain(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if s := query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, next_seq, status, error_class, error_code, attempt_count), ', '), '') FROM tidemark.deferred`); s != "slow b 2 failed transient "+tt.code+" 1" {
+			if s := query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, next_seq,
+				status, error_class, error_code, attempt_count), ', '), '')
+				FROM tidemark.deferred`); s != "slow b 2 failed transient "+tt.code+" 1" {
 				t.Errorf("deferred: %q", s)
 			}
 			if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != 4 {

@@ -21,9 +21,11 @@ import (
 
 // ordered numbers what it applies: a row whose number is not its seq was applied too early, too late or twice.
 func ordered(name string) projector.Projection {
-	h := projector.NewHandlers(projector.Spec{Name: name, Version: 1, Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id text, seq bigint, number bigint, PRIMARY KEY (campaign_id, number))`, name)})
+	h := projector.NewHandlers(projector.Spec{Name: name, Version: 1, Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id
+		text, seq bigint, number bigint, PRIMARY KEY (campaign_id, number))`, name)})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
-		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s SELECT $1, $2, 1 + count(*) FROM %[1]s WHERE campaign_id = $1`, name), e.CampaignID, e.Seq)
+		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s SELECT $1, $2, 1 + count(*) FROM %[1]s
+			WHERE campaign_id = $1`, name), e.CampaignID, e.Seq)
 		return nil
 	})
 	return h
@@ -96,7 +98,8 @@ func TestPaused(t *testing.T) {
 		if n := query[int](t, pool, `SELECT count(*) FROM log`); n != 4 {
 			t.Errorf("log has %d rows: it went on", n)
 		}
-		if s := query[string](t, pool, `SELECT string_agg(projection || campaign_id || next_seq || status, ' ') FROM tidemark.deferred`); s != "loga3rebuilding" {
+		if s := query[string](t, pool, `SELECT string_agg(projection || campaign_id || next_seq || status, ' ')
+			FROM tidemark.deferred`); s != "loga3rebuilding" {
 			t.Errorf("filed: %s", s)
 		}
 		if err := endPause(t.Context(), pool, target); err != nil {
@@ -110,22 +113,26 @@ func TestPaused(t *testing.T) {
 		pool, _ := begin(t)
 		target := pause.Target{Group: "default", CampaignID: "a"}
 		var once sync.Once
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{counters(), ordered("log")}, OnStep: func(s projector.Step) {
-			if s == projector.StepApplied {
-				once.Do(func() {
-					if err := setPause(t.Context(), pool, target, 0); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-		}})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: []projector.Projection{counters(), ordered("log")},
+			OnStep: func(s projector.Step) {
+				if s == projector.StepApplied {
+					once.Do(func() {
+						if err := setPause(t.Context(), pool, target, 0); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		appendMoves(t, pool, "a", 3)
 		appendMoves(t, pool, "b", 3)
 		drained(t, p, 1)
-		if s := query[string](t, pool, `SELECT string_agg(campaign_id || seq, ' ' ORDER BY campaign_id, seq) FROM log`); s != "a1 a2 b1 b2 b3" {
+		if s := query[string](t, pool, `SELECT string_agg(campaign_id || seq, ' ' ORDER BY campaign_id, seq)
+			FROM log`); s != "a1 a2 b1 b2 b3" {
 			t.Errorf("applied: %s", s)
 		}
 		if err := endPause(t.Context(), pool, target); err != nil {
@@ -136,7 +143,8 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// TestPausingAtRandomLosesNothing pauses and resumes all there is to pause while events are appended and two workers apply them.
+// TestPausingAtRandomLosesNothing pauses and resumes all there is to pause while events are
+// appended and two workers apply them.
 func TestPausingAtRandomLosesNothing(t *testing.T) {
 	t.Parallel()
 	const campaigns, appends, acts = 12, 300, 120
@@ -146,7 +154,8 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 	var workers errgroup.Group
 	for range 2 {
 		p, err := projector.New(projector.Config{
-			Pool: pool, Projections: []projector.Projection{ordered("one"), ordered("two")}, GroupEvents: 20, Concurrency: 1, PollInterval: 10 * time.Millisecond, NoListen: true,
+			Pool: pool, Projections: []projector.Projection{ordered("one"), ordered("two")}, GroupEvents: 20, Concurrency: 1,
+			PollInterval: 10 * time.Millisecond, NoListen: true,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +169,8 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 	others.Go(func() error {
 		for range appends {
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(ctx, tx, fmt.Sprint("c", rand.IntN(campaigns)), journal.Any, journal.Event{Type: "moved"}, journal.Event{Type: "moved"})
+				_, err := journal.Append(ctx, tx, fmt.Sprint("c", rand.IntN(campaigns)), journal.Any, journal.Event{Type: "moved"},
+					journal.Event{Type: "moved"})
 				return err
 			})
 			if err != nil {
@@ -169,14 +179,19 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	targets := []pause.Target{{Group: "default"}, {Group: "default", Projection: "one"}, {Group: "default", Projection: "two"}}
+	targets := []pause.Target{
+		{Group: "default"},
+		{Group: "default", Projection: "one"},
+		{Group: "default", Projection: "two"},
+	}
 	for i := range campaigns {
 		targets = append(targets, pause.Target{Group: "default", CampaignID: fmt.Sprint("c", i)})
 	}
 	others.Go(func() error {
 		for range acts {
 			target := targets[rand.IntN(len(targets))]
-			err := setPause(ctx, pool, target, time.Duration(rand.IntN(3))*20*time.Millisecond) // some end by themselves, some never
+			// some end by themselves, some never
+			err := setPause(ctx, pool, target, time.Duration(rand.IntN(3))*20*time.Millisecond)
 			if rand.IntN(2) == 0 {
 				err = endPause(ctx, pool, target)
 			}
@@ -195,7 +210,8 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, "all that was appended is applied by both projections", func() bool {
-		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
+			AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
 	})
 	stop()
 	if err := workers.Wait(); err != nil {
@@ -206,7 +222,8 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 			t.Errorf("%s applied %d of %d events in order", name, n, 2*appends)
 		}
 	}
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act NOT IN ('paused', 'resumed')`); n > 0 {
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log
+		WHERE act NOT IN ('paused', 'resumed')`); n > 0 {
 		t.Errorf("pauses came out as %d failures", n)
 	}
 }

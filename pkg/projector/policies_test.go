@@ -28,7 +28,8 @@ func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 		Name: "p", Version: 1, OnFailure: Policy{Base: 2 * time.Second, Attempts: 3},
 		OnFailureOf: map[string]Policy{"moved": {Action: ActionSkip, Attempts: 4}},
 	}
-	list, _, err := registry.Index([]Projection{specOnly{spec: spec}}, catalogue, kind.CompletePolicy(Policy{Max: time.Minute, Base: 9 * time.Second}, kind.DefaultPolicy), "public")
+	list, _, err := registry.Index([]Projection{specOnly{spec: spec}}, catalogue,
+		kind.CompletePolicy(Policy{Max: time.Minute, Base: 9 * time.Second}, kind.DefaultPolicy), "public")
 	if err != nil {
 		t.Fatal(err)
 	}

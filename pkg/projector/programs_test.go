@@ -18,8 +18,10 @@ import (
 func countDeferred(t *testing.T, pool *pgxpool.Pool) (count func() int) {
 	t.Helper()
 	exec(t, pool, `CREATE SEQUENCE public.written MINVALUE 0;
-		CREATE FUNCTION public.count_version() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.written'); RETURN NULL; END $$;
-		CREATE TRIGGER count_version AFTER INSERT OR UPDATE OR DELETE ON tidemark.deferred FOR EACH ROW EXECUTE FUNCTION public.count_version()`)
+		CREATE FUNCTION public.count_version() RETURNS trigger
+			LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.written'); RETURN NULL; END $$;
+		CREATE TRIGGER count_version AFTER INSERT OR UPDATE
+			OR DELETE ON tidemark.deferred FOR EACH ROW EXECUTE FUNCTION public.count_version()`)
 	return func() int { return query[int](t, pool, `SELECT last_value FROM public.written`) }
 }
 
@@ -29,7 +31,10 @@ func TestTwoProgramsInOneGroupHandOverEachCampaignAtMostOnceASecond(t *testing.T
 	pool := pgtest.New(t)
 	count := countDeferred(t, pool)
 	run := func(projections ...projector.Projection) {
-		p, err := projector.New(projector.Config{Pool: pool, Projections: projections, ConsumerGroup: "shared", PollInterval: 50 * time.Millisecond})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: projections, ConsumerGroup: "shared",
+			PollInterval: 50 * time.Millisecond,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,13 +64,18 @@ func TestTwoProgramsInOneGroupHandOverEachCampaignAtMostOnceASecond(t *testing.T
 	}
 	within(t, "both projections have applied all", func() bool {
 		return query[int](t, pool, `SELECT count(*) FROM tidemark_views.ledger`) == campaigns*rounds &&
-			query[int](t, pool, `SELECT coalesce(sum((doc ->> 'count')::integer), 0) FROM tidemark_views.counters`) == campaigns*rounds
+			query[int](t, pool, `SELECT coalesce(sum((doc ->> 'count')::integer), 0)
+				FROM tidemark_views.counters`) == campaigns*rounds
 	})
 	seconds := int(time.Since(start)/time.Second) + 2
-	within(t, "nothing is deferred", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0 })
+	within(t, "nothing is deferred", func() bool {
+		return query[int](t, pool,
+			`SELECT count(*) FROM tidemark.deferred`) == 0
+	})
 	most := 2 * 2 * campaigns * seconds // a pair is a row that is written and removed
 	if written := count(); written > most {
-		t.Errorf("%d events in %d s cost %d row versions of tidemark.deferred, want at most %d", campaigns*rounds, seconds, written, most)
+		t.Errorf("%d events in %d s cost %d row versions of tidemark.deferred, want at most %d", campaigns*rounds, seconds,
+			written, most)
 	} else {
 		t.Logf("%d events in %d s cost %d row versions of tidemark.deferred, of %d", campaigns*rounds, seconds, written, most)
 	}
@@ -91,9 +101,13 @@ func TestAWorkerSaysWhichProjectionsOfItsGroupItDoesNotHave(t *testing.T) {
 		drain(t, second)
 		drain(t, first)
 	}
-	for _, tt := range []struct{ log, level, projection string }{{secondLog.String(), "WARN", "counters"}, {firstLog.String(), "INFO", "ledger"}} {
+	for _, tt := range []struct{ log, level, projection string }{
+		{secondLog.String(), "WARN", "counters"},
+		{firstLog.String(), "INFO", "ledger"},
+	} {
 		want := fmt.Sprintf(`"consumer_group":"programs","projections":["%s"]`, tt.projection)
-		if strings.Count(tt.log, want) != 1 || !strings.Contains(tt.log, `"level":"`+tt.level+`","msg":"the consumer group has projections`) {
+		if strings.Count(tt.log, want) != 1 || !strings.Contains(tt.log, `"level":"`+
+			tt.level+`","msg":"the consumer group has projections`) {
 			t.Errorf("want once at %s %s, got %s", tt.level, want, tt.log)
 		}
 	}

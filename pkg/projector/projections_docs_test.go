@@ -48,11 +48,15 @@ func attendance() projector.Projection {
 func players() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "players", Version: 1,
-		Tables: `CREATE TABLE players (campaign_id text, player text, sessions bigint NOT NULL, PRIMARY KEY (campaign_id, player))`,
+		Tables: `CREATE TABLE players (campaign_id text, player text, sessions bigint NOT NULL,
+			PRIMARY KEY (campaign_id, player))`,
 	})
-	projector.On(h, "session_started", func(_ context.Context, g *projector.Group, e journal.Event, s SessionStarted) error {
+	projector.On(h, "session_started", func(_ context.Context, g *projector.Group, e journal.Event,
+		s SessionStarted,
+	) error {
 		for _, player := range s.Players {
-			g.Queue(`INSERT INTO players AS p VALUES ($1, $2, 1) ON CONFLICT (campaign_id, player) DO UPDATE SET sessions = p.sessions + 1`,
+			g.Queue(`INSERT INTO players AS p VALUES ($1, $2, 1) ON CONFLICT (campaign_id, player) DO UPDATE
+				SET sessions = p.sessions + 1`,
 				e.CampaignID, player)
 		}
 		return nil
@@ -100,7 +104,8 @@ func TestProjectionsPage(t *testing.T) {
 	})
 	t.Run("names every field of an event", func(t *testing.T) {
 		t.Parallel()
-		_, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: []byte("-- projection: x\n-- version: 1\nCREATE TABLE x ();\n-- on: x\nSELECT event.x;")}}, "x.sql")
+		_, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: []byte("-- projection: x\n-- version: 1\nCREATE TABLE x " +
+			"();\n-- on: x\nSELECT event.x;")}}, "x.sql")
 		if err == nil {
 			t.Fatal("event.x is no field")
 		}

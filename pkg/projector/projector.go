@@ -25,7 +25,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
-// Projector keeps the read models of one consumer group up to date. Several may run in one process or in many; they share the campaigns among them.
+// Projector keeps the read models of one consumer group up to date. Several may run in one process
+// or in many; they share the campaigns among them.
 type Projector struct {
 	base       *registry.Base
 	registrar  *registry.Registrar
@@ -63,26 +64,35 @@ func New(cfg Config) (*Projector, error) {
 	connect := pool.ConnConfig
 	b := &registry.Base{
 		Cfg: registry.Settings(cfg), Projections: list, Sets: sets, Metrics: metrics, Host: host,
-		Keeper:     lease.Keeper{Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL, Knows: versions(cfg.Projections)},
+		Keeper: lease.Keeper{
+			Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL,
+			Knows: versions(cfg.Projections),
+		},
 		SearchPath: registry.LiveTables.SearchPath("", cfg.Schema),
 		Longest:    registry.LongestTimeout(list),
 		Mode:       connect.DefaultQueryExecMode,
 		Streams:    connect.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
 		Notice:     connect.OnNotice,
-		Tracer:     tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
+		Tracer: tracing.New(cfg.TracerProvider, "apply "+cfg.ConsumerGroup, trace.SpanKindConsumer,
+			attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
 	}
 	b.Promises = b.Bounds()
 	breaker := apply.NewBreaker(cfg.Logger, metrics.Breaker, b.Backoff)
 	share, pace := &apply.Share{Workers: cfg.Concurrency, Most: 1}, apply.NewPace(registry.Settings(cfg))
-	p := &Projector{base: b, registrar: &registry.Registrar{Base: b}, listener: claim.NewListener(b), holder: apply.NewHolder(b)}
+	p := &Projector{
+		base: b, registrar: &registry.Registrar{Base: b}, listener: claim.NewListener(b),
+		holder: apply.NewHolder(b),
+	}
 	p.applier = &apply.Applier{Base: b, Holder: p.holder, Pace: pace, Breaker: breaker, Share: share}
 	p.crew = &claim.Crew{Base: b, Holder: p.holder, Applier: p.applier, Breaker: breaker, Free: make(chan struct{}, 1)}
 	p.claimer = &claim.Claimer{
-		Base: b, Holder: p.holder, Applier: p.applier, Crew: p.crew, Listener: p.listener, Pace: pace, Breaker: breaker, Share: share,
+		Base: b, Holder: p.holder, Applier: p.applier, Crew: p.crew, Listener: p.listener, Pace: pace, Breaker: breaker,
+		Share:  share,
 		Claims: claim.Claims{Spare: int(pool.MaxConns) - cfg.Concurrency},
 	}
 	p.inliner = &apply.Inliner{Base: b, Applier: p.applier, Inline: tracing.New(
-		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
+		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal,
+		attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
 	)}
 	p.replayer = &replay.Replayer{Base: b, Applier: p.applier}
 	p.maintainer = &rebuild.Maintainer{Base: b, Listener: p.listener}
@@ -103,8 +113,10 @@ func versions(code []Projection) string {
 	return string(raw)
 }
 
-// Run registers the projections and applies events until ctx is cancelled. It then finishes or rolls back what it is applying, gives its leases back and
-// returns nil. Failures of the database are waited out; an error is returned only for what waiting cannot mend: the registration is refused.
+// Run registers the projections and applies events until ctx is cancelled. It then finishes or
+// rolls back what it is applying, gives its leases back and returns nil. Failures of the database
+// are waited out; an error is returned only for what waiting cannot mend: the registration is
+// refused.
 func (p *Projector) Run(ctx context.Context) error {
 	if err := p.registerPatiently(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -151,9 +163,11 @@ func (p *Projector) Run(ctx context.Context) error {
 	return nil
 }
 
-// Drain registers the projections and applies all that is there to apply, then returns the number of events applied, counting for each pair that catches up
-// as well. Campaigns that other workers hold, and retries that are not due, are left to them. With [ModeShadowOnly] it goes round the queue once, and returns how many events would have been applied. It is for
-// tests, tools and benchmarks.
+// Drain registers the projections and applies all that is there to apply, then returns the number
+// of events applied, counting for each pair that catches up as well. Campaigns that other workers
+// hold, and retries that are not due, are left to them. With [ModeShadowOnly] it goes round the
+// queue once, and returns how many events would have been applied. It is for tests, tools and
+// benchmarks.
 func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err := p.Register(ctx); err != nil {
 		return 0, err
@@ -200,7 +214,8 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	return int(p.base.Applied.Load() - before), err
 }
 
-// registerPatiently waits for the database. The breaker hears of each failure, so that a worker that cannot register is seen to keep away as well.
+// registerPatiently waits for the database. The breaker hears of each failure, so that a worker
+// that cannot register is seen to keep away as well.
 func (p *Projector) registerPatiently(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := p.Register(ctx)

@@ -18,12 +18,16 @@ import (
 func TestWhatWasAppliedCanBeProved(t *testing.T) {
 	t.Parallel()
 	for name, projections := range map[string][]projector.Projection{
-		"in_Go": kinds(t, "x"), "by_a_function_alone": kinds(t, "x")[2:], "by_a_function_unasked": kinds(t, "x")[2:], "with_failures": append(kinds(t, "x"), fragile(func(e journal.Event) bool { return e.Seq%5 == 3 })),
+		"in_Go": kinds(t, "x"), "by_a_function_alone": kinds(t, "x")[2:], "by_a_function_unasked": kinds(t, "x")[2:],
+		"with_failures": append(kinds(t, "x"), fragile(func(e journal.Event) bool { return e.Seq%5 == 3 })),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			p, err := projector.New(projector.Config{Pool: pool, Projections: projections, GroupEvents: 7, ClaimCampaigns: 3, LeaseTTL: time.Minute, Proof: name != "by_a_function_unasked"})
+			p, err := projector.New(projector.Config{
+				Pool: pool, Projections: projections, GroupEvents: 7, ClaimCampaigns: 3,
+				LeaseTTL: time.Minute, Proof: name != "by_a_function_unasked",
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -31,7 +35,8 @@ func TestWhatWasAppliedCanBeProved(t *testing.T) {
 				t.Helper()
 				err := pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) (err error) {
 					proved, err = lease.Prove(t.Context(), tx, "default", func(u lease.Unproved) {
-						unproved = append(unproved, fmt.Sprint(u.CampaignID, " ", u.Checkpoint, " ", u.Applied, " ", u.Journal, " ", u.SameIDs))
+						unproved = append(unproved, fmt.Sprint(u.CampaignID, " ", u.Checkpoint, " ", u.Applied, " ", u.Journal, " ",
+							u.SameIDs))
 					})
 					return err
 				})
@@ -48,7 +53,8 @@ func TestWhatWasAppliedCanBeProved(t *testing.T) {
 				drain(t, p)
 			}
 			err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				appended, err := journal.Append(t.Context(), tx, "c0", journal.Any, journal.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
+				appended, err := journal.Append(t.Context(), tx, "c0", journal.Any,
+					journal.Event{Type: "moved", Payload: []byte(`{"by": 1}`)})
 				if err != nil {
 					return err
 				}
@@ -57,9 +63,11 @@ func TestWhatWasAppliedCanBeProved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, found := lease.Proved{Campaigns: 9, Events: 109}, []string{"c1 13 12 13 false", "c3 12 11 11 true", "c4 12 12 12 false", "c7 12 12 11 false"}
+			want, found := lease.Proved{Campaigns: 9, Events: 109},
+				[]string{"c1 13 12 13 false", "c3 12 11 11 true", "c4 12 12 12 false", "c7 12 12 11 false"}
 			if name == "by_a_function_unasked" {
-				want.Unhashed, found = 9, []string{"c1 13 12 13 true", "c3 12 11 11 true", "c7 12 12 11 true"} // the number is all that is known
+				// the number is all that is known
+				want.Unhashed, found = 9, []string{"c1 13 12 13 true", "c3 12 11 11 true", "c7 12 12 11 true"}
 			}
 			if proved, unproved := prove(); proved != want || len(unproved) > 0 {
 				t.Fatalf("%+v, %q", proved, unproved)
@@ -70,8 +78,10 @@ func TestWhatWasAppliedCanBeProved(t *testing.T) {
 			exec(t, pool, `ALTER TABLE tidemark.journal DISABLE TRIGGER USER`)
 			exec(t, pool, `UPDATE tidemark.journal SET event_id = gen_random_uuid() WHERE campaign_id = 'c4' AND seq = 4`)
 			exec(t, pool, `DELETE FROM tidemark.journal WHERE campaign_id = 'c7' AND seq = 12`)
-			exec(t, pool, `WITH gap AS (DELETE FROM tidemark.journal WHERE campaign_id = 'c3' AND seq = 5 RETURNING event_id) -- as if it had never been there
-				UPDATE tidemark.leases SET applied = 11, applied_hash = applied_hash # uuid_hash_extended(gap.event_id, 0) FROM gap WHERE campaign_id = 'c3'`)
+			exec(t, pool,
+				`WITH gap AS (DELETE FROM tidemark.journal WHERE campaign_id = 'c3' AND seq = 5 RETURNING event_id) -- as if it had never been there
+				UPDATE tidemark.leases SET applied = 11, applied_hash = applied_hash # uuid_hash_extended(gap.event_id, 0)
+					FROM gap WHERE campaign_id = 'c3'`)
 			if _, unproved := prove(); !slices.Equal(unproved, found) {
 				t.Errorf("found %q", unproved)
 			}

@@ -17,7 +17,8 @@ import (
 // tripled is the projection counters in a version; a move by -1 fails it from version 2 on.
 func tripled(version int) projector.Projection {
 	return projector.NewDocument(projector.Document[counter]{
-		Name: "counters", Version: version, Types: []string{"moved"}, OnFailure: projector.Policy{Action: projector.ActionDead},
+		Name: "counters", Version: version, Types: []string{"moved"},
+		OnFailure: projector.Policy{Action: projector.ActionDead},
 		Fold: func(c *counter, e journal.Event) error {
 			m, err := journal.Decode[moved](e)
 			if version > 1 && m.By == -1 {
@@ -39,7 +40,8 @@ func start(t *testing.T, pool *pgxpool.Pool, o projector.RebuildOptions) {
 
 func expectSums(t *testing.T, pool *pgxpool.Pool, want string) {
 	t.Helper()
-	expectText(t, pool, "sums", want, `SELECT coalesce(string_agg(campaign_id || (doc->>'sum'), ' ' ORDER BY campaign_id), '') FROM tidemark_views.counters`)
+	expectText(t, pool, "sums", want, `SELECT coalesce(string_agg(campaign_id || (doc->>'sum'), ' '
+		ORDER BY campaign_id), '') FROM tidemark_views.counters`)
 }
 
 // leftovers says what a rebuild would leave behind.
@@ -64,7 +66,8 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'default', 'file_k~next', '', 'ada')`)
+	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		VALUES ('projection', 'default', 'file_k~next', '', 'ada')`)
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
 		if err := projector.AbortRebuild(t.Context(), pool, name, ada); err != nil {
 			t.Fatal(err)
@@ -87,7 +90,8 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	}
 	// Asked for, it is done.
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
-		if begun, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{}, ada); err != nil || !begun {
+		if begun, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{}, ada); err != nil ||
+			!begun {
 			t.Fatal(begun, err)
 		}
 	}
@@ -97,12 +101,14 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	}
 }
 
-// TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain has version 3 aborted, and then lower ones built and taken back, while a worker that has version 3 looks on.
+// TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain has version 3 aborted, and then
+// lower ones built and taken back, while a worker that has version 3 looks on.
 func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	appendMoves(t, pool, "a", 1)
-	one, two, three := workerOf(t, pool, nil, tripled(1)), workerOf(t, pool, nil, tripled(2)), workerOf(t, pool, nil, tripled(3))
+	one, two, three := workerOf(t, pool, nil, tripled(1)), workerOf(t, pool, nil, tripled(2)),
+		workerOf(t, pool, nil, tripled(3))
 	drain(t, one)
 	if err := three.Register(t.Context()); err != nil {
 		t.Fatal(err)
@@ -113,7 +119,8 @@ func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T)
 	shown := func(when, want string) {
 		t.Helper()
 		drain(t, three)
-		expectText(t, pool, when, want, `SELECT string_agg(name || ' ' || version, ', ' ORDER BY name) FROM tidemark.projections`)
+		expectText(t, pool, when, want, `SELECT string_agg(name || ' ' || version, ', ' ORDER BY name)
+			FROM tidemark.projections`)
 	}
 	shown("once it is aborted", "counters 1")
 	first, second, third := 1, 2, 3
@@ -124,7 +131,8 @@ func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T)
 	start(t, pool, projector.RebuildOptions{Version: &second})
 	drain(t, two)
 	shown("once version 2 is built", "counters 2, counters~previous 1")
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: -1}, ada); err != nil {
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: -1},
+		ada); err != nil {
 		t.Fatal(err)
 	}
 	shown("once version 2 is rolled back", "counters 1, counters~previous 2")
@@ -139,7 +147,8 @@ func TestARolledBackProjectionIsAsIfItHadNeverBeenRebuilt(t *testing.T) {
 	one := workerOf(t, pool, nil, tripled(1))
 	appendMoves(t, pool, "a", 1, 2)
 	drain(t, one)
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err, projector.ErrNoPrevious) {
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err,
+		projector.ErrNoPrevious) {
 		t.Errorf("rolled back to nothing: %v", err)
 	}
 	two := workerOf(t, pool, nil, tripled(2))
@@ -148,7 +157,8 @@ func TestARolledBackProjectionIsAsIfItHadNeverBeenRebuilt(t *testing.T) {
 	appendMoves(t, pool, "a", 4)
 	appendMoves(t, pool, "b", 1)
 	drain(t, two)
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err, projector.ErrBehind) {
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err,
+		projector.ErrBehind) {
 		t.Errorf("rolled back to tables that are behind: %v", err)
 	}
 	drain(t, one)
@@ -162,7 +172,8 @@ func TestARolledBackProjectionIsAsIfItHadNeverBeenRebuilt(t *testing.T) {
 	expectSums(t, pool, "a7 b3")
 	// And back again, by a worker that has both.
 	drain(t, both())
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{Keep: time.Nanosecond}, ada); err != nil {
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{Keep: time.Nanosecond},
+		ada); err != nil {
 		t.Fatal(err)
 	}
 	expectSums(t, pool, "a14 b6")
@@ -183,14 +194,16 @@ func TestTheTablesAreNotExchangedWhileCampaignsHaveFailedInTheNewOnes(t *testing
 	drain(t, two)
 	expectSums(t, pool, "a0 b2")
 	all, err := projector.Rebuilds(t.Context(), pool, "")
-	if err != nil || len(all) != 1 || all[0].Dead != 1 || all[0].Campaigns != 2 || all[0].Events != 3 || all[0].LeftEvents != 1 || all[0].Refusal == "" || all[0].Version != 2 || all[0].FromVersion != 1 {
+	if err != nil || len(all) != 1 || all[0].Dead != 1 || all[0].Campaigns != 2 || all[0].Events != 3 ||
+		all[0].LeftEvents != 1 || all[0].Refusal == "" || all[0].Version != 2 || all[0].FromVersion != 1 {
 		t.Fatalf("rebuilds: %+v, %v", all, err)
 	}
 	allow := int64(1)
 	start(t, pool, projector.RebuildOptions{AllowFailed: &allow})
 	drain(t, two)
 	expectSums(t, pool, "a2 b4")
-	expectText(t, pool, "pairs", "counters a 2 dead", `SELECT string_agg(concat_ws(' ', projection, campaign_id, next_seq, status), ', ') FROM tidemark.deferred`)
+	expectText(t, pool, "pairs", "counters a 2 dead", `SELECT string_agg(concat_ws(' ', projection, campaign_id,
+		next_seq, status), ', ') FROM tidemark.deferred`)
 }
 
 func TestAPausedRebuildWaits(t *testing.T) {
@@ -203,7 +216,8 @@ func TestAPausedRebuildWaits(t *testing.T) {
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'default', 'counters~next', '', 'ada')`)
+	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		VALUES ('projection', 'default', 'counters~next', '', 'ada')`)
 	drain(t, two)
 	drain(t, two)
 	expectSums(t, pool, "a1")
@@ -214,7 +228,8 @@ func TestAPausedRebuildWaits(t *testing.T) {
 	expectSums(t, pool, "a2")
 }
 
-// TestTheExchangeWaitsForThePausedAndForThoseBehind has all but one campaign caught up, and then all of them, while the rebuild is paused.
+// TestTheExchangeWaitsForThePausedAndForThoseBehind has all but one campaign caught up, and then
+// all of them, while the rebuild is paused.
 func TestTheExchangeWaitsForThePausedAndForThoseBehind(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -227,15 +242,19 @@ func TestTheExchangeWaitsForThePausedAndForThoseBehind(t *testing.T) {
 	}
 	none := 0
 	start(t, pool, projector.RebuildOptions{Verify: &none}) // a difference would delay the next attempt
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
 	drain(t, two)
-	expectText(t, pool, "campaigns in the new table", "a", `SELECT string_agg(campaign_id, ' ') FROM tidemark_next_counters.counters`)
+	expectText(t, pool, "campaigns in the new table", "a", `SELECT string_agg(campaign_id, ' ')
+		FROM tidemark_next_counters.counters`)
 	expectSums(t, pool, "a1 b2")
-	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'default', 'counters~next', '', 'ada')`)
+	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		VALUES ('projection', 'default', 'counters~next', '', 'ada')`)
 	exec(t, pool, `DELETE FROM tidemark.deferred`)
 	drain(t, two)
 	expectSums(t, pool, "a1 b2")
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding')`)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+		VALUES ('b', 'counters~next', 'default', 1, 'rebuilding')`)
 	exec(t, pool, `DELETE FROM tidemark.pauses`)
 	drain(t, two)
 	drain(t, two) // the second claims what the first has seen to go on
@@ -254,7 +273,8 @@ func TestANewerVersionTakesThePlaceOfARebuildUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expectText(t, pool, "registry", "counters 1 active, counters~next 3 copying", `SELECT string_agg(format('%s %s %s', name, version, state), ', ' ORDER BY name) FROM tidemark.projections`)
+	expectText(t, pool, "registry", "counters 1 active, counters~next 3 copying", `SELECT string_agg(format('%s %s %s',
+		name, version, state), ', ' ORDER BY name) FROM tidemark.projections`)
 	appendMoves(t, pool, "a", 2)
 	drain(t, two) // it has nothing to do with it any more
 	drain(t, one)
@@ -278,7 +298,8 @@ func TestAProjectionIsRemovedWithItsRebuild(t *testing.T) {
 	if err := projector.Remove(t.Context(), pool, "counters", true, ada); err != nil {
 		t.Fatal(err)
 	}
-	if s := leftovers(t, pool) + query[string](t, pool, `SELECT coalesce(string_agg(name, ' '), '') FROM tidemark.projections`); s != "" {
+	if s := leftovers(t, pool) + query[string](t, pool, `SELECT coalesce(string_agg(name, ' '), '')
+		FROM tidemark.projections`); s != "" {
 		t.Errorf("left: %s", s)
 	}
 }
@@ -295,16 +316,19 @@ func TestARebuildIsRefusedWithAReason(t *testing.T) {
 		"Version is 0: versions start at 1":    {Version: new(int)},
 		"version 2 is being built: abort that": {Version: &one},
 	} {
-		if _, err := projector.StartRebuild(t.Context(), pool, "counters", o, ada); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := projector.StartRebuild(t.Context(), pool, "counters", o, ada); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, err := projector.StartRebuild(t.Context(), pool, "nobody", projector.RebuildOptions{}, ada); !errors.Is(err, projector.ErrUnknownProjection) {
+	if _, err := projector.StartRebuild(t.Context(), pool, "nobody", projector.RebuildOptions{}, ada); !errors.Is(err,
+		projector.ErrUnknownProjection) {
 		t.Errorf("of an unknown projection: %v", err)
 	}
 }
 
-// TestTablesThatOthersStandOnAreNotDropped has a view on the tables that were replaced, and one on those that are being built.
+// TestTablesThatOthersStandOnAreNotDropped has a view on the tables that were replaced, and one on
+// those that are being built.
 func TestTablesThatOthersStandOnAreNotDropped(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -323,10 +347,12 @@ func TestTablesThatOthersStandOnAreNotDropped(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	exec(`CREATE VIEW compared AS SELECT n.campaign_id, n.doc, p.doc AS was FROM counters n JOIN tidemark_previous_counters.counters p USING (campaign_id)`)
+	exec(`CREATE VIEW compared AS SELECT n.campaign_id, n.doc, p.doc AS was FROM counters n
+		JOIN tidemark_previous_counters.counters p USING (campaign_id)`)
 	exec(`UPDATE tidemark.projections SET kept_until = now() - interval '1 s' WHERE name = 'counters~previous'`)
 	drain(t, two)
-	expectText(t, pool, "kept", "true", `SELECT (kept_until > now() + interval '30 min')::text FROM tidemark.projections WHERE name = 'counters~previous'`)
+	expectText(t, pool, "kept", "true", `SELECT (kept_until > now() + interval '30 min')::text FROM tidemark.projections
+		WHERE name = 'counters~previous'`)
 	start(t, pool, projector.RebuildOptions{})
 	drain(t, two)
 	expectText(t, pool, "refusal", "true", `SELECT (refusal LIKE '%view compared%')::text FROM tidemark.rebuilds`)
@@ -334,7 +360,8 @@ func TestTablesThatOthersStandOnAreNotDropped(t *testing.T) {
 	exec(`DROP VIEW compared`)
 	exec(`CREATE VIEW peeked AS SELECT campaign_id FROM tidemark_next_counters.counters`)
 	refused("aborted", projector.AbortRebuild(t.Context(), pool, "counters", ada), "view peeked")
-	expectText(t, pool, "versions", "counters 2, counters~next 2, counters~previous 1", `SELECT string_agg(name || ' ' || version, ', ' ORDER BY name) FROM tidemark.projections`)
+	expectText(t, pool, "versions", "counters 2, counters~next 2, counters~previous 1", `SELECT string_agg(name || ' ' ||
+		version, ', ' ORDER BY name) FROM tidemark.projections`)
 	exec(`DROP VIEW peeked`)
 	if err := projector.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
 		t.Fatal(err)
@@ -352,17 +379,20 @@ func TestWhatWasAddedToTheTablesIsOnTheNewOnes(t *testing.T) {
 	pool := pgtest.New(t)
 	appendMoves(t, pool, "a", 1, 2)
 	drain(t, newProjector(t, pool, tripled(1)))
-	exec(t, pool, `CREATE INDEX "by Sum" ON counters ((doc->>'sum')); ALTER TABLE counters ADD CONSTRAINT counted CHECK (doc ? 'count')`)
+	exec(t, pool, `CREATE INDEX "by Sum" ON counters ((doc->>'sum')); ALTER TABLE counters ADD CONSTRAINT counted CHECK
+		(doc ? 'count')`)
 	two := newProjector(t, pool, tripled(2))
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const on = `SELECT coalesce(string_agg(x, ', ' ORDER BY x), '') FROM (
-		SELECT indexname FROM pg_indexes WHERE schemaname = $1 AND indexname LIKE '%by%' UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = to_regnamespace($1) AND conname IN ('counted', 'older')) a (x)`
+		SELECT indexname FROM pg_indexes WHERE schemaname = $1 AND indexname LIKE '%by%' UNION ALL SELECT conname
+			FROM pg_constraint WHERE connamespace = to_regnamespace($1) AND conname IN ('counted', 'older')) a (x)`
 	if got := query[string](t, pool, on, "tidemark_next_counters"); got != "by Sum, counted" {
 		t.Errorf("while they are empty the new tables have %q", got)
 	}
-	exec(t, pool, `CREATE UNIQUE INDEX by_campaign ON counters (campaign_id, doc); ALTER TABLE counters ADD CONSTRAINT older CHECK (campaign_id <> '')`)
+	exec(t, pool, `CREATE UNIQUE INDEX by_campaign ON counters (campaign_id,
+		doc); ALTER TABLE counters ADD CONSTRAINT older CHECK (campaign_id <> '')`)
 	drain(t, two)
 	expectSums(t, pool, "a6")
 	if got := query[string](t, pool, on, "tidemark_views"); got != "by Sum, by_campaign, counted, older" {
@@ -390,7 +420,8 @@ func TestARebuildOfAVersionThatNoWorkerHasIsRefused(t *testing.T) {
 	})
 	nine, two := 9, 2
 	_, err := projector.StartRebuild(t.Context(), pool, "counters", projector.RebuildOptions{Version: &nine}, ada)
-	if !errors.Is(err, projector.ErrNoCode) || !strings.Contains(err.Error(), "version 9") || !strings.Contains(err.Error(), "[1 2]") {
+	if !errors.Is(err, projector.ErrNoCode) || !strings.Contains(err.Error(), "version 9") ||
+		!strings.Contains(err.Error(), "[1 2]") {
 		t.Errorf("version 9, of which there is no code: %v", err)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections`); n != 1 {

@@ -59,12 +59,14 @@ func (c *cell) worker(versions ...int) *Projector {
 // version is a projection that keeps a row for each event, and counts how often it was applied.
 func (c *cell) version(name string, version int) Projection {
 	h := NewHandlers(Spec{Name: name, Version: version, OnFailure: Policy{Action: ActionDead}, Tables: fmt.Sprintf(
-		`CREATE TABLE %s (%s text COLLATE "C", seq bigint, made bigint, times integer, PRIMARY KEY (%[2]s, seq))`, name, c.campaign)})
+		`CREATE TABLE %s (%s text COLLATE "C", seq bigint, made bigint, times integer,
+			PRIMARY KEY (%[2]s, seq))`, name, c.campaign)})
 	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
 		if e.CampaignID == "c0" && e.Seq == 3 && c.broken.Load() {
 			return errors.New("broken")
 		}
-		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s VALUES ($1, $2, $3, 1) ON CONFLICT (%[2]s, seq) DO UPDATE SET times = %[1]s.times + 1`, name, c.campaign),
+		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s VALUES ($1, $2, $3, 1) ON CONFLICT (%[2]s, seq) DO UPDATE
+			SET times = %[1]s.times + 1`, name, c.campaign),
 			e.CampaignID, e.Seq, e.Seq*int64(version))
 		return nil
 	})
@@ -102,7 +104,8 @@ func (c *cell) startRebuild() {
 	c.Helper()
 	version, none, allowed := 2, 0, int64(0)
 	for _, name := range c.names {
-		_, err := StartRebuild(c.Context(), c.pool, name, RebuildOptions{Version: &version, Verify: &none, AllowFailed: &allowed}, operator())
+		_, err := StartRebuild(c.Context(), c.pool, name,
+			RebuildOptions{Version: &version, Verify: &none, AllowFailed: &allowed}, operator())
 		c.must(err)
 	}
 }
@@ -132,8 +135,10 @@ func (c *cell) settle(mend func(string) error) {
 	}
 	const left = `SELECT concat_ws(', ',
 		(SELECT format('%s work items', count(*)) FROM tidemark.outbox WHERE consumer_group = $1 HAVING count(*) > 0),
-		(SELECT string_agg(format('%s %s %s %s', projection, campaign_id, next_seq, status), ', ') FROM tidemark.deferred WHERE consumer_group = $1),
-		(SELECT string_agg(format('%s %s', name, state), ', ') FROM tidemark.projections WHERE consumer_group = $1 AND (state <> 'active' OR name LIKE '%~next')))`
+		(SELECT string_agg(format('%s %s %s %s', projection, campaign_id, next_seq, status), ', ') FROM tidemark.deferred
+			WHERE consumer_group = $1),
+		(SELECT string_agg(format('%s %s', name, state), ', ') FROM tidemark.projections WHERE consumer_group = $1
+			AND (state <> 'active' OR name LIKE '%~next')))`
 	var rest string
 	for range 8 {
 		c.exec(`UPDATE tidemark.rebuilds SET refused_at = NULL WHERE projection = ANY ($1)`, c.names)
@@ -151,7 +156,8 @@ func (c *cell) settle(mend func(string) error) {
 // resolved.
 func (c *cell) compare(resolved bool) {
 	c.Helper()
-	rows, err := c.pool.Query(c.Context(), `SELECT name, version FROM tidemark.projections WHERE consumer_group = $1`, c.group)
+	rows, err := c.pool.Query(c.Context(), `SELECT name, version FROM tidemark.projections
+		WHERE consumer_group = $1`, c.group)
 	c.must(err)
 	versions := map[string]int{}
 	var set string
@@ -166,7 +172,8 @@ func (c *cell) compare(resolved bool) {
 			c.Errorf("%s is not registered", name)
 		}
 	}
-	const differing = `SELECT coalesce(string_agg(format('%%s/%%s %%s times, made %%s', coalesce(j.campaign_id, r.%[1]s), coalesce(j.seq, r.seq), coalesce(r.times, 0), r.made), ', '
+	const differing = `SELECT coalesce(string_agg(format('%%s/%%s %%s times, made %%s', coalesce(j.campaign_id, r.%[1]s),
+		coalesce(j.seq, r.seq), coalesce(r.times, 0), r.made), ', '
 			ORDER BY coalesce(j.campaign_id, r.%[1]s), coalesce(j.seq, r.seq)), '')
 		FROM (SELECT campaign_id, seq FROM tidemark.journal WHERE NOT ($3 AND campaign_id = 'c0' AND seq = 3)) j
 		FULL JOIN %[2]s r ON r.%[1]s = j.campaign_id AND r.seq = j.seq
@@ -175,7 +182,8 @@ func (c *cell) compare(resolved bool) {
 		name, of := registry.Split(set)
 		table := pgx.Identifier{of.Schema(name, "tidemark_views"), name}.Sanitize()
 		var wrong string
-		c.must(c.pool.QueryRow(c.Context(), fmt.Sprintf(differing, c.campaign, table), version, c.again[name], resolved).Scan(&wrong))
+		c.must(c.pool.QueryRow(c.Context(), fmt.Sprintf(differing, c.campaign, table), version, c.again[name],
+			resolved).Scan(&wrong))
 		if wrong != "" {
 			c.Errorf("%s of version %d: %.200s", set, version, wrong)
 		}

@@ -19,7 +19,8 @@ import (
 
 // onceEach keeps a row for each event, and cannot apply one twice.
 func onceEach(version int) Projection {
-	h := NewHandlers(Spec{Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`})
+	h := NewHandlers(Spec{Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`})
 	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
 		g.Queue(`INSERT INTO seen VALUES ($1, $2)`, e.CampaignID, e.Seq)
 		return nil
@@ -35,7 +36,8 @@ func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
 	return n
 }
 
-// TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn has one range lost, as when its worker dies, and campaigns moved before, while and after they are copied.
+// TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn has one range lost, as when its worker dies,
+// and campaigns moved before, while and after they are copied.
 func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -90,12 +92,14 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	if n := number(t, pool, `SELECT count(*) FROM seen`); n != 9*3+4 {
 		t.Errorf("%d rows, want a row for each event", n)
 	}
-	if n := number(t, pool, `SELECT (SELECT count(*) FROM tidemark.rebuild_ranges) + (SELECT count(*) FROM tidemark.failure_log WHERE act = 'failed')`); n > 0 {
+	if n := number(t, pool, `SELECT (SELECT count(*) FROM tidemark.rebuild_ranges) + (SELECT count(*)
+		FROM tidemark.failure_log WHERE act = 'failed')`); n > 0 {
 		t.Error("ranges are left, or something has failed")
 	}
 }
 
-// TestARangeIsNotCopiedTooLate has a worker come to its range once the copying has ended: its campaigns may have been filed by then.
+// TestARangeIsNotCopiedTooLate has a worker come to its range once the copying has ended: its
+// campaigns may have been filed by then.
 func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -134,7 +138,8 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	}
 }
 
-// TestFoldedDocumentsAreThoseThatWereAppliedOneByOne rebuilds documents that come, change and go, from pages that end anywhere, with and without a catalogue of events.
+// TestFoldedDocumentsAreThoseThatWereAppliedOneByOne rebuilds documents that come, change and go,
+// from pages that end anywhere, with and without a catalogue of events.
 func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 	t.Parallel()
 	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "changed", Version: 1, Aliases: []string{"altered"}})
@@ -143,20 +148,23 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 	}
 	type change struct{ Key, Op string }
 	worker := func(pool *pgxpool.Pool, version int, catalogue *journal.Catalogue, bytes int64) *Projector {
-		p, err := New(Config{Pool: pool, Catalogue: catalogue, GroupBytes: bytes, Projections: []Projection{NewDocument(Document[[]int64]{
-			Name: "logs", Version: version, Types: []string{"changed"},
-			Key: func(e journal.Event) (string, error) {
-				c, err := journal.Decode[change](e)
-				return c.Key, err
-			},
-			Fold: func(log *[]int64, e journal.Event) error {
-				if c, err := journal.Decode[change](e); err != nil || c.Op == "delete" {
-					return cmp.Or(err, Delete)
-				}
-				*log = append(*log, e.Seq)
-				return nil
-			},
-		})}})
+		p, err := New(Config{
+			Pool: pool, Catalogue: catalogue, GroupBytes: bytes,
+			Projections: []Projection{NewDocument(Document[[]int64]{
+				Name: "logs", Version: version, Types: []string{"changed"},
+				Key: func(e journal.Event) (string, error) {
+					c, err := journal.Decode[change](e)
+					return c.Key, err
+				},
+				Fold: func(log *[]int64, e journal.Event) error {
+					if c, err := journal.Decode[change](e); err != nil || c.Op == "delete" {
+						return cmp.Or(err, Delete)
+					}
+					*log = append(*log, e.Seq)
+					return nil
+				},
+			})},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +177,8 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 			var events []journal.Event
 			for range 1 + random.IntN(60) {
 				e := journal.Event{Type: []string{"changed", "changed", "altered", "other"}[random.IntN(4)], Version: 1}
-				e.Payload = []byte(fmt.Sprintf(`{"Key": %q, "Op": %q}`, []string{"", "a", "b", "c", "d"}[random.IntN(5)], []string{"add", "add", "delete"}[random.IntN(3)]))
+				e.Payload = []byte(fmt.Sprintf(`{"Key": %q, "Op": %q}`, []string{"", "a", "b", "c", "d"}[random.IntN(5)],
+					[]string{"add", "add", "delete"}[random.IntN(3)]))
 				events = append(events, e)
 			}
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -185,7 +194,8 @@ func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 		if _, err := worker(pool, 2, of, 700).Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := number(t, pool, `SELECT count(*) FROM (TABLE logs INTERSECT TABLE tidemark_previous_logs.logs) x`); n < 50 || n != number(t, pool, `SELECT count(*) FROM logs`) ||
+		if n := number(t, pool, `SELECT count(*) FROM (TABLE logs INTERSECT TABLE tidemark_previous_logs.logs)
+			x`); n < 50 || n != number(t, pool, `SELECT count(*) FROM logs`) ||
 			n != number(t, pool, `SELECT count(*) FROM tidemark_previous_logs.logs`) {
 			t.Errorf("%d documents are the same", n)
 		}

@@ -188,7 +188,8 @@ func projectionActs() []rebuildAct {
 	}
 	start := func(version int, allowFailed int64) func(c *cell, name string) error {
 		return func(c *cell, name string) error {
-			_, err := StartRebuild(c.Context(), c.pool, name, RebuildOptions{Version: &version, AllowFailed: &allowFailed}, operator())
+			_, err := StartRebuild(c.Context(), c.pool, name, RebuildOptions{Version: &version, AllowFailed: &allowFailed},
+				operator())
 			return err
 		}
 	}
@@ -208,7 +209,10 @@ func projectionActs() []rebuildAct {
 		}, refused: loose},
 		{name: "verify and repair", do: func(c *cell, name string) error {
 			r := deferred.ReplayRequest{Group: c.group, Projection: name}
-			_, err := c.all.replayer.Verify(c.Context(), VerifyRequest{Projection: name, Concurrency: 1, OnCampaign: func(id string) { r.Campaigns = append(r.Campaigns, id) }, Campaigns: []string{"c1", "c2"}})
+			_, err := c.all.replayer.Verify(c.Context(), VerifyRequest{
+				Projection: name, Concurrency: 1,
+				OnCampaign: func(id string) { r.Campaigns = append(r.Campaigns, id) }, Campaigns: []string{"c1", "c2"},
+			})
 			if err != nil || len(r.Campaigns) == 0 {
 				return err
 			}
@@ -217,10 +221,17 @@ func projectionActs() []rebuildAct {
 		{name: "swap", do: start(2, 1), refused: in("next_withdrawn", "is being aborted")},
 		{name: "rollback", do: func(c *cell, name string) error {
 			return Rollback(c.Context(), c.pool, name, RollbackOptions{AllowBehind: -1}, operator())
-		}, refused: in("requested next_withdrawn "+underWay, ErrRebuilding.Error(), in("previous_withdrawn first_joining", ErrNoPrevious.Error()))},
-		{name: "abort", do: func(c *cell, name string) error { return AbortRebuild(c.Context(), c.pool, name, operator()) }, refused: noRebuild},
-		{name: "a second rebuild", do: start(3, 0), refused: in("requested "+underWay, "version 2 is being built: abort that first", in("next_withdrawn", "is being aborted"))},
-		{name: "a newer version", do: func(c *cell, name string) error { return c.all.rebuilder.BeginRebuild(c.Context(), name, 3) }},
+		}, refused: in("requested next_withdrawn "+underWay, ErrRebuilding.Error(),
+			in("previous_withdrawn first_joining", ErrNoPrevious.Error()))},
+		{
+			name: "abort", do: func(c *cell, name string) error { return AbortRebuild(c.Context(), c.pool, name, operator()) },
+			refused: noRebuild,
+		},
+		{name: "a second rebuild", do: start(3, 0), refused: in("requested "+underWay,
+			"version 2 is being built: abort that first", in("next_withdrawn", "is being aborted"))},
+		{name: "a newer version", do: func(c *cell, name string) error {
+			return c.all.rebuilder.BeginRebuild(c.Context(), name, 3)
+		}},
 		{name: "remove", do: func(c *cell, name string) error { return Remove(c.Context(), c.pool, name, true, operator()) }},
 		{name: "pause", do: pause},
 		{name: "pause next", do: func(c *cell, name string) error {

@@ -14,7 +14,10 @@ import (
 
 // meets has another do something while an operator's transaction is open, which ends once the other
 // waits for it.
-func meets(t *testing.T, pool *pgxpool.Pool, act func(ctx context.Context, tx pgx.Tx) error, other func(ctx context.Context) error) {
+func meets(
+	t *testing.T, pool *pgxpool.Pool, act func(ctx context.Context, tx pgx.Tx) error,
+	other func(ctx context.Context) error,
+) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
@@ -27,7 +30,8 @@ func meets(t *testing.T, pool *pgxpool.Pool, act func(ctx context.Context, tx pg
 	done := make(chan error, 1)
 	go func() { done <- other(t.Context()) }()
 	within(t, "the other waits for the act", func() bool {
-		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND $1 = ANY (pg_blocking_pids(pid)))`, tx.Conn().PgConn().PID())
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+			AND $1 = ANY (pg_blocking_pids(pid)))`, tx.Conn().PgConn().PID())
 	})
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -44,7 +48,8 @@ func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 	key := deferred.Key{Projection: "counters~next", CampaignID: "a"}
 	for name, act := range map[string]func(ctx context.Context, tx pgx.Tx) error{
 		"a replay": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := deferred.Replay(ctx, tx, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}, From: 2}, ada)
+			_, err := deferred.Replay(ctx, tx, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}, From: 2},
+				ada)
 			return err
 		},
 		"a resolve": func(ctx context.Context, tx pgx.Tx) error {
@@ -80,12 +85,14 @@ func TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	withdrawn := func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE tidemark.projections SET state = 'requested', version = -1 WHERE name = 'counters~next'`)
+		_, err := tx.Exec(ctx, `UPDATE tidemark.projections SET state = 'requested', version = -1
+			WHERE name = 'counters~next'`)
 		return err
 	}
 	meets(t, pool, withdrawn, func(ctx context.Context) error {
 		_, err := replay(ctx, pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a"}, From: 2})
 		return err
 	})
-	expectText(t, pool, "filed", "counters 2", `SELECT string_agg(projection || ' ' || next_seq, ', ') FROM tidemark.deferred`)
+	expectText(t, pool, "filed", "counters 2", `SELECT string_agg(projection || ' ' || next_seq, ', ')
+		FROM tidemark.deferred`)
 }

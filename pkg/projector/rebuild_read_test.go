@@ -18,7 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// poll reads how many moves each campaign has, again and again, until done. No count may be lower than it was, and no campaign missing that was there.
+// poll reads how many moves each campaign has, again and again, until done. No count may be lower
+// than it was, and no campaign missing that was there.
 func poll(ctx context.Context, pool *pgxpool.Pool, sql string, done *atomic.Bool, reads *atomic.Int64) error {
 	before := map[string]int64{}
 	tick := time.NewTicker(5 * time.Millisecond) // readers that never pause keep the workers from the processors
@@ -29,7 +30,10 @@ func poll(ctx context.Context, pool *pgxpool.Pool, sql string, done *atomic.Bool
 			return err
 		}
 		now, campaign, count := map[string]int64{}, "", int64(0)
-		if _, err := pgx.ForEachRow(rows, []any{&campaign, &count}, func() error { now[campaign] = count; return nil }); err != nil {
+		if _, err := pgx.ForEachRow(rows, []any{&campaign, &count}, func() error {
+			now[campaign] = count
+			return nil
+		}); err != nil {
 			return err
 		}
 		for campaign, n := range before {
@@ -54,19 +58,25 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 	drain(t, first)
 	exec(t, pool, `CREATE VIEW seen AS SELECT campaign_id, (doc->>'count')::bigint AS moves FROM counters`)
 	exec(t, pool, `CREATE SCHEMA reports`)
-	exec(t, pool, `CREATE VIEW reports.seen AS SELECT s.campaign_id, s.moves FROM tidemark_views.seen s JOIN tidemark_views.counters c USING (campaign_id)`)
+	exec(t, pool, `CREATE VIEW reports.seen AS SELECT s.campaign_id, s.moves FROM tidemark_views.seen s
+		JOIN tidemark_views.counters c USING (campaign_id)`)
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var workers, clients errgroup.Group
 	for range 2 {
-		p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval, c.GroupEvents, c.Concurrency = 5*time.Millisecond, 20, 2 }, counters())
+		p := workerOf(t, pool, func(c *projector.Config) {
+			c.PollInterval, c.GroupEvents, c.Concurrency = 5*time.Millisecond, 20, 2
+		}, counters())
 		workers.Go(func() error { return p.Run(ctx) })
 	}
 	var done atomic.Bool
 	var reads atomic.Int64
 	for _, sql := range []string{
-		`SELECT campaign_id, (doc->>'count')::bigint FROM counters`, `SELECT campaign_id, moves FROM seen`, `SELECT campaign_id, moves FROM reports.seen`,
+		`SELECT campaign_id, (doc->>'count')::bigint
+			FROM counters`, `SELECT campaign_id, moves
+			FROM seen`, `SELECT campaign_id, moves
+			FROM reports.seen`,
 	} {
 		clients.Go(func() error { defer done.Store(true); return poll(ctx, pool, sql, &done, &reads) })
 	}
@@ -83,7 +93,8 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 		defer done.Store(true)
 		share := 1.0
 		for i := range 3 {
-			if _, err := projector.StartRebuild(ctx, pool, "counters", projector.RebuildOptions{MaxShare: &share}, deferred.Act{By: "ada"}); err != nil {
+			if _, err := projector.StartRebuild(ctx, pool, "counters", projector.RebuildOptions{MaxShare: &share},
+				deferred.Act{By: "ada"}); err != nil {
 				return err
 			}
 			within(t, "it is rebuilt", func() bool {
@@ -99,14 +110,16 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 		t.Error(err)
 	}
 	within(t, "all is applied", func() bool {
-		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
+			AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
 	})
 	stop()
 	if err := workers.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d reads", reads.Load())
-	expectText(t, pool, "moves", "0", `SELECT count(*)::text FROM counters c WHERE (c.doc->>'count')::bigint <> (SELECT max(j.seq) FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id)`)
+	expectText(t, pool, "moves", "0", `SELECT count(*)::text FROM counters c
+		WHERE (c.doc->>'count')::bigint <> (SELECT max(j.seq) FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id)`)
 }
 
 // rollback rolls back as soon as the tables are caught up and those who are in the way let go of them.
@@ -114,7 +127,8 @@ func rollback(ctx context.Context, pool *pgxpool.Pool, name string) error {
 	for {
 		err := projector.Rollback(ctx, pool, name, projector.RollbackOptions{}, deferred.Act{By: "ada"})
 		var pgErr *pgconn.PgError
-		if busy := errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01"); !busy && !errors.Is(err, projector.ErrBehind) || ctx.Err() != nil {
+		if busy := errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01"); !busy &&
+			!errors.Is(err, projector.ErrBehind) || ctx.Err() != nil {
 			return err
 		}
 	}

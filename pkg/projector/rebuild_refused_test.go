@@ -44,7 +44,8 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	var verified sync.Once
 	var idle int
 	var second error
-	h := NewHandlers(Spec{Name: "seen", Version: 2, Tables: `CREATE TABLE seen (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`})
+	h := NewHandlers(Spec{Name: "seen", Version: 2, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`})
 	On(h, "noted", func(ctx context.Context, g *Group, e journal.Event, _ struct{}) error {
 		tx, err := g.Tx(ctx)
 		if err != nil {
@@ -55,12 +56,14 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 			return err
 		}
 		var exchanging bool
-		if err := pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM tidemark.projections WHERE name = 'seen~next' AND state = 'active')`).Scan(&exchanging); err != nil {
+		if err := pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM tidemark.projections WHERE name = 'seen~next'
+			AND state = 'active')`).Scan(&exchanging); err != nil {
 			return err
 		}
 		if exchanging {
 			verified.Do(func() {
-				if err = pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction' AND pid <> $1`, own).Scan(&idle); err != nil {
+				if err = pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+					AND state = 'idle in transaction' AND pid <> $1`, own).Scan(&idle); err != nil {
 					return
 				}
 				if err = other.Register(ctx); err == nil {
@@ -112,16 +115,19 @@ func TestARefusedActLeavesTheWayBack(t *testing.T) {
 	sets := func(want string) {
 		t.Helper()
 		var got string
-		if err := pool.QueryRow(t.Context(), `SELECT string_agg(name || ' ' || version, ', ' ORDER BY name) FROM tidemark.projections`).Scan(&got); err != nil || got != want {
+		if err := pool.QueryRow(t.Context(), `SELECT string_agg(name || ' ' || version, ', ' ORDER BY name)
+			FROM tidemark.projections`).Scan(&got); err != nil || got != want {
 			t.Errorf("%s, %v, want %s", got, err, want)
 		}
 	}
 	var refusal string
-	if err := pool.QueryRow(t.Context(), `SELECT refusal FROM tidemark.rebuilds`).Scan(&refusal); err != nil || !strings.Contains(refusal, "counted") {
+	if err := pool.QueryRow(t.Context(), `SELECT refusal FROM tidemark.rebuilds`).Scan(&refusal); err != nil ||
+		!strings.Contains(refusal, "counted") {
 		t.Errorf("refusal %q, %v", refusal, err)
 	}
 	sets("seen 2, seen~next 3, seen~previous 1")
-	if err := Remove(t.Context(), pool, "seen", true, operator()); err == nil || !strings.Contains(err.Error(), "other objects depend on it") {
+	if err := Remove(t.Context(), pool, "seen", true, operator()); err == nil ||
+		!strings.Contains(err.Error(), "other objects depend on it") {
 		t.Errorf("removed: %v", err)
 	}
 	sets("seen 2, seen~next 3, seen~previous 1")

@@ -16,7 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// ready is a worker with a rebuild of the counters that is asked to be verified by none, on a pool of its own: an exchange needs connections that tests hold.
+// ready is a worker with a rebuild of the counters that is asked to be verified by none, on a pool
+// of its own: an exchange needs connections that tests hold.
 func ready(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 	t.Helper()
 	own, err := pgxpool.NewWithConfig(t.Context(), pool.Config())
@@ -50,10 +51,12 @@ func drainBeside(t *testing.T, p *projector.Projector) (wait func()) {
 	}
 }
 
-// heldBack has a worker come as far as to the exchange, and wait there for a group under way, whose transaction it answers.
+// heldBack has a worker come as far as to the exchange, and wait there for a group under way, whose
+// transaction it answers.
 func heldBack(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) (group pgx.Tx, wait func()) {
 	t.Helper()
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
 	drain(t, p)
 	expectText(t, pool, "state", "active", `SELECT state FROM tidemark.projections WHERE name = 'counters~next'`)
 	exec(t, pool, `DELETE FROM tidemark.deferred`)
@@ -62,12 +65,15 @@ func heldBack(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) (group p
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = group.Rollback(context.WithoutCancel(t.Context())) })
-	if _, err := group.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended('default', 0)))`); err != nil {
+	if _, err := group.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003,
+		hashtextextended('default', 0)))`); err != nil {
 		t.Fatal(err)
 	}
 	wait = drainBeside(t, p)
 	within(t, "the exchange waits for the group", func() bool {
-		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory'
+			AND mode = 'ExclusiveLock' AND NOT granted AND database = (SELECT oid FROM pg_database
+			WHERE datname = current_database()))`)
 	})
 	return group, wait
 }
@@ -77,7 +83,8 @@ func version(t *testing.T, pool *pgxpool.Pool, name string) int {
 	return query[int](t, pool, `SELECT coalesce(max(version), 0) FROM tidemark.projections WHERE name = $1`, name)
 }
 
-// TestReadersDoNotQueueBehindAnExchange has one reader that stays on the table, so that the exchange cannot have it. Those who come after the exchange must not wait for that reader's end.
+// TestReadersDoNotQueueBehindAnExchange has one reader that stays on the table, so that the
+// exchange cannot have it. Those who come after the exchange must not wait for that reader's end.
 func TestReadersDoNotQueueBehindAnExchange(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -95,7 +102,8 @@ func TestReadersDoNotQueueBehindAnExchange(t *testing.T) {
 	}
 	wait := drainBeside(t, two)
 	within(t, "the exchange waits for the table", func() bool {
-		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'tidemark_views.counters'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted)`)
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks
+			WHERE relation = 'tidemark_views.counters'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted)`)
 	})
 	if _, err := pool.Exec(ctx, `SELECT FROM counters`); err != nil {
 		t.Errorf("a reader that came after the exchange: %v", err)
@@ -118,7 +126,9 @@ func TestTheExchangeLooksOnceMoreUnderItsLock(t *testing.T) {
 	appendMoves(t, pool, "a", 1)
 	two := ready(t, pool)
 	group, waited := heldBack(t, pool, two)
-	if _, err := group.Exec(t.Context(), `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('a', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`); err != nil {
+	if _, err := group.Exec(t.Context(), `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group,
+		next_seq, status, next_attempt_at) VALUES ('a', 'counters~next', 'default', 1, 'rebuilding',
+		now() + interval '1 day')`); err != nil {
 		t.Fatal(err)
 	}
 	if err := group.Commit(t.Context()); err != nil {
@@ -146,11 +156,14 @@ func TestAnIndexThatComesWithTheExchangeIsWaitedFor(t *testing.T) {
 		drain(t, two)
 		return version(t, pool, "counters") == 2
 	})
-	expectText(t, pool, "the new table has", "counters_pkey late", `SELECT string_agg(indexname, ' ' ORDER BY indexname) FROM pg_indexes WHERE schemaname = 'tidemark_views' AND tablename = 'counters'`)
-	expectText(t, pool, "its statistics are there", "true", `SELECT (count(*) > 0)::text FROM pg_stats WHERE schemaname = 'tidemark_views' AND tablename = 'counters'`)
+	expectText(t, pool, "the new table has", "counters_pkey late", `SELECT string_agg(indexname, ' ' ORDER BY indexname)
+		FROM pg_indexes WHERE schemaname = 'tidemark_views' AND tablename = 'counters'`)
+	expectText(t, pool, "its statistics are there", "true", `SELECT (count(*) > 0)::text FROM pg_stats
+		WHERE schemaname = 'tidemark_views' AND tablename = 'counters'`)
 }
 
-// TestWorkersWriteWhileAnIndexIsAdded has a writer that keeps the index from being done. Others must not wait for that writer's end.
+// TestWorkersWriteWhileAnIndexIsAdded has a writer that keeps the index from being done. Others
+// must not wait for that writer's end.
 func TestWorkersWriteWhileAnIndexIsAdded(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -170,7 +183,8 @@ func TestWorkersWriteWhileAnIndexIsAdded(t *testing.T) {
 	}
 	wait := drainBeside(t, two)
 	within(t, "the index waits for the writer", func() bool {
-		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'CREATE INDEX%')`)
+		return query[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock' AND query LIKE 'CREATE INDEX%')`)
 	})
 	if _, err := pool.Exec(ctx, write, "z"); err != nil {
 		t.Errorf("a writer that came after the index: %v", err)
@@ -187,9 +201,12 @@ func TestThatWhichWaitsForItsNextAttemptHasFailed(t *testing.T) {
 	pool := pgtest.New(t)
 	appendMoves(t, pool, "a", 1)
 	two := ready(t, pool)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'failed', now() + interval '1 day')`)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'failed', now() + interval '1 day')`)
 	drain(t, two)
-	expectText(t, pool, "refusal", "true", `SELECT (refusal LIKE 'at least 1 of its campaigns are failed or dead, allowed are 0%' AND refused_at > started_at)::text FROM tidemark.rebuilds`)
+	expectText(t, pool, "refusal", "true",
+		`SELECT (refusal LIKE 'at least 1 of its campaigns are failed or dead, allowed are 0%'
+			AND refused_at > started_at)::text FROM tidemark.rebuilds`)
 	if v := version(t, pool, "counters"); v != 1 {
 		t.Errorf("version %d is read", v)
 	}
@@ -206,7 +223,8 @@ func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 		t.Helper()
 		drain(t, two)
 		drain(t, two) // looks at what is kept
-		expectText(t, pool, "kept for that long", "true", `SELECT coalesce(bool_and(kept_until BETWEEN now() + $1::interval AND now() + $2::interval), false)::text FROM tidemark.projections WHERE name = 'counters~previous'`, least, most)
+		expectText(t, pool, "kept for that long", "true", `SELECT coalesce(bool_and(kept_until BETWEEN now() + $1::interval
+			AND now() + $2::interval), false)::text FROM tidemark.projections WHERE name = 'counters~previous'`, least, most)
 	}
 	kept("23 h", "24 h")
 	week := 7 * 24 * time.Hour
@@ -215,13 +233,15 @@ func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 	start(t, pool, projector.RebuildOptions{})
 	start(t, pool, projector.RebuildOptions{Keep: &week}) // said later
 	kept("6 d 23 h", "7 d")
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{Keep: 2 * week}, ada); err != nil {
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{Keep: 2 * week},
+		ada); err != nil {
 		t.Fatal(err)
 	}
 	kept("13 d 23 h", "14 d")
 }
 
-// TestTablesComeBackThatAreBehindAsFarAsIsAllowed has two campaigns that nobody has applied to the tables that were replaced.
+// TestTablesComeBackThatAreBehindAsFarAsIsAllowed has two campaigns that nobody has applied to the
+// tables that were replaced.
 func TestTablesComeBackThatAreBehindAsFarAsIsAllowed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -237,7 +257,8 @@ func TestTablesComeBackThatAreBehindAsFarAsIsAllowed(t *testing.T) {
 	if !errors.Is(err, projector.ErrBehind) || !strings.Contains(err.Error(), "in 2 campaigns, allowed are 1") {
 		t.Errorf("two are behind, one may be: %v", err)
 	}
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: 2}, ada); err != nil {
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: 2},
+		ada); err != nil {
 		t.Fatal(err)
 	}
 	expectSums(t, pool, "a1")
@@ -251,13 +272,17 @@ func TestWhatIsBeingRebuiltIsNotRolledBack(t *testing.T) {
 	two := ready(t, pool)
 	drain(t, two)
 	start(t, pool, projector.RebuildOptions{})
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err, projector.ErrRebuilding) {
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err,
+		projector.ErrRebuilding) {
 		t.Errorf("rolled back while it is rebuilt: %v", err)
 	}
-	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor) VALUES ('projection', 'default', 'counters', '', 'ada')`)
+	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		VALUES ('projection', 'default', 'counters', '', 'ada')`)
 	drain(t, two)
-	expectText(t, pool, "paused", "counters~previous", `SELECT string_agg(name, ' ') FROM tidemark.pauses`) // the pause is that of the tables
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err, projector.ErrBehind) || !strings.Contains(err.Error(), "paused") {
+	expectText(t, pool, "paused", "counters~previous", `SELECT string_agg(name, ' ')
+		FROM tidemark.pauses`) // the pause is that of the tables
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err,
+		projector.ErrBehind) || !strings.Contains(err.Error(), "paused") {
 		t.Errorf("rolled back to tables that are paused: %v", err)
 	}
 }
@@ -270,11 +295,13 @@ func TestFunctionsLeaveWithTheTablesTheyWriteTo(t *testing.T) {
 		appendMoves(t, pool, "a", 1)
 		drain(t, workerOf(t, pool, nil, kindsOf(t, "k", version+1)...))
 	}
-	expectText(t, pool, "functions", "tidemark_previous_file_k v1, tidemark_views v2", `SELECT string_agg(DISTINCT concat_ws(' ', pronamespace::regnamespace, substring(proname::text FROM 'v[0-9]+')), ', ')
+	expectText(t, pool, "functions", "tidemark_previous_file_k v1, tidemark_views v2", `SELECT string_agg(DISTINCT
+		concat_ws(' ', pronamespace::regnamespace, substring(proname::text FROM 'v[0-9]+')), ', ')
 		FROM pg_proc WHERE starts_with(proname::text, 'tidemark_file_k')`)
 }
 
-// TestSnapshotsAreOfTheirVersion has two versions whose tables are made by the same statements, and then one whose rows are made anew.
+// TestSnapshotsAreOfTheirVersion has two versions whose tables are made by the same statements, and
+// then one whose rows are made anew.
 func TestSnapshotsAreOfTheirVersion(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -297,7 +324,8 @@ func TestSnapshotsAreOfTheirVersion(t *testing.T) {
 			t.Errorf("version %d after event %d: %s, want %s", state.Version, look.seq, rows, look.want)
 		}
 	}
-	expectText(t, pool, "snapshots", "1:2 1:4 2:2 2:4", `SELECT string_agg(version || ':' || seq, ' ' ORDER BY version, seq) FROM tidemark.snapshots`)
+	expectText(t, pool, "snapshots", "1:2 1:4 2:2 2:4", `SELECT string_agg(version || ':' || seq, ' '
+		ORDER BY version, seq) FROM tidemark.snapshots`)
 	start(t, pool, projector.RebuildOptions{})
 	drain(t, one)
 	expectText(t, pool, "snapshots once it is rebuilt", "0", `SELECT count(*)::text FROM tidemark.snapshots`)
@@ -307,11 +335,15 @@ func TestSnapshotsAreOfTheirVersion(t *testing.T) {
 func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	exec(t, pool, `SELECT tidemark.append('c' || n, '[{"type": "moved", "payload": {"by": 1}}]') FROM generate_series(1, 100) n`)
+	exec(t, pool, `SELECT tidemark.append('c' || n, '[{"type": "moved", "payload": {"by": 1}}]')
+		FROM generate_series(1, 100) n`)
 	one := workerOf(t, pool, nil, tripled(1))
 	drain(t, one)
 	two := ready(t, pool)
-	_, err := one.Verify(t.Context(), projector.VerifyRequest{Projection: "counters", All: true, Concurrency: 1, OnProgress: func(projector.VerifyReport) { drain(t, two) }})
+	_, err := one.Verify(t.Context(), projector.VerifyRequest{
+		Projection: "counters", All: true, Concurrency: 1,
+		OnProgress: func(projector.VerifyReport) { drain(t, two) },
+	})
 	if !errors.Is(err, projector.ErrRegistered) || !strings.Contains(err.Error(), "begin again") {
 		t.Errorf("verified across an exchange: %v", err)
 	}
@@ -322,7 +354,8 @@ func TestASnapshotIsNotUsedOnceAnEventBeforeItIsSkipped(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	worker := func(refused int64) *projector.Projector {
-		return workerOf(t, pool, func(c *projector.Config) { c.SnapshotEvery = 2 }, fragile(func(e journal.Event) bool { return e.Seq == refused }))
+		return workerOf(t, pool, func(c *projector.Config) { c.SnapshotEvery = 2 },
+			fragile(func(e journal.Event) bool { return e.Seq == refused }))
 	}
 	appendMoves(t, pool, "a", 1, 2, 3, 4)
 	broken, mended := worker(3), worker(0)
@@ -347,7 +380,8 @@ func TestASnapshotIsNotUsedOnceAnEventBeforeItIsSkipped(t *testing.T) {
 	rows(3)
 }
 
-// TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce has a materialized view on them from the beginning, and then no more.
+// TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce has a materialized view on them from the
+// beginning, and then no more.
 func TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -358,8 +392,10 @@ func TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce(t *testing.T) {
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const refusal = `SELECT coalesce(string_agg(refusal || (refused_at IS NOT NULL)::text, ' '), '') FROM tidemark.rebuilds`
-	const why = "the tables cannot be exchanged, for these would go on with the old ones: materialized view kept on counters: drop them first, and make them again afterwards"
+	const refusal = `SELECT coalesce(string_agg(refusal || (refused_at IS NOT NULL)::text, ' '), '')
+		FROM tidemark.rebuilds`
+	const why = "the tables cannot be exchanged, for these would go on with the old ones: materialized view kept on " +
+		"counters: drop them first, and make them again afterwards"
 	if got := query[string](t, pool, refusal); got != "when the rebuild began, "+why+"false" {
 		t.Errorf("at the beginning it is said that %q", got)
 	}

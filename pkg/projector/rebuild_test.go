@@ -18,7 +18,8 @@ import (
 // registry says what is registered, as name version state.
 func registry(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
-	return query[string](t, pool, `SELECT coalesce(string_agg(format('%s %s %s', name, version, state), ', ' ORDER BY name), '') FROM tidemark.projections`)
+	return query[string](t, pool, `SELECT coalesce(string_agg(format('%s %s %s', name, version, state), ', '
+		ORDER BY name), '') FROM tidemark.projections`)
 }
 
 // contents answers all rows of the tables of kinds(name), wherever they are.
@@ -26,7 +27,8 @@ func contents(t *testing.T, pool *pgxpool.Pool, schema, name string) string {
 	t.Helper()
 	var all strings.Builder
 	for _, table := range kindsTables(name) {
-		all.WriteString(strings.ReplaceAll(query[string](t, pool, fmt.Sprintf(`SELECT '%s: ' || coalesce(string_agg(r::text, ' ' ORDER BY r::text), '') FROM %s.%s r`, table, schema, table)), "_"+name, "_") + "\n")
+		all.WriteString(strings.ReplaceAll(query[string](t, pool, fmt.Sprintf(`SELECT '%s: ' || coalesce(string_agg(r::text,
+			' ' ORDER BY r::text), '') FROM %s.%s r`, table, schema, table)), "_"+name, "_") + "\n")
 	}
 	return all.String()
 }
@@ -58,7 +60,8 @@ func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const building = "document_k 1 active, document_k~next 2 copying, file_k 1 active, file_k~next 2 copying, handlers_k 1 active, handlers_k~next 2 copying"
+	const building = "document_k 1 active, document_k~next 2 copying, file_k 1 active, file_k~next 2 copying, " +
+		"handlers_k 1 active, handlers_k~next 2 copying"
 	if s := registry(t, pool); s != building {
 		t.Fatalf("registered: %s", s)
 	}
@@ -71,8 +74,10 @@ func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.
 	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 2); got != want {
 		t.Errorf("rebuilt tables hold\n%swant\n%s", got, want)
 	}
-	const kept = "document_k 2 active, document_k~previous 1 active, file_k 2 active, file_k~previous 1 active, handlers_k 2 active, handlers_k~previous 1 active"
-	if s := query[string](t, pool, `SELECT string_agg(format('%s %s %s', name, version, state), ', ' ORDER BY name) FROM tidemark.projections WHERE consumer_group = 'default'`); s != kept {
+	const kept = "document_k 2 active, document_k~previous 1 active, file_k 2 active, file_k~previous 1 active, " +
+		"handlers_k 2 active, handlers_k~previous 1 active"
+	if s := query[string](t, pool, `SELECT string_agg(format('%s %s %s', name, version, state), ', ' ORDER BY name)
+		FROM tidemark.projections WHERE consumer_group = 'default'`); s != kept {
 		t.Fatalf("registered: %s", s)
 	}
 
@@ -89,7 +94,8 @@ func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.
 			t.Errorf("%s is behind in %d campaigns", kind, n)
 		}
 	}
-	if s := query[string](t, pool, `SELECT string_agg(r::text, ' ' ORDER BY r::text) FROM tidemark_previous_file_k.file_k r`) + "\n"; !strings.HasSuffix(folded(t, pool, 1), "file_: "+s) {
+	if s := query[string](t, pool, `SELECT string_agg(r::text, ' ' ORDER BY r::text)
+		FROM tidemark_previous_file_k.file_k r`) + "\n"; !strings.HasSuffix(folded(t, pool, 1), "file_: "+s) {
 		t.Errorf("the previous tables hold %s", s)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'tidemark\_next%'`); n > 0 {
@@ -104,7 +110,8 @@ func TestAProjectionIsRebuiltOnDemandWhileItIsAppliedAndRead(t *testing.T) {
 	defer stop()
 	var workers errgroup.Group
 	for range 2 {
-		p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 5 * time.Millisecond; c.GroupEvents = 7 }, kindsOf(t, "k", 1)...)
+		p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval = 5 * time.Millisecond; c.GroupEvents = 7 },
+			kindsOf(t, "k", 1)...)
 		workers.Go(func() error { return p.Run(ctx) })
 	}
 	moveAll(t, pool, 1, 2, 3)
@@ -113,7 +120,8 @@ func TestAProjectionIsRebuiltOnDemandWhileItIsAppliedAndRead(t *testing.T) {
 	})
 	share := 1.0
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
-		if begun, err := projector.StartRebuild(ctx, pool, name, projector.RebuildOptions{MaxShare: &share}, deferred.Act{By: "ada"}); err != nil || !begun {
+		if begun, err := projector.StartRebuild(ctx, pool, name, projector.RebuildOptions{MaxShare: &share},
+			deferred.Act{By: "ada"}); err != nil || !begun {
 			t.Fatal(begun, err)
 		}
 	}
@@ -125,7 +133,8 @@ func TestAProjectionIsRebuiltOnDemandWhileItIsAppliedAndRead(t *testing.T) {
 	})
 	moveAll(t, pool, 6)
 	within(t, "all is applied", func() bool {
-		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
+			AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
 	})
 	stop()
 	if err := workers.Wait(); err != nil {

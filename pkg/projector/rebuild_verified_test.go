@@ -10,13 +10,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// TestASampleIsVerifiedBeforeTheExchange has rows that are others each time they are written, in columns that the database knows to be so and in one that it does not.
+// TestASampleIsVerifiedBeforeTheExchange has rows that are others each time they are written, in
+// columns that the database knows to be so and in one that it does not.
 func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	var written atomic.Int64
 	version := func(version int) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters (campaign_id text, seq bigint, nth bigint, at timestamptz DEFAULT clock_timestamp(), id uuid DEFAULT gen_random_uuid())`})
+		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters
+			(campaign_id text, seq bigint, nth bigint, at timestamptz DEFAULT clock_timestamp(),
+			id uuid DEFAULT gen_random_uuid())`})
 		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
 			g.Queue(`INSERT INTO counters VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, written.Add(1))
 			return nil
@@ -28,7 +31,8 @@ func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 	drain(t, newProjector(t, pool, version(1)))
 	two := newProjector(t, pool, version(2))
 	drain(t, two)
-	const differs = "6 differences between the new tables and what the journal says, in 2 of 2 campaigns that were verified: name columns that hold the time of the write as to be ignored, or do not verify"
+	const differs = "6 differences between the new tables and what the journal says, in 2 of 2 campaigns that were " +
+		"verified: name columns that hold the time of the write as to be ignored, or do not verify"
 	expectText(t, pool, "refusal", differs, `SELECT coalesce((SELECT refusal FROM tidemark.rebuilds), '')`)
 	expectText(t, pool, "version", "1", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)
 	start(t, pool, projector.RebuildOptions{Ignore: []string{"counters.nth"}})
@@ -36,12 +40,14 @@ func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 	expectText(t, pool, "version", "2", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)
 }
 
-// TestRowsAreCountedBeforeTheExchange has new tables that are empty, and one with rows of a campaign that is none: what no sample of campaigns would show.
+// TestRowsAreCountedBeforeTheExchange has new tables that are empty, and one with rows of a
+// campaign that is none: what no sample of campaigns would show.
 func TestRowsAreCountedBeforeTheExchange(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	version := func(version int, events string) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters (campaign_id text, seq bigint)`})
+		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters
+			(campaign_id text, seq bigint)`})
 		projector.On(h, events, func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
 			g.Queue(`INSERT INTO counters VALUES ($1, $2)`, e.CampaignID, e.Seq)
 			return nil
@@ -65,7 +71,8 @@ func TestRowsAreCountedBeforeTheExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	drain(t, three)
-	refusal("the new table counters has rows of 1 campaigns that have no events: look at how the projection names campaigns, or do not verify")
+	refusal("the new table counters has rows of 1 campaigns that have no events: look at how the projection names " +
+		"campaigns, or do not verify")
 	none := 0
 	start(t, pool, projector.RebuildOptions{Verify: &none})
 	drain(t, three)

@@ -10,7 +10,8 @@ var (
 	ErrRegistered = registry.ErrRegistered
 )
 
-// ProjectionOf answers the projection that a registered name is of: scores of scores~next and scores~previous too, which are the tables that are being built and those that were replaced.
+// ProjectionOf answers the projection that a registered name is of: scores of scores~next and
+// scores~previous too, which are the tables that are being built and those that were replaced.
 func ProjectionOf(name string) string {
 	return registry.ProjectionOf(name)
 }

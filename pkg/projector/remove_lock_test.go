@@ -21,9 +21,12 @@ func TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock(t *testing.T) {
 				exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 					VALUES ($1, 'default', 7, '', '{}', 'active')`, name)
 			}
-			exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
-				SELECT 'c' || c, 'counters' || s, 'default', 1, 'dead', 'infinity' FROM generate_series(1, 9) AS c, unnest(ARRAY['', '~next', '~previous']) AS s`)
-			_, end := elsewhere(t, pool, `SELECT FROM tidemark.deferred WHERE campaign_id = 'c5' AND projection = 'counters`+set+`' FOR UPDATE`)
+			exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+				next_attempt_at)
+				SELECT 'c' || c, 'counters' || s, 'default', 1, 'dead', 'infinity'
+					FROM generate_series(1, 9) AS c, unnest(ARRAY['', '~next', '~previous']) AS s`)
+			_, end := elsewhere(t, pool, `SELECT FROM tidemark.deferred WHERE campaign_id = 'c5'
+				AND projection = 'counters`+set+`' FOR UPDATE`)
 			removed := make(chan error, 1)
 			go func() { removed <- projector.Remove(t.Context(), pool, "counters", true, ada) }()
 			within(t, "it is removed from the registry", func() bool {
@@ -42,8 +45,10 @@ func TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock(t *testing.T) {
 	t.Run("and what it leaves behind is deleted by the next registration", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
-			SELECT 'c' || c, 'counters' || s, 'default', 1, 'dead', 'infinity' FROM generate_series(1, 9) AS c, unnest(ARRAY['', '~next', '~previous']) AS s`)
+		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+			next_attempt_at)
+			SELECT 'c' || c, 'counters' || s, 'default', 1, 'dead', 'infinity'
+				FROM generate_series(1, 9) AS c, unnest(ARRAY['', '~next', '~previous']) AS s`)
 		drain(t, workerOf(t, pool, nil, counters()))
 		expectPairs(t, pool, "")
 	})

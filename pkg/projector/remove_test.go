@@ -20,7 +20,11 @@ var ada = deferred.Act{By: "ada", Reason: "over"} //nolint:gochecknoglobals // a
 func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{ordered("kept"), ordered("gone")}, PollInterval: 10 * time.Millisecond, GroupEvents: 3})
+	p, err := projector.New(projector.Config{
+		Pool:        pool,
+		Projections: []projector.Projection{ordered("kept"), ordered("gone")}, PollInterval: 10 * time.Millisecond,
+		GroupEvents: 3,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +59,8 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 		}
 	}
 	within(t, "all is applied", func() bool {
-		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+		return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
+			AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
 	})
 	stop()
 	if err := <-ended; err != nil {
@@ -67,7 +72,8 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 	if query[bool](t, pool, `SELECT to_regclass('gone') IS NOT NULL`) {
 		t.Error("its table is there again")
 	}
-	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act NOT IN ('paused', 'replayed', 'removed')`); n > 0 {
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log
+		WHERE act NOT IN ('paused', 'replayed', 'removed')`); n > 0 {
 		t.Errorf("the removal came out as %d failures", n)
 	}
 	if err := projector.Remove(t.Context(), pool, "gone", true, ada); !errors.Is(err, projector.ErrUnknownProjection) {
@@ -139,7 +145,8 @@ func TestAGroupIsUnregisteredOnceItsProjectionsAreGone(t *testing.T) {
 	if err := outbox.Unregister(t.Context(), pool, "default", "ada", "over"); !errors.Is(err, outbox.ErrNotRegistered) {
 		t.Errorf("once more: %v", err)
 	}
-	if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', act, consumer_group, projection, 'by', actor, 'since', reason), ', ' ORDER BY id) FROM tidemark.failure_log
+	if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', act, consumer_group, projection, 'by', actor,
+		'since', reason), ', ' ORDER BY id) FROM tidemark.failure_log
 		WHERE act = 'removed'`); s != "removed default log by ada since over, removed default by ada since over" {
 		t.Errorf("log: %s", s)
 	}
@@ -154,8 +161,10 @@ func TestBackfillAppliesWhatAProjectionHasNothingOf(t *testing.T) {
 		appendMoves(t, pool, campaign, 1, 2)
 	}
 	drained(t, p, 8)
-	if _, err := pool.Exec(t.Context(), `DELETE FROM a_child_one WHERE campaign_id IN ('b', 'c'); DELETE FROM z_parent_one WHERE campaign_id = 'b';
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at) VALUES ('d', 'handlers_one', 'default', 3, 'dead', 'infinity')`); err != nil {
+	if _, err := pool.Exec(t.Context(), `DELETE FROM a_child_one WHERE campaign_id IN ('b', 'c'); DELETE
+		FROM z_parent_one WHERE campaign_id = 'b';
+		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+			VALUES ('d', 'handlers_one', 'default', 3, 'dead', 'infinity')`); err != nil {
 		t.Fatal(err)
 	}
 	backfill := func() (n int64) {
@@ -183,10 +192,12 @@ func TestBackfillAppliesWhatAProjectionHasNothingOf(t *testing.T) {
 		t.Errorf("%d campaigns are filed a second time", n)
 	}
 	drained(t, p, 2)
-	if s := query[string](t, pool, `SELECT string_agg(campaign_id || number, ' ' ORDER BY campaign_id, number) FROM a_child_one`); s != "a1 a2 b1 b2 d1 d2" {
+	if s := query[string](t, pool, `SELECT string_agg(campaign_id || number, ' ' ORDER BY campaign_id, number)
+		FROM a_child_one`); s != "a1 a2 b1 b2 d1 d2" {
 		t.Errorf("rows: %s", s)
 	}
-	if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', act, projection, campaign_id, actor), ', ') FROM tidemark.failure_log`); s != "backfilled handlers_one b ada" {
+	if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', act, projection, campaign_id, actor), ', ')
+		FROM tidemark.failure_log`); s != "backfilled handlers_one b ada" {
 		t.Errorf("log: %s", s)
 	}
 }

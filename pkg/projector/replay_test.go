@@ -21,7 +21,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
-// kinds answers a projection of each kind, with tables named after what is given. Applying an event twice to the same rows shows in each.
+// kinds answers a projection of each kind, with tables named after what is given. Applying an event
+// twice to the same rows shows in each.
 func kinds(t *testing.T, name string) []projector.Projection {
 	t.Helper()
 	return kindsOf(t, name, 1)
@@ -49,10 +50,13 @@ func kindsOf(t *testing.T, name string, version int) []projector.Projection {
 	// A parent and a child, so that the order of deletion counts.
 	handlers := projector.NewHandlers(projector.Spec{Name: "handlers_" + name, Version: version, Tables: fmt.Sprintf(`
 		CREATE TABLE z_parent_%[1]s (campaign_id text PRIMARY KEY, count bigint NOT NULL);
-		CREATE TABLE a_child_%[1]s (campaign_id text REFERENCES z_parent_%[1]s, number bigint, seq bigint NOT NULL, PRIMARY KEY (campaign_id, number))`, name)})
+		CREATE TABLE a_child_%[1]s (campaign_id text REFERENCES z_parent_%[1]s, number bigint, seq bigint NOT NULL,
+			PRIMARY KEY (campaign_id, number))`, name)})
 	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
-		g.Queue(fmt.Sprintf(`INSERT INTO z_parent_%[1]s AS p VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET count = p.count + 1`, name), e.CampaignID)
-		g.Queue(fmt.Sprintf(`INSERT INTO a_child_%[1]s SELECT $1, count, $2 FROM z_parent_%[1]s WHERE campaign_id = $1`, name), e.CampaignID, int64(version)*e.Seq)
+		g.Queue(fmt.Sprintf(`INSERT INTO z_parent_%[1]s AS p VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
+			SET count = p.count + 1`, name), e.CampaignID)
+		g.Queue(fmt.Sprintf(`INSERT INTO a_child_%[1]s SELECT $1, count, $2 FROM z_parent_%[1]s
+			WHERE campaign_id = $1`, name), e.CampaignID, int64(version)*e.Seq)
 		return nil
 	})
 	file, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: file_%[1]s
@@ -86,7 +90,8 @@ func sameRows(t *testing.T, pool *pgxpool.Pool, one, other string) {
 	t.Helper()
 	for i, table := range kindsTables(one) {
 		rows := func(table string) string {
-			return query[string](t, pool, fmt.Sprintf(`SELECT coalesce(string_agg(r::text, ' ' ORDER BY r::text), '') FROM %s r`, table))
+			return query[string](t, pool, fmt.Sprintf(`SELECT coalesce(string_agg(r::text, ' ' ORDER BY r::text), '')
+				FROM %s r`, table))
 		}
 		if a, b := rows(table), rows(kindsTables(other)[i]); a != b {
 			t.Errorf("%s and %s differ:\n%s\n%s", table, kindsTables(other)[i], a, b)
@@ -94,7 +99,8 @@ func sameRows(t *testing.T, pool *pgxpool.Pool, one, other string) {
 	}
 }
 
-// TestReplayEndsAsIfLiveAllTheTime replays one set of projections at random while events are appended; another set with the same code is left alone.
+// TestReplayEndsAsIfLiveAllTheTime replays one set of projections at random while events are
+// appended; another set with the same code is left alone.
 func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -105,10 +111,11 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 	}
 	steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step {
 		return step{
-			campaign:   fmt.Sprint("c", rapid.IntRange(0, 5).Draw(rt, "campaign")),
-			by:         rapid.SliceOfN(rapid.IntRange(0, 7), 1, 6).Draw(rt, "by"),
-			projection: rapid.SampledFrom([]string{"document_again", "handlers_again", "file_again", "file_again all"}).Draw(rt, "projection"),
-			replay:     rapid.Bool().Draw(rt, "replay"),
+			campaign: fmt.Sprint("c", rapid.IntRange(0, 5).Draw(rt, "campaign")),
+			by:       rapid.SliceOfN(rapid.IntRange(0, 7), 1, 6).Draw(rt, "by"),
+			projection: rapid.SampledFrom([]string{"document_again", "handlers_again", "file_again", "file_again all"}).Draw(rt,
+				"projection"),
+			replay: rapid.Bool().Draw(rt, "replay"),
 		}
 	}), 60, 120)
 	all := int64(0)
@@ -119,7 +126,8 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 		var workers errgroup.Group
 		for range 2 {
 			p, err := projector.New(projector.Config{
-				Pool: pool, Projections: append(kinds(t, "live"), kinds(t, "again")...), GroupEvents: 7, Concurrency: 1, PollInterval: 5 * time.Millisecond, NoListen: true,
+				Pool: pool, Projections: append(kinds(t, "live"), kinds(t, "again")...), GroupEvents: 7, Concurrency: 1,
+				PollInterval: 5 * time.Millisecond, NoListen: true,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -137,7 +145,10 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 				continue
 			case strings.HasSuffix(s.projection, " all"):
 				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-					n, _, err := deferred.ReplayAll(ctx, tx, deferred.ReplayRequest{Group: "default", Projection: strings.TrimSuffix(s.projection, " all")}, "", 0, deferred.Act{By: "ada"})
+					n, _, err := deferred.ReplayAll(ctx, tx, deferred.ReplayRequest{
+						Group:      "default",
+						Projection: strings.TrimSuffix(s.projection, " all"),
+					}, "", 0, deferred.Act{By: "ada"})
 					replays += n
 					return err
 				})
@@ -145,7 +156,10 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 					t.Fatal(err)
 				}
 			default:
-				n, err := replay(ctx, pool, deferred.ReplayRequest{Group: "default", Projection: s.projection, Campaigns: []string{s.campaign}})
+				n, err := replay(ctx, pool, deferred.ReplayRequest{
+					Group: "default", Projection: s.projection,
+					Campaigns: []string{s.campaign},
+				})
 				if err != nil && !errors.Is(err, deferred.ErrUnknown) {
 					t.Fatal(err)
 				}
@@ -153,14 +167,16 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 			}
 		}
 		within(t, "all is applied", func() bool {
-			return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
+			return query[bool](t, pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
+				AND NOT EXISTS (SELECT FROM tidemark.deferred)`)
 		})
 		stop()
 		if err := workers.Wait(); err != nil {
 			t.Fatal(err)
 		}
 		sameRows(t, pool, "live", "again")
-		if n := query[int64](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'replayed' AND actor = 'ada'`); n != replays {
+		if n := query[int64](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act = 'replayed'
+			AND actor = 'ada'`); n != replays {
 			t.Errorf("%d replays left %d rows in the log", replays, n)
 		}
 		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act <> 'replayed'`); n > 0 {
@@ -213,34 +229,41 @@ func TestReplay(t *testing.T) {
 		t.Parallel()
 		pool, p := begin(t, append(kinds(t, "one"), kinds(t, "two")...)...)
 		for _, table := range kindsTables("one")[:2] {
-			if _, err := pool.Exec(t.Context(), fmt.Sprintf(`UPDATE %s SET campaign_id = campaign_id WHERE campaign_id = 'a'`, table)); err != nil {
+			if _, err := pool.Exec(t.Context(), fmt.Sprintf(`UPDATE %s SET campaign_id = campaign_id
+				WHERE campaign_id = 'a'`, table)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := pool.Exec(t.Context(), `UPDATE file_one SET sum = 0; UPDATE document_one SET doc = '{}' WHERE campaign_id = 'b'; DELETE FROM a_child_one WHERE campaign_id = 'a'`); err != nil {
+		if _, err := pool.Exec(t.Context(), `UPDATE file_one SET sum = 0; UPDATE document_one SET doc = '{}'
+			WHERE campaign_id = 'b'; DELETE FROM a_child_one WHERE campaign_id = 'a'`); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, pool, request("", 0, "b", "a", "b"), 12)
-		if left, err := deferred.Remaining(t.Context(), pool, "default", ""); err != nil || len(left) != 6 || left[0] != (deferred.Left{Projection: "document_one", Rebuilding: 2}) {
+		if left, err := deferred.Remaining(t.Context(), pool, "default", ""); err != nil || len(left) != 6 ||
+			left[0] != (deferred.Left{Projection: "document_one", Rebuilding: 2}) {
 			t.Errorf("left: %+v, %v", left, err)
 		}
 		drained(t, p, 36)
 		sameRows(t, pool, "one", "two")
-		if left, err := deferred.Remaining(t.Context(), pool, "default", "file_one"); err != nil || len(left) != 1 || left[0].Rebuilding != 0 {
+		if left, err := deferred.Remaining(t.Context(), pool, "default", "file_one"); err != nil || len(left) != 1 ||
+			left[0].Rebuilding != 0 {
 			t.Errorf("left: %+v, %v", left, err)
 		}
 	})
 	t.Run("begins_a_pair_that_is_behind_anew_and_skips_nothing", func(t *testing.T) {
 		t.Parallel()
 		pool, p := begin(t, ordered("log"), counters())
-		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, reset, error_message,
-			first_failed_at, last_failed_at) SELECT c, 'log', 'default', s, 'dead', 8, 'infinity', c = 'b', 'bad', now(), now() FROM (VALUES ('a', 2), ('b', 1)) AS v (c, s);
+		if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group,
+			next_seq, status, attempt_count, next_attempt_at, reset, error_message,
+			first_failed_at, last_failed_at) SELECT c, 'log', 'default', s, 'dead', 8, 'infinity', c = 'b', 'bad', now(), now()
+				FROM (VALUES ('a', 2), ('b', 1)) AS v (c, s);
 			DELETE FROM log WHERE campaign_id = 'a' AND seq > 1`); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, pool, request("log", 3, "a", "b"), 2)
 		const want = "a 2 rebuilding 0 f, b 1 rebuilding 0 t"
-		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, next_seq, status, attempt_count, error_message, last_failed_at, reset), ', ' ORDER BY campaign_id) FROM tidemark.deferred`); s != want {
+		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, next_seq, status, attempt_count,
+			error_message, last_failed_at, reset), ', ' ORDER BY campaign_id) FROM tidemark.deferred`); s != want {
 			t.Errorf("got %q, want %q", s, want)
 		}
 		drained(t, p, 5)
@@ -252,12 +275,15 @@ func TestReplay(t *testing.T) {
 		t.Parallel()
 		pool, _ := begin(t, ordered("log"))
 		requested := false
-		p, err := projector.New(projector.Config{Pool: pool, Concurrency: 1, Projections: []projector.Projection{ordered("log")}, OnStep: func(s projector.Step) {
-			if s == projector.StepApplied && !requested {
-				requested = true
-				expect(t, pool, request("log", 0, "a"), 1)
-			}
-		}})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Concurrency: 1,
+			Projections: []projector.Projection{ordered("log")}, OnStep: func(s projector.Step) {
+				if s == projector.StepApplied && !requested {
+					requested = true
+					expect(t, pool, request("log", 0, "a"), 1)
+				}
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,30 +298,37 @@ func TestReplay(t *testing.T) {
 		pool, p := begin(t, totals{})
 		expect(t, pool, request("totals", 0, "a"), 1)
 		drained(t, p, 3)
-		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', key, sum), ', ' ORDER BY key) FROM totals`); s != "of a 6, of b 6" {
+		if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', key, sum), ', ' ORDER BY key)
+			FROM totals`); s != "of a 6, of b 6" {
 			t.Errorf("totals: %s", s)
 		}
 	})
 	t.Run("tries_again_to_reset_what_could_not_be", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{ordered("log")}, OnFailure: projector.Policy{Base: time.Millisecond}})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: []projector.Projection{ordered("log")},
+			OnFailure: projector.Policy{Base: time.Millisecond},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		appendMoves(t, pool, "a", 1, 2, 3)
 		drained(t, p, 3)
-		if _, err := pool.Exec(t.Context(), `CREATE TABLE others (campaign_id text, number bigint, FOREIGN KEY (campaign_id, number) REFERENCES log); INSERT INTO others VALUES ('a', 2)`); err != nil {
+		if _, err := pool.Exec(t.Context(), `CREATE TABLE others (campaign_id text, number bigint,
+			FOREIGN KEY (campaign_id, number) REFERENCES log); INSERT INTO others VALUES ('a', 2)`); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, pool, request("log", 0, "a"), 1)
 		if _, err := p.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if s := query[string](t, pool, `SELECT concat_ws(' ', next_seq, status, reset, error_code) FROM tidemark.deferred`); s != "1 dead t 23503" {
+		if s := query[string](t, pool, `SELECT concat_ws(' ', next_seq, status, reset, error_code)
+			FROM tidemark.deferred`); s != "1 dead t 23503" {
 			t.Errorf("deferred: %s", s)
 		}
-		if _, err := pool.Exec(t.Context(), `DROP TABLE others; UPDATE tidemark.deferred SET status = 'failed', next_attempt_at = now()`); err != nil {
+		if _, err := pool.Exec(t.Context(), `DROP TABLE others; UPDATE tidemark.deferred
+			SET status = 'failed', next_attempt_at = now()`); err != nil {
 			t.Fatal(err)
 		}
 		drained(t, p, 3)
@@ -305,7 +338,8 @@ func TestReplay(t *testing.T) {
 	})
 	t.Run("refuses_what_it_could_not_do", func(t *testing.T) {
 		t.Parallel()
-		mixed := projector.NewHandlers(projector.Spec{Name: "mixed", Version: 1, Tables: `CREATE TABLE mixed (campaign_id text); CREATE TABLE "Sums" (campaign_id bigint)`})
+		mixed := projector.NewHandlers(projector.Spec{Name: "mixed", Version: 1, Tables: `CREATE TABLE mixed (campaign_id
+			text); CREATE TABLE "Sums" (campaign_id bigint)`})
 		nothing := projector.NewHandlers(projector.Spec{Name: "nothing", Version: 1})
 		pool, _ := begin(t, mixed, nothing, totals{})
 		for name, test := range map[string]struct {
@@ -314,13 +348,16 @@ func TestReplay(t *testing.T) {
 			says    string
 		}{
 			"a table without campaigns": {request("mixed", 0, "a"), deferred.ErrNotResettable, `tidemark_views."Sums"`},
-			"no tables":                 {request("nothing", 0, "a"), deferred.ErrNotResettable, "nothing has created no tables"},
-			"some of all":               {request("", 0, "a"), deferred.ErrNotResettable, "projector.Resetter"},
-			"no such projection":        {request("x", 0, "a"), deferred.ErrUnknown, `"x"`},
-			"no such campaign":          {request("totals", 0, "a", "x"), deferred.ErrUnknown, `"x"`},
-			"a negative event":          {request("totals", -1, "a"), nil, "-1"},
-			"no group":                  {deferred.ReplayRequest{Campaigns: []string{"a"}}, nil, "Group"},
-			"too many":                  {request("totals", 0, make([]string, 5001)...), nil, "5001"},
+			"no tables": {
+				request("nothing", 0, "a"), deferred.ErrNotResettable,
+				"nothing has created no tables",
+			},
+			"some of all":        {request("", 0, "a"), deferred.ErrNotResettable, "projector.Resetter"},
+			"no such projection": {request("x", 0, "a"), deferred.ErrUnknown, `"x"`},
+			"no such campaign":   {request("totals", 0, "a", "x"), deferred.ErrUnknown, `"x"`},
+			"a negative event":   {request("totals", -1, "a"), nil, "-1"},
+			"no group":           {deferred.ReplayRequest{Campaigns: []string{"a"}}, nil, "Group"},
+			"too many":           {request("totals", 0, make([]string, 5001)...), nil, "5001"},
 		} {
 			_, err := replay(t.Context(), pool, test.request)
 			_, countErr := deferred.CountReplay(t.Context(), pool, test.request)
@@ -344,13 +381,15 @@ func TestReplay(t *testing.T) {
 type totals struct{}
 
 func (totals) Spec() projector.Spec {
-	return projector.Spec{Name: "totals", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE totals (key text PRIMARY KEY, sum bigint NOT NULL)`}
+	return projector.Spec{Name: "totals", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE totals (key text
+		PRIMARY KEY, sum bigint NOT NULL)`}
 }
 
 func (totals) Apply(_ context.Context, g *projector.Group) error {
 	for _, e := range g.Events {
 		g.At(e)
-		g.Queue(`INSERT INTO totals VALUES ('of ' || $1, ($2::jsonb->>'by')::bigint) ON CONFLICT (key) DO UPDATE SET sum = totals.sum + excluded.sum`, e.CampaignID, string(e.Payload))
+		g.Queue(`INSERT INTO totals VALUES ('of ' || $1, ($2::jsonb->>'by')::bigint) ON CONFLICT (key) DO UPDATE
+			SET sum = totals.sum + excluded.sum`, e.CampaignID, string(e.Payload))
 	}
 	return nil
 }

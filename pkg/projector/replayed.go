@@ -26,13 +26,15 @@ const (
 // Change is what became of a row between two events.
 type Change = replay.Change
 
-// ErrTouched is returned by [Projector.Verify] and its like for a projection that writes to other tables than those that it has created, or to those by a name with a
-// schema. Nothing of it is kept.
+// ErrTouched is returned by [Projector.Verify] and its like for a projection that writes to other
+// tables than those that it has created, or to those by a name with a schema. Nothing of it is
+// kept.
 var (
 	ErrTouched = replay.ErrTouched
 )
 
-// ErrNotVerifiable is returned by [Projector.Verify] and its like for a projection whose rows cannot be told apart by campaign; its message names the remedy.
+// ErrNotVerifiable is returned by [Projector.Verify] and its like for a projection whose rows
+// cannot be told apart by campaign; its message names the remedy.
 var (
 	ErrNotVerifiable = replay.ErrNotVerifiable
 )

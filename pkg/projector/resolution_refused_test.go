@@ -18,7 +18,8 @@ import (
 func grand(version int, broken bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "grand", Version: version, OnFailure: projector.Policy{Action: projector.ActionDead},
-		Tables: `CREATE TABLE grand (one boolean PRIMARY KEY DEFAULT true, sum bigint NOT NULL DEFAULT 0); INSERT INTO grand DEFAULT VALUES`,
+		Tables: `CREATE TABLE grand (one boolean PRIMARY KEY DEFAULT true, sum bigint NOT NULL DEFAULT 0); INSERT
+			INTO grand DEFAULT VALUES`,
 	})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ journal.Event, m moved) error {
 		if broken && m.By == 13 {
@@ -54,7 +55,8 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 		}
 		drain(t, p)
 		expectText(t, pool, "sum", "6", `SELECT sum::text FROM grand`)
-		expectText(t, pool, "resolutions", "grand a 2", `SELECT string_agg(concat_ws(' ', projection, campaign_id, seq), ', ') FROM tidemark.resolutions`)
+		expectText(t, pool, "resolutions", "grand a 2", `SELECT string_agg(concat_ws(' ', projection, campaign_id, seq),
+			', ') FROM tidemark.resolutions`)
 		expectPairs(t, pool, "")
 		expectText(t, pool, "log", "0", `SELECT count(*)::text FROM tidemark.failure_log WHERE act = 'unresolved'`)
 	})
@@ -66,15 +68,20 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 		drain(t, workerOf(t, pool, nil, grand(1, true)))
 		never := int64(0)
 		two := workerOf(t, pool, nil, grand(1, true), grand(2, false))
-		if _, err := projector.StartRebuild(t.Context(), pool, "grand", projector.RebuildOptions{AllowFailed: &never}, ada); err != nil {
+		if _, err := projector.StartRebuild(t.Context(), pool, "grand", projector.RebuildOptions{AllowFailed: &never},
+			ada); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
-			VALUES ('z', 'grand~next', 'default', 1, 'rebuilding', now() + interval '1 day')`) // keeps the tables from being exchanged
+		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+			next_attempt_at)
+			VALUES ('z', 'grand~next', 'default', 1, 'rebuilding',
+				now() + interval '1 day')`) // keeps the tables from being exchanged
 		within(t, "the next tables have applied it", func() bool {
 			drain(t, two)
-			return query[int](t, pool, `SELECT count(*) FROM tidemark.projections WHERE name = 'grand~next' AND state = 'active'`) == 1 &&
-				query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'grand~next' AND campaign_id = 'a'`) == 0
+			return query[int](t, pool, `SELECT count(*) FROM tidemark.projections WHERE name = 'grand~next'
+				AND state = 'active'`) == 1 &&
+				query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'grand~next'
+					AND campaign_id = 'a'`) == 0
 		})
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			return deferred.Resolve(t.Context(), tx, key, 2, deferred.Act{By: "ada", Reason: "a test's"})
@@ -84,7 +91,8 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 		}
 		drain(t, two)
 		expectText(t, pool, "resolutions", "0", `SELECT count(*)::text FROM tidemark.resolutions`)
-		expectText(t, pool, "pair", "grand 2 dead", `SELECT concat_ws(' ', projection, next_seq, status) FROM tidemark.deferred WHERE campaign_id = 'a'`)
+		expectText(t, pool, "pair", "grand 2 dead", `SELECT concat_ws(' ', projection, next_seq, status)
+			FROM tidemark.deferred WHERE campaign_id = 'a'`)
 		expectText(t, pool, "next", "19", `SELECT sum::text FROM tidemark_next_grand.grand`)
 	})
 }
@@ -136,7 +144,10 @@ func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 						return query[int](t, pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
 					})
 				default:
-					if _, err := replay(t.Context(), pool, deferred.ReplayRequest{Group: "default", Projection: "steps", Campaigns: []string{"a"}}); err != nil {
+					if _, err := replay(t.Context(), pool, deferred.ReplayRequest{
+						Group: "default", Projection: "steps",
+						Campaigns: []string{"a"},
+					}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -22,7 +22,8 @@ import (
 // trailNames are the projections that trails answers.
 func trailNames() []string { return []string{"trail_document", "trail_file", "trail_handlers"} }
 
-// trails keep each event that they have applied, multiplied by their version. An event twice is as good as once. A broken one fails on a move by 13.
+// trails keep each event that they have applied, multiplied by their version. An event twice is as
+// good as once. A broken one fails on a move by 13.
 func trails(t *testing.T, version int, broken bool) []projector.Projection {
 	t.Helper()
 	dead := projector.Policy{Action: projector.ActionDead}
@@ -42,10 +43,12 @@ func trails(t *testing.T, version int, broken bool) []projector.Projection {
 		},
 	})
 	handlers := projector.NewHandlers(projector.Spec{
-		Name: "trail_handlers", Version: version, OnFailure: dead, Tables: `CREATE TABLE trail_handlers (campaign_id text, seq bigint, by bigint, PRIMARY KEY (campaign_id, seq))`,
+		Name: "trail_handlers", Version: version, OnFailure: dead, Tables: `CREATE TABLE trail_handlers (campaign_id text,
+			seq bigint, by bigint, PRIMARY KEY (campaign_id, seq))`,
 	})
 	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
-		g.Queue(`INSERT INTO trail_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seq) DO NOTHING`, e.CampaignID, e.Seq, version*m.By)
+		g.Queue(`INSERT INTO trail_handlers VALUES ($1, $2, $3)
+			ON CONFLICT (campaign_id, seq) DO NOTHING`, e.CampaignID, e.Seq, version*m.By)
 		return refuses(m)
 	})
 	unlucky := 0
@@ -57,7 +60,8 @@ func trails(t *testing.T, version int, broken bool) []projector.Projection {
 -- on failure: dead
 CREATE TABLE trail_file (campaign_id text, seq bigint, by bigint, PRIMARY KEY (campaign_id, seq));
 -- on: moved
-INSERT INTO trail_file SELECT event.campaign_id, event.seq, %[1]d * (event.payload->>'by')::bigint WHERE 1 / ((event.payload->>'by')::bigint - %[2]d) IS NOT NULL
+INSERT INTO trail_file SELECT event.campaign_id, event.seq, %[1]d * (event.payload->>'by')::bigint
+	WHERE 1 / ((event.payload->>'by')::bigint - %[2]d) IS NOT NULL
 ON CONFLICT (campaign_id, seq) DO NOTHING;
 `, version, unlucky)}}, "x.sql")
 	if err != nil {
@@ -70,13 +74,15 @@ ON CONFLICT (campaign_id, seq) DO NOTHING;
 func expectTrails(t *testing.T, pool *pgxpool.Pool, when, set, want string) {
 	t.Helper()
 	for _, name := range trailNames() {
-		schema := query[string](t, pool, `SELECT coalesce((SELECT schema_name FROM tidemark.projections WHERE name = $1), 'none')`, name+set)
+		schema := query[string](t, pool, `SELECT coalesce((SELECT schema_name FROM tidemark.projections WHERE name = $1),
+			'none')`, name+set)
 		by, order := "by::text", "seq"
 		if name == "trail_document" {
 			by, order = "doc->>'by'", "key::bigint"
 		}
 		table := pgx.Identifier{schema, name}.Sanitize()
-		got := query[string](t, pool, fmt.Sprintf(`SELECT coalesce(string_agg(%s, ' ' ORDER BY %s), '') FROM %s WHERE campaign_id = 'a'`, by, order, table))
+		got := query[string](t, pool, fmt.Sprintf(`SELECT coalesce(string_agg(%s, ' ' ORDER BY %s), '') FROM %s
+			WHERE campaign_id = 'a'`, by, order, table))
 		if got != want {
 			t.Errorf("%s, %s%s has %q, want %q", when, name, set, got, want)
 		}
@@ -86,10 +92,12 @@ func expectTrails(t *testing.T, pool *pgxpool.Pool, when, set, want string) {
 // expectInStep says that no pair is left, and that verify finds nothing with any code.
 func expectInStep(t *testing.T, pool *pgxpool.Pool, when string, left int64, workers ...*projector.Projector) {
 	t.Helper()
-	expectText(t, pool, when+", pairs", "", `SELECT string_agg(projection || ' ' || next_seq || ' ' || status, ', ' ORDER BY projection) FROM tidemark.deferred`)
+	expectText(t, pool, when+", pairs", "", `SELECT string_agg(projection || ' ' || next_seq || ' ' || status, ', '
+		ORDER BY projection) FROM tidemark.deferred`)
 	for _, p := range workers {
 		for _, name := range trailNames() {
-			if report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true}); len(found) > 0 || report.Resolved != left || report.Skipped > 0 {
+			if report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true}); len(found) > 0 ||
+				report.Resolved != left || report.Skipped > 0 {
 				t.Errorf("%s, verify of %s: %+v, %q", when, name, report, found)
 			}
 		}
@@ -100,7 +108,8 @@ func resolveTrails(t *testing.T, pool *pgxpool.Pool, set string) {
 	t.Helper()
 	for _, name := range trailNames() {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: name + set, CampaignID: "a"}, 3, deferred.Act{By: "ada", Reason: "a test's"})
+			return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: name + set, CampaignID: "a"}, 3,
+				deferred.Act{By: "ada", Reason: "a test's"})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +121,8 @@ func unresolveTrails(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for _, name := range trailNames() {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return deferred.Unresolve(t.Context(), tx, deferred.Key{Projection: name, CampaignID: "a"}, 3, deferred.Act{By: "ada", Reason: "it counts"})
+			return deferred.Unresolve(t.Context(), tx, deferred.Key{Projection: name, CampaignID: "a"}, 3,
+				deferred.Act{By: "ada", Reason: "it counts"})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +143,8 @@ func rebuildTrails(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, o p
 	})
 }
 
-// TestAResolutionHolds resolves an event, forgets the log or not, and does what applies the campaign again, with code that fails on the event and with code that does not. Then it takes the
+// TestAResolutionHolds resolves an event, forgets the log or not, and does what applies the
+// campaign again, with code that fails on the event and with code that does not. Then it takes the
 // resolution back.
 func TestAResolutionHolds(t *testing.T) {
 	t.Parallel()
@@ -146,7 +157,10 @@ func TestAResolutionHolds(t *testing.T) {
 		"nothing": func(*testing.T, world) {},
 		"a replay from scratch": func(t *testing.T, w world) {
 			for _, name := range trailNames() {
-				if _, err := replay(t.Context(), w.pool, deferred.ReplayRequest{Group: "default", Projection: name, Campaigns: []string{"a"}}); err != nil {
+				if _, err := replay(t.Context(), w.pool, deferred.ReplayRequest{
+					Group: "default", Projection: name,
+					Campaigns: []string{"a"},
+				}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -163,7 +177,10 @@ func TestAResolutionHolds(t *testing.T) {
 			drain(t, w.mended)
 		},
 		"a replay by code that fails on it": func(t *testing.T, w world) {
-			if _, err := replay(t.Context(), w.pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}}); err != nil {
+			if _, err := replay(t.Context(), w.pool, deferred.ReplayRequest{
+				Group:     "default",
+				Campaigns: []string{"a", "b"},
+			}); err != nil {
 				t.Fatal(err)
 			}
 			drain(t, w.broken)
@@ -181,8 +198,12 @@ func TestAResolutionHolds(t *testing.T) {
 			}
 			drain(t, w.mended)
 		},
-		"a rebuild":                          func(t *testing.T, w world) { rebuildTrails(t, w.pool, w.mended, projector.RebuildOptions{}) },
-		"a rebuild by code that fails on it": func(t *testing.T, w world) { rebuildTrails(t, w.pool, w.broken, projector.RebuildOptions{}) },
+		"a rebuild": func(t *testing.T, w world) {
+			rebuildTrails(t, w.pool, w.mended, projector.RebuildOptions{})
+		},
+		"a rebuild by code that fails on it": func(t *testing.T, w world) {
+			rebuildTrails(t, w.pool, w.broken, projector.RebuildOptions{})
+		},
 		"a rebuild and its rollback": func(t *testing.T, w world) {
 			rebuildTrails(t, w.pool, w.mended, projector.RebuildOptions{})
 			expectTrails(t, w.pool, "after the rebuild", "", without)
@@ -218,7 +239,8 @@ func TestAResolutionHolds(t *testing.T) {
 			t.Run(fmt.Sprintf("%s,pruned=%v", name, pruned), func(t *testing.T) {
 				t.Parallel()
 				w := world{pool: pgtest.New(t)}
-				w.broken, w.mended = workerOf(t, w.pool, nil, trails(t, 1, true)...), workerOf(t, w.pool, nil, trails(t, 1, false)...)
+				w.broken, w.mended = workerOf(t, w.pool, nil, trails(t, 1, true)...),
+					workerOf(t, w.pool, nil, trails(t, 1, false)...)
 				appendMoves(t, w.pool, "a", 1, 2, 13, 4, 5)
 				appendMoves(t, w.pool, "b", 1, 2)
 				drain(t, w.broken)
@@ -240,7 +262,10 @@ func TestAResolutionHolds(t *testing.T) {
 					if err != nil || len(changes) != 2 {
 						t.Errorf("events 2 to 4 changed %+v in %s, %v", changes, projection, err)
 					}
-					why, err := w.broken.Why(t.Context(), projector.WhyRequest{Projection: projection, CampaignID: "a", Key: []string{"4"}})
+					why, err := w.broken.Why(t.Context(), projector.WhyRequest{
+						Projection: projection, CampaignID: "a",
+						Key: []string{"4"},
+					})
 					if err != nil || len(why.Causes) == 0 {
 						t.Errorf("why a row of %s is as it is: %+v, %v", projection, why, err)
 					}
@@ -252,19 +277,22 @@ func TestAResolutionHolds(t *testing.T) {
 				if slices.Contains([]string{"a rebuild", "a rebuild and its rollback"}, name) {
 					expectTrails(t, w.pool, "taken back", "~previous", with)
 				}
-				expectText(t, w.pool, "log", "3", `SELECT count(*)::text FROM tidemark.failure_log WHERE act = 'unresolved' AND actor = 'ada' AND reason = 'it counts' AND seq = 3`)
+				expectText(t, w.pool, "log", "3", `SELECT count(*)::text FROM tidemark.failure_log WHERE act = 'unresolved'
+					AND actor = 'ada' AND reason = 'it counts' AND seq = 3`)
 			})
 		}
 	}
 }
 
-// TestAResolutionIsOfAllSetsOfTables resolves an event that one set has failed at and another has applied, or has still before it, and takes that back.
+// TestAResolutionIsOfAllSetsOfTables resolves an event that one set has failed at and another has
+// applied, or has still before it, and takes that back.
 func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 	t.Parallel()
 	never := int64(0)
 	begin := func(t *testing.T, pool *pgxpool.Pool, first, second bool) (one, two *projector.Projector) {
 		t.Helper()
-		one, two = workerOf(t, pool, nil, trails(t, 1, first)...), workerOf(t, pool, nil, append(trails(t, 1, first), trails(t, 2, second)...)...)
+		one, two = workerOf(t, pool, nil, trails(t, 1, first)...),
+			workerOf(t, pool, nil, append(trails(t, 1, first), trails(t, 2, second)...)...)
 		appendMoves(t, pool, "a", 1, 2, 13, 4, 5)
 		drain(t, one)
 		return one, two
@@ -280,7 +308,8 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 		"live has failed, next is asked for": func(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 			_, two := begin(t, pool, true, false)
 			for _, name := range trailNames() {
-				if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{AllowFailed: &never}, ada); err != nil {
+				if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{AllowFailed: &never},
+					ada); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -311,7 +340,8 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 			_, two := begin(t, pool, false, true)
 			within(t, "the trails have failed", func() bool {
 				drain(t, two)
-				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead' AND projection LIKE '%~next'`) == 3
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'
+					AND projection LIKE '%~next'`) == 3
 			})
 			exec(t, pool, `UPDATE tidemark.rebuilds SET refused_at = NULL`)
 			resolveTrails(t, pool, "~next")
@@ -331,7 +361,8 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 			_, two := begin(t, pool, false, true)
 			for _, name := range trailNames() {
 				allowed := int64(1)
-				if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{AllowFailed: &allowed, Version: ptr(2)}, ada); err != nil {
+				if _, err := projector.StartRebuild(t.Context(), pool, name,
+					projector.RebuildOptions{AllowFailed: &allowed, Version: ptr(2)}, ada); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -368,8 +399,10 @@ func ptr[T any](v T) *T { return &v }
 func blocked(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	appendMoves(t, pool, "z", 1)
-	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
-		SELECT 'z', name || '~next', 'default', 1, 'rebuilding', now() + interval '1 day' FROM unnest($1::text[]) AS n (name)`, trailNames())
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at)
+		SELECT 'z', name || '~next', 'default', 1, 'rebuilding', now() + interval '1 day'
+			FROM unnest($1::text[]) AS n (name)`, trailNames())
 	within(t, "the trails have caught up", func() bool {
 		drain(t, p)
 		return query[int](t, pool, `SELECT count(*) FROM tidemark.projections p WHERE name LIKE '%~next' AND state = 'active'

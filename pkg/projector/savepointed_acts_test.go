@@ -45,7 +45,9 @@ func TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed(t *testing.T) {
 		"pause campaign": {waits: true, do: func(ctx context.Context, tx pgx.Tx) error {
 			return pause.Set(ctx, tx, pause.Target{Group: "default", CampaignID: "a"}, "ada", "r", 0)
 		}},
-		"resolve": {waits: true, do: func(ctx context.Context, tx pgx.Tx) error { return deferred.Resolve(ctx, tx, key, 1, act) }},
+		"resolve": {waits: true, do: func(ctx context.Context, tx pgx.Tx) error {
+			return deferred.Resolve(ctx, tx, key, 1, act)
+		}},
 		"resolve all": {waits: true, do: func(ctx context.Context, tx pgx.Tx) error {
 			_, err := deferred.ResolveAll(ctx, tx, deferred.Filter{}, act)
 			return err
@@ -70,7 +72,8 @@ func TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed(t *testing.T) {
 					return errUndone
 				})
 				var pgErr *pgconn.PgError
-				if waited := errors.As(err, &pgErr) && pgErr.Code == "55P03"; waited != one.waits || !waited && !errors.Is(err, errUndone) {
+				if waited := errors.As(err, &pgErr) && pgErr.Code == "55P03"; waited != one.waits || !waited &&
+					!errors.Is(err, errUndone) {
 					t.Errorf("%s: %v, want a wait: %t", name, err, one.waits)
 				}
 			}

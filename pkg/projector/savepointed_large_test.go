@@ -17,10 +17,11 @@ func TestCulpritsAreFoundInFewCalls(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	calls := 0
-	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
-		calls++
-		return list(g, e, m)
-	}))
+	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 },
+		listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+			calls++
+			return list(g, e, m)
+		}))
 	for i := range 30 {
 		appendMoves(t, pool, fmt.Sprintf("c%02d", i), 1, 1, []int{1, byError, byServer}[i%3], 1)
 	}
@@ -58,7 +59,8 @@ func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T
 			}
 			healthy := projector.NewHandlers(projector.Spec{
 				Name: "healthy", Version: 1,
-				Tables: `CREATE TABLE healthy (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int, PRIMARY KEY (campaign_id, seq))`,
+				Tables: `CREATE TABLE healthy (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int,
+					PRIMARY KEY (campaign_id, seq))`,
 			})
 			projector.On(healthy, "moved", count("healthy"))
 			p := workerOf(t, pool, func(c *projector.Config) {
@@ -85,9 +87,12 @@ func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T
 			if read != 1 || handled["healthy"] != total || handled["listed"] != total {
 				t.Errorf("read %d times, handled %v times, want once and %d times", read, handled, total)
 			}
-			expectText(t, pool, "the other projection, and how often it was tried", fmt.Sprint(total, " ", total), `SELECT count(*) || ' ' || pg_sequence_last_value('healthy_n_seq') FROM healthy`)
+			expectText(t, pool, "the other projection, and how often it was tried", fmt.Sprint(total, " ", total),
+				`SELECT count(*) || ' ' ||
+				pg_sequence_last_value('healthy_n_seq') FROM healthy`)
 			expectText(t, pool, "applied", fmt.Sprint(applied), `SELECT count(*)::text FROM listed`)
-			expectText(t, pool, "out of order", "0", `SELECT count(*)::text FROM (SELECT n < lag(n) OVER (PARTITION BY campaign_id ORDER BY seq) AS late FROM listed) l WHERE late`)
+			expectText(t, pool, "out of order", "0", `SELECT count(*)::text
+				FROM (SELECT n < lag(n) OVER (PARTITION BY campaign_id ORDER BY seq) AS late FROM listed) l WHERE late`)
 			expectText(t, pool, "behind", fmt.Sprint(behind), `SELECT count(*)::text FROM tidemark.deferred WHERE next_seq = 10`)
 			expectText(t, pool, "failures", fmt.Sprint(poisoned), `SELECT count(*)::text FROM tidemark.failure_log`)
 			expectText(t, pool, "hot queue", "0", `SELECT count(*)::text FROM tidemark.outbox`)

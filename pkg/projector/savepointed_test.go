@@ -49,10 +49,13 @@ func list(g *projector.Group, e journal.Event, m moved) error {
 }
 
 // listing is a projection that lists what it applies. do is what its handler does.
-func listing(action projector.Action, do func(context.Context, *projector.Group, journal.Event, moved) error) projector.Projection {
+func listing(
+	action projector.Action, do func(context.Context, *projector.Group, journal.Event, moved) error,
+) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "listing", Version: 1, OnFailure: slow(action),
-		Tables: `CREATE TABLE listed (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY, by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq));
+		Tables: `CREATE TABLE listed (campaign_id text, seq bigint, n bigint GENERATED ALWAYS AS IDENTITY,
+			by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq));
 			CREATE TABLE tried (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
 	})
 	projector.On(h, "moved", do)
@@ -79,7 +82,9 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 			}
 			return err
 		}},
-		"that use the transaction and hide its error": {do: func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
+		"that use the transaction and hide its error": {do: func(ctx context.Context, g *projector.Group, e journal.Event,
+			m moved,
+		) error {
 			if _, err := g.Tx(ctx); err != nil {
 				return fmt.Errorf("begin: %v", err) //nolint:errorlint // it hides it
 			}
@@ -142,16 +147,22 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 				}); err != nil {
 					t.Fatal(err)
 				}
-				drain(t, workerOf(t, inMode(t, pool, how.mode), func(c *projector.Config) { c.Concurrency = 1 }, ledger(), listing(action, how.do), counters()))
+				drain(t, workerOf(t, inMode(t, pool, how.mode), func(c *projector.Config) { c.Concurrency = 1 }, ledger(),
+					listing(action, how.do), counters()))
 				for _, table := range []string{"listed", "tried"} {
 					order := map[string]string{"listed": "n", "tried": "seq"}[table]
 					expectText(t, pool, table, strings.Join(applied, ", "), `SELECT string_agg(c, ', ' ORDER BY c) FROM (
-						SELECT campaign_id || ' ' || string_agg(seq::text, ' ' ORDER BY `+order+`) AS c FROM `+table+` GROUP BY campaign_id) c`)
+						SELECT campaign_id || ' ' || string_agg(seq::text, ' '
+							ORDER BY `+order+`) AS c FROM `+table+` GROUP BY campaign_id) c`)
 				}
-				expectText(t, pool, "behind", strings.Join(behind, ", "), `SELECT string_agg(campaign_id || ' ' || next_seq, ', ' ORDER BY 1) FROM tidemark.deferred WHERE projection = 'listing'`)
-				expectText(t, pool, "skipped", strings.Join(skipped, ", "), `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM tidemark.failure_log WHERE act = 'skipped'`)
-				expectText(t, pool, "others", fmt.Sprint(campaigns*length, " ", campaigns), `SELECT (SELECT count(*) FROM ledger) || ' ' || (SELECT count(*) FROM counters WHERE (doc->>'count')::int = `+fmt.Sprint(length)+`)`)
-				expectText(t, pool, "failures", fmt.Sprint(len(behind)+len(skipped)), `SELECT count(*)::text FROM tidemark.failure_log`)
+				expectText(t, pool, "behind", strings.Join(behind, ", "), `SELECT string_agg(campaign_id || ' ' || next_seq, ', '
+					ORDER BY 1) FROM tidemark.deferred WHERE projection = 'listing'`)
+				expectText(t, pool, "skipped", strings.Join(skipped, ", "), `SELECT string_agg(campaign_id || ' ' || seq, ', '
+					ORDER BY campaign_id, seq) FROM tidemark.failure_log WHERE act = 'skipped'`)
+				expectText(t, pool, "others", fmt.Sprint(campaigns*length, " ", campaigns), `SELECT (SELECT count(*)
+					FROM ledger) || ' ' || (SELECT count(*) FROM counters WHERE (doc->>'count')::int = `+fmt.Sprint(length)+`)`)
+				expectText(t, pool, "failures", fmt.Sprint(len(behind)+len(skipped)), `SELECT count(*)::text
+					FROM tidemark.failure_log`)
 				expectText(t, pool, "hot queue", "0", `SELECT count(*)::text FROM tidemark.outbox`)
 			})
 		}
@@ -186,7 +197,8 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 				c.OnStep = func(s projector.Step) {
 					if s == projector.StepDeferring && !failed {
 						failed = true
-						exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`)
+						exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+							AND state = 'idle in transaction'`)
 					}
 				}
 			}, ledger(), h)
@@ -198,10 +210,12 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 			}
 			expectPairs(t, pool, "")
 			expectLog(t, pool, "")
-			expectText(t, pool, "nothing of the group is kept", "0", `SELECT ((SELECT count(*) FROM listed) + (SELECT count(*) FROM ledger))::text`)
+			expectText(t, pool, "nothing of the group is kept", "0", `SELECT ((SELECT count(*) FROM listed) + (SELECT count(*)
+				FROM ledger))::text`)
 			drainAll(t, pool, p)
 			expectPairs(t, pool, "a listing 2 failed 1 transient error, c listing 2 dead 1 permanent 23514 never")
-			expectText(t, pool, "applied", "a 1, b 1, b 2, c 1", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+			expectText(t, pool, "applied", "a 1, b 1, b 2, c 1", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1)
+				FROM listed`)
 			expectText(t, pool, "others", "8", `SELECT count(*)::text FROM ledger`)
 		})
 	}
@@ -212,7 +226,8 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 func TestOneOfManyProjectionsFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projections := []projector.Projection{listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) })}
+	projections := []projector.Projection{listing("",
+		func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) })}
 	for i := range 12 {
 		projections = append(projections, ordered(fmt.Sprint("log_", i)))
 	}
@@ -246,7 +261,8 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 				pool := pgtest.New(t)
 				h := projector.NewHandlers(projector.Spec{
 					Name: "listing", Version: 1, OnFailure: projector.Policy{Timeout: timeout, Base: time.Hour, Max: time.Hour},
-					Tables: `CREATE TABLE listed (campaign_id text, seq bigint, by int CHECK (by > 0), PRIMARY KEY (campaign_id, seq)); CREATE TABLE tried (campaign_id text, seq bigint)`,
+					Tables: `CREATE TABLE listed (campaign_id text, seq bigint, by int CHECK (by > 0),
+						PRIMARY KEY (campaign_id, seq)); CREATE TABLE tried (campaign_id text, seq bigint)`,
 				})
 				projector.On(h, "moved", func(ctx context.Context, g *projector.Group, e journal.Event, m moved) error {
 					if m.By == endless {
@@ -262,8 +278,10 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 					return err
 				}
 				const want = "a 2 error, b 2 deadline, c 2 23514; a 1, b 1, c 1, d 1, d 2, d 3; 12"
-				got := query[string](t, pool, `SELECT concat_ws('; ', (SELECT string_agg(concat_ws(' ', campaign_id, next_seq, error_code), ', ' ORDER BY campaign_id) FROM tidemark.deferred),
-					(SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM listed), (SELECT count(*) FROM ledger))`)
+				got := query[string](t, pool, `SELECT concat_ws('; ', (SELECT string_agg(concat_ws(' ', campaign_id, next_seq,
+					error_code), ', ' ORDER BY campaign_id) FROM tidemark.deferred),
+					(SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq) FROM listed),
+						(SELECT count(*) FROM ledger))`)
 				if got != want {
 					return fmt.Errorf("behind, applied, and by the other projection: %s\nwant: %s", got, want)
 				}
@@ -278,13 +296,16 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 func TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) }))
+	p := workerOf(t, pool, nil, listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		return list(g, e, m)
+	}))
 	appendMoves(t, pool, "a", 1, byServer, 1, byError, 1)
 	appendMoves(t, pool, "b", 1, 1)
 	drain(t, p)
 	expectPairs(t, pool, "a listing 2 dead 1 permanent 23514 never")
 	expectLog(t, pool, "dead 2 1")
-	expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+	expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1)
+		FROM listed`)
 }
 
 // TestAnArgumentThatCannotBeEncodedIsItsEventsFault has few statements, which are not streamed: pgx
@@ -297,17 +318,20 @@ func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 			t.Run(name+", "+mode.String(), func(t *testing.T) {
 				t.Parallel()
 				pool := pgtest.New(t)
-				p := workerOf(t, inMode(t, pool, mode), nil, ledger(), listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
-					if look {
-						g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
-					}
-					return list(g, e, m)
-				}))
+				p := workerOf(t, inMode(t, pool, mode), nil, ledger(),
+					listing("", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+						if look {
+							g.Queue(`SELECT $1::bigint`, e.Seq).QueryRow(func(row pgx.Row) error { return row.Scan(new(int64)) })
+						}
+						return list(g, e, m)
+					}))
 				appendMoves(t, pool, "a", 1, byArgument, 1)
 				appendMoves(t, pool, "b", 1, 1)
 				drain(t, p)
-				expectText(t, pool, "behind", "a listing 2 failed", `SELECT string_agg(format('%s %s %s %s', campaign_id, projection, next_seq, status), ', ') FROM tidemark.deferred`)
-				expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1) FROM listed`)
+				expectText(t, pool, "behind", "a listing 2 failed", `SELECT string_agg(format('%s %s %s %s', campaign_id,
+					projection, next_seq, status), ', ') FROM tidemark.deferred`)
+				expectText(t, pool, "applied", "a 1, b 1, b 2", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1)
+					FROM listed`)
 				expectText(t, pool, "others", "5", `SELECT count(*)::text FROM ledger`)
 				for attempt := 2; attempt <= 8; attempt++ {
 					// The backend of the connection that was closed may hold its locks a moment longer, and claims pass
@@ -317,7 +341,8 @@ func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 						return query[int](t, pool, `SELECT attempt_count FROM tidemark.deferred`) >= attempt
 					})
 				}
-				expectText(t, pool, "after its attempts", "a listing 2 dead 8", `SELECT string_agg(format('%s %s %s %s %s', campaign_id, projection, next_seq, status, attempt_count), ', ') FROM tidemark.deferred`)
+				expectText(t, pool, "after its attempts", "a listing 2 dead 8", `SELECT string_agg(format('%s %s %s %s %s',
+					campaign_id, projection, next_seq, status, attempt_count), ', ') FROM tidemark.deferred`)
 			})
 		}
 	}

@@ -16,7 +16,8 @@ import (
 
 // shadowed is a projection that fails on every third event of campaigns whose name ends in 3, and counts otherwise.
 func shadowed() Projection {
-	h := NewHandlers(Spec{Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`})
+	h := NewHandlers(Spec{Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
+		PRIMARY KEY (campaign_id, seq))`})
 	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
 		if e.CampaignID[len(e.CampaignID)-1] == '3' && e.Seq == 3 {
 			g.Queue(`SELECT 1/0`)
@@ -30,8 +31,12 @@ func shadowed() Projection {
 // footprint is everything that a shadow must leave as it was.
 func footprint(t *testing.T, pool *pgxpool.Pool) (all []string) {
 	t.Helper()
-	for _, table := range []string{"tidemark.outbox", "tidemark.deferred", "tidemark.leases", "tidemark.failure_log", "tidemark.crashes", "tidemark.pauses", "tidemark.workers", "tidemark.projections", "seen"} {
-		rows, err := pool.Query(t.Context(), `SELECT '`+table+`' || ' ' || r::text || ' ' || r.xmin::text FROM `+table+` r ORDER BY 1`)
+	for _, table := range []string{
+		"tidemark.outbox", "tidemark.deferred", "tidemark.leases", "tidemark.failure_log",
+		"tidemark.crashes", "tidemark.pauses", "tidemark.workers", "tidemark.projections", "seen",
+	} {
+		rows, err := pool.Query(t.Context(), `SELECT '`+table+`' || ' ' || r::text || ' ' || r.xmin::text FROM `+
+			table+` r ORDER BY 1`)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +79,8 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	if _, err := applying.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred SET status = 'failed', next_attempt_at = now()`); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred SET status = 'failed',
+		next_attempt_at = now()`); err != nil {
 		t.Fatal(err)
 	}
 	const campaigns = 40
@@ -82,7 +88,10 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 		noteIn(t, pool, fmt.Sprintf("c%02d", i), 4)
 	}
 	registry := prometheus.NewRegistry()
-	shadowing, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}, Mode: ModeShadowOnly, Registerer: registry, GroupEvents: 3})
+	shadowing, err := New(Config{
+		Pool: pool, Projections: []Projection{shadowed()}, Mode: ModeShadowOnly,
+		Registerer: registry, GroupEvents: 3,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +123,8 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 			t.Errorf("was %s\nis  %s", before[i], after[i])
 		}
 	}
-	// Of 40 campaigns 4 end in 3 and fail on the third of four events; the deferred pairs fail once a round. A group holds less than a campaign.
+	// Of 40 campaigns 4 end in 3 and fail on the third of four events; the deferred pairs fail once a
+	// round. A group holds less than a campaign.
 	if n := total(t, registry, "tidemark_shadow_events_total"); n != float64(rounds*(36*4+4*2)) {
 		t.Errorf("%v events would have been applied in %d rounds, want %d", n, rounds, rounds*(36*4+4*2))
 	}
@@ -144,7 +154,10 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	ctx, stop := context.WithCancel(t.Context())
-	shadowing, err := New(Config{Pool: pool, Projections: []Projection{shadowed()}, Mode: ModeShadowOnly, PollInterval: 1e6})
+	shadowing, err := New(Config{
+		Pool: pool, Projections: []Projection{shadowed()}, Mode: ModeShadowOnly,
+		PollInterval: 1e6,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +181,8 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 	}
 	// The server may still be rolling back for a client that has gone, and a drain passes by what is locked.
 	for locked := 1; locked > 0; {
-		const locks = `SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		const locks = `SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database
+			WHERE datname = current_database())
 			AND relation = 'tidemark.leases'::regclass AND mode = 'RowExclusiveLock'`
 		if err := pool.QueryRow(t.Context(), locks).Scan(&locked); err != nil {
 			t.Fatal(err)
@@ -178,7 +192,8 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	var applied, deferred int
-	if err := pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM seen), (SELECT count(*) FROM tidemark.deferred)`).Scan(&applied, &deferred); err != nil {
+	if err := pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM seen),
+		(SELECT count(*) FROM tidemark.deferred)`).Scan(&applied, &deferred); err != nil {
 		t.Fatal(err)
 	}
 	if applied != 300 || deferred != 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// TestARebuildGetsItsShareOfTheTimeAndNoMore drives the budget with a clock of its own, for four goroutines a quarter of whose time is given away: one second each second.
+// TestARebuildGetsItsShareOfTheTimeAndNoMore drives the budget with a clock of its own, for four
+// goroutines a quarter of whose time is given away: one second each second.
 func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 	t.Parallel()
 	rebuilt := &apply.Unit{Pair: &deferred.Standing{Projection: registry.NextTables.Of("scores")}}
@@ -79,7 +80,8 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	}
 	ask := func(most float64) {
 		t.Helper()
-		if _, err := StartRebuild(t.Context(), pool, "seen", RebuildOptions{MaxShare: &most}, deferred.Act{By: "ada"}); err != nil {
+		if _, err := StartRebuild(t.Context(), pool, "seen", RebuildOptions{MaxShare: &most},
+			deferred.Act{By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := two.rebuilder.Tend(t.Context()); err != nil {

@@ -13,14 +13,19 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// odd keeps a row of types that are lost where values are not kept as they are written, in a table that computes, orders and watches its rows.
+// odd keeps a row of types that are lost where values are not kept as they are written, in a table
+// that computes, orders and watches its rows.
 func odd(tables string) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "odd", Version: 1, Tables: `CREATE TYPE pair AS (a text, b bytea);
-		CREATE TABLE odd (campaign_id text PRIMARY KEY, sum float8 NOT NULL, twice float8 GENERATED ALWAYS AS (sum * 2) STORED, raw json, several pair[], since tstzrange, nothing text, "quoted ""name" text DEFAULT 'x');
+		CREATE TABLE odd (campaign_id text PRIMARY KEY, sum float8 NOT NULL,
+			twice float8 GENERATED ALWAYS AS (sum * 2) STORED, raw json, several pair[], since tstzrange, nothing text,
+			"quoted ""name" text DEFAULT 'x');
 		CREATE FUNCTION count_odd() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN NEW.sum := NEW.sum + 1000; RETURN NEW; END$$;
 		CREATE TRIGGER counted BEFORE INSERT ON odd FOR EACH ROW EXECUTE FUNCTION count_odd();` + tables})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
-		g.Queue(`INSERT INTO odd AS o (campaign_id, sum, raw, several, since, "quoted ""name") VALUES ($1, $2, '{"a":  1, "a": 2}', ARRAY[ROW('x,"y\', '\x00ff')::pair], '[2020-01-01,)', '') ON CONFLICT (campaign_id)
+		g.Queue(`INSERT INTO odd AS o (campaign_id, sum, raw, several, since, "quoted ""name")
+			VALUES ($1, $2, '{"a":  1, "a": 2}', ARRAY[ROW('x,"y\', '\x00ff')::pair], '[2020-01-01,)', '')
+			ON CONFLICT (campaign_id)
 			DO UPDATE SET sum = CASE $2 WHEN 9 THEN 'NaN' ELSE o.sum + $2 END`, e.CampaignID, float64(m.By))
 		return nil
 	})
@@ -40,7 +45,10 @@ func TestLookingBackBeginsAtTheLatestSnapshot(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	worker := func(every int64, projection projector.Projection) *projector.Projector {
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projection}, SnapshotEvery: every})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: []projector.Projection{projection},
+			SnapshotEvery: every,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +69,8 @@ func TestLookingBackBeginsAtTheLatestSnapshot(t *testing.T) {
 	expectText(t, pool, "snapshots", "3 6", `SELECT string_agg(seq::text, ' ' ORDER BY seq) FROM tidemark.snapshots`)
 
 	// That they are used shows where they are wrong; of tables that are made otherwise they are not.
-	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.snapshots SET rows = replace(rows::text, '1006', '5')::jsonb WHERE seq = 3`); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.snapshots SET rows = replace(rows::text, '1006', '5')::jsonb
+		WHERE seq = 3`); err != nil {
 		t.Fatal(err)
 	}
 	if got := look(t, plain, 4); !strings.Contains(got, `"sum": 9,`) {
@@ -70,10 +79,14 @@ func TestLookingBackBeginsAtTheLatestSnapshot(t *testing.T) {
 	if got := look(t, worker(0, odd(" CREATE INDEX ON odd (sum)")), 4); got != want[3] {
 		t.Errorf("after event 4 from no snapshot: %s", got)
 	}
-	if why, err := plain.Why(t.Context(), projector.WhyRequest{Projection: "odd", CampaignID: "a"}); err != nil || len(why.Causes) == 0 || why.Causes[0].Event.Seq != 1 {
+	if why, err := plain.Why(t.Context(), projector.WhyRequest{Projection: "odd", CampaignID: "a"}); err != nil ||
+		len(why.Causes) == 0 || why.Causes[0].Event.Seq != 1 {
 		t.Errorf("why: %v, %v", why, err)
 	}
-	if _, err := replay(t.Context(), pool, deferred.ReplayRequest{Group: "default", Projection: "odd", Campaigns: []string{"a"}}); err != nil {
+	if _, err := replay(t.Context(), pool, deferred.ReplayRequest{
+		Group: "default", Projection: "odd",
+		Campaigns: []string{"a"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	drain(t, plain)
@@ -83,7 +96,8 @@ func TestLookingBackBeginsAtTheLatestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfACampaignAreBounded keeps four: those left stay spread over the campaign, whether they are made one after the other or the bound is lowered.
+// TestSnapshotsOfACampaignAreBounded keeps four: those left stay spread over the campaign, whether
+// they are made one after the other or the bound is lowered.
 func TestSnapshotsOfACampaignAreBounded(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -112,7 +126,8 @@ func TestSnapshotsOfACampaignAreBounded(t *testing.T) {
 		}
 		expectText(t, pool, "snapshots", at.kept, kept)
 	}
-	expectText(t, pool, "snapshots of another campaign", "1 2", `SELECT string_agg(seq::text, ' ' ORDER BY seq) FROM tidemark.snapshots WHERE campaign_id = 'b'`)
+	expectText(t, pool, "snapshots of another campaign", "1 2", `SELECT string_agg(seq::text, ' ' ORDER BY seq)
+		FROM tidemark.snapshots WHERE campaign_id = 'b'`)
 	exec(t, pool, `DELETE FROM tidemark.snapshots WHERE seq = 16`)
 	look(t, worker(2), 16)
 	expectText(t, pool, "snapshots once two are allowed", "9 16", kept)
@@ -122,12 +137,16 @@ func TestSnapshotsOfACampaignAreBounded(t *testing.T) {
 func TestAWorkerMakesTheSnapshotsOfLongCampaigns(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	numbered := projector.NewHandlers(projector.Spec{Name: "numbered", Version: 1, Tables: `CREATE TABLE numbered (campaign_id text, n serial PRIMARY KEY)`})
+	numbered := projector.NewHandlers(projector.Spec{Name: "numbered", Version: 1, Tables: `CREATE TABLE numbered
+		(campaign_id text, n serial PRIMARY KEY)`})
 	projector.On(numbered, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
 		g.Queue(`INSERT INTO numbered (campaign_id) VALUES ($1)`, e.CampaignID)
 		return nil
 	})
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{odd(""), numbered}, SnapshotEvery: 2})
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: []projector.Projection{odd(""), numbered},
+		SnapshotEvery: 2,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +163,8 @@ func TestAWorkerMakesTheSnapshotsOfLongCampaigns(t *testing.T) {
 		}
 	}()
 	within(t, "snapshots are made", func() bool {
-		return query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, seq), ', ' ORDER BY campaign_id, seq), '') FROM tidemark.snapshots`) == "odd a 2, odd a 4, odd c 2"
+		return query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, seq), ', '
+			ORDER BY campaign_id, seq), '') FROM tidemark.snapshots`) == "odd a 2, odd a 4, odd c 2"
 	})
 	if state, err := p.AsOf(t.Context(), "numbered", "a", 4); err != nil || len(state.Tables[0].Rows) != 4 {
 		t.Errorf("numbered rows: %v, %v", state, err)

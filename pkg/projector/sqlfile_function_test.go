@@ -31,7 +31,8 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 		replaceFunction(t, pool, `INSERT INTO sums VALUES ('the function was called', tidemark_event_until[1])`)
 		appendEvents(t, pool, "c", journal.Event{Type: "added"}, journal.Event{Type: "ignored"})
 		drain(t, p)
-		if s := query[string](t, pool, `SELECT string_agg(campaign_id || ' ' || n, ', ') FROM sums`); s != "the function was called 2" {
+		if s := query[string](t, pool, `SELECT string_agg(campaign_id || ' ' || n, ', ')
+			FROM sums`); s != "the function was called 2" {
 			t.Errorf("the read model holds %q", s)
 		}
 		if n := query[int](t, pool, `SELECT checkpoint FROM tidemark.leases WHERE campaign_id = 'c'`); n != 2 {
@@ -61,7 +62,8 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 	t.Run("also with statements that answer rows", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p, isolated := countingIsolations(t, pool, sums(t, `INSERT INTO sums VALUES (event.campaign_id, 1) ON CONFLICT (campaign_id) DO UPDATE SET n = sums.n + 1 RETURNING n;
+		p, isolated := countingIsolations(t, pool, sums(t, `INSERT INTO sums VALUES (event.campaign_id, 1)
+			ON CONFLICT (campaign_id) DO UPDATE SET n = sums.n + 1 RETURNING n;
 			SELECT set_config('test.seen', event.event_type, false) FROM generate_series(1, 3);
 			WITH a AS (UPDATE sums SET n = n * 10 WHERE campaign_id = event.campaign_id RETURNING n) SELECT n FROM a;
 			WITH a AS (SELECT 5 AS n) UPDATE sums SET n = sums.n + a.n FROM a WHERE campaign_id = event.campaign_id;`))
@@ -98,14 +100,21 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 	t.Run("unless the catalogue changes its events", func(t *testing.T) {
 		t.Parallel()
 		upcast := map[int]journal.Upcaster{1: journal.Remove("old")}
-		for _, eventType := range []journal.EventType{{Name: "added", Aliases: []string{"plus"}}, {Name: "added", Version: 2, Upcast: upcast}} {
+		for _, eventType := range []journal.EventType{
+			{Name: "added", Aliases: []string{"plus"}},
+			{Name: "added", Version: 2, Upcast: upcast},
+		} {
 			pool := pgtest.New(t)
-			appendEvents(t, pool, "c", added("1"), journal.Event{Type: "plus", Payload: json.RawMessage(`{"n": 5}`)}, journal.Event{Type: "added", Version: 2, Payload: json.RawMessage(`{"n": 7}`)})
+			appendEvents(t, pool, "c", added("1"), journal.Event{Type: "plus", Payload: json.RawMessage(`{"n": 5}`)},
+				journal.Event{Type: "added", Version: 2, Payload: json.RawMessage(`{"n": 7}`)})
 			catalogue, err := journal.NewCatalogue(eventType)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{sums(t, addPayload)}, Catalogue: catalogue})
+			p, err := projector.New(projector.Config{
+				Pool: pool, Projections: []projector.Projection{sums(t, addPayload)},
+				Catalogue: catalogue,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,17 +133,22 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 		newer := added("5")
 		newer.Version = 2
 		appendEvents(t, pool, "c", added("1"), added("2"), newer, added("9"))
-		catalogue, err := journal.NewCatalogue(journal.EventType{Name: "added"}, journal.EventType{Name: "removed", Version: 2})
+		catalogue, err := journal.NewCatalogue(journal.EventType{Name: "added"},
+			journal.EventType{Name: "removed", Version: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{sums(t, addPayload)}, Catalogue: catalogue})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: []projector.Projection{sums(t, addPayload)},
+			Catalogue: catalogue,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		drain(t, p)
 		function(t, pool)
-		if s := query[string](t, pool, `SELECT campaign_id || next_seq || error_message FROM tidemark.deferred`); !strings.HasPrefix(s, "c3") || !strings.Contains(s, "version 2, the catalogue reads 1") {
+		if s := query[string](t, pool, `SELECT campaign_id || next_seq || error_message
+			FROM tidemark.deferred`); !strings.HasPrefix(s, "c3") || !strings.Contains(s, "version 2, the catalogue reads 1") {
 			t.Errorf("deferred: %s, want event 3 for its version", s)
 		}
 		if n := query[int](t, pool, `SELECT n FROM sums`); n != 3 {
@@ -144,7 +158,10 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 	t.Run("unless it is told not to", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{sums(t, addPayload)}, NoFunctions: true})
+		p, err := projector.New(projector.Config{
+			Pool: pool, Projections: []projector.Projection{sums(t, addPayload)},
+			NoFunctions: true,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,33 +173,47 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 	})
 }
 
-// TestAnSQLFileDoesTheSameAsAFunction applies random events by random statements in both ways, and compares what they leave.
+// TestAnSQLFileDoesTheSameAsAFunction applies random events by random statements in both ways, and
+// compares what they leave.
 func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	const tables = `CREATE TABLE sums (campaign_id text COLLATE "C" NOT NULL, k text NOT NULL, n numeric NOT NULL, actor text, tags text[], at timestamptz, PRIMARY KEY (campaign_id, k));
-		CREATE TABLE log (campaign_id text NOT NULL, seq bigint NOT NULL, part int NOT NULL, entry text, PRIMARY KEY (campaign_id, seq, part));
+	const tables = `CREATE TABLE sums (campaign_id text COLLATE "C" NOT NULL, k text NOT NULL, n numeric NOT NULL,
+		actor text, tags text[], at timestamptz, PRIMARY KEY (campaign_id, k));
+		CREATE TABLE log (campaign_id text NOT NULL, seq bigint NOT NULL, part int NOT NULL, entry text,
+			PRIMARY KEY (campaign_id, seq, part));
 		CREATE TABLE changes (campaign_id text, kind text, n bigint, PRIMARY KEY (campaign_id, kind));
 		CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-			INSERT INTO changes AS c SELECT DISTINCT campaign_id, TG_OP, 1 FROM touched ON CONFLICT (campaign_id, kind) DO UPDATE SET n = c.n + 1; RETURN NULL;
+			INSERT INTO changes AS c SELECT DISTINCT campaign_id, TG_OP, 1 FROM touched
+				ON CONFLICT (campaign_id, kind) DO UPDATE SET n = c.n + 1; RETURN NULL;
 		END $$;
-		CREATE TRIGGER inserted AFTER INSERT ON sums REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION noted();
-		CREATE TRIGGER deleted AFTER DELETE ON sums REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION noted();`
+		CREATE TRIGGER inserted AFTER INSERT ON sums REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION
+			noted();
+		CREATE TRIGGER deleted AFTER DELETE ON sums REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION
+			noted();`
 	statements := []string{
-		`INSERT INTO sums AS s VALUES (event.campaign_id, coalesce(event.payload->>'k', '-'), (event.payload->>'n')::numeric, event.actor, event.tags, event.occurred_at)
-			ON CONFLICT (campaign_id, k) DO UPDATE SET n = s.n * 2 + excluded.n, actor = excluded.actor, tags = s.tags || excluded.tags`,
-		`UPDATE sums SET n = n + event.seq, at = event.recorded_at WHERE campaign_id = event.campaign_id AND k > event.payload->>'k'`,
+		`INSERT INTO sums AS s VALUES (event.campaign_id, coalesce(event.payload->>'k', '-'),
+			(event.payload->>'n')::numeric, event.actor, event.tags, event.occurred_at)
+			ON CONFLICT (campaign_id, k) DO UPDATE SET n = s.n * 2 + excluded.n, actor = excluded.actor,
+				tags = s.tags || excluded.tags`,
+		`UPDATE sums SET n = n + event.seq, at = event.recorded_at WHERE campaign_id = event.campaign_id
+			AND k > event.payload->>'k'`,
 		`DELETE FROM sums WHERE campaign_id = event.campaign_id AND k = event.payload->>'k' AND n > 100`,
 		`DELETE FROM sums WHERE campaign_id = event.campaign_id AND actor IS NOT DISTINCT FROM event.actor RETURNING k, n`,
-		`INSERT INTO log SELECT event.campaign_id, event.seq, 1, concat_ws('|', event.event_type, event.event_version, event.aggregate_type, event.aggregate_id, event.actor,
-			event.tags[1], cardinality(event.tags), event.payload, event.metadata->>'trace', event.position, event.event_id, event.occurred_at = event.recorded_at)`,
-		`INSERT INTO log (campaign_id, seq, part, entry) SELECT s.campaign_id, event.seq, 2, string_agg(k || n, ',' ORDER BY k) FROM sums AS s WHERE s.campaign_id = event.campaign_id GROUP BY s.campaign_id`,
+		`INSERT INTO log SELECT event.campaign_id, event.seq, 1,
+			concat_ws('|', event.event_type, event.event_version, event.aggregate_type, event.aggregate_id, event.actor,
+			event.tags[1], cardinality(event.tags), event.payload, event.metadata->>'trace', event.position, event.event_id,
+				event.occurred_at = event.recorded_at)`,
+		`INSERT INTO log (campaign_id, seq, part, entry)
+			SELECT s.campaign_id, event.seq, 2, string_agg(k || n, ',' ORDER BY k) FROM sums AS s
+			WHERE s.campaign_id = event.campaign_id GROUP BY s.campaign_id`,
 		`WITH gone AS (DELETE FROM log WHERE campaign_id = event.campaign_id AND seq < event.seq - 3 RETURNING seq)
 			INSERT INTO log SELECT event.campaign_id, event.seq, 3, count(*)::text FROM gone -- ; a comment; with 'a quote`,
 		`WITH seen AS (SELECT max(n) AS n FROM sums WHERE campaign_id = event.campaign_id) SELECT n, event.payload FROM seen`,
 		`MERGE INTO sums AS s USING (SELECT event.campaign_id AS c, event.payload->>'k' AS k) AS e ON s.campaign_id = e.c AND s.k = e.k
 			WHEN MATCHED AND s.n > 50 THEN DELETE WHEN MATCHED THEN UPDATE SET n = s.n + 7 WHEN NOT MATCHED THEN DO NOTHING`,
-		`INSERT INTO log (campaign_id, seq, part, entry) VALUES (event.campaign_id, event.seq, 4, 'found; $$ ' || E'\'' || event.event_type)`,
+		`INSERT INTO log (campaign_id, seq, part, entry)
+			VALUES (event.campaign_id, event.seq, 4, 'found; $$ ' || E'\'' || event.event_type)`,
 	}
 	turn := 0
 	rapidtest.Check(t, 12, func(rt *rapid.T) { // each turn takes two schemas and many round trips
@@ -191,7 +222,8 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 		file := tables + "\n"
 		for _, on := range [][]string{types[:1], types[1:3], types[3:]} {
 			file += "-- on: " + strings.ReplaceAll(strings.Join(on, ", "), " odd", "_odd") + "\n"
-			for _, s := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(statements)-1), 1, 4, rapid.ID[int]).Draw(rt, "statements") {
+			for _, s := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(statements)-1), 1, 4, rapid.ID[int]).Draw(rt,
+				"statements") {
 				file += statements[s] + "\n;\n"
 			}
 		}
@@ -200,12 +232,14 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 		for way := range p {
 			name := fmt.Sprintf("way%d_%d", way, turn)
 			exec(t, pool, `INSERT INTO tidemark.consumer_groups (name, state) VALUES ('`+name+`', 'ready')`)
-			projection, err := sqlfile.Load(fstest.MapFS{"a.sql": {Data: []byte("-- projection: " + name + "\n-- version: 1\n" + file)}}, "a.sql")
+			projection, err := sqlfile.Load(fstest.MapFS{"a.sql": {Data: []byte("-- projection: " + name + "\n-- version: 1\n" +
+				file)}}, "a.sql")
 			if err != nil {
 				rt.Fatal(err)
 			}
 			p[way], err = projector.New(projector.Config{
-				Pool: pool, Projections: []projector.Projection{projection}, ConsumerGroup: name, Schema: name, NoFunctions: way == 0, GroupEvents: 7, Concurrency: 2,
+				Pool: pool, Projections: []projector.Projection{projection}, ConsumerGroup: name, Schema: name,
+				NoFunctions: way == 0, GroupEvents: 7, Concurrency: 2,
 			})
 			if err == nil {
 				err = p[way].Register(t.Context())
@@ -224,7 +258,8 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 			ways[way] = left(t, pool, fmt.Sprintf("way%d_%d", way, turn))
 			exec(t, pool, fmt.Sprintf(`DELETE FROM tidemark.consumer_groups WHERE name = 'way%d_%d'`, way, turn))
 		}
-		if n := query[int](t, pool, fmt.Sprintf(`SELECT count(*) FROM pg_proc WHERE proname LIKE 'tidemark_way1_%d_v1%%'`, turn)); n != 1 {
+		if n := query[int](t, pool, fmt.Sprintf(`SELECT count(*) FROM pg_proc
+			WHERE proname LIKE 'tidemark_way1_%d_v1%%'`, turn)); n != 1 {
 			rt.Fatal("it did not become a function")
 		}
 		if ways[0] != ways[1] {
@@ -237,9 +272,10 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 func anEvent(t *rapid.T) journal.Event {
 	text := rapid.SampledFrom([]string{"", "x", "é", "Z", "a'b\\"})
 	e := journal.Event{
-		Type:          rapid.SampledFrom([]string{"a", "b", "c", "it-s_odd", "unknown"}).Draw(t, "type"),
-		Version:       rapid.IntRange(1, 3).Draw(t, "version"),
-		Intent:        rapid.SampledFrom([]journal.Intent{"", "", "", journal.ReplayOnly, journal.AuditOnly}).Draw(t, "intent"),
+		Type:    rapid.SampledFrom([]string{"a", "b", "c", "it-s_odd", "unknown"}).Draw(t, "type"),
+		Version: rapid.IntRange(1, 3).Draw(t, "version"),
+		Intent: rapid.SampledFrom([]journal.Intent{"", "", "", journal.ReplayOnly, journal.AuditOnly}).Draw(t,
+			"intent"),
 		AggregateType: text.Draw(t, "aggregate type"), AggregateID: text.Draw(t, "aggregate"), Actor: text.Draw(t, "actor"),
 		Tags: rapid.SampledFrom([][]string{nil, {"t"}, {`a"b`, "c,d"}}).Draw(t, "tags"),
 	}
@@ -247,7 +283,8 @@ func anEvent(t *rapid.T) journal.Event {
 	if rapid.IntRange(1, 20).Draw(t, "luck") == 20 {
 		n = `"none"`
 	}
-	e.Payload = json.RawMessage(fmt.Sprintf(`{"k": %q, "n": %s, "deep": [null, {"a": 1e3}]}`, rapid.SampledFrom([]string{"a", "B", "é"}).Draw(t, "k"), n))
+	e.Payload = json.RawMessage(fmt.Sprintf(`{"k": %q, "n": %s, "deep": [null, {"a": 1e3}]}`,
+		rapid.SampledFrom([]string{"a", "B", "é"}).Draw(t, "k"), n))
 	if rapid.Bool().Draw(t, "metadata") {
 		e.Metadata = json.RawMessage(`{"trace": "m"}`)
 	}
@@ -261,21 +298,29 @@ func left(t *testing.T, pool *pgxpool.Pool, name string) string {
 		(SELECT string_agg(s::text, E'\n' ORDER BY campaign_id, k) FROM %[1]s.sums s),
 		(SELECT string_agg(l::text, E'\n' ORDER BY campaign_id, seq, part) FROM %[1]s.log l),
 		(SELECT string_agg(c::text, E'\n' ORDER BY campaign_id, kind) FROM %[1]s.changes c),
-		(SELECT string_agg(concat_ws(' ', campaign_id, next_seq, status, error_code, error_message), E'\n' ORDER BY campaign_id) FROM tidemark.deferred WHERE projection = '%[1]s'),
-		(SELECT string_agg(concat_ws(' ', campaign_id, checkpoint), E'\n' ORDER BY campaign_id) FROM tidemark.leases WHERE consumer_group = '%[1]s'))`, name))
+		(SELECT string_agg(concat_ws(' ', campaign_id, next_seq, status, error_code, error_message), E'\n'
+			ORDER BY campaign_id) FROM tidemark.deferred WHERE projection = '%[1]s'),
+		(SELECT string_agg(concat_ws(' ', campaign_id, checkpoint), E'\n' ORDER BY campaign_id) FROM tidemark.leases
+			WHERE consumer_group = '%[1]s'))`, name))
 }
 
-const addPayload = `INSERT INTO sums AS s VALUES (event.campaign_id, (event.payload->>'n')::int) ON CONFLICT (campaign_id) DO UPDATE SET n = s.n + excluded.n;`
+const addPayload = `INSERT INTO sums AS s VALUES (event.campaign_id, (event.payload->>'n')::int)
+	ON CONFLICT (campaign_id) DO UPDATE SET n = s.n + excluded.n;`
 
 func added(n string) journal.Event {
 	return journal.Event{Type: "added", Payload: json.RawMessage(`{"n": ` + n + `, "old": ` + n + `}`)}
 }
 
 // countingIsolations is a projector, and how many groups have failed in it so far.
-func countingIsolations(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) (p *projector.Projector, isolated func() int) {
+func countingIsolations(
+	t *testing.T, pool *pgxpool.Pool, projection projector.Projection,
+) (p *projector.Projector, isolated func() int) {
 	t.Helper()
 	var log lockedBuffer
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projection}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: []projector.Projection{projection},
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +348,8 @@ func (b *lockedBuffer) String() string {
 // sums is a projection in an SQL file that does this on events of one type.
 func sums(t *testing.T, statements string) projector.Projection {
 	t.Helper()
-	file := "-- projection: sums\n-- version: 1\nCREATE TABLE sums (campaign_id text PRIMARY KEY, n bigint);\n-- on: added\n" + statements
+	file := "-- projection: sums\n-- version: 1\nCREATE TABLE sums (campaign_id text PRIMARY KEY, n bigint);\n-- on: " +
+		"added\n" + statements
 	projection, err := sqlfile.Load(fstest.MapFS{"sums.sql": {Data: []byte(file)}}, "sums.sql")
 	if err != nil {
 		t.Fatal(err)

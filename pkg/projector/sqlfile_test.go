@@ -29,7 +29,10 @@ func TestAnSQLFileAppliesItsStatementsInOrder(t *testing.T) {
 	for i := range 20 {
 		campaign := fmt.Sprint("c", i)
 		appendEvents(t, pool, campaign,
-			journal.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "s1"}`), Actor: "ann", Tags: []string{"weekly"}},
+			journal.Event{
+				Type: "session_started", Payload: json.RawMessage(`{"session_id": "s1"}`), Actor: "ann",
+				Tags: []string{"weekly"},
+			},
 			journal.Event{Type: "something_else"},
 			journal.Event{Type: "session_ended", Payload: json.RawMessage(`{"session_id": "s1"}`)},
 			journal.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "s2"}`)},
@@ -45,7 +48,8 @@ func TestAnSQLFileAppliesItsStatementsInOrder(t *testing.T) {
 		t.Errorf("%d campaigns have the right counts, want 20", n)
 	}
 	const want = `s1 ann {weekly} ended, s2 - {} aborted, s3 - {} -`
-	got := query[string](t, pool, `SELECT string_agg(concat_ws(' ', session_id, coalesce(host, '-'), tags, coalesce(outcome, '-')), ', ' ORDER BY session_id)
+	got := query[string](t, pool, `SELECT string_agg(concat_ws(' ', session_id, coalesce(host, '-'), tags,
+		coalesce(outcome, '-')), ', ' ORDER BY session_id)
 		FROM sessions WHERE campaign_id = 'c7'`)
 	if got != want {
 		t.Errorf("got sessions %q, want %q", got, want)
@@ -56,10 +60,12 @@ func TestAnSQLFileSeesEveryFieldAsItIsInTheJournal(t *testing.T) {
 	t.Parallel()
 	projection, err := sqlfile.Load(fstest.MapFS{"copies.sql": {Data: []byte(`-- projection: copies
 -- version: 1
-CREATE TABLE copies (campaign_id text, seq bigint, position bigint, event_id uuid, event_type text, event_version int, aggregate_type text, aggregate_id text,
+CREATE TABLE copies (campaign_id text, seq bigint, position bigint, event_id uuid, event_type text, event_version int,
+	aggregate_type text, aggregate_id text,
     actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz, recorded_at timestamptz);
 -- on: filled, bare
-INSERT INTO copies VALUES (event.campaign_id, event.seq, event.position, event.event_id, event.event_type, event.event_version, event.aggregate_type,
+INSERT INTO copies VALUES (event.campaign_id, event.seq, event.position, event.event_id, event.event_type,
+	event.event_version, event.aggregate_type,
     event.aggregate_id, event.actor, event.tags, event.payload, event.metadata, event.occurred_at, event.recorded_at);
 `)}}, "copies.sql")
 	if err != nil {
@@ -71,8 +77,10 @@ INSERT INTO copies VALUES (event.campaign_id, event.seq, event.position, event.e
 		workers := inMode(t, pool, mode)
 		appendEvents(t, pool, "c",
 			journal.Event{
-				Type: "filled", ID: uuid.New(), Version: 3, AggregateType: "seat", AggregateID: "7", Actor: "ann", Tags: []string{`a"b`, "c,d", "é"},
-				Payload: json.RawMessage(`{"n": 12345678901234567890.123, "s": "\u00e9\\", "z": null}`), Metadata: json.RawMessage(`{"trace": "x"}`),
+				Type: "filled", ID: uuid.New(), Version: 3, AggregateType: "seat", AggregateID: "7", Actor: "ann",
+				Tags:       []string{`a"b`, "c,d", "é"},
+				Payload:    json.RawMessage(`{"n": 12345678901234567890.123, "s": "\u00e9\\", "z": null}`),
+				Metadata:   json.RawMessage(`{"trace": "x"}`),
 				OccurredAt: time.Date(1999, 12, 31, 23, 59, 59, 123456000, time.UTC),
 			},
 			journal.Event{Type: "bare"},
@@ -82,7 +90,8 @@ INSERT INTO copies VALUES (event.campaign_id, event.seq, event.position, event.e
 		n := query[int](t, pool, `SELECT count(*) FROM copies c JOIN tidemark.journal j USING (campaign_id, seq)
 		WHERE (c.position, c.event_id, c.event_type, c.event_version, c.payload, c.occurred_at, c.recorded_at)
 			= (j.position, j.event_id, j.event_type, j.event_version, j.payload, j.occurred_at, j.recorded_at)
-		AND c.aggregate_type IS NOT DISTINCT FROM j.aggregate_type AND c.aggregate_id IS NOT DISTINCT FROM j.aggregate_id AND c.actor IS NOT DISTINCT FROM j.actor
+		AND c.aggregate_type IS NOT DISTINCT FROM j.aggregate_type AND c.aggregate_id IS NOT DISTINCT FROM j.aggregate_id
+			AND c.actor IS NOT DISTINCT FROM j.actor
 		AND c.tags = coalesce(j.tags, '{}') AND c.metadata = coalesce(j.metadata, '{}')`)
 		if n != 2 {
 			t.Errorf("%d of 2 events were copied as they are", n)
@@ -115,7 +124,8 @@ func TestAnSQLFileThatFailsDefersItsCampaignAtTheEvent(t *testing.T) {
 	if _, err := newProjector(t, pool, projections...).Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s := query[string](t, pool, `SELECT campaign_id || next_seq || error_code FROM tidemark.deferred`); s != "bad223505" {
+	if s := query[string](t, pool, `SELECT campaign_id || next_seq || error_code
+		FROM tidemark.deferred`); s != "bad223505" {
 		t.Errorf("deferred: %s, want event 2 of campaign bad, a unique violation", s)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM sessions`); n != 2 {
@@ -126,7 +136,8 @@ func TestAnSQLFileThatFailsDefersItsCampaignAtTheEvent(t *testing.T) {
 func TestRegisterRefusesAnSQLFileThatDoesNotFitItsTables(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projection, err := sqlfile.Load(fstest.MapFS{"a.sql": {Data: []byte("-- projection: a\n-- version: 1\nCREATE TABLE a (n int);\n-- on: x\nDELETE FROM a WHERE m = 1;")}}, "a.sql")
+	projection, err := sqlfile.Load(fstest.MapFS{"a.sql": {Data: []byte("-- projection: a\n-- version: 1\nCREATE TABLE " +
+		"a (n int);\n-- on: x\nDELETE FROM a WHERE m = 1;")}}, "a.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +161,8 @@ func appendEvents(t *testing.T, pool *pgxpool.Pool, campaign string, events ...j
 
 func assertNothingDeferred(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if s := query[string](t, pool, `SELECT coalesce(string_agg(error_message, E'\n'), '') FROM tidemark.deferred`); s != "" {
+	if s := query[string](t, pool, `SELECT coalesce(string_agg(error_message, E'\n'), '')
+		FROM tidemark.deferred`); s != "" {
 		t.Errorf("deferred: %s", s)
 	}
 }

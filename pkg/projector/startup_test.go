@@ -27,16 +27,20 @@ func TestCheckReportsAllFaultsTogether(t *testing.T) {
 	if err := newProjector(t, pool, ledger(), counters()).Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `DROP TABLE counters; ALTER TABLE ledger DROP COLUMN by`, pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := pool.Exec(t.Context(), `DROP TABLE counters; ALTER TABLE ledger DROP COLUMN
+		by`, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
-	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "seen", Intent: journal.AuditOnly}, journal.EventType{Name: "folded", Intent: journal.ReplayOnly},
+	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "seen", Intent: journal.AuditOnly},
+		journal.EventType{Name: "folded", Intent: journal.ReplayOnly},
 		journal.EventType{Name: "renamed", Aliases: []string{"before"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := projector.New(projector.Config{Pool: pool, Catalogue: catalogue, Projections: []projector.Projection{
-		ledger(), counters(), handling("eager", `CREATE TABLE one (a int)`, "seen", "folded", "before"), handling("second", `CREATE TABLE one (b int); CREATE TABLE ledger (c int)`, "moved"),
+		ledger(), counters(), handling("eager", `CREATE TABLE one (a int)`, "seen", "folded", "before"),
+		handling("second", `CREATE TABLE one (b int);
+			CREATE TABLE ledger (c int)`, "moved"),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +81,8 @@ func TestCheckRefusesAServerThatCannotBeWrittenTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer readOnly.Close()
-	if err := newProjector(t, readOnly, ledger()).Register(t.Context()); err == nil || !strings.Contains(err.Error(), "default_transaction_read_only") {
+	if err := newProjector(t, readOnly, ledger()).Register(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "default_transaction_read_only") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind has the claim wait inside of the database, as one does on a busy server, while the worker is stopped.
+// TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind has the claim wait inside of the
+// database, as one does on a busy server, while the worker is stopped.
 func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T) {
 	t.Parallel()
 	for name, behind := range map[string]bool{"live": false, "catch-up": true} {
@@ -20,12 +21,15 @@ func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T
 			appendMoves(t, pool, "a", 1)
 			if behind {
 				drain(t, p)
-				exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, reset) VALUES ('a', 'counters', 'default', 1, 'rebuilding', true)`)
+				exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, reset)
+					VALUES ('a', 'counters', 'default', 1, 'rebuilding', true)`)
 			} else if err := p.Register(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			exec(t, pool, `CREATE FUNCTION wait_a_while() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN NEW; END$$`)
-			exec(t, pool, `CREATE TRIGGER busy BEFORE INSERT OR UPDATE ON tidemark.leases FOR EACH ROW EXECUTE FUNCTION wait_a_while()`)
+			exec(t, pool, `CREATE FUNCTION wait_a_while() RETURNS trigger
+				LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN NEW; END$$`)
+			exec(t, pool, `CREATE TRIGGER busy BEFORE INSERT
+				OR UPDATE ON tidemark.leases FOR EACH ROW EXECUTE FUNCTION wait_a_while()`)
 			busy, err := pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -37,7 +41,8 @@ func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T
 			defer stop()
 			ended := make(chan error, 1)
 			go func() { ended <- p.Run(ctx) }()
-			const waiting = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+			const waiting = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
 			becomes(t, pool, waiting)
 			stop()
 			if err := busy.Rollback(t.Context()); err != nil {
@@ -47,7 +52,8 @@ func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T
 				t.Fatal(err)
 			}
 			// A claim that nobody waits for may still be under way.
-			becomes(t, pool, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle' AND pid <> pg_backend_pid())`)
+			becomes(t, pool, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+				AND state <> 'idle' AND pid <> pg_backend_pid())`)
 			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE expires_at > clock_timestamp()`); n > 0 {
 				t.Errorf("%d leases are left behind", n)
 			}

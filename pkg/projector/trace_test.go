@@ -21,7 +21,8 @@ import (
 func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	t.Parallel()
 	picky := func(*testing.T) projector.Projection {
-		h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text PRIMARY KEY)`})
+		h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text
+			PRIMARY KEY)`})
 		projector.On(h, "moved", func(context.Context, *projector.Group, journal.Event, moved) error {
 			return projector.Permanent(errPassing)
 		})
@@ -33,15 +34,23 @@ func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 		event      journal.Event
 		failed     bool
 	}{
-		{name: "where a program applies them", projection: func(*testing.T) projector.Projection { return counters() }, event: moves(1)[0]},
-		{name: "and where the database does", projection: func(t *testing.T) projector.Projection { return sums(t, addPayload) }, event: added("1")},
+		{
+			name: "where a program applies them", projection: func(*testing.T) projector.Projection { return counters() },
+			event: moves(1)[0],
+		},
+		{name: "and where the database does", projection: func(t *testing.T) projector.Projection {
+			return sums(t, addPayload)
+		}, event: added("1")},
 		{name: "and says that an event has failed", projection: picky, event: moves(1)[0], failed: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			pool, spans := pgtest.New(t), tracetest.NewInMemoryExporter()
 			provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-			p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{c.projection(t)}, TracerProvider: provider})
+			p, err := projector.New(projector.Config{
+				Pool: pool, Projections: []projector.Projection{c.projection(t)},
+				TracerProvider: provider,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,11 +63,13 @@ func TestAGroupIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 				if s.Name == "append" {
 					continue
 				}
-				if s.Name != "apply default" || s.SpanKind != trace.SpanKindConsumer || s.Parent.IsValid() || !slices.Contains(s.Attributes, attribute.String("tidemark.consumer_group", "default")) {
+				if s.Name != "apply default" || s.SpanKind != trace.SpanKindConsumer || s.Parent.IsValid() ||
+					!slices.Contains(s.Attributes, attribute.String("tidemark.consumer_group", "default")) {
 					t.Errorf("a span is %s %s, %v, of %v", s.SpanKind, s.Name, s.Attributes, s.Parent)
 				}
 				for _, l := range s.Links {
-					if l.SpanContext.TraceID() != appending.SpanContext().TraceID() || l.SpanContext.SpanID() != appending.SpanContext().SpanID() {
+					if l.SpanContext.TraceID() != appending.SpanContext().TraceID() ||
+						l.SpanContext.SpanID() != appending.SpanContext().SpanID() {
 						t.Errorf("a link leads to %v", l.SpanContext)
 					}
 					linked = true
@@ -82,9 +93,12 @@ func TestAnInlineApplyIsASpanWithinTheOneThatAppends(t *testing.T) {
 		by   int
 		want codes.Code
 	}{
-		"applied":             {projector.Config{Projections: []projector.Projection{counters()}}, 1, codes.Unset},
-		"refused":             {projector.Config{Projections: []projector.Projection{squeamish(&refuse)}}, -1, codes.Error},
-		"left_to_the_workers": {projector.Config{Projections: []projector.Projection{squeamish(&refuse)}, InlineBestEffort: true}, -1, codes.Error},
+		"applied": {projector.Config{Projections: []projector.Projection{counters()}}, 1, codes.Unset},
+		"refused": {projector.Config{Projections: []projector.Projection{squeamish(&refuse)}}, -1, codes.Error},
+		"left_to_the_workers": {projector.Config{
+			Projections:      []projector.Projection{squeamish(&refuse)},
+			InlineBestEffort: true,
+		}, -1, codes.Error},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,13 +124,15 @@ func TestAnInlineApplyIsASpanWithinTheOneThatAppends(t *testing.T) {
 					continue
 				}
 				found++
-				if s.Parent.SpanID() != appending.SpanContext().SpanID() || s.SpanKind != trace.SpanKindInternal || !slices.Contains(s.Attributes, attribute.String("tidemark.consumer_group", "default")) {
+				if s.Parent.SpanID() != appending.SpanContext().SpanID() || s.SpanKind != trace.SpanKindInternal ||
+					!slices.Contains(s.Attributes, attribute.String("tidemark.consumer_group", "default")) {
 					t.Errorf("it is %s, %v, a child of %v", s.SpanKind, s.Attributes, s.Parent)
 				}
 				if s.Status.Code != c.want {
 					t.Errorf("its status is %+v", s.Status)
 				}
-				if applied := slices.Contains(s.Attributes, attribute.Int("tidemark.events", 2)); applied != (name == "applied") || len(s.Links) != 1 {
+				if applied := slices.Contains(s.Attributes, attribute.Int("tidemark.events", 2)); applied != (name == "applied") ||
+					len(s.Links) != 1 {
 					t.Errorf("it has %v and links to %v", s.Attributes, s.Links)
 				}
 			}
@@ -142,8 +158,10 @@ func TestARebuildIsFollowedRangeByRangeAndToTheExchange(t *testing.T) {
 		if what == "apply" {
 			continue
 		}
-		if s.Parent.IsValid() || s.SpanKind != trace.SpanKindInternal || s.Status.Code != codes.Unset || !slices.Contains(s.Attributes, attribute.String("tidemark.consumer_group", "default")) ||
-			!slices.Contains(s.Attributes, attribute.String("tidemark.projection", name)) || !slices.Contains(s.Attributes, attribute.Int("tidemark.projection_version", 2)) {
+		if s.Parent.IsValid() || s.SpanKind != trace.SpanKindInternal || s.Status.Code != codes.Unset ||
+			!slices.Contains(s.Attributes, attribute.String("tidemark.consumer_group", "default")) ||
+			!slices.Contains(s.Attributes, attribute.String("tidemark.projection", name)) ||
+			!slices.Contains(s.Attributes, attribute.Int("tidemark.projection_version", 2)) {
 			t.Errorf("a span is %s %s, %v, %+v", s.SpanKind, s.Name, s.Attributes, s.Status)
 		}
 		for _, a := range s.Attributes {

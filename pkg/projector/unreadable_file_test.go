@@ -28,7 +28,8 @@ func TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone(t *testing.T) {
 					c.NoFunctions, c.Logger = noFunctions, slog.New(slog.NewTextHandler(log, nil))
 				}, trails(t, 1, true)[1], counters())
 				if !noFunctions {
-					p = workerOf(t, pool, func(c *projector.Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }, trails(t, 1, true)[1])
+					p = workerOf(t, pool, func(c *projector.Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) },
+						trails(t, 1, true)[1])
 				}
 				if err := p.Register(t.Context()); err != nil {
 					t.Fatal(err)

@@ -7,19 +7,23 @@ import (
 	"github.com/tidemark-go/tidemark/internal/spoiled"
 )
 
-// An event that the database cannot hand over is dead for each projection of its campaign; all else goes on, and the breaker stays closed.
+// An event that the database cannot hand over is dead for each projection of its campaign; all else
+// goes on, and the breaker stays closed.
 func TestAnEventThatCannotBeReadHoldsUpItsCampaignAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	p := newProjector(t, pool, kinds(t, "x")[:2]...)
 	exec(t, pool, `SELECT FROM tidemark.append('bad', '[{"type": "moved", "payload": {"by": 1}}]')`)
 	spoiled.Write(t, pool, "bad", "moved", spoiled.Damaged)
-	exec(t, pool, `SELECT tidemark.append('good' || i, '[{"type": "moved", "payload": {"by": 1}}]') FROM generate_series(1, 20) AS i`)
+	exec(t, pool, `SELECT tidemark.append('good' || i, '[{"type": "moved", "payload": {"by": 1}}]')
+		FROM generate_series(1, 20) AS i`)
 	drain(t, p)
 	if n := query[int](t, pool, "SELECT count(*) FROM z_parent_x"); n != 21 {
 		t.Errorf("%d campaigns were applied, want 21", n)
 	}
-	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'bad' AND next_seq = 2 AND status = 'dead' AND error_class = 'permanent'"); n != 2 {
+	if n := query[int](t, pool,
+		"SELECT count(*) FROM tidemark.deferred WHERE campaign_id = 'bad' AND next_seq = 2 AND status = 'dead' AND "+
+			"error_class = 'permanent'"); n != 2 {
 		t.Errorf("%d pairs are dead at the event, want 2", n)
 	}
 	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.deferred"); n != 2 {

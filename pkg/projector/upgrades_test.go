@@ -21,7 +21,8 @@ const (
 	fleetVersions  = 21 // of one database: the journal grows, and each version applies all of it
 )
 
-// upgradesFor is how long the fleets are upgraded, at least: go test ./pkg/projector -run RollingUpgrade -v -timeout 90m -args -upgrades=60m
+// upgradesFor is how long the fleets are upgraded, at least: go test ./pkg/projector -run
+// RollingUpgrade -v -timeout 90m -args -upgrades=60m
 func upgradesFor() time.Duration {
 	d, err := time.ParseDuration(flag.Lookup("upgrades").Value.String())
 	if err != nil {
@@ -32,7 +33,8 @@ func upgradesFor() time.Duration {
 
 var _ = flag.Duration("upgrades", 3*time.Second, "how long fleets of workers go through rolling upgrades, at least")
 
-// TestARollingUpgradeAfterTheOther has fleets of workers replaced one by one by those of the next version, for as long as is asked for, while events arrive. Nothing is waited for as it would be
+// TestARollingUpgradeAfterTheOther has fleets of workers replaced one by one by those of the next
+// version, for as long as is asked for, while events arrive. Nothing is waited for as it would be
 // in earnest, minutes for each upgrade, so that many go into the time.
 func TestARollingUpgradeAfterTheOther(t *testing.T) {
 	t.Parallel()
@@ -61,8 +63,11 @@ type upgradeTally struct {
 func (c *upgradeTally) tell(t *testing.T) {
 	t.Helper()
 	c.told = time.Now()
-	t.Logf("%s: %d fleets, %d upgrades, %d replicas replaced (%d upgrades reverted halfway, %d rolled back and forth, %d versions left out, %d with both versions in one worker), %d events appended, %d applied to verify %d campaigns, %d differences",
-		time.Since(c.start).Round(time.Second), c.fleets, c.upgrades, c.replaced, c.reverted, c.rolledBack, c.jumped, c.both, c.appended, c.compared, c.verified, c.difference)
+	t.Logf("%s: %d fleets, %d upgrades, %d replicas replaced (%d upgrades reverted halfway, %d rolled back and forth, "+
+		"%d versions left out, %d with both versions in one worker), %d events appended, %d applied to verify %d "+
+		"campaigns, %d differences",
+		time.Since(c.start).Round(time.Second), c.fleets, c.upgrades, c.replaced, c.reverted, c.rolledBack, c.jumped, c.both,
+		c.appended, c.compared, c.verified, c.difference)
 }
 
 // fleet is some replicas of a worker on one database.
@@ -90,7 +95,9 @@ func (f *fleet) start(t *testing.T, versions ...int) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := workerOf(t, pool, func(c *projector.Config) { c.PollInterval, c.GroupEvents, c.Concurrency = 50*time.Millisecond, 10, 2 }, all...)
+	p := workerOf(t, pool, func(c *projector.Config) {
+		c.PollInterval, c.GroupEvents, c.Concurrency = 50*time.Millisecond, 10, 2
+	}, all...)
 	ctx, stop := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	f.ended.Go(func() error {
@@ -101,7 +108,8 @@ func (f *fleet) start(t *testing.T, versions ...int) *replica {
 	return &replica{stop: stop, gone: func() { <-gone }}
 }
 
-// replace puts replicas of other versions in the place of some, one after the other, as a rolling upgrade does: the new one is there before the old one goes.
+// replace puts replicas of other versions in the place of some, one after the other, as a rolling
+// upgrade does: the new one is there before the old one goes.
 func (f *fleet) replace(t *testing.T, first, last int, versions ...int) {
 	t.Helper()
 	for i := first; i < last; i++ {
@@ -136,7 +144,8 @@ func (f *fleet) progress(t *testing.T) {
 func (f *fleet) shows(t *testing.T, version int) {
 	t.Helper()
 	within(t, fmt.Sprint("version ", version, " is live"), func() bool {
-		return query[int](t, f.pool, `SELECT count(*) FROM tidemark.projections WHERE name NOT LIKE '%~%' AND version = $1 AND state = 'active'`, version) == 3 &&
+		return query[int](t, f.pool, `SELECT count(*) FROM tidemark.projections WHERE name NOT LIKE '%~%' AND version = $1
+			AND state = 'active'`, version) == 3 &&
 			query[int](t, f.pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
 	})
 }
@@ -145,7 +154,8 @@ func (f *fleet) shows(t *testing.T, version int) {
 func (f *fleet) idle(t *testing.T, previousToo bool) {
 	t.Helper()
 	within(t, "all is applied", func() bool {
-		return query[bool](t, f.pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox) AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE $1 OR projection NOT LIKE '%~previous')`, previousToo)
+		return query[bool](t, f.pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
+			AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE $1 OR projection NOT LIKE '%~previous')`, previousToo)
 	})
 }
 
@@ -154,9 +164,13 @@ func (f *fleet) verify(t *testing.T, version int) {
 	t.Helper()
 	p := workerOf(t, f.pool, func(c *projector.Config) { c.Concurrency = 1 }, kindsOf(t, "k", version)...)
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
-		report, err := p.Verify(t.Context(), projector.VerifyRequest{Projection: name, All: true, OnDifference: func(d projector.Difference) {
-			t.Errorf("version %d: %s row of %s in %s, %s: want %s, got %s (%v)", version, d.Kind, d.CampaignID, d.Table, d.Key, d.Want, d.Got, d.Err)
-		}})
+		report, err := p.Verify(t.Context(), projector.VerifyRequest{
+			Projection: name, All: true,
+			OnDifference: func(d projector.Difference) {
+				t.Errorf("version %d: %s row of %s in %s, %s: want %s, got %s (%v)", version, d.Kind, d.CampaignID, d.Table, d.Key,
+					d.Want, d.Got, d.Err)
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,9 +188,13 @@ func (f *fleet) upgrade(t *testing.T) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Log(query[string](t, f.pool, `SELECT concat_ws(E'\n', now(), (SELECT string_agg(p::text, E'\n') FROM tidemark.projections p), (SELECT string_agg(r::text, E'\n') FROM tidemark.rebuilds r),
-				(SELECT string_agg(d::text, E'\n') FROM tidemark.deferred d), (SELECT string_agg(l::text, E'\n') FROM tidemark.leases l), (SELECT string_agg(w::text, E'\n') FROM tidemark.workers w),
-				(SELECT string_agg(x::text, E'\n' ORDER BY x.id) FROM tidemark.failure_log x WHERE x.act IN ('failed', 'dead')), (SELECT count(*) FROM tidemark.outbox))`))
+			t.Log(query[string](t, f.pool, `SELECT concat_ws(E'\n', now(), (SELECT string_agg(p::text, E'\n')
+				FROM tidemark.projections p), (SELECT string_agg(r::text, E'\n') FROM tidemark.rebuilds r),
+				(SELECT string_agg(d::text, E'\n') FROM tidemark.deferred d),
+					(SELECT string_agg(l::text, E'\n') FROM tidemark.leases l),
+					(SELECT string_agg(w::text, E'\n') FROM tidemark.workers w),
+				(SELECT string_agg(x::text, E'\n' ORDER BY x.id) FROM tidemark.failure_log x WHERE x.act IN ('failed', 'dead')),
+					(SELECT count(*) FROM tidemark.outbox))`))
 		}
 	}()
 	for range fleetReplicas {
@@ -208,7 +226,8 @@ func (f *fleet) upgrade(t *testing.T) {
 				if err := rollback(t.Context(), f.pool, "document_k"); err != nil {
 					t.Fatal(err)
 				}
-				expectText(t, f.pool, "version", fmt.Sprint(shown), `SELECT version::text FROM tidemark.projections WHERE name = 'document_k'`)
+				expectText(t, f.pool, "version", fmt.Sprint(shown), `SELECT version::text FROM tidemark.projections
+					WHERE name = 'document_k'`)
 				f.append(t, version)
 			}
 			f.tally.rolledBack++

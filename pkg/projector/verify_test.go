@@ -22,7 +22,8 @@ func verified(t *testing.T, p *projector.Projector, r projector.VerifyRequest) (
 	t.Helper()
 	var found []string
 	r.OnDifference = func(d projector.Difference) {
-		found = append(found, strings.TrimSpace(fmt.Sprint(d.Kind, " ", d.Table, " ", d.CampaignID, " ", strings.Join(d.Columns, ","))))
+		found = append(found, strings.TrimSpace(fmt.Sprint(d.Kind, " ", d.Table, " ", d.CampaignID, " ",
+			strings.Join(d.Columns, ","))))
 	}
 	report, err := p.Verify(t.Context(), r)
 	if err != nil {
@@ -46,7 +47,8 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	appendMoves(t, pool, "c03", 1, 2) // not applied yet: that is no difference
 	for _, name := range []string{"document_x", "handlers_x", "file_x"} {
 		report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true})
-		if len(found) > 0 || report.Campaigns != 20 || report.Total != 20 || report.Events != 200 || report.Differences() != 0 || report.Tables[0].Rows < 20 {
+		if len(found) > 0 || report.Campaigns != 20 || report.Total != 20 || report.Events != 200 ||
+			report.Differences() != 0 || report.Tables[0].Rows < 20 {
 			t.Errorf("%s: %+v, %q", name, report, found)
 		}
 	}
@@ -55,12 +57,17 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		change           string
 		want             []string
 	}{
-		{"a deleted row", "handlers_x", `DELETE FROM a_child_x WHERE campaign_id = 'c05' AND number = 3`, []string{"missing a_child_x c05"}},
+		{"a deleted row", "handlers_x", `DELETE FROM a_child_x WHERE campaign_id = 'c05'
+			AND number = 3`, []string{"missing a_child_x c05"}},
 		{"an extra row", "file_x", `INSERT INTO file_x VALUES ('c99', 1)`, []string{"stray file_x c99"}},
-		{"an extra row of a campaign", "document_x", `INSERT INTO document_x VALUES ('c07', 'odd', '{}')`, []string{"extra document_x c07"}},
-		{"a changed column", "handlers_x", `UPDATE a_child_x SET seq = 77 WHERE campaign_id = 'c09' AND number = 2`, []string{"different a_child_x c09 seq"}},
-		{"a changed document", "document_x", `UPDATE document_x SET doc = doc || '{"sum": 0}' WHERE campaign_id = 'c10' AND key = '1'`, []string{"different document_x c10 doc"}},
-		{"a row of the wrong campaign", "handlers_x", `UPDATE a_child_x SET campaign_id = 'c12', number = 99 WHERE campaign_id = 'c11' AND number = 4`, []string{"extra a_child_x c12", "missing a_child_x c11"}},
+		{"an extra row of a campaign", "document_x", `INSERT INTO document_x VALUES ('c07', 'odd',
+			'{}')`, []string{"extra document_x c07"}},
+		{"a changed column", "handlers_x", `UPDATE a_child_x SET seq = 77 WHERE campaign_id = 'c09'
+			AND number = 2`, []string{"different a_child_x c09 seq"}},
+		{"a changed document", "document_x", `UPDATE document_x SET doc = doc || '{"sum": 0}' WHERE campaign_id = 'c10'
+			AND key = '1'`, []string{"different document_x c10 doc"}},
+		{"a row of the wrong campaign", "handlers_x", `UPDATE a_child_x SET campaign_id = 'c12', number = 99
+			WHERE campaign_id = 'c11' AND number = 4`, []string{"extra a_child_x c12", "missing a_child_x c11"}},
 	}
 	for _, tt := range tests {
 		exec(t, pool, tt.change)
@@ -75,27 +82,45 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		}
 	}
 	// What a sample or a name leaves out is not found; what it takes in is.
-	if _, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Campaigns: []string{"c01", "c09"}}); !slices.Equal(found, []string{"different a_child_x c09 seq"}) {
+	if _, found := verified(t, p, projector.VerifyRequest{
+		Projection: "handlers_x",
+		Campaigns:  []string{"c01", "c09"},
+	}); !slices.Equal(found, []string{"different a_child_x c09 seq"}) {
 		t.Errorf("of two campaigns: %q", found)
 	}
-	if report, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Sample: 100}); report.Campaigns != 20 || len(found) != 4 || report.Differing != 4 {
+	if report, found := verified(t, p, projector.VerifyRequest{
+		Projection: "handlers_x",
+		Sample:     100,
+	}); report.Campaigns != 20 || len(found) != 4 || report.Differing != 4 {
 		t.Errorf("of a sample of all: %+v, %q", report, found)
 	}
 	if report, _ := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Sample: 6}); report.Campaigns != 6 {
 		t.Errorf("of a sample of 6: %+v", report)
 	}
-	if _, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", Campaigns: []string{"c09"}, Ignore: []string{"a_child_x.seq"}}); len(found) > 0 {
+	if _, found := verified(t, p, projector.VerifyRequest{
+		Projection: "handlers_x", Campaigns: []string{"c09"},
+		Ignore: []string{"a_child_x.seq"},
+	}); len(found) > 0 {
 		t.Errorf("a column to ignore was compared: %q", found)
 	}
 	// A replay from scratch mends it.
-	if _, err := replay(t.Context(), pool, deferred.ReplayRequest{Group: "default", Projection: "handlers_x", Campaigns: []string{"c05", "c09", "c11", "c12"}}); err != nil {
+	if _, err := replay(t.Context(), pool, deferred.ReplayRequest{
+		Group: "default", Projection: "handlers_x",
+		Campaigns: []string{"c05", "c09", "c11", "c12"},
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if report, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", All: true}); report.Skipped != 4 || report.Campaigns != 16 || len(found) > 0 {
+	if report, found := verified(t, p, projector.VerifyRequest{
+		Projection: "handlers_x",
+		All:        true,
+	}); report.Skipped != 4 || report.Campaigns != 16 || len(found) > 0 {
 		t.Errorf("campaigns on their way are no differences: %+v, %q", report, found)
 	}
 	drain(t, p)
-	if report, found := verified(t, p, projector.VerifyRequest{Projection: "handlers_x", All: true}); report.Campaigns != 20 || len(found) > 0 {
+	if report, found := verified(t, p, projector.VerifyRequest{
+		Projection: "handlers_x",
+		All:        true,
+	}); report.Campaigns != 20 || len(found) > 0 {
 		t.Errorf("after the repair: %+v, %q", report, found)
 	}
 }
@@ -115,7 +140,8 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			payload := fmt.Appendf(nil, `{"by": %d}`, i%8)
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				_, err := journal.Append(ctx, tx, fmt.Sprintf("c%d", i%5), journal.Any, journal.Event{Type: "moved", Payload: payload})
+				_, err := journal.Append(ctx, tx, fmt.Sprintf("c%d", i%5), journal.Any,
+					journal.Event{Type: "moved", Payload: payload})
 				return err
 			})
 			if err != nil && ctx.Err() == nil {
@@ -150,7 +176,8 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 // fragile cannot apply the events that refuse says.
 func fragile(refuse func(journal.Event) bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
-		Name: "fragile", Version: 1, Tables: `CREATE TABLE fragile (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))`,
+		Name: "fragile", Version: 1, Tables: `CREATE TABLE fragile (campaign_id text, seq bigint,
+			PRIMARY KEY (campaign_id, seq))`,
 		OnFailure: projector.Policy{Action: projector.ActionDead},
 	})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
@@ -167,7 +194,8 @@ func TestVerifyKnowsWhereAPairStands(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	third := func(e journal.Event) bool { return e.CampaignID == "a" && e.Seq == 3 }
-	broken, mended := newProjector(t, pool, fragile(third)), newProjector(t, pool, fragile(func(journal.Event) bool { return false }))
+	broken, mended := newProjector(t, pool, fragile(third)),
+		newProjector(t, pool, fragile(func(journal.Event) bool { return false }))
 	appendMoves(t, pool, "a", 1, 2, 3, 4)
 	appendMoves(t, pool, "b", 1, 2, 3, 4)
 	drain(t, broken)
@@ -180,7 +208,8 @@ func TestVerifyKnowsWhereAPairStands(t *testing.T) {
 	}
 	// An operator skips it: so does verify, whether or not it can be applied by now.
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: "fragile", CampaignID: "a"}, 3, deferred.Act{By: "ada", Reason: "known"})
+		return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: "fragile", CampaignID: "a"}, 3,
+			deferred.Act{By: "ada", Reason: "known"})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +243,8 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 			}
 			mood := map[bool]string{false: "low", true: "high"}[m.By > 2]
 			var back string
-			return tx.QueryRow(ctx, `INSERT INTO moods (campaign_id, mood) VALUES ($1, $2) RETURNING mood`, e.CampaignID, mood).Scan(&back)
+			return tx.QueryRow(ctx, `INSERT INTO moods (campaign_id, mood) VALUES ($1, $2)
+				RETURNING mood`, e.CampaignID, mood).Scan(&back)
 		})
 		p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{h}, Concurrency: 1})
 		if err != nil {
@@ -224,20 +254,25 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 			appendMoves(t, pool, "a", 1, 2, 3, i)
 			drain(t, p)
 			for range 2 {
-				if report, found := verified(t, p, projector.VerifyRequest{Projection: "moods", All: true}); len(found) > 0 || report.Tables[0].Rows != int64(4*i+4) {
+				if report, found := verified(t, p, projector.VerifyRequest{Projection: "moods", All: true}); len(found) > 0 ||
+					report.Tables[0].Rows != int64(4*i+4) {
 					t.Fatalf("%+v, %q", report, found)
 				}
 			}
 		}
 		exec(t, pool, `UPDATE moods SET mood = 'low' WHERE id = (SELECT max(id) FROM moods WHERE mood = 'high')`)
-		if report, _ := verified(t, p, projector.VerifyRequest{Projection: "moods", All: true}); report.Tables[0].Missing != 1 || report.Tables[0].Extra != 1 {
+		if report, _ := verified(t, p, projector.VerifyRequest{
+			Projection: "moods",
+			All:        true,
+		}); report.Tables[0].Missing != 1 || report.Tables[0].Extra != 1 {
 			t.Errorf("without a key of its own: %+v", report)
 		}
 	})
 	t.Run("a_table_named_with_its_schema_is_not_written", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := projector.NewHandlers(projector.Spec{Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn (campaign_id text, seq bigint)`})
+		h := projector.NewHandlers(projector.Spec{Name: "stubborn", Version: 1, Tables: `CREATE TABLE stubborn
+			(campaign_id text, seq bigint)`})
 		projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
 			g.Queue(`INSERT INTO tidemark_views.stubborn VALUES ($1, $2)`, e.CampaignID, e.Seq)
 			return nil
@@ -263,10 +298,15 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 		})
 		p := newProjector(t, pool, h)
 		drain(t, p)
-		if _, err := p.Verify(ctx, projector.VerifyRequest{Projection: "total", All: true}); !errors.Is(err, projector.ErrNotVerifiable) {
+		if _, err := p.Verify(ctx, projector.VerifyRequest{Projection: "total", All: true}); !errors.Is(err,
+			projector.ErrNotVerifiable) {
 			t.Errorf("Verify = %v", err)
 		}
-		for _, r := range []projector.VerifyRequest{{Projection: "total"}, {Projection: "nobody", All: true}, {Projection: "total", All: true, Sample: 1}} {
+		for _, r := range []projector.VerifyRequest{
+			{Projection: "total"},
+			{Projection: "nobody", All: true},
+			{Projection: "total", All: true, Sample: 1},
+		} {
 			if _, err := p.Verify(ctx, r); err == nil {
 				t.Errorf("%+v is taken", r)
 			}
@@ -280,7 +320,8 @@ func TestVerifyWritesTheRowsOfALongCampaignAnew(t *testing.T) {
 	pool := pgtest.New(t)
 	p := newProjector(t, pool, kinds(t, "x")...)
 	const events = 4500
-	exec(t, pool, `SELECT tidemark.append('long', (SELECT jsonb_agg(jsonb_build_object('type', 'moved', 'payload', jsonb_build_object('by', n % 5))) FROM generate_series(1, 500) n)) FROM generate_series(1, $1::int / 500)`, events)
+	exec(t, pool, `SELECT tidemark.append('long', (SELECT jsonb_agg(jsonb_build_object('type', 'moved', 'payload',
+		jsonb_build_object('by', n % 5))) FROM generate_series(1, 500) n)) FROM generate_series(1, $1::int / 500)`, events)
 	drain(t, p)
 	for _, name := range []string{"document_x", "handlers_x", "file_x"} {
 		report, found := verified(t, p, projector.VerifyRequest{Projection: name, Campaigns: []string{"long"}})

@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/pause"
 )
 
-// TestWhatOperatorsDoWakesWorkers has somebody wait as a worker does, and then an operator give workers something to do.
+// TestWhatOperatorsDoWakesWorkers has somebody wait as a worker does, and then an operator give
+// workers something to do.
 func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
 	t.Parallel()
 	ada := deferred.Act{By: "ada", Reason: "mended"}
@@ -35,7 +36,8 @@ func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
 	resumed := func(target pause.Target) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error { return pause.Resume(ctx, tx, target, "ada", "seen") }
 	}
-	group, projection, campaign := pause.Target{Group: "default"}, pause.Target{Group: "default", Projection: "picky"}, pause.Target{Group: "default", CampaignID: "a"}
+	group, projection, campaign := pause.Target{Group: "default"}, pause.Target{Group: "default", Projection: "picky"},
+		pause.Target{Group: "default", CampaignID: "a"}
 	for name, c := range map[string]struct {
 		before, act func(context.Context, pgx.Tx) error
 	}{
@@ -47,7 +49,10 @@ func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
 		"retry":   {failed, func(ctx context.Context, tx pgx.Tx) error { return deferred.Retry(ctx, tx, key, ada) }},
 		"resolve": {failed, func(ctx context.Context, tx pgx.Tx) error { return deferred.Resolve(ctx, tx, key, 2, ada) }},
 		"replay": {failed, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := deferred.Replay(ctx, tx, deferred.ReplayRequest{Group: "default", Projection: "picky", Campaigns: []string{"a"}}, ada)
+			_, err := deferred.Replay(ctx, tx, deferred.ReplayRequest{
+				Group: "default", Projection: "picky",
+				Campaigns: []string{"a"},
+			}, ada)
 			return err
 		}},
 		"resume of the group":      {paused(group), resumed(group)},
@@ -104,6 +109,7 @@ func does(t *testing.T, pool *pgxpool.Pool, act func(context.Context, pgx.Tx) er
 
 // move appends an event in a transaction of the caller's.
 func move(ctx context.Context, tx pgx.Tx, campaign string, by int) error {
-	_, err := journal.Append(ctx, tx, campaign, journal.Any, journal.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, by)})
+	_, err := journal.Append(ctx, tx, campaign, journal.Any,
+		journal.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, by)})
 	return err
 }

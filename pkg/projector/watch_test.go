@@ -15,7 +15,8 @@ func TestWorkersVerifyInTheBackground(t *testing.T) {
 	t.Parallel()
 	pool, registry := pgtest.New(t), prometheus.NewRegistry()
 	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: []projector.Projection{counters(), ledger()}, Registerer: registry, PollInterval: 10 * time.Millisecond, NoListen: true, Concurrency: 1,
+		Pool: pool, Projections: []projector.Projection{counters(), ledger()}, Registerer: registry,
+		PollInterval: 10 * time.Millisecond, NoListen: true, Concurrency: 1,
 		VerifyRate: 6000,
 	})
 	if err != nil {
@@ -29,7 +30,9 @@ func TestWorkersVerifyInTheBackground(t *testing.T) {
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
-	within(t, "two rounds have passed", func() bool { return metric(t, registry, "tidemark_verify_campaigns_total") >= 12 })
+	within(t, "two rounds have passed", func() bool {
+		return metric(t, registry, "tidemark_verify_campaigns_total") >= 12
+	})
 	if n := metric(t, registry, "tidemark_verify_mismatches_total"); n != 0 {
 		t.Errorf("%v differences, and nothing was changed", n)
 	}

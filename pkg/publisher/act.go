@@ -43,16 +43,18 @@ type DB interface {
 	journal.Querier
 }
 
-// Suspend pauses a pair for a time, or until it is resumed if d is 0. A batch under way is finished. It may be paused already: the new pause takes its place.
-// Errors: [ErrNotFound]; [ErrConflict] for a pair that has failed.
+// Suspend pauses a pair for a time, or until it is resumed if d is 0. A batch under way is
+// finished. It may be paused already: the new pause takes its place. Errors: [ErrNotFound];
+// [ErrConflict] for a pair that has failed.
 func Suspend(ctx context.Context, db DB, key Key, d time.Duration, act Act) error {
-	return change(ctx, db, key, act, ActPaused, map[string]any{"for": d.String()}, func(ctx context.Context, tx pgx.Tx, status string) error {
-		if status == "FAILED" {
-			return fmt.Errorf("pause %s: it has failed: reset it first: %w", key, ErrConflict)
-		}
-		_, err := tx.Exec(ctx, queryPause, key.Topic, key.Publisher, act.By, act.Reason, d.Microseconds())
-		return err
-	})
+	return change(ctx, db, key, act, ActPaused, map[string]any{"for": d.String()},
+		func(ctx context.Context, tx pgx.Tx, status string) error {
+			if status == "FAILED" {
+				return fmt.Errorf("pause %s: it has failed: reset it first: %w", key, ErrConflict)
+			}
+			_, err := tx.Exec(ctx, queryPause, key.Topic, key.Publisher, act.By, act.Reason, d.Microseconds())
+			return err
+		})
 }
 
 // Resume ends a pause. Errors: [ErrNotFound]; [ErrConflict] for a pair that is not paused.
@@ -81,9 +83,10 @@ type ResetResult struct {
 	Forgotten int64 // parked events that are met again and are forgotten
 }
 
-// Reset makes a pair active and forgets its errors; it may also take it back, so that events are published again, or ahead, so that events are left out.
-// What is under way is not written down any more, and is published again. Campaigns that are parked at an event up to the new position stay so.
-// Errors: [ErrNotFound]; an error for a position that the journal has not handed out.
+// Reset makes a pair active and forgets its errors; it may also take it back, so that events are
+// published again, or ahead, so that events are left out. What is under way is not written down any
+// more, and is published again. Campaigns that are parked at an event up to the new position stay
+// so. Errors: [ErrNotFound]; an error for a position that the journal has not handed out.
 func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResult, error) {
 	var result ResetResult
 	target := to.Position
@@ -107,7 +110,8 @@ func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResul
 		if result.To < 0 || result.To > last {
 			return fmt.Errorf("reset %s to position %d: the journal has positions from 0 to %d", key, result.To, last)
 		}
-		if err := tx.QueryRow(ctx, queryBetween, min(result.From, result.To), max(result.From, result.To)).Scan(&result.Sent); err != nil {
+		if err := tx.QueryRow(ctx, queryBetween, min(result.From, result.To),
+			max(result.From, result.To)).Scan(&result.Sent); err != nil {
 			return err
 		}
 		if result.To > result.From {
@@ -136,7 +140,10 @@ func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResul
 }
 
 // change does something to a pair's row, which it locks, and writes it to the log.
-func change(ctx context.Context, db DB, key Key, act Act, name string, detail map[string]any, do func(ctx context.Context, tx pgx.Tx, status string) error) error {
+func change(
+	ctx context.Context, db DB, key Key, act Act, name string, detail map[string]any,
+	do func(ctx context.Context, tx pgx.Tx, status string) error,
+) error {
 	if act.By == "" {
 		return errNobody
 	}

@@ -44,7 +44,9 @@ func TestAPauseHoldsOverRestartsUntilItIsEnded(t *testing.T) {
 	if err := publisher.Suspend(t.Context(), pool, pairKey(), 0, anna()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pair is given back", func() bool { return query[bool](t, pool, "SELECT expires_at = '-infinity' FROM tidemark.publications") })
+	eventually(t, "the pair is given back", func() bool {
+		return query[bool](t, pool, "SELECT expires_at = '-infinity' FROM tidemark.publications")
+	})
 	appendTo(t, pool, 3, "a")
 	stop()
 	stop = start(t, quick(pool, sink))
@@ -63,9 +65,12 @@ func TestAPauseHoldsOverRestartsUntilItIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	appendTo(t, pool, 3, "a")
-	eventually(t, "the pause ends by itself", func() bool { return len(sink.Received()) == 9 && status(t, pool, "ACTIVE")() })
+	eventually(t, "the pause ends by itself", func() bool {
+		return len(sink.Received()) == 9 && status(t, pool, "ACTIVE")()
+	})
 	stop()
-	if got := query[string](t, pool, "SELECT string_agg(act || ' ' || actor || ' ' || reason, ', ' ORDER BY id) FROM tidemark.operator_log"); got !=
+	if got := query[string](t, pool,
+		"SELECT string_agg(act || ' ' || actor || ' ' || reason, ', ' ORDER BY id) FROM tidemark.operator_log"); got !=
 		"publication_paused anna she said so, publication_resumed anna she said so, publication_paused anna she said so" {
 		t.Errorf("the log says %s", got)
 	}
@@ -84,14 +89,22 @@ func TestActsThatMakeNoSenseAreRefused(t *testing.T) {
 		is   error
 		says string
 	}{
-		"resume what is not paused":  {publisher.Resume(t.Context(), pool, pairKey(), anna()), publisher.ErrConflict, "it is ACTIVE, not paused"},
-		"pause a pair that is not":   {publisher.Suspend(t.Context(), pool, publisher.Key{Topic: "x", Publisher: "y"}, 0, anna()), publisher.ErrNotFound, "x/y"},
-		"nobody":                     {publisher.Suspend(t.Context(), pool, pairKey(), 0, publisher.Act{}), nil, "who does it is missing"},
+		"resume what is not paused": {
+			publisher.Resume(t.Context(), pool, pairKey(), anna()), publisher.ErrConflict,
+			"it is ACTIVE, not paused",
+		},
+		"pause a pair that is not": {publisher.Suspend(t.Context(), pool, publisher.Key{Topic: "x", Publisher: "y"}, 0,
+			anna()), publisher.ErrNotFound, "x/y"},
+		"nobody": {
+			publisher.Suspend(t.Context(), pool, pairKey(), 0, publisher.Act{}), nil,
+			"who does it is missing",
+		},
 		"resolve without a reason":   {resolve, nil, "a reason is missing"},
 		"retry nothing":              {retry, publisher.ErrNotFound, "no parked event"},
 		"reset to a future position": {ahead, nil, "the journal has positions from 0 to 3"},
 	} {
-		if test.err == nil || test.is != nil && !errors.Is(test.err, test.is) || !strings.Contains(test.err.Error(), test.says) {
+		if test.err == nil || test.is != nil && !errors.Is(test.err, test.is) ||
+			!strings.Contains(test.err.Error(), test.says) {
 			t.Errorf("%s: got %v", name, test.err)
 		}
 	}
@@ -124,7 +137,8 @@ func TestResetTakesAPairBackAndAhead(t *testing.T) {
 	eventually(t, "ten have arrived again", func() bool { return len(sink.Received()) == 30 && position(t, pool) == 20 })
 	stop()
 	appendTo(t, pool, 10, "a")
-	if got, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(25))}, anna()); err != nil || got.Skipped != 5 || got.Sent != 0 {
+	if got, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(25))},
+		anna()); err != nil || got.Skipped != 5 || got.Sent != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	start(t, quick(pool, sink))
@@ -147,7 +161,8 @@ func TestANewPairStartsWhereItIsTold(t *testing.T) {
 		start publisher.Start
 		first int64
 	}{
-		"beginning": {publisher.StartBeginning(), 1}, "end": {publisher.StartEnd(), 11}, "position": {publisher.StartAfter(7), 8}, "time": {publisher.StartAt(at), 6},
+		"beginning": {publisher.StartBeginning(), 1}, "end": {publisher.StartEnd(), 11},
+		"position": {publisher.StartAfter(7), 8}, "time": {publisher.StartAt(at), 6},
 		"a time to come": {publisher.StartAt(at.Add(time.Hour)), 11},
 	} {
 		mustExec(t, pool, "TRUNCATE tidemark.publications")
@@ -186,7 +201,9 @@ func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 			pool := pgtest.New(t)
 			sink := &memory.Sink{Refuse: func(e publisher.Event) (error, bool) {
 				if e.Seq == 1 {
-					mustExec(t, pool, "UPDATE tidemark.publications SET owner = 'another', generation = generation + 1, expires_at = now() + interval '50 seconds'")
+					mustExec(t, pool,
+						"UPDATE tidemark.publications SET owner = 'another', generation = generation + 1, expires_at = now() + "+
+							"interval '50 seconds'")
 				}
 				if refuse {
 					return errRefused, true
@@ -199,10 +216,12 @@ func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 				return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE owner = 'another'") == 1
 			})
 			eventually(t, "the relay knows", func() bool {
-				return query[int](t, pool, "SELECT count(*) FROM tidemark.relays WHERE pairs_held = 0 AND seen_at > started_at + interval '1 second'") == 1
+				return query[int](t, pool,
+					"SELECT count(*) FROM tidemark.relays WHERE pairs_held = 0 AND seen_at > started_at + interval '1 second'") == 1
 			})
 			stop()
-			if got := query[string](t, pool, "SELECT position || ' ' || owner || ' ' || (expires_at > now()) FROM tidemark.publications"); got != "0 another true" {
+			if got := query[string](t, pool,
+				"SELECT position || ' ' || owner || ' ' || (expires_at > now()) FROM tidemark.publications"); got != "0 another true" {
 				t.Errorf("the pair is %s", got)
 			}
 			if n := query[int](t, pool, "SELECT count(*) FROM tidemark.parked"); n != 0 {
@@ -217,14 +236,16 @@ func TestEventsArriveAsTheCatalogueSaysTheyAreToday(t *testing.T) {
 	pool, sink := pgtest.New(t), &memory.Sink{}
 	for _, version := range []int{1, 2, 3} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, fmt.Sprint("c", version), journal.Any, journal.Event{Type: "renamed", Version: version, Payload: []byte(`{"a": 1}`)})
+			_, err := journal.Append(t.Context(), tx, fmt.Sprint("c", version), journal.Any,
+				journal.Event{Type: "renamed", Version: version, Payload: []byte(`{"a": 1}`)})
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte("types:\n  named:\n    version: 2\n    aliases: [renamed]\n    upcast: {1: [{rename: {a: b}}]}\n")}}, "c.yaml")
+	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte("types:\n  named:\n    version: 2\n   " +
+		" aliases: [renamed]\n    upcast: {1: [{rename: {a: b}}]}\n")}}, "c.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +258,9 @@ func TestEventsArriveAsTheCatalogueSaysTheyAreToday(t *testing.T) {
 		t.Errorf("the payload is %s", got)
 	}
 	eventually(t, "what cannot is parked", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'c3' AND status = 'parked' AND error_message LIKE '%version 3%'") == 1
+		return query[int](t, pool,
+			"SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'c3' AND status = 'parked' AND error_message LIKE "+
+				"'%version 3%'") == 1
 	})
 }
 
@@ -255,7 +278,8 @@ func TestAResetForgetsWhatIsParkedBehindIt(t *testing.T) {
 	appendTo(t, pool, 3, "early", "late") // at positions 1 to 3, and 4 to 6
 	start(t, quick(pool, sink))
 	eventually(t, "both are parked", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 2 && position(t, pool) == 6
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 2 &&
+			position(t, pool) == 6
 	})
 	lifted.Store(true)
 	got, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(3))}, anna())
@@ -263,7 +287,9 @@ func TestAResetForgetsWhatIsParkedBehindIt(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	eventually(t, "the late one has arrived", func() bool { return fmt.Sprint(of(sink, "late")) == "[1 1 2 3]" })
-	if got := fmt.Sprint(of(sink, "early")); got != "[1]" || query[string](t, pool, "SELECT string_agg(campaign_id || ' ' || status, ', ') FROM tidemark.parked") != "early parked" {
+	if got := fmt.Sprint(of(sink, "early")); got != "[1]" ||
+		query[string](t, pool,
+			"SELECT string_agg(campaign_id || ' ' || status, ', ') FROM tidemark.parked") != "early parked" {
 		t.Errorf("of the early one %s has arrived", got)
 	}
 }

@@ -27,7 +27,10 @@ func alone(t *testing.T, sink Sink) (*Relay, Key) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{LeaseTTL: time.Hour, PollInterval: time.Second, IdleAfter: 3, IdleMax: time.Minute, CacheBytes: 1 << 20, PageEvents: 1000, Logger: slog.New(slog.DiscardHandler)}
+	cfg := Config{
+		LeaseTTL: time.Hour, PollInterval: time.Second, IdleAfter: 3, IdleMax: time.Minute, CacheBytes: 1 << 20,
+		PageEvents: 1000, Logger: slog.New(slog.DiscardHandler),
+	}
 	r := newRelay(cfg, map[Key]*route{key: {Key: key, to: to, filter: &Filter{}}}, m, "me", "here")
 	r.ctx = t.Context()
 	return r, key
@@ -36,7 +39,8 @@ func alone(t *testing.T, sink Sink) (*Relay, Key) {
 // claimed is the pair as it was just claimed.
 func claimed(r *Relay, key Key, wait time.Duration) *pair {
 	now := time.Now()
-	r.claimer.hold(ledger.Claimed{Pair: ledger.Pair(key), Generation: 1, Errors: 3, Wait: wait}, &tick{Seen: &ledger.Seen{}, started: now}, now)
+	r.claimer.hold(ledger.Claimed{Pair: ledger.Pair(key), Generation: 1, Errors: 3, Wait: wait},
+		&tick{Seen: &ledger.Seen{}, started: now}, now)
 	p := r.pairs[key]
 	p.reporting = true // there is no database to write to
 	return p
@@ -66,7 +70,8 @@ func TestAPairThatIsHandedOverWaitsOn(t *testing.T) {
 		if p.failures != 3 {
 			t.Errorf("it has failed %d times, its row says 3", p.failures)
 		}
-		if want == 0 && !p.notBefore.IsZero() || want > 0 && (p.notBefore.Before(before.Add(want)) || p.notBefore.After(time.Now().Add(want))) {
+		if want == 0 && !p.notBefore.IsZero() || want > 0 &&
+			(p.notBefore.Before(before.Add(want)) || p.notBefore.After(time.Now().Add(want))) {
 			t.Errorf("with %s left to wait it waits until %s", left, p.notBefore)
 		}
 	}

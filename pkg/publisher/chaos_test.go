@@ -33,7 +33,8 @@ func sized(t *testing.T, pool *pgxpool.Pool, n int32) *pgxpool.Pool {
 	return other
 }
 
-// write lets writers append until ctx ends. Some transactions roll back, some take their time, some append to several campaigns.
+// write lets writers append until ctx ends. Some transactions roll back, some take their time, some
+// append to several campaigns.
 func write(ctx context.Context, pool *pgxpool.Pool, writers int) *errgroup.Group {
 	g := &errgroup.Group{}
 	undone := errors.New("undone")
@@ -102,7 +103,8 @@ func flaky() *memory.Sink {
 	return s
 }
 
-// TestEveryPublisherSeesEveryCommittedEvent lets many write, some of whom roll back, while a stranger keeps a transaction open, sinks fail in all ways, and relays come and go.
+// TestEveryPublisherSeesEveryCommittedEvent lets many write, some of whom roll back, while a
+// stranger keeps a transaction open, sinks fail in all ways, and relays come and go.
 func TestEveryPublisherSeesEveryCommittedEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -110,14 +112,16 @@ func TestEveryPublisherSeesEveryCommittedEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stranger.Exec(t.Context(), "CREATE TABLE strangers (a int); INSERT INTO strangers VALUES (1)"); err != nil {
+	if _, err := stranger.Exec(t.Context(),
+		"CREATE TABLE strangers (a int); INSERT INTO strangers VALUES (1)"); err != nil {
 		t.Fatal(err)
 	}
 	sinks := []*memory.Sink{{}, flaky(), flaky(), {}}
 	var publishers []publisher.Publisher
 	for i, s := range sinks {
 		p := publisher.Publisher{
-			Name: fmt.Sprint("p", i), Sink: s, Topics: []string{"all", "told"}, RetryBase: time.Millisecond, RetryMax: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, Attempts: 1000, BatchSize: 20,
+			Name: fmt.Sprint("p", i), Sink: s, Topics: []string{"all", "told"}, RetryBase: time.Millisecond,
+			RetryMax: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, Attempts: 1000, BatchSize: 20,
 		}
 		if i == 3 {
 			p.Order = publisher.OrderGlobal
@@ -126,7 +130,10 @@ func TestEveryPublisherSeesEveryCommittedEvent(t *testing.T) {
 	}
 	relays := sized(t, pool, 3*publisher.Connections)
 	cfg := publisher.Config{
-		Pool: relays, Topics: []publisher.Topic{{Name: "all"}, {Name: "told", Filter: publisher.Filter{EventTypes: []string{"told"}}}}, Publishers: publishers,
+		Pool: relays, Topics: []publisher.Topic{
+			{Name: "all"},
+			{Name: "told", Filter: publisher.Filter{EventTypes: []string{"told"}}},
+		}, Publishers: publishers,
 		LeaseTTL: 2 * time.Second, PollInterval: 50 * time.Millisecond,
 	}
 	start(t, cfg)
@@ -183,7 +190,8 @@ func split(received []memory.Received) map[string][]memory.Received {
 // covered tells whether no event was committed between two positions.
 func covered(pool *pgxpool.Pool, t *testing.T, after, before int64) bool {
 	t.Helper()
-	return query[int](t, pool, "SELECT count(*) FROM tidemark.journal WHERE position > $1 AND position < $2", after, before) == 0
+	return query[int](t, pool, "SELECT count(*) FROM tidemark.journal WHERE position > $1 AND position < $2", after,
+		before) == 0
 }
 
 // TestFiveHundredPairsAreSharedByThreeRelays shows that pairs cost neither connections nor reads of their own.
@@ -191,7 +199,10 @@ func TestFiveHundredPairsAreSharedByThreeRelays(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	sink := &memory.Sink{}
-	cfg := publisher.Config{Pool: sized(t, pool, publisher.Connections), LeaseTTL: 30 * time.Second, NoListen: true, PollInterval: 100 * time.Millisecond}
+	cfg := publisher.Config{
+		Pool: sized(t, pool, publisher.Connections), LeaseTTL: 30 * time.Second, NoListen: true,
+		PollInterval: 100 * time.Millisecond,
+	}
 	p := publisher.Publisher{Name: "out", Sink: sink}
 	for i := range 500 {
 		name := fmt.Sprint("t", i)
@@ -203,7 +214,9 @@ func TestFiveHundredPairsAreSharedByThreeRelays(t *testing.T) {
 		start(t, cfg)
 	}
 	eventually(t, "they are shared out evenly", func() bool {
-		return query[string](t, pool, "SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM (SELECT count(*) AS n FROM tidemark.publications WHERE expires_at > now() GROUP BY owner) AS c") == "166 167 167"
+		return query[string](t, pool,
+			"SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM (SELECT count(*) AS n FROM tidemark.publications "+
+				"WHERE expires_at > now() GROUP BY owner) AS c") == "166 167 167"
 	})
 	appendTo(t, pool, 20, "a", "b")
 	eventually(t, "all pairs have published all", func() bool {

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// claimer looks at the tables now and then, takes the pairs that are this process's, and gives back those that are another's.
+// claimer looks at the tables now and then, takes the pairs that are this process's, and gives back
+// those that are another's.
 type claimer struct {
 	*agenda
 	registrar *registrar
@@ -27,7 +28,8 @@ type claimer struct {
 	members     map[string]map[ledger.Pair]bool // relays and what they know
 }
 
-// tick is a look at everything that is not the journal: who else publishes, what operators have done to pairs, which pairs are free, what is to be tried again.
+// tick is a look at everything that is not the journal: who else publishes, what operators have
+// done to pairs, which pairs are free, what is to be tried again.
 type tick struct {
 	*ledger.Seen
 	started time.Time
@@ -46,7 +48,10 @@ const dueEach = 16
 // tick starts a look.
 func (c *claimer) tick(now time.Time) {
 	c.ticking, c.nudged = true, false
-	t := &tick{started: now, holding: map[Key]bool{}, head: c.reader.head, saved: map[Key]int64{}, known: map[string]bool{}, members: map[string]map[ledger.Pair]bool{}}
+	t := &tick{
+		started: now, holding: map[Key]bool{}, head: c.reader.head, saved: map[Key]int64{},
+		known: map[string]bool{}, members: map[string]map[ledger.Pair]bool{},
+	}
 	for owner := range c.members {
 		t.known[owner] = true
 	}
@@ -135,23 +140,28 @@ func (c *claimer) assigned(t *tick) map[ledger.Pair]string {
 	return ledger.Assign(relays, seats)
 }
 
-// refuseAhead stops a pair whose position is one that the journal has never handed out: the journal was restored from a backup older than the position. To
-// go on would be to leave out, silently, all that is appended until the journal gets there again.
+// refuseAhead stops a pair whose position is one that the journal has never handed out: the journal
+// was restored from a backup older than the position. To go on would be to leave out, silently, all
+// that is appended until the journal gets there again.
 func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledger.Row) error {
-	reason := fmt.Sprintf("position %d is ahead of the journal, which ends at %d: the database was restored from an older backup, or the position was set by hand. Reset the pair to a position up to %d",
+	reason := fmt.Sprintf("position %d is ahead of the journal, which ends at %d: the database was restored from an "+
+		"older backup, or the position was set by hand. Reset the pair to a position up to %d",
 		row.Position, row.Last, row.Last)
 	ahead, err := ledger.RefuseAhead(ctx, conn, row.Pair, reason)
 	if err != nil {
 		return err
 	}
 	if ahead {
-		c.cfg.Logger.ErrorContext(ctx, "publishing stops", "topic", row.Topic, "publisher", row.Publisher, "status", "FAILED", "error", reason)
+		c.cfg.Logger.ErrorContext(ctx, "publishing stops", "topic", row.Topic, "publisher", row.Publisher,
+			"status", "FAILED", "error", reason)
 	}
 	return nil
 }
 
-// restored tells whether a backup has taken the journal's place, or may have: the database is another, it ends before a position that it had reached before, or the row of a pair is older
-// than it was, be it that somebody has put back its position alone. What was read of it then is not what stands at the same positions now.
+// restored tells whether a backup has taken the journal's place, or may have: the database is
+// another, it ends before a position that it had reached before, or the row of a pair is older than
+// it was, be it that somebody has put back its position alone. What was read of it then is not what
+// stands at the same positions now.
 func (c *claimer) restored(t *tick) bool {
 	why := ""
 	if c.instance != "" && c.instance != t.Instance {
@@ -173,7 +183,8 @@ func (c *claimer) restored(t *tick) bool {
 	if why == "" {
 		return false
 	}
-	c.cfg.Logger.WarnContext(c.ctx, "the database may have been restored from a backup: what was read of it is forgotten", "reason", why)
+	c.cfg.Logger.WarnContext(c.ctx, "the database may have been restored from a backup: what was read of it is forgotten",
+		"reason", why)
 	c.journals++
 	c.history.doubtful = true
 	c.reader.forget()
@@ -214,7 +225,8 @@ func (c *claimer) ticked(t *tick, err error) {
 	for _, row := range t.Pairs {
 		key := Key(row.Pair)
 		p := c.pairs[key]
-		if p == nil && restored && row.Leased && row.Owner == c.owner && c.routes[key] != nil { // dropped when a write of it changed nothing
+		// dropped when a write of it changed nothing
+		if p == nil && restored && row.Leased && row.Owner == c.owner && c.routes[key] != nil {
 			back = append(back, (&pair{route: c.routes[key], tenure: tenure{generation: row.Generation}}).giveBack(row.Position))
 		}
 		if p == nil || !p.claimed.Before(t.started) {
@@ -249,8 +261,11 @@ func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
 		c.drop(old)
 	}
 	p := &pair{
-		route:     c.routes[key],
-		tenure:    tenure{generation: row.Generation, instance: t.Instance, claimed: now, trusted: t.started.Add(c.cfg.LeaseTTL)},
+		route: c.routes[key],
+		tenure: tenure{
+			generation: row.Generation, instance: t.Instance, claimed: now,
+			trusted: t.started.Add(c.cfg.LeaseTTL),
+		},
 		place:     place{read: row.Position, acked: row.Position, saved: row.Position},
 		holds:     holds{held: map[string]int64{}, draining: map[string]bool{}, drained: map[string]time.Time{}},
 		condition: condition{failures: row.Errors},

@@ -15,12 +15,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// Connections is how many connections of the pool a relay uses at once at most, whatever the number of its pairs: what needs one more waits. Listening takes one of its own.
+// Connections is how many connections of the pool a relay uses at once at most, whatever the number
+// of its pairs: what needs one more waits. Listening takes one of its own.
 const Connections = ledger.Connections
 
 // Config configures a [Relay]. Pool, Topics and Publishers are required.
 type Config struct {
-	Pool       *pgxpool.Pool // at least Connections connections to spare, more are not used; stays open when the relay stops
+	// at least Connections connections to spare, more are not used; stays open when the relay stops
+	Pool       *pgxpool.Pool
 	Topics     []Topic
 	Publishers []Publisher
 
@@ -28,15 +30,20 @@ type Config struct {
 	Logger     *slog.Logger       // default: discard
 	Registerer prometheus.Registerer
 
-	TracerProvider trace.TracerProvider // makes a span of each batch, with links to the traces whose context its events carry; default nil: no spans, at no cost
+	// makes a span of each batch, with links to the traces whose context its events carry; default
+	// nil: no spans, at no cost
+	TracerProvider trace.TracerProvider
 
-	LeaseTTL     time.Duration // how long after a process's death its pairs wait; default 30s, at least 1s
-	PollInterval time.Duration // between looks at the journal when there was nothing, and up to half of it more; default 500ms
+	LeaseTTL time.Duration // how long after a process's death its pairs wait; default 30s, at least 1s
+	// between looks at the journal when there was nothing, and up to half of it more; default 500ms
+	PollInterval time.Duration
 	IdleAfter    int           // after so many empty polls the interval doubles; default 3
 	IdleMax      time.Duration // up to this; default 60s
 	NoListen     bool          // rely on polling alone
 
-	LogRetention time.Duration // how long rows of tidemark.operator_log are kept; default a year, at least 1s; the database keeps a day of them at least
+	// how long rows of tidemark.operator_log are kept; default a year, at least 1s; the database keeps
+	// a day of them at least
+	LogRetention time.Duration
 
 	PageEvents int   // events read at once; default 1000
 	CacheBytes int64 // of what was read and some pair may still want, about; default 16 MiB

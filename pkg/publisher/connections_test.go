@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised has every pair meet an event that is refused, and nobody write it down for a while.
+// TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised has every pair meet an event that is
+// refused, and nobody write it down for a while.
 func TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised(t *testing.T) {
 	t.Parallel()
 	const pairs = 3 * publisher.Connections
@@ -48,7 +49,9 @@ func TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised(t *testing.T) 
 	for range pairs {
 		<-refused
 	}
-	eventually(t, "as many connections wait as may", func() bool { return counted.Stat().AcquiredConns() >= publisher.Connections })
+	eventually(t, "as many connections wait as may", func() bool {
+		return counted.Stat().AcquiredConns() >= publisher.Connections
+	})
 	if err := lock.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

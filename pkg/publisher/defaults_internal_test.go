@@ -15,22 +15,28 @@ func TestDefaultsAreThoseThatAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.LeaseTTL != 30*time.Second || cfg.PollInterval != 500*time.Millisecond || cfg.IdleAfter != 3 || cfg.IdleMax != time.Minute || cfg.NoListen {
+	if cfg.LeaseTTL != 30*time.Second || cfg.PollInterval != 500*time.Millisecond || cfg.IdleAfter != 3 ||
+		cfg.IdleMax != time.Minute || cfg.NoListen {
 		t.Errorf("a relay has %+v", cfg)
 	}
 	to, err := Publisher{Name: "out", Sink: sinkFunc(accepts)}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if to.BatchSize != 100 || to.Order != OrderCampaign || to.OnRefusal != ParkCampaign || to.Attempts != 25 || to.BackoffMax != 10*time.Second || to.Timeout != 30*time.Second || to.Concurrency != 4 {
+	if to.BatchSize != 100 || to.Order != OrderCampaign || to.OnRefusal != ParkCampaign || to.Attempts != 25 ||
+		to.BackoffMax != 10*time.Second || to.Timeout != 30*time.Second || to.Concurrency != 4 {
 		t.Errorf("a publisher has %+v", to)
 	}
-	if to, err = (Publisher{Name: "out", Sink: sinkFunc(accepts), Order: OrderGlobal, Concurrency: 8}).withDefaults(); err != nil || to.Concurrency != 1 {
+	if to, err = (Publisher{
+		Name: "out", Sink: sinkFunc(accepts), Order: OrderGlobal,
+		Concurrency: 8,
+	}).withDefaults(); err != nil || to.Concurrency != 1 {
 		t.Errorf("in global order %d batches are under way at once, %v", to.Concurrency, err)
 	}
 }
 
-// Many that wait for the same thing must not come back in step: the waits between two looks, and after a failure, are spread.
+// Many that wait for the same thing must not come back in step: the waits between two looks, and
+// after a failure, are spread.
 func TestWaitsAreSpread(t *testing.T) {
 	t.Parallel()
 	r, key := alone(t, sinkFunc(accepts))
@@ -45,7 +51,8 @@ func TestWaitsAreSpread(t *testing.T) {
 		}
 		return least, most
 	}
-	if least, most := spread(func() time.Duration { return r.reader.pollDelay(p) }); least < time.Second || most > 1500*time.Millisecond || most-least < 400*time.Millisecond {
+	if least, most := spread(func() time.Duration { return r.reader.pollDelay(p) }); least < time.Second ||
+		most > 1500*time.Millisecond || most-least < 400*time.Millisecond {
 		t.Errorf("polls are from %s to %s apart, want from 1s to 1.5s", least, most)
 	}
 	least, most := spread(func() time.Duration {
@@ -66,14 +73,18 @@ func TestAnEventsAttemptsAreFurtherAndFurtherApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &pair{route: &route{to: to}}
-	for attempts, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 7: 32 * time.Second, 8: time.Minute, 1000: time.Minute} {
+	for attempts, want := range map[int]time.Duration{
+		1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second,
+		7: 32 * time.Second, 8: time.Minute, 1000: time.Minute,
+	} {
 		if got := p.retryDelay(attempts); got != want {
 			t.Errorf("after %d attempts it waits %s, want %s", attempts, got, want)
 		}
 	}
 }
 
-// A look that finds nothing counts once for each pair that looked; only after three of them is the next one further away.
+// A look that finds nothing counts once for each pair that looked; only after three of them is the
+// next one further away.
 func TestEmptyPollsAreCounted(t *testing.T) {
 	t.Parallel()
 	r, key := alone(t, sinkFunc(accepts))
@@ -84,7 +95,8 @@ func TestEmptyPollsAreCounted(t *testing.T) {
 		r.dispatcher.fill(p, now)
 		least := time.Second << max(polls+1-3, 0)
 		if wait := p.nextPoll.Sub(now); p.empty != polls+1 || wait < least || wait > least+500*time.Millisecond {
-			t.Errorf("after %d empty polls it has counted %d and waits %s, want %s and up to 500ms more", polls+1, p.empty, wait, least)
+			t.Errorf("after %d empty polls it has counted %d and waits %s, want %s and up to 500ms more", polls+1, p.empty,
+				wait, least)
 		}
 	}
 }

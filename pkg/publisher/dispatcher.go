@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// roundTime is how long a round goes on with its next batches: what has got through is only then left behind, and more is taken in.
+	// roundTime is how long a round goes on with its next batches: what has got through is only then
+	// left behind, and more is taken in.
 	roundTime = 50 * time.Millisecond
-	// roundBatches is how many batches a lane finds in a round, on the average, if there is so much to send: lanes wait for each other at its end.
+	// roundBatches is how many batches a lane finds in a round, on the average, if there is so much to
+	// send: lanes wait for each other at its end.
 	roundBatches = 4
 	// roundsEvents bounds the events of all pairs' rounds together, unless each has but one batch a lane.
 	roundsEvents = 64_000
@@ -82,7 +84,9 @@ func (d *dispatcher) room(p *pair) int {
 func (d *dispatcher) sendRound(p *pair) {
 	p.busy = true
 	events, trusted, ctx := p.pending, p.trusted, p.ctx
-	s := &sender{to: &p.to, probe: p.failures > 1 && p.failures&(p.failures-1) == 0, trusted: func() bool { return time.Now().Before(trusted) }, tracer: p.tracer}
+	s := &sender{to: &p.to, probe: p.failures > 1 && p.failures&(p.failures-1) == 0, trusted: func() bool {
+		return time.Now().Before(trusted)
+	}, tracer: p.tracer}
 	d.job(func() func() {
 		started := time.Now()
 		o := s.send(ctx, events)
@@ -133,7 +137,8 @@ func (d *dispatcher) finished(p *pair, o *outcome) {
 	}
 }
 
-// refuse decides on events that were refused by themselves: what is parked leaves the round, with what is behind it in its campaign. It answers why the pair has to wait, or nil.
+// refuse decides on events that were refused by themselves: what is parked leaves the round, with
+// what is behind it in its campaign. It answers why the pair has to wait, or nil.
 func (d *dispatcher) refuse(p *pair, o *outcome) error {
 	if len(o.refused) > 0 {
 		d.metrics.Refused.WithLabelValues(p.Topic, p.Publisher).Add(float64(len(o.refused)))

@@ -24,7 +24,8 @@ type drainer struct {
 	moreDue bool // than the last look has taken up
 }
 
-// returning is a campaign that is being brought back: published from a seq up to where the pair's rounds have left it out.
+// returning is a campaign that is being brought back: published from a seq up to where the pair's
+// rounds have left it out.
 type returning struct {
 	row   ledger.Parked
 	from  int64 // the next seq
@@ -63,7 +64,8 @@ func (d *drainer) take(due []ledger.Parked, started time.Time) {
 // bringBack starts to bring a campaign back. seen is when the row was read.
 func (d *drainer) bringBack(row ledger.Parked, seen time.Time) {
 	p := d.pairs[Key(row.Pair)]
-	if p == nil || p.leaving || d.drains >= maxDrains || p.draining[row.Campaign] || !p.drained[row.Campaign].Before(seen) || time.Now().Before(p.notBefore) {
+	if p == nil || p.leaving || d.drains >= maxDrains || p.draining[row.Campaign] ||
+		!p.drained[row.Campaign].Before(seen) || time.Now().Before(p.notBefore) {
 		return
 	}
 	delete(p.drained, row.Campaign)
@@ -185,7 +187,8 @@ func (d *drainer) returned(p *pair, c *returning) {
 		p.lastSuccess = now
 		d.metrics.Published.WithLabelValues(p.Topic, p.Publisher).Add(float64(c.sent))
 	}
-	// The sink is there: something got through, of this or of another campaign, and nothing has failed as a whole since, nor does it say that it is not.
+	// The sink is there: something got through, of this or of another campaign, and nothing has failed
+	// as a whole since, nor does it say that it is not.
 	alive := !c.down && p.failures == 0 && now.Sub(p.lastSuccess) < aliveFor
 	switch {
 	case c.done && c.row.Holds && p.held[c.row.Campaign] > c.until:

@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// What is appended to a campaign while it is being brought back is left out by the pair's rounds, and must not be forgotten.
+// What is appended to a campaign while it is being brought back is left out by the pair's rounds,
+// and must not be forgotten.
 func TestWhatIsAppendedWhileACampaignIsBroughtBackIsNotLost(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -31,7 +32,8 @@ func TestWhatIsAppendedWhileACampaignIsBroughtBackIsNotLost(t *testing.T) {
 	appendTo(t, pool, 3, "a", "c0500")
 	start(t, quick(pool, sink))
 	eventually(t, "it is parked", func() bool {
-		return position(t, pool) == 6 && query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 1
+		return position(t, pool) == 6 && query[int](t, pool,
+			"SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 1
 	})
 	lift()
 	held.Store(true)

@@ -15,8 +15,9 @@ type Format string
 
 // The formats. In each the message's key is the campaign id.
 const (
-	// FormatEnvelope has a JSON object of event_id, campaign_id, version, occurred_at, actor and data as the body, and event_id, event_type, aggregate_type,
-	// aggregate_id, created_at, campaign_id, seq and position as attributes. It is the default.
+	// FormatEnvelope has a JSON object of event_id, campaign_id, version, occurred_at, actor and data
+	// as the body, and event_id, event_type, aggregate_type, aggregate_id, created_at, campaign_id,
+	// seq and position as attributes. It is the default.
 	FormatEnvelope Format = "envelope"
 	// FormatCloudEvents is CloudEvents 1.0 in binary mode: the payload is the body, all else are attributes.
 	FormatCloudEvents Format = "cloudevents"
@@ -36,8 +37,9 @@ type Encoder struct {
 	Format     Format // default FormatEnvelope
 	Source     string // of CloudEvents, a URI reference; default "/tidemark"
 	TypePrefix string // put before the event's type in CloudEvents, e.g. "com.example."; default none
-	// AttributePrefix comes before the names of attributes of CloudEvents in binary mode, as the protocol's binding says: "ce-" for HTTP and NATS (the default),
-	// "ce_" for Kafka, "cloudEvents_" for AMQP.
+	// AttributePrefix comes before the names of attributes of CloudEvents in binary mode, as the
+	// protocol's binding says: "ce-" for HTTP and NATS (the default), "ce_" for Kafka, "cloudEvents_"
+	// for AMQP.
 	AttributePrefix string
 }
 
@@ -192,8 +194,9 @@ func appendTrace(a []Attribute, e *Event) []Attribute {
 	return a
 }
 
-// eachCloudAttribute calls visit for the event's attributes under CloudEvents 1.0 except datacontenttype. Those after time are extensions; sequence and
-// partitionkey are documented ones, and positions are text because integers of CloudEvents have 32 bits.
+// eachCloudAttribute calls visit for the event's attributes under CloudEvents 1.0 except
+// datacontenttype. Those after time are extensions; sequence and partitionkey are documented ones,
+// and positions are text because integers of CloudEvents have 32 bits.
 func (n Encoder) eachCloudAttribute(e *Event, visit func(name, value string)) {
 	source := n.Source
 	if source == "" {
@@ -210,7 +213,11 @@ func (n Encoder) eachCloudAttribute(e *Event, visit func(name, value string)) {
 	visit("position", strconv.FormatInt(e.Position, 10))
 	visit("recordedtime", e.RecordedAt.UTC().Format(time.RFC3339Nano))
 	visit("eventversion", strconv.Itoa(e.Version))
-	for _, optional := range [...]struct{ name, value string }{{"aggregatetype", e.AggregateType}, {"aggregateid", e.AggregateID}, {"actor", e.Actor}} {
+	for _, optional := range [...]struct{ name, value string }{
+		{"aggregatetype", e.AggregateType},
+		{"aggregateid", e.AggregateID},
+		{"actor", e.Actor},
+	} {
 		if optional.value != "" {
 			visit(optional.name, optional.value)
 		}
@@ -239,7 +246,8 @@ func EscapeHeader(value string) string {
 	return string(b)
 }
 
-// appendCloudEvent appends the event in structured mode. Trace context is an extension of the same names, see the Distributed Tracing extension.
+// appendCloudEvent appends the event in structured mode. Trace context is an extension of the same
+// names, see the Distributed Tracing extension.
 func (n Encoder) appendCloudEvent(b []byte, e *Event) []byte {
 	b = append(b, '{')
 	n.eachCloudAttribute(e, func(name, value string) {

@@ -12,7 +12,8 @@ import (
 
 // Errors that sinks return.
 var (
-	// ErrNotTried is the failure of an event that was not sent because one before it in its campaign failed. It costs no attempt.
+	// ErrNotTried is the failure of an event that was not sent because one before it in its campaign
+	// failed. It costs no attempt.
 	ErrNotTried = errors.New("not tried: an event before it failed")
 	// ErrClosed is returned by Publish once a sink is closed.
 	ErrClosed = errors.New("the sink is closed")
@@ -20,8 +21,10 @@ var (
 
 // BatchError says which events of a batch were not published. All others were.
 //
-// Where the other side fails half-way, as one that limits the rate, name the rest with [ErrNotTried], alone or wrapped: of a campaign whose first failure is that no event is at
-// fault, and the pair waits. The batch error itself may be wrapped as well, to say why, and with [Pause] and [RetryAfter].
+// Where the other side fails half-way, as one that limits the rate, name the rest with
+// [ErrNotTried], alone or wrapped: of a campaign whose first failure is that no event is at fault,
+// and the pair waits. The batch error itself may be wrapped as well, to say why, and with [Pause]
+// and [RetryAfter].
 type BatchError struct {
 	Failures []Failure // by Index, each at most once
 }
@@ -51,7 +54,8 @@ func (e *BatchError) Unwrap() []error {
 	return errs
 }
 
-// Pause marks an error after which the pair is paused until an operator resumes it: the other side wants no more events, as a webhook that answers 410 Gone.
+// Pause marks an error after which the pair is paused until an operator resumes it: the other side
+// wants no more events, as a webhook that answers 410 Gone.
 func Pause(err error) error { return &pauseError{err} }
 
 type pauseError struct{ err error }
@@ -59,8 +63,9 @@ type pauseError struct{ err error }
 func (e *pauseError) Error() string { return e.err.Error() }
 func (e *pauseError) Unwrap() error { return e.err }
 
-// RetryAfter marks an error after which the other side is to be left alone for d, as an HTTP response with Retry-After says. It replaces the pair's own
-// back-off where it is longer, up to 5 minutes.
+// RetryAfter marks an error after which the other side is to be left alone for d, as an HTTP
+// response with Retry-After says. It replaces the pair's own back-off where it is longer, up to 5
+// minutes.
 func RetryAfter(err error, d time.Duration) error { return &retryAfterError{err, d} }
 
 type retryAfterError struct {
@@ -71,8 +76,10 @@ type retryAfterError struct {
 func (e *retryAfterError) Error() string { return e.err.Error() }
 func (e *retryAfterError) Unwrap() error { return e.err }
 
-// Outage marks an error that is certainly no single event's fault, as a right that is missing, or a disk or a memory that is full: the pair waits, no event loses an attempt, and the events
-// are not tried one by one to find one that is at fault, even where [HealthChecker] finds the other side well. It answers nil for nil.
+// Outage marks an error that is certainly no single event's fault, as a right that is missing, or a
+// disk or a memory that is full: the pair waits, no event loses an attempt, and the events are not
+// tried one by one to find one that is at fault, even where [HealthChecker] finds the other side
+// well. It answers nil for nil.
 func Outage(err error) error {
 	if err == nil {
 		return nil

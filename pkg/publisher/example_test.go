@@ -49,8 +49,14 @@ func (s printer) Publish(_ context.Context, events []publisher.Event) error {
 func ExampleSink() {
 	var sink publisher.Sink = printer{os.Stdout, publisher.Encoder{Format: publisher.FormatRaw}}
 	err := sink.Publish(context.Background(), []publisher.Event{
-		{Topic: "orders", Event: journal.Event{ID: uuid.New(), Type: "order_placed", CampaignID: "order-7", Seq: 1, Payload: []byte(`{"total": 12}`)}},
-		{Topic: "orders", Event: journal.Event{ID: uuid.New(), Type: "order_noted", CampaignID: "order-8", Seq: 1, Payload: make([]byte, 2000)}},
+		{Topic: "orders", Event: journal.Event{
+			ID: uuid.New(), Type: "order_placed", CampaignID: "order-7", Seq: 1,
+			Payload: []byte(`{"total": 12}`),
+		}},
+		{Topic: "orders", Event: journal.Event{
+			ID: uuid.New(), Type: "order_noted", CampaignID: "order-8", Seq: 1,
+			Payload: make([]byte, 2000),
+		}},
 	})
 	fmt.Println(err)
 	// Output:
@@ -62,9 +68,15 @@ func ExampleSink() {
 func ExampleRelay() {
 	run := func(ctx context.Context, pool *pgxpool.Pool, sink publisher.Sink) error {
 		relay, err := publisher.New(publisher.Config{
-			Pool:       pool,
-			Topics:     []publisher.Topic{{Name: "orders", Filter: publisher.Filter{EventTypes: []string{"order_placed", "order_paid"}}}},
-			Publishers: []publisher.Publisher{{Name: "shop", Sink: sink, Topics: []string{"orders"}, Start: publisher.StartEnd()}},
+			Pool: pool,
+			Topics: []publisher.Topic{{
+				Name:   "orders",
+				Filter: publisher.Filter{EventTypes: []string{"order_placed", "order_paid"}},
+			}},
+			Publishers: []publisher.Publisher{{
+				Name: "shop", Sink: sink, Topics: []string{"orders"},
+				Start: publisher.StartEnd(),
+			}},
 		})
 		if err != nil {
 			return err

@@ -53,7 +53,9 @@ func TestAPoisonEventHoldsBackItsCampaignAlone(t *testing.T) {
 			start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) { p.Attempts = 3 }))
 			eventually(t, "all others have arrived", func() bool { return len(sink.Received()) == 2998 })
 			eventually(t, "it is parked", func() bool {
-				return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND holds AND campaign_id = 'c0500' AND seq = 2 AND error_message = 'refused'") == 1
+				return query[int](t, pool,
+					"SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND holds AND campaign_id = 'c0500' AND seq = 2 "+
+						"AND error_message = 'refused'") == 1
 			})
 			want := 3
 			if permanent {
@@ -72,7 +74,9 @@ func TestAPoisonEventHoldsBackItsCampaignAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "its campaign has arrived", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 2 3 4 5]" })
-			eventually(t, "nothing is parked", func() bool { return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 0 })
+			eventually(t, "nothing is parked", func() bool {
+				return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 0
+			})
 			appendTo(t, pool, 1, "c0500")
 			eventually(t, "the campaign goes on", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 2 3 4 5 6]" })
 		})
@@ -96,7 +100,8 @@ func TestAResolvedEventIsLeftOutAndItsCampaignGoesOn(t *testing.T) {
 	if got := of(sink, "c0500"); len(got) != 1 {
 		t.Errorf("of its campaign %d has arrived", got)
 	}
-	if _, err := publisher.Resolve(t.Context(), pool, publisher.ParkedFilter{CampaignID: "c0500"}, publisher.Act{By: "anna", Reason: "not needed"}); err != nil {
+	if _, err := publisher.Resolve(t.Context(), pool, publisher.ParkedFilter{CampaignID: "c0500"},
+		publisher.Act{By: "anna", Reason: "not needed"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the rest has arrived", func() bool { return len(of(sink, "c0500")) == 250 })
@@ -105,7 +110,9 @@ func TestAResolvedEventIsLeftOutAndItsCampaignGoesOn(t *testing.T) {
 			t.Fatalf("event %d came as number %d", seq, i)
 		}
 	}
-	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.operator_log WHERE act = 'parked_resolved' AND actor = 'anna' AND reason = 'not needed' AND seq = 2"); n != 1 {
+	if n := query[int](t, pool,
+		"SELECT count(*) FROM tidemark.operator_log WHERE act = 'parked_resolved' AND actor = 'anna' AND reason = 'not "+
+			"needed' AND seq = 2"); n != 1 {
 		t.Errorf("the act stands %d times in the log", n)
 	}
 }
@@ -119,17 +126,22 @@ func TestParkEventLeavesOutOnlyTheEvent(t *testing.T) {
 		if permanent {
 			appendTo(t, pool, 3, campaigns(1000)...)
 		}
-		stop := start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) { p.OnRefusal, p.Attempts = publisher.ParkEvent, 2 }))
+		stop := start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) {
+			p.OnRefusal, p.Attempts = publisher.ParkEvent, 2
+		}))
 		eventually(t, "its campaign went on", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 3]" })
 		eventually(t, "it is parked and holds nobody", func() bool {
-			return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 1 && query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND NOT holds AND seq = 2") == 1
+			return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 1 &&
+				query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND NOT holds AND seq = 2") == 1
 		})
 		lift()
 		if _, err := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, publisher.Act{By: "anna"}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "it has arrived", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 3 2]" })
-		eventually(t, "nothing is parked", func() bool { return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 0 })
+		eventually(t, "nothing is parked", func() bool {
+			return query[int](t, pool, "SELECT count(*) FROM tidemark.parked") == 0
+		})
 		stop()
 	}
 }
@@ -152,7 +164,8 @@ func TestBlockStopsThePair(t *testing.T) {
 		t.Error("nothing says why")
 	}
 	lift()
-	if _, err := publisher.Reset(t.Context(), pool, publisher.Key{Topic: "all", Publisher: "out"}, publisher.ResetTo{}, publisher.Act{By: "anna"}); err != nil {
+	if _, err := publisher.Reset(t.Context(), pool, publisher.Key{Topic: "all", Publisher: "out"}, publisher.ResetTo{},
+		publisher.Act{By: "anna"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "all has arrived", func() bool { return hasAll(sink.Received(), committed(t, pool)) })
@@ -207,8 +220,11 @@ func TestAnOutageParksNothingAndCostsNoAttempt(t *testing.T) {
 			eventually(t, "it works", func() bool { return len(receivedOf(sink)) == 100 })
 			down.Store(true)
 			appendTo(t, pool, 50, "a", "b")
-			eventually(t, "it has failed often", func() bool { return query[int](t, pool, "SELECT error_count FROM tidemark.publications") > 20 })
-			if got := query[string](t, pool, "SELECT status || ' ' || last_error FROM tidemark.publications"); got != "ACTIVE "+memory.ErrDown.Error() {
+			eventually(t, "it has failed often", func() bool {
+				return query[int](t, pool, "SELECT error_count FROM tidemark.publications") > 20
+			})
+			if got := query[string](t, pool, "SELECT status || ' ' || last_error FROM tidemark.publications"); got != "ACTIVE "+
+				memory.ErrDown.Error() {
 				t.Errorf("the pair is %s", got)
 			}
 			down.Store(false)
@@ -220,12 +236,15 @@ func TestAnOutageParksNothingAndCostsNoAttempt(t *testing.T) {
 			if n := query[int](t, pool, "SELECT count(*) FROM tidemark.parked"); n != 0 {
 				t.Errorf("%d events are parked", n)
 			}
-			eventually(t, "the pair has no error", func() bool { return query[int](t, pool, "SELECT error_count FROM tidemark.publications") == 0 })
+			eventually(t, "the pair has no error", func() bool {
+				return query[int](t, pool, "SELECT error_count FROM tidemark.publications") == 0
+			})
 		})
 	}
 }
 
-// The other side goes down when nothing but the event that is tried again is left to be sent: its attempts are not used up by that.
+// The other side goes down when nothing but the event that is tried again is left to be sent: its
+// attempts are not used up by that.
 func TestAnEventThatIsTriedAgainLosesNoAttemptInAnOutage(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -282,7 +301,9 @@ func TestTheEventAtFaultIsFoundWithoutTheSinksHelp(t *testing.T) {
 	}))
 	eventually(t, "all others have arrived", func() bool { return len(sink.Received()) == 28 })
 	eventually(t, "it is parked", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND campaign_id = 'c0005' AND seq = 2 AND attempt_count = 3") == 1
+		return query[int](t, pool,
+			"SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND campaign_id = 'c0005' AND seq = 2 AND "+
+				"attempt_count = 3") == 1
 	})
 }
 
@@ -293,7 +314,9 @@ func TestASinkThatWantsNoMorePausesThePair(t *testing.T) {
 	appendTo(t, pool, 3, "a")
 	start(t, quick(pool, sink))
 	eventually(t, "the pair is paused", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE status = 'PAUSED' AND reason = 'gone' AND expires_at = '-infinity'") == 1
+		return query[int](t, pool,
+			"SELECT count(*) FROM tidemark.publications WHERE status = 'PAUSED' AND reason = 'gone' AND expires_at = "+
+				"'-infinity'") == 1
 	})
 }
 
@@ -331,7 +354,10 @@ func (s *limited) Publish(ctx context.Context, events []publisher.Event) error {
 	}
 	batch := &publisher.BatchError{}
 	for i := taken; i < len(events); i++ {
-		batch.Failures = append(batch.Failures, publisher.Failure{Index: i, Err: fmt.Errorf("enough: %w", publisher.ErrNotTried)})
+		batch.Failures = append(batch.Failures, publisher.Failure{
+			Index: i,
+			Err:   fmt.Errorf("enough: %w", publisher.ErrNotTried),
+		})
 	}
 	const rest = 150 * time.Millisecond
 	s.until.Store(time.Now().Add(rest).UnixNano())
@@ -386,7 +412,8 @@ func TestAPairFailsSinceTheFirstErrorOfARow(t *testing.T) {
 	}
 	eventually(t, "it fails again and again", func() bool { return pair().Errors >= first.Errors+3 })
 	if now := pair(); !now.FailingSince.Equal(*first.FailingSince) || !now.LastErrorAt.After(*first.LastErrorAt) {
-		t.Errorf("after %d errors it fails since %s, and since %s after %d", now.Errors, now.FailingSince, first.FailingSince, first.Errors)
+		t.Errorf("after %d errors it fails since %s, and since %s after %d", now.Errors, now.FailingSince,
+			first.FailingSince, first.Errors)
 	}
 	down.Store(false)
 	eventually(t, "it has published", func() bool { return position(t, pool) == 1 })

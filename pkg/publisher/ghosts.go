@@ -80,7 +80,8 @@ const (
 
 	// queryListGhosts walks the primary key, and probes two unique keys of the journal for each row.
 	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
-			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.event_id = g.event_id OFFSET 0)
+			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id
+				AND j.event_id = g.event_id OFFSET 0)
 					THEN '` + GhostAgain + `'
 				WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.seq = g.seq OFFSET 0)
 					THEN '` + GhostAnother + `'
@@ -199,7 +200,8 @@ func (h *history) foundGhosts(ghosts map[Key]recent, err error) {
 		}
 		h.sent[key] = slices.DeleteFunc(h.sent[key], func(s ledger.Sent) bool { return lost[s] })
 		h.metrics.Ghosts.WithLabelValues(key.Topic, key.Publisher).Add(float64(len(lost)))
-		h.cfg.Logger.WarnContext(h.ctx, "events were sent that the journal has no more: maintenance publisher ghosts names them", "topic", key.Topic,
+		h.cfg.Logger.WarnContext(h.ctx,
+			"events were sent that the journal has no more: maintenance publisher ghosts names them", "topic", key.Topic,
 			"publisher", key.Publisher, "events", len(lost))
 	}
 }

@@ -24,7 +24,9 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 	t.Parallel()
 	pool, sink, registry := pgtest.New(t), &memory.Sink{}, prometheus.NewRegistry()
 	appendTo(t, pool, 10, "a", "kept")
-	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL, c.Registerer = time.Minute, registry }))
+	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) {
+		c.LeaseTTL, c.Registerer = time.Minute, registry
+	}))
 	eventually(t, "the first have arrived", func() bool { return position(t, pool) == 20 })
 	b := takeBackup(t, pool)
 	appendTo(t, pool, 3, "a", "gone")
@@ -45,13 +47,16 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 	var ids []uuid.UUID
 	var found []string
 	for _, g := range ghosts() {
-		ids, found = append(ids, g.EventID), append(found, fmt.Sprintf("%s %d at %d: %s", g.CampaignID, g.Seq, g.Position, g.Now))
+		ids, found = append(ids, g.EventID), append(found,
+			fmt.Sprintf("%s %d at %d: %s", g.CampaignID, g.Seq, g.Position, g.Now))
 	}
 	want := slices.Delete(slices.Clone(lost), 4, 5) // it is in the journal when the relay looks
 	if !slices.Equal(ids, want) {
 		t.Fatalf("ghosts are %v, want %v", ids, want)
 	}
-	if got, want := strings.Join(found, "; "), "a 11 at 21: another event; a 12 at 22: another event; a 13 at 23: nothing; gone 1 at 24: another event; gone 3 at 26: nothing"; got != want {
+	if got, want := strings.Join(found, "; "),
+		"a 11 at 21: another event; a 12 at 22: another event; a 13 at 23: nothing; gone 1 at 24: another event; gone 3 "+
+			"at 26: nothing"; got != want {
 		t.Errorf("ghosts are %s\nwant %s", got, want)
 	}
 	appendWith(t, pool, "later", uuid.New())
@@ -76,7 +81,8 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 func appendWith(t *testing.T, pool *pgxpool.Pool, campaign string, id uuid.UUID) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, journal.Event{ID: id, Type: "noted", Payload: []byte(`{}`)})
+		_, err := journal.Append(t.Context(), tx, campaign, journal.Any,
+			journal.Event{ID: id, Type: "noted", Payload: []byte(`{}`)})
 		return err
 	}); err != nil {
 		t.Fatal(err)

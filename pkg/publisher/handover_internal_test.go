@@ -59,22 +59,27 @@ func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	first := seldom(t, pool)
-	await(t, pool, "the first has both pairs", "SELECT count(*) = 2 FROM tidemark.publications WHERE owner = $1 AND expires_at > now()", first.owner)
+	await(t, pool, "the first has both pairs",
+		"SELECT count(*) = 2 FROM tidemark.publications WHERE owner = $1 AND expires_at > now()", first.owner)
 	second := seldom(t, pool)
 	await(t, pool, "the second is there", "SELECT count(*) = 2 FROM tidemark.relays")
-	await(t, pool, "both listen", `SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle' AND query = 'LISTEN `+ledger.Channel+`'`)
+	await(t, pool, "both listen", `SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = current_database()
+		AND state = 'idle' AND query = 'LISTEN `+ledger.Channel+`'`)
 	pace.Signal(first.listener.Nudge) // it sees the second, and that one of the pairs is the other's
-	await(t, pool, "each has one", "SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.publications WHERE owner = $1", second.owner)
+	await(t, pool, "each has one",
+		"SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.publications WHERE owner = $1", second.owner)
 }
 
 // The rows say what they say after the server's clock has gone back an hour.
 func TestAPairOfATimeThatHasNotComeYetIsTakenOver(t *testing.T) {
 	t.Parallel()
-	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at) VALUES ('all', 'out', 0, 'other', 3, clock_timestamp() + interval '1 hour');
+	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at)
+		VALUES ('all', 'out', 0, 'other', 3, clock_timestamp() + interval '1 hour');
 		INSERT INTO tidemark.relays (owner, host, pid, knows, seen_at, expires_at, pairs_held) VALUES
 			('other', 'host', 1, '{all,out}', clock_timestamp() + interval '59 min', clock_timestamp() + interval '1 hour', 1)`)
 	r, err := New(Config{
-		Pool: pool, LeaseTTL: time.Minute, Topics: []Topic{{Name: "all"}}, Publishers: []Publisher{{Name: "out", Sink: sinkFunc(accepts), Topics: []string{"all"}}},
+		Pool: pool, LeaseTTL: time.Minute, Topics: []Topic{{Name: "all"}},
+		Publishers: []Publisher{{Name: "out", Sink: sinkFunc(accepts), Topics: []string{"all"}}},
 	})
 	if err != nil {
 		t.Fatal(err)

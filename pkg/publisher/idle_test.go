@@ -55,7 +55,8 @@ func TestPairsThatWaitHaveNoGoroutines(t *testing.T) {
 	}
 	cfg.Publishers = []publisher.Publisher{p}
 	const label = "of the relay whose goroutines are counted"
-	pprof.Do(t.Context(), pprof.Labels("goroutine", label), func(context.Context) { start(t, cfg) }) // what it starts inherits the label
+	// what it starts inherits the label
+	pprof.Do(t.Context(), pprof.Labels("goroutine", label), func(context.Context) { start(t, cfg) })
 	appendTo(t, pool, 1, "a")
 	eventually(t, "all pairs have published", func() bool { return len(sink.Received()) == 500 })
 	if labelled(t, label) == 0 {
@@ -79,7 +80,8 @@ func TestNoTransactionIsOpenWhileASinkIsAsked(t *testing.T) {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		asked := query[time.Time](t, pool, "SELECT clock_timestamp()")
-		const open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a relay' AND xact_start < $1"
+		const open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a " +
+			"relay' AND xact_start < $1"
 		for query[int](t, pool, open, asked) > 0 { // one of another job of the relay's, which ends without the sink
 			select {
 			case <-ctx.Done():
@@ -91,6 +93,8 @@ func TestNoTransactionIsOpenWhileASinkIsAsked(t *testing.T) {
 		return nil
 	}}
 	appendTo(t, pool, 50, "a", "b", "c")
-	start(t, quick(relays, sink, func(_ *publisher.Config, p *publisher.Publisher) { p.BatchSize, p.Timeout = 20, 10*time.Second }))
+	start(t, quick(relays, sink, func(_ *publisher.Config, p *publisher.Publisher) {
+		p.BatchSize, p.Timeout = 20, 10*time.Second
+	}))
 	eventually(t, "all has arrived", func() bool { return hasAll(sink.Received(), committed(t, pool)) })
 }

@@ -20,7 +20,11 @@ func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRelay(Config{Pool: pgtest.New(t), LeaseTTL: time.Second, ShutdownTimeout: time.Second, PollInterval: time.Second, LogRetention: time.Hour, NoListen: true, Logger: slog.New(slog.DiscardHandler)}, nil, m, "it", "")
+	r := newRelay(Config{
+		Pool: pgtest.New(t), LeaseTTL: time.Second, ShutdownTimeout: time.Second,
+		PollInterval: time.Second, LogRetention: time.Hour, NoListen: true, Logger: slog.New(slog.DiscardHandler),
+	}, nil, m,
+		"it", "")
 	r.around = 2 * time.Second // ten ticks
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -82,7 +82,8 @@ func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error)
 // than limit once there are no more. Relays do so by themselves, see Config.LogRetention.
 func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {
-		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit, olderThan)
+		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit,
+			olderThan)
 	}
 	rows, err := db.Query(ctx, queryPruneLog, olderThan, limit)
 	if err == nil {
@@ -95,7 +96,9 @@ func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, 
 }
 
 // record writes an act to the log.
-func record(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaign string, seq int64, detail map[string]any) error {
+func record(
+	ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaign string, seq int64, detail map[string]any,
+) error {
 	if detail == nil {
 		return WriteLog(ctx, tx, act, name, key, campaign, seq, nil)
 	}
@@ -105,7 +108,9 @@ func record(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campa
 // WriteLog writes to tidemark.operator_log, in the transaction in which it happens, an act that is
 // none of this package's own. What it was not about is empty; detail, if there is one, becomes an
 // object.
-func WriteLog(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any) error {
+func WriteLog(
+	ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any,
+) error {
 	if act.By == "" {
 		return errNobody
 	}
@@ -122,7 +127,9 @@ func WriteLog(ctx context.Context, tx pgx.Tx, act Act, name string, key Key, cam
 }
 
 // note writes an act that is not done in the database to the log, also once ctx has ended.
-func note(ctx context.Context, db DB, act Act, name string, key Key, campaign string, seq int64, detail map[string]any) error {
+func note(
+	ctx context.Context, db DB, act Act, name string, key Key, campaign string, seq int64, detail map[string]any,
+) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return record(ctx, tx, act, name, key, campaign, seq, detail) })

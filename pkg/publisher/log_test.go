@@ -11,13 +11,15 @@ import (
 func TestOldRecordsOfOperatorsGoInBoundedBatches(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	mustExec(t, pool, `INSERT INTO tidemark.operator_log (at, actor, act) SELECT now() - n * interval '1 hour', 'anna', 'act ' || n FROM generate_series(30, 1, -1) n`)
+	mustExec(t, pool, `INSERT INTO tidemark.operator_log (at, actor, act)
+		SELECT now() - n * interval '1 hour', 'anna', 'act ' || n FROM generate_series(30, 1, -1) n`)
 	for _, want := range []int64{4, 2, 0} { // of those older than a day
 		if n, err := publisher.PruneLog(t.Context(), pool, 24*time.Hour+30*time.Minute, 4); n != want || err != nil {
 			t.Errorf("%d records are gone, %v; want %d", n, err, want)
 		}
 		if want == 4 {
-			if oldest := query[string](t, pool, `SELECT act FROM tidemark.operator_log ORDER BY at LIMIT 1`); oldest != "act 26" {
+			if oldest := query[string](t, pool, `SELECT act FROM tidemark.operator_log ORDER BY at
+				LIMIT 1`); oldest != "act 26" {
 				t.Errorf("the oldest that is left is %s", oldest)
 			}
 		}

@@ -35,11 +35,17 @@ func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 }
 
 // quick is a configuration whose waits suit tests: one topic with everything, one publisher to sink.
-func quick(pool *pgxpool.Pool, sink publisher.Sink, change ...func(*publisher.Config, *publisher.Publisher)) publisher.Config {
+func quick(
+	pool *pgxpool.Pool, sink publisher.Sink, change ...func(*publisher.Config, *publisher.Publisher),
+) publisher.Config {
 	p := publisher.Publisher{
-		Name: "out", Sink: sink, Topics: []string{"all"}, RetryBase: 20 * time.Millisecond, RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Timeout: 5 * time.Second,
+		Name: "out", Sink: sink, Topics: []string{"all"}, RetryBase: 20 * time.Millisecond, RetryMax: 50 * time.Millisecond,
+		BackoffMax: 100 * time.Millisecond, Timeout: 5 * time.Second,
 	}
-	cfg := publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: 3 * time.Second, PollInterval: 20 * time.Millisecond, ShutdownTimeout: 5 * time.Second}
+	cfg := publisher.Config{
+		Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: 3 * time.Second,
+		PollInterval: 20 * time.Millisecond, ShutdownTimeout: 5 * time.Second,
+	}
 	for _, c := range change {
 		c(&cfg, &p)
 	}
@@ -129,7 +135,8 @@ func mustExec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 // committed answers the ids of all events, or those of some types, in order of position.
 func committed(t *testing.T, pool *pgxpool.Pool, types ...string) []uuid.UUID {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), "SELECT event_id FROM tidemark.journal WHERE $1::text[] IS NULL OR event_type = ANY ($1) ORDER BY position", types)
+	rows, err := pool.Query(t.Context(),
+		"SELECT event_id FROM tidemark.journal WHERE $1::text[] IS NULL OR event_type = ANY ($1) ORDER BY position", types)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +156,8 @@ func hasAll(received []memory.Received, ids []uuid.UUID) bool {
 	return !slices.ContainsFunc(ids, func(id uuid.UUID) bool { return !arrived[id] })
 }
 
-// inOrder checks that each campaign's events came for the first time in their order, without a gap except for those in left.
+// inOrder checks that each campaign's events came for the first time in their order, without a gap
+// except for those in left.
 func inOrder(t *testing.T, received []memory.Received, left ...uuid.UUID) {
 	t.Helper()
 	last := map[string]int64{}

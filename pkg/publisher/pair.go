@@ -81,7 +81,8 @@ type wait struct {
 	nextPoll  time.Time
 }
 
-// take fills the round from a page, up to room events, and leaves out what the topic does not have and campaigns that are held.
+// take fills the round from a page, up to room events, and leaves out what the topic does not have
+// and campaigns that are held.
 func (p *pair) take(page *pages.Page, room int) {
 	events := page.Events
 	first := sort.Search(len(events), func(i int) bool { return events[i].Position > p.read })
@@ -125,7 +126,8 @@ func (p *pair) retryDelay(attempts int) time.Duration {
 	return min(p.to.RetryBase<<min(max(attempts-1, 0), 20), p.to.RetryMax)
 }
 
-// keep drops pending events. It writes to a fresh slice where it must, since the sink may not have let go of a cancelled batch.
+// keep drops pending events. It writes to a fresh slice where it must, since the sink may not have
+// let go of a cancelled batch.
 func (p *pair) keep(kept func(i int) bool) {
 	rest := make([]Event, 0, cap(p.pending))
 	for i := range p.pending {
@@ -177,7 +179,8 @@ func routesOf(cfg Config) (map[Key]*route, error) {
 				errs = append(errs, fmt.Errorf("publisher %q names topic %q twice", p.Name, name))
 			default:
 				routes[key] = &route{
-					Key: key, filter: &topics[name].Filter, to: p, tracer: tracing.New(cfg.TracerProvider, "publish "+key.String(), trace.SpanKindProducer,
+					Key: key, filter: &topics[name].Filter, to: p,
+					tracer: tracing.New(cfg.TracerProvider, "publish "+key.String(), trace.SpanKindProducer,
 						attribute.String("tidemark.topic", key.Topic), attribute.String("tidemark.publisher", key.Publisher)),
 				}
 			}

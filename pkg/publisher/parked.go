@@ -19,10 +19,11 @@ type ParkedFilter struct {
 	Topic, Publisher, CampaignID string
 	Seq                          int64
 	EventType                    string
-	Status                       string  // "parked", "retrying" or "draining"
-	MessagePattern               string  // of the error, a POSIX regular expression
-	After                        *Parked // only those after it, in the order of [ListParked]: the last one of the page before
-	Limit                        int     // default 100 for Parked, all for acts
+	Status                       string // "parked", "retrying" or "draining"
+	MessagePattern               string // of the error, a POSIX regular expression
+	// only those after it, in the order of [ListParked]: the last one of the page before
+	After *Parked
+	Limit int // default 100 for Parked, all for acts
 }
 
 // Parked is an event that was refused, or the place of a campaign behind one.
@@ -86,14 +87,16 @@ func CountParked(ctx context.Context, db journal.Querier, f ParkedFilter) (n int
 	return n, nil
 }
 
-// Retry has parked events tried again at once, with all their attempts before them, and answers how many. Those that somebody else is changing at that
-// moment are left alone. [ErrNotFound] if there is none.
+// Retry has parked events tried again at once, with all their attempts before them, and answers how
+// many. Those that somebody else is changing at that moment are left alone. [ErrNotFound] if there
+// is none.
 func Retry(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	return actOnParked(ctx, db, f, act, ActRetried, queryRetry)
 }
 
-// Resolve leaves parked events out for good: a campaign that one holds goes on behind it. It answers how many; those that somebody else is changing at that
-// moment are left alone. [ErrNotFound] if there is none.
+// Resolve leaves parked events out for good: a campaign that one holds goes on behind it. It
+// answers how many; those that somebody else is changing at that moment are left alone.
+// [ErrNotFound] if there is none.
 func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	if act.Reason == "" {
 		return 0, errors.New("a reason is missing: what is resolved is never published, the log should say why")
@@ -101,7 +104,9 @@ func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error)
 	return actOnParked(ctx, db, f, act, ActResolved, queryResolve, queryResolveFree)
 }
 
-func actOnParked(ctx context.Context, db DB, f ParkedFilter, act Act, name string, queries ...string) (n int64, err error) {
+func actOnParked(
+	ctx context.Context, db DB, f ParkedFilter, act Act, name string, queries ...string,
+) (n int64, err error) {
 	if act.By == "" {
 		return 0, errNobody
 	}
@@ -154,9 +159,13 @@ func (p Parked) Place() ParkedPlace {
 	return ParkedPlace{Topic: p.Topic, Publisher: p.Publisher, CampaignID: p.CampaignID, Seq: p.Seq, Holds: p.Holds}
 }
 
-// WalkParked answers up to f.Limit rows (0: 100) after a place (nil: from the first), in the order of topic, publisher, campaign and seq. Of the next look rows it answers
-// those that match, so that it costs no more when millions are parked. end is the place to go on from; nil: there are no more rows.
-func WalkParked(ctx context.Context, db journal.Querier, f ParkedFilter, after *ParkedPlace, look int) (parked []Parked, end *ParkedPlace, err error) {
+// WalkParked answers up to f.Limit rows (0: 100) after a place (nil: from the first), in the order
+// of topic, publisher, campaign and seq. Of the next look rows it answers those that match, so that
+// it costs no more when millions are parked. end is the place to go on from; nil: there are no more
+// rows.
+func WalkParked(
+	ctx context.Context, db journal.Querier, f ParkedFilter, after *ParkedPlace, look int,
+) (parked []Parked, end *ParkedPlace, err error) {
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
@@ -164,7 +173,8 @@ func WalkParked(ctx context.Context, db journal.Querier, f ParkedFilter, after *
 	if after != nil {
 		from = *after
 	}
-	rows, err := db.Query(ctx, queryWalkParked, f.Topic, f.Publisher, f.CampaignID, f.EventType, f.Status, from.Topic, from.Publisher, from.CampaignID, from.Seq, from.Holds, look)
+	rows, err := db.Query(ctx, queryWalkParked, f.Topic, f.Publisher, f.CampaignID, f.EventType, f.Status, from.Topic,
+		from.Publisher, from.CampaignID, from.Seq, from.Holds, look)
 	if err != nil {
 		return nil, nil, fmt.Errorf("walk parked events: %w", err)
 	}
@@ -172,7 +182,8 @@ func WalkParked(ctx context.Context, db journal.Querier, f ParkedFilter, after *
 	var p Parked
 	var matches bool
 	_, err = pgx.ForEachRow(rows, []any{
-		&matches, &p.Topic, &p.Publisher, &p.CampaignID, &p.Seq, &p.Holds, &p.Position, &p.Status, &p.Attempts, &p.NextAttemptAt, &p.EventID, &p.EventType, &p.Message,
+		&matches, &p.Topic, &p.Publisher, &p.CampaignID, &p.Seq, &p.Holds, &p.Position, &p.Status, &p.Attempts,
+		&p.NextAttemptAt, &p.EventID, &p.EventType, &p.Message,
 		&p.FirstFailedAt, &p.LastFailedAt,
 	}, func() error {
 		looked++
@@ -201,7 +212,8 @@ type ParkedKey struct {
 	Seq        int64
 }
 
-// RetryKeys has those of the events that are parked tried again at once, as [Retry] does, and answers which they are. Those that somebody else is changing at that moment are left alone.
+// RetryKeys has those of the events that are parked tried again at once, as [Retry] does, and
+// answers which they are. Those that somebody else is changing at that moment are left alone.
 func RetryKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
 	return actOnKeys(ctx, tx, events, act, ActRetried, queryRetry)
 }
@@ -214,14 +226,17 @@ func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (m
 	return actOnKeys(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
 }
 
-func actOnKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string) (map[ParkedKey]bool, error) {
+func actOnKeys(
+	ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string,
+) (map[ParkedKey]bool, error) {
 	if act.By == "" {
 		return nil, errNobody
 	}
 	var topics, publishers, campaigns []string
 	var seqs []int64
 	for _, e := range events {
-		topics, publishers, campaigns, seqs = append(topics, e.Topic), append(publishers, e.Publisher), append(campaigns, e.CampaignID), append(seqs, e.Seq)
+		topics, publishers, campaigns, seqs = append(topics, e.Topic), append(publishers, e.Publisher),
+			append(campaigns, e.CampaignID), append(seqs, e.Seq)
 	}
 	rows, err := tx.Query(ctx, queryLockKeys, topics, publishers, campaigns, seqs)
 	if err != nil {
@@ -248,8 +263,8 @@ func actOnKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name
 	return done, tx.SendBatch(ctx, batch).Close()
 }
 
-// CountOutcomes counts what became of parked events that were tried again: those that were sent, and those that were refused
-// again. The others are still on their way.
+// CountOutcomes counts what became of parked events that were tried again: those that were sent,
+// and those that were refused again. The others are still on their way.
 func CountOutcomes(ctx context.Context, db journal.Querier, events []ParkedKey) (sent, refused int64, err error) {
 	var topics, publishers, campaigns []string
 	var seqs []int64

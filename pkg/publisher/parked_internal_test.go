@@ -23,7 +23,8 @@ func prepare(t *testing.T, script string) *pgxpool.Pool {
 }
 
 // parkedRows are events of two topics, publishers, campaigns, types and kinds of errors.
-const parkedRows = `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type, status, attempt_count, error_message, first_failed_at) VALUES
+const parkedRows = `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type,
+	status, attempt_count, error_message, first_failed_at) VALUES
 	('t1', 'p1', 'a', 1, true, 1, 'paid', 'parked', 25, 'too large', '2026-01-01'),
 	('t1', 'p1', 'a', 2, false, 2, 'paid', 'parked', 25, 'down', '2026-01-02'),
 	('t1', 'p2', 'a', 1, true, 1, 'told', 'retrying', 3, 'down', '2026-01-03'),
@@ -74,7 +75,9 @@ func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 			}
 			n, err := act(tx)
 			var logged int64
-			if scan := tx.QueryRow(t.Context(), "SELECT count(*) FROM tidemark.operator_log WHERE act LIKE 'parked_%' AND seq > 0").Scan(&logged); scan != nil || err != nil || n != acted || logged != n {
+			if scan := tx.QueryRow(t.Context(),
+				"SELECT count(*) FROM tidemark.operator_log WHERE act LIKE 'parked_%' AND seq > 0").Scan(&logged); scan != nil ||
+				err != nil || n != acted || logged != n {
 				t.Errorf("%+v %s %d, %d stand in the log, want %d: %v, %v", f, name, n, logged, acted, err, scan)
 			}
 			if err := tx.Rollback(t.Context()); err != nil {
@@ -90,7 +93,9 @@ func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
 	pool := prepare(t, parkedRows)
 	states := func() (all string) {
 		t.Helper()
-		if err := pool.QueryRow(t.Context(), `SELECT string_agg(format('%s/%s/%s/%s %s %s %s', topic, publisher, campaign_id, seq, status, attempt_count, next_attempt_at <= clock_timestamp()), ', ' ORDER BY topic, publisher, campaign_id, seq)
+		if err := pool.QueryRow(t.Context(), `SELECT string_agg(format('%s/%s/%s/%s %s %s %s', topic, publisher,
+			campaign_id, seq, status, attempt_count, next_attempt_at <= clock_timestamp()), ', '
+			ORDER BY topic, publisher, campaign_id, seq)
 			FROM tidemark.parked`).Scan(&all); err != nil {
 			t.Fatal(err)
 		}
@@ -99,10 +104,12 @@ func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
 	if _, err := Retry(t.Context(), pool, ParkedFilter{Topic: "t2"}, Act{By: "anna"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resolve(t.Context(), pool, ParkedFilter{Topic: "t1", Publisher: "p1"}, Act{By: "anna", Reason: "old"}); err != nil {
+	if _, err := Resolve(t.Context(), pool, ParkedFilter{Topic: "t1", Publisher: "p1"},
+		Act{By: "anna", Reason: "old"}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := states(), "t1/p1/a/2 draining 0 t, t1/p2/a/1 retrying 3 t, t2/p1/b/7 retrying 0 t, t2/p1/c/3 draining 0 t"; got != want {
+	if got, want := states(),
+		"t1/p1/a/2 draining 0 t, t1/p2/a/1 retrying 3 t, t2/p1/b/7 retrying 0 t, t2/p1/c/3 draining 0 t"; got != want {
 		t.Errorf("the rows are\n%s, want\n%s", got, want)
 	}
 }
@@ -113,18 +120,21 @@ func TestActsLeaveAPairAsTheyShould(t *testing.T) {
 	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, status, next_attempt_at) VALUES
 		('all', 'failed', 0, 'FAILED', '-infinity'), ('all', 'paused', 0, 'PAUSED', now() + interval '5 minutes')`)
 	by := Act{By: "anna"}
-	if err := Suspend(t.Context(), pool, Key{"all", "failed"}, time.Hour, by); err == nil || !strings.Contains(err.Error(), "reset it first") {
+	if err := Suspend(t.Context(), pool, Key{"all", "failed"}, time.Hour, by); err == nil ||
+		!strings.Contains(err.Error(), "reset it first") {
 		t.Errorf("pausing a pair that has failed: %v", err)
 	}
 	if err := Resume(t.Context(), pool, Key{"all", "paused"}, by); err != nil {
 		t.Fatal(err)
 	}
 	var at string
-	if err := pool.QueryRow(t.Context(), "SELECT status || ' ' || next_attempt_at FROM tidemark.publications WHERE publisher = 'paused'").Scan(&at); err != nil || at != "ACTIVE -infinity" {
+	if err := pool.QueryRow(t.Context(),
+		"SELECT status || ' ' || next_attempt_at FROM tidemark.publications WHERE publisher = 'paused'").Scan(&at); err != nil || at != "ACTIVE -infinity" {
 		t.Errorf("resumed it is %s, %v", at, err)
 	}
 	below := int64(-1)
-	if _, err := Reset(t.Context(), pool, Key{"all", "failed"}, ResetTo{Position: &below}, by); err == nil || !strings.Contains(err.Error(), "position -1: the journal has positions from 0 to") {
+	if _, err := Reset(t.Context(), pool, Key{"all", "failed"}, ResetTo{Position: &below}, by); err == nil ||
+		!strings.Contains(err.Error(), "position -1: the journal has positions from 0 to") {
 		t.Errorf("reset below the beginning: %v", err)
 	}
 }

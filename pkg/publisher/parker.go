@@ -21,7 +21,8 @@ type park struct {
 // parker writes down what was refused.
 type parker struct{ *agenda }
 
-// writeParks writes down what was refused. Only then does the round go on without it: its position may not pass by what is nowhere.
+// writeParks writes down what was refused. Only then does the round go on without it: its position
+// may not pass by what is nowhere.
 func (pk *parker) writeParks(p *pair) {
 	p.busy = true
 	parks, ctx := p.parks, pk.ctx
@@ -80,7 +81,8 @@ func (pk *parker) parked(p *pair, parks []park, err error) {
 	gone := map[int64]bool{} // positions
 	for _, k := range parks {
 		gone[k.event.Position] = true
-		log := pk.cfg.Logger.With("topic", p.Topic, "publisher", p.Publisher, "campaign", k.event.CampaignID, "seq", k.event.Seq, "event_id", k.event.ID,
+		log := pk.cfg.Logger.With("topic", p.Topic, "publisher", p.Publisher, "campaign", k.event.CampaignID, "seq",
+			k.event.Seq, "event_id", k.event.ID,
 			"event_type", k.event.Type, "error", shortened(k.err))
 		if k.final {
 			log.ErrorContext(pk.ctx, "an event is parked")

@@ -56,14 +56,16 @@ func TestWhatIsDocumentedAsPlainSQLDoesWhatItSays(t *testing.T) {
 	}
 	appendTo(t, pool, 3, "a", "b")
 	eventually(t, "an event is parked", func() bool {
-		return holds("position = 6")() && query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 1
+		return holds("position = 6")() && query[int](t, pool,
+			"SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 1
 	})
 	exec("How far")
 
 	exec("Pause.")
 	eventually(t, "the pair is given back", holds("status = 'PAUSED' AND expires_at = '-infinity'"))
 	appendTo(t, pool, 1, "a")
-	if list, err := publisher.List(t.Context(), pool, publisher.Key{}); err != nil || list[0].Status != "PAUSED" || list[0].Reason != "maintenance of the broker" || list[0].Behind != 1 {
+	if list, err := publisher.List(t.Context(), pool, publisher.Key{}); err != nil || list[0].Status != "PAUSED" ||
+		list[0].Reason != "maintenance of the broker" || list[0].Behind != 1 {
 		t.Errorf("the pair is %+v, %v", list, err)
 	}
 	if n := len(of(sink, "a")); n != 3 {

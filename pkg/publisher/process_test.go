@@ -23,14 +23,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// post is a sink that posts batches to the test, one event in each request, so that a process can die in the middle of a batch.
+// post is a sink that posts batches to the test, one event in each request, so that a process can
+// die in the middle of a batch.
 type post struct{ url, who string }
 
 func (s post) Name() string { return "post" }
 
 func (s post) Publish(ctx context.Context, events []publisher.Event) error {
 	for _, e := range events {
-		body, err := json.Marshal(memory.Received{Topic: s.who, ID: e.ID, CampaignID: e.CampaignID, Seq: e.Seq, Position: e.Position})
+		body, err := json.Marshal(memory.Received{
+			Topic: s.who, ID: e.ID, CampaignID: e.CampaignID, Seq: e.Seq,
+			Position: e.Position,
+		})
 		if err != nil {
 			return err
 		}
@@ -65,7 +69,10 @@ func child() int {
 	}
 	relay, err := publisher.New(publisher.Config{
 		Pool: pool, LeaseTTL: ttl, PollInterval: 20 * time.Millisecond, Topics: []publisher.Topic{{Name: "all"}},
-		Publishers: []publisher.Publisher{{Name: "out", Sink: post{os.Getenv("TIDEMARK_TEST_SINK"), fmt.Sprint(os.Getpid())}, Topics: []string{"all"}, BatchSize: 20, Concurrency: 2}},
+		Publishers: []publisher.Publisher{{
+			Name: "out", Sink: post{os.Getenv("TIDEMARK_TEST_SINK"), fmt.Sprint(os.Getpid())},
+			Topics: []string{"all"}, BatchSize: 20, Concurrency: 2,
+		}},
 	})
 	if err == nil {
 		err = relay.Run(ctx)
@@ -120,7 +127,8 @@ func (d *destination) by(pid int) (n int) {
 func spawn(t *testing.T, url string, d *destination, ttl time.Duration) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "TIDEMARK_TEST_RELAY="+url, "TIDEMARK_TEST_SINK="+d.URL, "TIDEMARK_TEST_TTL="+ttl.String())
+	cmd.Env = append(os.Environ(), "TIDEMARK_TEST_RELAY="+url, "TIDEMARK_TEST_SINK="+d.URL, "TIDEMARK_TEST_TTL="+
+		ttl.String())
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

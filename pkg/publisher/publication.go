@@ -16,8 +16,9 @@ type Publication struct {
 	Status   string // "ACTIVE", "PAUSED" or "FAILED"; a pause that is over by now is none
 	Position int64  // up to which all is published or parked; written every few seconds while nothing is the topic's
 
-	// Behind is how many events of the journal come after Position, before the topic's filter. It is counted up to CountedBehind; beyond that it is the
-	// distance in positions, which is a little more where transactions were rolled back.
+	// Behind is how many events of the journal come after Position, before the topic's filter. It is
+	// counted up to CountedBehind; beyond that it is the distance in positions, which is a little more
+	// where transactions were rolled back.
 	Behind int64
 	Lag    time.Duration // since the first of them was recorded; 0: there is none
 
@@ -26,8 +27,9 @@ type Publication struct {
 	LastErrorAt   *time.Time
 	FailingSince  *time.Time // when the first of them happened; nil: there is none
 	NextAttemptAt *time.Time // nil: nothing is waited for
-	Parked        int64      // events that wait for an operator; this and the next are counted up to CountedBehind together
-	Retrying      int64      // events that are tried again, and campaigns that are brought back
+	// events that wait for an operator; this and the next are counted up to CountedBehind together
+	Parked   int64
+	Retrying int64 // events that are tried again, and campaigns that are brought back
 
 	Stop
 
@@ -63,7 +65,8 @@ func (p Publication) ManyGhosts() bool { return p.Ghosts >= ghostsKept }
 // CountedBehind is up to how many events are counted behind a pair's position.
 const CountedBehind = 10_000
 
-// List lists the pairs of a topic, a publisher, or both; empty names stand for all. They come in the order of their keys.
+// List lists the pairs of a topic, a publisher, or both; empty names stand for all. They come in
+// the order of their keys.
 func List(ctx context.Context, db journal.Querier, of Key) ([]Publication, error) {
 	rows, err := db.Query(ctx, queryList, of.Topic, of.Publisher, CountedBehind)
 	if err != nil {

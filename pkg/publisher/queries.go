@@ -1,25 +1,31 @@
 package publisher
 
-// What operators do and look at. All of it takes the lock of a pair's row, or of parked rows in the order of their key, for a moment; what moves a position raises the
-// generation, so that whoever publishes the pair writes nothing more.
+// What operators do and look at. All of it takes the lock of a pair's row, or of parked rows in the
+// order of their key, for a moment; what moves a position raises the generation, so that whoever
+// publishes the pair writes nothing more.
 const (
 	queryLock = `SELECT status FROM tidemark.publications WHERE topic = $1 AND publisher = $2 FOR UPDATE`
 
 	queryPause = `UPDATE tidemark.publications SET status = 'PAUSED', actor = $3, reason = $4,
-			paused_until = CASE WHEN $5::bigint > 0 THEN clock_timestamp() + $5::bigint * interval '1 microsecond' ELSE 'infinity' END
+			paused_until = CASE WHEN $5::bigint > 0 THEN clock_timestamp() + $5::bigint * interval '1 microsecond'
+				ELSE 'infinity' END
 		WHERE topic = $1 AND publisher = $2`
 
-	queryResume = `UPDATE tidemark.publications SET status = 'ACTIVE', actor = NULL, reason = NULL, paused_until = 'infinity', next_attempt_at = '-infinity' WHERE topic = $1 AND publisher = $2`
+	queryResume = `UPDATE tidemark.publications SET status = 'ACTIVE', actor = NULL, reason = NULL,
+		paused_until = 'infinity', next_attempt_at = '-infinity' WHERE topic = $1 AND publisher = $2`
 
-	queryPlace = `SELECT p.position, j.last_value FROM tidemark.publications p CROSS JOIN tidemark.journal_position j WHERE p.topic = $1 AND p.publisher = $2`
+	queryPlace = `SELECT p.position, j.last_value FROM tidemark.publications p CROSS JOIN tidemark.journal_position j
+		WHERE p.topic = $1 AND p.publisher = $2`
 
 	// queryBetween counts a range of the index on position.
 	queryBetween = `SELECT count(*) FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2`
 
 	queryForgetParked = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND position > $3`
 
-	queryReset = `UPDATE tidemark.publications SET position = $3, generation = generation + 1, status = 'ACTIVE', actor = NULL, reason = NULL, paused_until = 'infinity',
-			error_count = 0, last_error = NULL, last_error_at = NULL, failing_since = NULL, next_attempt_at = '-infinity', expires_at = '-infinity'
+	queryReset = `UPDATE tidemark.publications SET position = $3, generation = generation + 1, status = 'ACTIVE',
+		actor = NULL, reason = NULL, paused_until = 'infinity',
+			error_count = 0, last_error = NULL, last_error_at = NULL, failing_since = NULL, next_attempt_at = '-infinity',
+				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2`
 
 	// queryRecord takes the detail as text, which each of pgx's exec modes sends as such.
@@ -27,65 +33,85 @@ const (
 
 	// queryList reads one row a pair, and for each a range of the index on position that $3 bounds, its rows of parked,
 	// and its ghosts, of which there are few.
-	queryList = `SELECT p.topic, p.publisher, CASE WHEN p.status = 'PAUSED' AND p.paused_until <= clock_timestamp() THEN 'ACTIVE' ELSE p.status END, p.position,
+	queryList = `SELECT p.topic, p.publisher, CASE WHEN p.status = 'PAUSED'
+		AND p.paused_until <= clock_timestamp() THEN 'ACTIVE' ELSE p.status END, p.position,
 			CASE WHEN j.last_value - p.position > $3::bigint THEN j.last_value - p.position
 				ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > p.position) END,
-			coalesce((SELECT clock_timestamp() - e.recorded_at FROM tidemark.journal e WHERE e.position > p.position ORDER BY e.position LIMIT 1), interval '0'),
-			p.error_count, coalesce(p.last_error, ''), p.last_error_at, p.failing_since, CASE WHEN p.next_attempt_at > clock_timestamp() THEN p.next_attempt_at END,
-			k.parked, k.retrying, coalesce(p.reason, ''), coalesce(p.actor, ''), nullif(p.paused_until, 'infinity'), p.published_count, p.last_published_at,
-			CASE WHEN p.expires_at > clock_timestamp() THEN coalesce(r.host || '/' || r.pid, p.owner) ELSE '' END, p.generation, p.created_at,
+			coalesce((SELECT clock_timestamp() - e.recorded_at FROM tidemark.journal e WHERE e.position > p.position
+				ORDER BY e.position LIMIT 1), interval '0'),
+			p.error_count, coalesce(p.last_error, ''), p.last_error_at, p.failing_since, CASE
+				WHEN p.next_attempt_at > clock_timestamp() THEN p.next_attempt_at END,
+			k.parked, k.retrying, coalesce(p.reason, ''), coalesce(p.actor, ''), nullif(p.paused_until, 'infinity'),
+				p.published_count, p.last_published_at,
+			CASE WHEN p.expires_at > clock_timestamp() THEN coalesce(r.host || '/' || r.pid, p.owner)
+				ELSE '' END, p.generation, p.created_at,
 			g.ghosts, g.seen_at
 		FROM tidemark.publications p CROSS JOIN tidemark.journal_position j LEFT JOIN tidemark.relays r ON r.owner = p.owner
 		CROSS JOIN LATERAL (
 			SELECT count(*) FILTER (WHERE status = 'parked') AS parked, count(*) FILTER (WHERE status <> 'parked') AS retrying
 			FROM (SELECT status FROM tidemark.parked WHERE topic = p.topic AND publisher = p.publisher LIMIT $3) q
 		) k
-		CROSS JOIN LATERAL (SELECT count(*) AS ghosts, max(seen_at) AS seen_at FROM tidemark.ghosts WHERE topic = p.topic AND publisher = p.publisher) g
+		CROSS JOIN LATERAL (SELECT count(*) AS ghosts, max(seen_at) AS seen_at FROM tidemark.ghosts WHERE topic = p.topic
+			AND publisher = p.publisher) g
 		WHERE ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2) ORDER BY p.topic, p.publisher`
 
 	// queryLog walks the primary key backwards.
-	queryLog = `SELECT id, at, actor, act, coalesce(reason, ''), coalesce(topic, ''), coalesce(publisher, ''), coalesce(campaign_id, ''), coalesce(seq, 0), detail,
+	queryLog = `SELECT id, at, actor, act, coalesce(reason, ''), coalesce(topic, ''), coalesce(publisher, ''),
+		coalesce(campaign_id, ''), coalesce(seq, 0), detail,
 			coalesce(way, ''), coalesce(token_id, 0), coalesce(address, ''), database_user
 		FROM tidemark.operator_log
-		WHERE ($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3) AND ($4 = '' OR actor = $4)
+		WHERE ($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3)
+			AND ($4 = '' OR actor = $4)
 			AND (coalesce(cardinality($5::text[]), 0) = 0 OR act = ANY ($5)) AND ($6::bigint = 0 OR id < $6)
 		ORDER BY id DESC LIMIT $7`
 
 	// queryPruneLog locks the head of the log, for which commits of acts wait while it deletes $2 rows.
 	queryPruneLog = `SELECT tidemark.prune_log($1::interval, $2)`
 
-	parkedFilter = `($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3) AND ($4::bigint = 0 OR seq = $4) AND ($5 = '' OR event_type = $5)
+	parkedFilter = `($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3)
+		AND ($4::bigint = 0 OR seq = $4) AND ($5 = '' OR event_type = $5)
 		AND ($6 = '' OR status = $6) AND ($7 = '' OR error_message ~ $7)
-		AND ($9::timestamptz IS NULL OR (coalesce(first_failed_at, 'infinity'), topic, publisher, campaign_id, seq) > ($9, $10, $11, $12, $13::bigint))`
+		AND ($9::timestamptz IS NULL OR (coalesce(first_failed_at, 'infinity'), topic, publisher, campaign_id, seq) > ($9,
+			$10, $11, $12, $13::bigint))`
 
-	queryListParked = `SELECT topic, publisher, campaign_id, seq, holds, position, status, attempt_count, next_attempt_at, event_id, coalesce(event_type, ''), coalesce(error_message, ''),
+	queryListParked = `SELECT topic, publisher, campaign_id, seq, holds, position, status, attempt_count,
+		next_attempt_at, event_id, coalesce(event_type, ''), coalesce(error_message, ''),
 			first_failed_at, last_failed_at
-		FROM tidemark.parked WHERE ` + parkedFilter + ` ORDER BY coalesce(first_failed_at, 'infinity'), topic, publisher, campaign_id, seq LIMIT $8`
+		FROM tidemark.parked WHERE
+			` + parkedFilter + ` ORDER BY coalesce(first_failed_at, 'infinity'), topic, publisher,
+			campaign_id, seq LIMIT $8`
 
 	// queryCountParked reads what queryLockParked would lock.
-	queryCountParked = `SELECT count(*) FROM (SELECT FROM tidemark.parked WHERE status <> 'draining' AND ` + parkedFilter + ` LIMIT $8) k`
+	queryCountParked = `SELECT count(*) FROM (SELECT FROM tidemark.parked WHERE status <> 'draining'
+		AND ` + parkedFilter + ` LIMIT $8) k`
 
-	queryLockParked = `SELECT topic, publisher, campaign_id, seq, holds FROM tidemark.parked WHERE status <> 'draining' AND ` + parkedFilter + `
+	queryLockParked = `SELECT topic, publisher, campaign_id, seq, holds FROM tidemark.parked WHERE status <> 'draining'
+		AND ` + parkedFilter + `
 		ORDER BY topic, publisher, campaign_id, seq, holds LIMIT $8 FOR UPDATE SKIP LOCKED`
 
 	queryRetry = `UPDATE tidemark.parked SET status = 'retrying', attempt_count = 0, next_attempt_at = clock_timestamp()
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5`
 
 	// queryResolve has the campaign go on behind the event.
-	queryResolve = `UPDATE tidemark.parked SET seq = seq + 1, status = 'draining', attempt_count = 0, next_attempt_at = clock_timestamp(), event_id = NULL, event_type = NULL,
+	queryResolve = `UPDATE tidemark.parked SET seq = seq + 1, status = 'draining', attempt_count = 0,
+		next_attempt_at = clock_timestamp(), event_id = NULL, event_type = NULL,
 			error_message = NULL, first_failed_at = NULL, last_failed_at = NULL
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds AND $5`
 
 	// queryResolveFree deletes what holds nobody.
-	queryResolveFree = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND NOT holds AND NOT $5`
+	queryResolveFree = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4
+		AND NOT holds AND NOT $5`
 )
 
 // queryLockKeys locks rows by the primary key, in its order; those that somebody else is writing are passed by.
 const queryLockKeys = `SELECT k.topic, k.publisher, k.campaign_id, k.seq, k.holds
-	FROM (SELECT DISTINCT u.topic, u.publisher, u.campaign_id, u.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (topic, publisher, campaign_id, seq) ORDER BY 1, 2, 3, 4) u
+	FROM (SELECT DISTINCT u.topic, u.publisher, u.campaign_id, u.seq
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (topic, publisher, campaign_id, seq)
+		ORDER BY 1, 2, 3, 4) u
 	CROSS JOIN LATERAL (
 		SELECT k.* FROM tidemark.parked k
-		WHERE k.topic = u.topic AND k.publisher = u.publisher AND k.campaign_id = u.campaign_id AND k.seq = u.seq AND k.status <> 'draining'
+		WHERE k.topic = u.topic AND k.publisher = u.publisher AND k.campaign_id = u.campaign_id AND k.seq = u.seq
+			AND k.status <> 'draining'
 		FOR UPDATE SKIP LOCKED
 	) k`
 
@@ -100,12 +126,16 @@ const queryOutcomes = `SELECT count(*) FILTER (WHERE p.status IS NULL),
 
 const (
 	// queryWalkParked reads a range of the primary key, up to $11 rows. A row's texts come only where it matches.
-	queryWalkParked = `SELECT k.matches, k.topic, k.publisher, k.campaign_id, k.seq, k.holds, k.position, k.status, k.attempt_count, k.next_attempt_at, k.event_id,
-			coalesce(k.event_type, ''), CASE WHEN k.matches THEN coalesce(k.error_message, '') ELSE '' END, k.first_failed_at, k.last_failed_at
+	queryWalkParked = `SELECT k.matches, k.topic, k.publisher, k.campaign_id, k.seq, k.holds, k.position, k.status,
+		k.attempt_count, k.next_attempt_at, k.event_id,
+			coalesce(k.event_type, ''), CASE WHEN k.matches THEN coalesce(k.error_message, '')
+				ELSE '' END, k.first_failed_at, k.last_failed_at
 		FROM (
-			SELECT p.*, ($3 = '' OR p.campaign_id = $3) AND ($4 = '' OR p.event_type = $4) AND ($5 = '' OR p.status = $5) AS matches
+			SELECT p.*, ($3 = '' OR p.campaign_id = $3) AND ($4 = '' OR p.event_type = $4)
+				AND ($5 = '' OR p.status = $5) AS matches
 			FROM tidemark.parked p
-			WHERE ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2) AND (p.topic, p.publisher, p.campaign_id, p.seq, p.holds) > ($6, $7, $8, $9::bigint, $10::boolean)
+			WHERE ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2)
+				AND (p.topic, p.publisher, p.campaign_id, p.seq, p.holds) > ($6, $7, $8, $9::bigint, $10::boolean)
 			ORDER BY p.topic, p.publisher, p.campaign_id, p.seq, p.holds LIMIT $11::integer
 		) k ORDER BY k.topic, k.publisher, k.campaign_id, k.seq, k.holds`
 )

@@ -60,7 +60,8 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// startReads reads for the pairs that wait, those that have waited longest first. One read serves all whose positions are near.
+// startReads reads for the pairs that wait, those that have waited longest first. One read serves
+// all whose positions are near.
 func (r *reader) startReads(now time.Time) {
 	if !r.hungry || r.stopping || len(r.reads) >= maxReads {
 		return
@@ -111,13 +112,15 @@ func (r *reader) startReads(now time.Time) {
 	}
 }
 
-// tailPause is the time between reads of the journal's end where so many pairs stand: each read that finds events wakes all of them.
+// tailPause is the time between reads of the journal's end where so many pairs stand: each read
+// that finds events wakes all of them.
 func tailPause(pairs int) time.Duration {
 	return min(time.Duration(max(pairs-1, 0))*tailPair, tailMost)
 }
 
-// prefetch reads pages behind the one that a pair is in, while the pair sends, each once: where memory is short, pairs that send for long would otherwise drop each other's pages, and
-// read them again, until they are done.
+// prefetch reads pages behind the one that a pair is in, while the pair sends, each once: where
+// memory is short, pairs that send for long would otherwise drop each other's pages, and read them
+// again, until they are done.
 func (r *reader) prefetch(p *pair, now time.Time) {
 	ahead := 1
 	if r.cache.Roomy() {
@@ -132,7 +135,9 @@ func (r *reader) prefetch(p *pair, now time.Time) {
 		at = in.Until
 	}
 	if at >= r.head || at < p.ahead || len(r.reads) >= maxReads || r.stopping || r.cache.At(at) != nil ||
-		slices.ContainsFunc(r.reads, func(rd *reading) bool { return rd.After <= at && at-rd.After <= int64(r.cfg.PageEvents) }) {
+		slices.ContainsFunc(r.reads, func(rd *reading) bool {
+			return rd.After <= at && at-rd.After <= int64(r.cfg.PageEvents)
+		}) {
 		return
 	}
 	p.ahead = at + 1
@@ -142,7 +147,10 @@ func (r *reader) prefetch(p *pair, now time.Time) {
 // read starts a reading.
 func (r *reader) read(after int64, now time.Time) {
 	rd := &reading{
-		Query:   pages.Query{After: after, Floor: r.head, Events: r.cfg.PageEvents, Small: r.small, Catalogue: r.cfg.Catalogue},
+		Query: pages.Query{
+			After: after, Floor: r.head, Events: r.cfg.PageEvents, Small: r.small,
+			Catalogue: r.cfg.Catalogue,
+		},
 		journal: r.journals, wakes: r.wakes,
 	}
 	if after >= r.head {
@@ -165,7 +173,8 @@ func (r *reader) read(after int64, now time.Time) {
 // longestPoll is the longest that a pair will wait before it polls again.
 func (r *reader) longestPoll() (longest time.Duration) {
 	for _, p := range r.pairs {
-		longest = max(longest, min(r.cfg.PollInterval<<min(max(p.empty+1-r.cfg.IdleAfter, 0), 20), r.cfg.IdleMax)+r.cfg.PollInterval)
+		longest = max(longest, min(r.cfg.PollInterval<<min(max(p.empty+1-r.cfg.IdleAfter, 0), 20),
+			r.cfg.IdleMax)+r.cfg.PollInterval)
 	}
 	return longest
 }

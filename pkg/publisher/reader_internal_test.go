@@ -31,7 +31,8 @@ func (b before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// What is appended after the journal was found empty, and before it is known that somebody waits, is notified to nobody: it must be seen by a second look.
+// What is appended after the journal was found empty, and before it is known that somebody waits,
+// is notified to nobody: it must be seen by a second look.
 func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

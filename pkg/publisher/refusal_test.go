@@ -49,5 +49,7 @@ func TestARetryHasAllAttemptsBeforeIt(t *testing.T) {
 	if _, err := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, anna()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is parked again", func() bool { return query[int](t, pool, parked+" AND last_failed_at IS NOT NULL") == 1 })
+	eventually(t, "it is parked again", func() bool {
+		return query[int](t, pool, parked+" AND last_failed_at IS NOT NULL") == 1
+	})
 }

@@ -16,13 +16,15 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
-// Relay publishes the pairs that it holds. Several may run, in one process or in many; they share the pairs among them.
+// Relay publishes the pairs that it holds. Several may run, in one process or in many; they share
+// the pairs among them.
 //
-// One goroutine, the loop, owns all state. Whatever takes time (reading, sending, writing) is a job: a goroutine that is given what it needs, and posts what the loop
-// is to do with its result.
+// One goroutine, the loop, owns all state. Whatever takes time (reading, sending, writing) is a
+// job: a goroutine that is given what it needs, and posts what the loop is to do with its result.
 type Relay struct {
 	*agenda
-	around time.Duration // by when the loop has gone round: it looks at everything once a minute, and does nothing that takes time
+	// by when the loop has gone round: it looks at everything once a minute, and does nothing that takes time
+	around time.Duration
 	pulse  pulse.Pulse
 
 	listener   *listener.Listener
@@ -65,8 +67,9 @@ func New(cfg Config) (*Relay, error) {
 
 func newRelay(cfg Config, routes map[Key]*route, m *metrics.Metrics, owner, host string) *Relay {
 	b := &base{
-		cfg: cfg, db: ledger.New(cfg.Pool, owner, cfg.LeaseTTL), routes: routes, metrics: m, owner: owner, tickEvery: min(time.Second, cfg.LeaseTTL/5),
-		inbox: make(chan func(), 64), gone: make(chan struct{}),
+		cfg: cfg, db: ledger.New(cfg.Pool, owner, cfg.LeaseTTL), routes: routes, metrics: m, owner: owner,
+		tickEvery: min(time.Second, cfg.LeaseTTL/5),
+		inbox:     make(chan func(), 64), gone: make(chan struct{}),
 	}
 	a := &agenda{base: b, pairs: map[Key]*pair{}}
 	r := &Relay{
@@ -84,8 +87,9 @@ func newRelay(cfg Config, routes map[Key]*route, m *metrics.Metrics, owner, host
 	return r
 }
 
-// Run publishes until ctx is cancelled. It then lets batches under way finish, writes down how far they got, gives its pairs back and returns nil. Failures of the
-// database and of sinks are waited out.
+// Run publishes until ctx is cancelled. It then lets batches under way finish, writes down how far
+// they got, gives its pairs back and returns nil. Failures of the database and of sinks are waited
+// out.
 func (r *Relay) Run(ctx context.Context) error {
 	patient, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -101,7 +105,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// Stuck answers "relay" while Run's loop is not back by when it must be, whatever the database and the sinks do: the loop waits for neither. It is for liveness probes.
+// Stuck answers "relay" while Run's loop is not back by when it must be, whatever the database and
+// the sinks do: the loop waits for neither. It is for liveness probes.
 func (r *Relay) Stuck() []string { return r.pulse.Stuck(time.Now()) }
 
 // cutTimeout is how long jobs that were cut off may take to notice.

@@ -18,7 +18,8 @@ func TestAnIdlePairPollsLessAndLess(t *testing.T) {
 	t.Parallel()
 	r := newRelay(Config{PollInterval: 500 * time.Millisecond, IdleAfter: 3, IdleMax: time.Minute}, nil, nil, "", "")
 	for empty, least := range map[int]time.Duration{
-		1: 500 * time.Millisecond, 3: 500 * time.Millisecond, 4: time.Second, 5: 2 * time.Second, 10: time.Minute, 1000: time.Minute,
+		1: 500 * time.Millisecond, 3: 500 * time.Millisecond, 4: time.Second, 5: 2 * time.Second, 10: time.Minute,
+		1000: time.Minute,
 	} {
 		for range 100 {
 			if d := r.reader.pollDelay(&pair{wait: wait{empty: empty}}); d < least || d > least+250*time.Millisecond {
@@ -53,14 +54,17 @@ func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	r.pairs = map[Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}
 	r.reader.arrived(&reading{}, &pages.Window{}, nil, now)
 	if !due.polled || !soon.polled || later.polled {
-		t.Errorf("a look found nothing: it was one of the pair that was due: %v, of the one due in 200ms: %v, of the one due in a second: %v", due.polled, soon.polled, later.polled)
+		t.Errorf("a look found nothing: it was one of the pair that was due: %v, of the one due in 200ms: %v, of the one "+
+			"due in a second: %v", due.polled, soon.polled, later.polled)
 	}
 }
 
 func TestARelayPrunesTheLogOfOperatorsToItsEnd(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (at, actor, act) SELECT now() - n * interval '1 minute' - interval '23:59', 'anna', 'x' FROM generate_series(2500, -10, -1) n`); err != nil {
+	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (at, actor, act)
+		SELECT now() - n * interval '1 minute' - interval '23:59', 'anna', 'x'
+		FROM generate_series(2500, -10, -1) n`); err != nil {
 		t.Fatal(err)
 	}
 	r := newRelay(Config{Pool: pool, LeaseTTL: time.Minute, LogRetention: time.Minute}, nil, nil, "", "")
@@ -76,8 +80,14 @@ func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	r.db = ledger.New(pgtest.New(t), r.owner, r.cfg.LeaseTTL)
 	r.reader.head, r.reader.hungry = 100_000, true
 	for i := range int64(50) {
-		r.pairs[Key{"near", fmt.Sprint(i)}] = &pair{place: place{read: 10 * i}, wait: wait{wanting: true, since: time.Unix(100-i, 0)}}
-		r.pairs[Key{"far", fmt.Sprint(i)}] = &pair{place: place{read: 50_000 + 10*i}, wait: wait{wanting: true, since: time.Unix(200-i, 0)}}
+		r.pairs[Key{"near", fmt.Sprint(i)}] = &pair{
+			place: place{read: 10 * i},
+			wait:  wait{wanting: true, since: time.Unix(100-i, 0)},
+		}
+		r.pairs[Key{"far", fmt.Sprint(i)}] = &pair{
+			place: place{read: 50_000 + 10*i},
+			wait:  wait{wanting: true, since: time.Unix(200-i, 0)},
+		}
 	}
 	r.reader.startReads(time.Now())
 	var from []int64
@@ -92,21 +102,24 @@ func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	}
 }
 
-// A pair that sends for long has the pages behind it read in advance. Where memory is too short for them they are read once all the same, and again when they are wanted.
+// A pair that sends for long has the pages behind it read in advance. Where memory is too short for
+// them they are read once all the same, and again when they are wanted.
 func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	const count, events = 5, 20
 	for range count {
 		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := journal.Append(t.Context(), tx, "a", journal.Any, slices.Repeat([]journal.Event{{Type: "noted"}}, events)...)
+			_, err := journal.Append(t.Context(), tx, "a", journal.Any,
+				slices.Repeat([]journal.Event{{Type: "noted"}}, events)...)
 			return err
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r, key := alone(t, sinkFunc(accepts))
-	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = ledger.New(pool, r.owner, r.cfg.LeaseTTL), events, 1, pages.NewCache(1, events)
+	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = ledger.New(pool, r.owner, r.cfg.LeaseTTL), events, 1,
+		pages.NewCache(1, events)
 	p := claimed(r, key, 0)
 	p.busy = true
 	r.reader.head = count * events

@@ -50,7 +50,8 @@ func TestAnIdleRelayIsWokenAtOnce(t *testing.T) {
 	}
 }
 
-// What the configuration says of a publisher may change, and it may be out of it for a time: where its pairs stand does not, nor are they new when they come back.
+// What the configuration says of a publisher may change, and it may be out of it for a time: where
+// its pairs stand does not, nor are they new when they come back.
 func TestAPairThatIsKnownGoesOnWhereItWasWhateverTheConfigurationSays(t *testing.T) {
 	t.Parallel()
 	pool, before, after, other := pgtest.New(t), &memory.Sink{}, &memory.Sink{}, &memory.Sink{}
@@ -65,7 +66,9 @@ func TestAPairThatIsKnownGoesOnWhereItWasWhateverTheConfigurationSays(t *testing
 	if at := position(t, pool); at != 3 {
 		t.Errorf("out of the configuration it has moved to %d", at)
 	}
-	start(t, quick(pool, after, func(_ *publisher.Config, p *publisher.Publisher) { p.Start, p.BatchSize = publisher.StartEnd(), 1 }))
+	start(t, quick(pool, after, func(_ *publisher.Config, p *publisher.Publisher) {
+		p.Start, p.BatchSize = publisher.StartEnd(), 1
+	}))
 	eventually(t, "it goes on, to another sink", func() bool { return position(t, pool) == 6 })
 	if got := fmt.Sprint(of(after, "a")); got != "[4 5 6]" || len(before.Received()) != 3 {
 		t.Errorf("%s have arrived at the new sink, and %d at the old one", got, len(before.Received()))

@@ -21,21 +21,23 @@ const (
 	TestCampaignID = "tidemark-test"
 )
 
-// TestEvent makes up an event to try a sink with. It says so in its type, campaign, tags, metadata and payload, its id is new each time, and its position is 0, which is
-// none that the journal has.
+// TestEvent makes up an event to try a sink with. It says so in its type, campaign, tags, metadata
+// and payload, its id is new each time, and its position is 0, which is none that the journal has.
 func TestEvent(topic string, now time.Time) (Event, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Event{}, err
 	}
 	return Event{Topic: topic, Event: journal.Event{
-		ID: id, CampaignID: TestCampaignID, Seq: 1, Type: TestEventType, Version: 1, Intent: journal.AuditOnly, Tags: []string{"test"},
+		ID: id, CampaignID: TestCampaignID, Seq: 1, Type: TestEventType, Version: 1, Intent: journal.AuditOnly,
+		Tags:     []string{"test"},
 		Payload:  []byte(`{"test": true, "note": "made up by an operator to try this sink; it is in no journal"}`),
 		Metadata: []byte(`{"test": true}`), OccurredAt: now, RecordedAt: now,
 	}}, nil
 }
 
-// TestSend sends one event to a sink, in one attempt that may take the publisher's timeout, and writes to tidemark.operator_log what came of it.
+// TestSend sends one event to a sink, in one attempt that may take the publisher's timeout, and
+// writes to tidemark.operator_log what came of it.
 func TestSend(ctx context.Context, db DB, to Publisher, e Event, act Act) error {
 	if act.By == "" {
 		return errNobody
@@ -78,9 +80,12 @@ type Replayed struct {
 
 const replayAttempts = 10
 
-// Replay sends a slice of a campaign again, in order and with the ids it had, to any publisher's sink, whether or not it publishes the topic: to hand over to another consumer, or to
-// give one back what it has lost. What is sent has no part in positions, and goes beside what relays send. An event may arrive more than once. An event that the sink
-// refuses ends it, since nothing after it may be sent. A replay is written to tidemark.operator_log before its first event, and when it ends, however it ends.
+// Replay sends a slice of a campaign again, in order and with the ids it had, to any publisher's
+// sink, whether or not it publishes the topic: to hand over to another consumer, or to give one
+// back what it has lost. What is sent has no part in positions, and goes beside what relays send.
+// An event may arrive more than once. An event that the sink refuses ends it, since nothing after
+// it may be sent. A replay is written to tidemark.operator_log before its first event, and when it
+// ends, however it ends.
 func Replay(ctx context.Context, db DB, r ReplayRequest, act Act) (Replayed, error) {
 	done := Replayed{Through: r.From - 1}
 	to, err := r.To.withDefaults()
@@ -119,13 +124,17 @@ func Replay(ctx context.Context, db DB, r ReplayRequest, act Act) (Replayed, err
 }
 
 // each reads the slice, and calls do with the events that are the topic's, batch after batch.
-func (r *ReplayRequest) each(ctx context.Context, db journal.Querier, floor int64, done *Replayed, do func([]Event) error) error {
+func (r *ReplayRequest) each(
+	ctx context.Context, db journal.Querier, floor int64, done *Replayed, do func([]Event) error,
+) error {
 	for {
 		events, err := journal.ReadRange(ctx, db, r.CampaignID, done.Through+1, floor, r.To.BatchSize)
 		if err != nil {
 			return err
 		}
-		if beyond := slices.IndexFunc(events, func(e journal.Event) bool { return r.Until > 0 && e.Seq > r.Until }); beyond >= 0 {
+		if beyond := slices.IndexFunc(events, func(e journal.Event) bool {
+			return r.Until > 0 && e.Seq > r.Until
+		}); beyond >= 0 {
 			events = events[:beyond]
 		}
 		if len(events) == 0 {
@@ -150,7 +159,8 @@ func (r *ReplayRequest) each(ctx context.Context, db journal.Querier, floor int6
 	}
 }
 
-// send sends a batch until all of it has arrived, or the sink will not have it. What has arrived of a batch that does not is added to done.
+// send sends a batch until all of it has arrived, or the sink will not have it. What has arrived of
+// a batch that does not is added to done.
 func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event) error {
 	rest := batch
 	arrived := func(n int) {
@@ -159,7 +169,8 @@ func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event)
 	fail := func(err error) error {
 		done.Sent += int64(len(batch) - len(rest))
 		done.Through = rest[0].Seq - 1
-		return fmt.Errorf("event %d of campaign %s (%s, %s) was not sent to %s: %w", rest[0].Seq, rest[0].CampaignID, rest[0].Type, rest[0].ID, r.To.Name, err)
+		return fmt.Errorf("event %d of campaign %s (%s, %s) was not sent to %s: %w", rest[0].Seq, rest[0].CampaignID,
+			rest[0].Type, rest[0].ID, r.To.Name, err)
 	}
 	for failures := 0; len(rest) > 0; {
 		sound := rest

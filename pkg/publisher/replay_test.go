@@ -20,7 +20,10 @@ func seqs(received []memory.Received) (all []int64) {
 
 func replayTo(sink publisher.Sink) publisher.ReplayRequest {
 	return publisher.ReplayRequest{
-		Topic: publisher.Topic{Name: "all"}, To: publisher.Publisher{Name: "out", Sink: sink, BatchSize: 4, BackoffMax: time.Millisecond}, CampaignID: "a", From: 3, Until: 9,
+		Topic: publisher.Topic{Name: "all"}, To: publisher.Publisher{
+			Name: "out", Sink: sink, BatchSize: 4,
+			BackoffMax: time.Millisecond,
+		}, CampaignID: "a", From: 3, Until: 9,
 	}
 }
 
@@ -44,7 +47,8 @@ func TestAReplayGoesOnOverFailuresInOrderAndLosesNothing(t *testing.T) {
 	want := int64(3)
 	for i, r := range sink.Received() {
 		if r.CampaignID != "a" || r.Seq != want {
-			t.Errorf("event %d is %d of campaign %s, want %d of a: all are %v", i, r.Seq, r.CampaignID, want, seqs(sink.Received()))
+			t.Errorf("event %d is %d of campaign %s, want %d of a: all are %v", i, r.Seq, r.CampaignID, want,
+				seqs(sink.Received()))
 		}
 		want++
 	}
@@ -67,13 +71,15 @@ func TestAReplayEndsAtAnEventThatIsRefusedAndSaysWhere(t *testing.T) {
 				return nil, false
 			}}
 			done, err := publisher.Replay(t.Context(), pool, replayTo(sink), anna())
-			if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "event 8 of campaign a") || done.Sent != 5 || done.Through != 7 {
+			if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "event 8 of campaign a") || done.Sent != 5 ||
+				done.Through != 7 {
 				t.Errorf("got %+v, %v", done, err)
 			}
 			if got := seqs(sink.Received()); len(got) != 5 || got[4] != 7 {
 				t.Errorf("%v have arrived, want 3 to 7", got)
 			}
-			if log := query[string](t, pool, `SELECT string_agg(act || ' ' || coalesce(detail ->> 'sent', '-'), ', ' ORDER BY id) FROM tidemark.operator_log`); log != "replay_started -, replay_ended 5" {
+			if log := query[string](t, pool, `SELECT string_agg(act || ' ' || coalesce(detail ->> 'sent', '-'), ', '
+				ORDER BY id) FROM tidemark.operator_log`); log != "replay_started -, replay_ended 5" {
 				t.Errorf("the log says %s", log)
 			}
 		})
@@ -84,12 +90,15 @@ func TestListSaysHowFarEachPairIsBehind(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	appendTo(t, pool, 12, "a")
-	mustExec(t, pool, "INSERT INTO tidemark.publications (topic, publisher, position, status, paused_until) VALUES ('all', 'out', 4, 'ACTIVE', 'infinity'), ('all', 'done', 12, 'PAUSED', now())")
+	mustExec(t, pool,
+		"INSERT INTO tidemark.publications (topic, publisher, position, status, paused_until) VALUES ('all', 'out', 4, "+
+			"'ACTIVE', 'infinity'), ('all', 'done', 12, 'PAUSED', now())")
 	list, err := publisher.List(t.Context(), pool, publisher.Key{Topic: "all"})
 	if err != nil || len(list) != 2 {
 		t.Fatalf("got %+v, %v", list, err)
 	}
-	if done, out := list[0], list[1]; done.Behind != 0 || done.Lag != 0 || done.Status != "ACTIVE" || out.Behind != 8 || out.Lag <= 0 {
+	if done, out := list[0], list[1]; done.Behind != 0 || done.Lag != 0 || done.Status != "ACTIVE" || out.Behind != 8 ||
+		out.Lag <= 0 {
 		t.Errorf("got %+v", list)
 	}
 	mustExec(t, pool, "UPDATE tidemark.publications SET position = 12 - 20000 WHERE publisher = 'out'")
@@ -117,15 +126,19 @@ func TestWhatIsSentToTryASinkMovesNothingAndIsWrittenDown(t *testing.T) {
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if n := query[int](t, pool, "SELECT count(*) FROM tidemark.operator_log WHERE publisher = $1 AND act = $2 AND actor = 'anna' AND coalesce(detail->>'error', '') LIKE '%' || $3 AND detail->>'event_id' = $4",
+		if n := query[int](t, pool,
+			"SELECT count(*) FROM tidemark.operator_log WHERE publisher = $1 AND act = $2 AND actor = 'anna' AND "+
+				"coalesce(detail->>'error', '') LIKE '%' || $3 AND detail->>'event_id' = $4",
 			name, publisher.ActTestSent, test.want, e.ID.String()); n != 1 {
 			t.Errorf("%s: it stands %d times in the log", name, n)
 		}
 	}
-	if err := publisher.TestSend(t.Context(), pool, publisher.Publisher{Name: "x", Sink: &memory.Sink{}}, e, publisher.Act{}); err == nil {
+	if err := publisher.TestSend(t.Context(), pool, publisher.Publisher{Name: "x", Sink: &memory.Sink{}}, e,
+		publisher.Act{}); err == nil {
 		t.Error("nobody may send")
 	}
-	if n := query[int](t, pool, "SELECT (SELECT count(*) FROM tidemark.publications) + (SELECT count(*) FROM tidemark.journal)"); n != 0 {
+	if n := query[int](t, pool,
+		"SELECT (SELECT count(*) FROM tidemark.publications) + (SELECT count(*) FROM tidemark.journal)"); n != 0 {
 		t.Errorf("%d rows are left behind", n)
 	}
 }

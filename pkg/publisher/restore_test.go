@@ -36,7 +36,8 @@ func takeBackup(t *testing.T, pool *pgxpool.Pool) *backup {
 	}
 	t.Cleanup(func() {
 		for _, name := range []string{b.copy, b.name + "_old"} {
-			if _, err := b.admin.Exec(t.Context(), "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil && t.Context().Err() == nil {
+			if _, err := b.admin.Exec(t.Context(), "DROP DATABASE IF EXISTS "+
+				pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil && t.Context().Err() == nil {
 				t.Error(err)
 			}
 		}
@@ -59,7 +60,8 @@ func (b *backup) exec(format string, names ...string) {
 	eventually(b.t, format, func() bool {
 		_, err := b.admin.Exec(b.t.Context(), fmt.Sprintf(format, quoted...))
 		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && pgErr.Code == "55006" { // object in use, perhaps by one who was on the way in when all others were sent away
+		// object in use, perhaps by one who was on the way in when all others were sent away
+		if errors.As(err, &pgErr) && pgErr.Code == "55006" {
 			if _, err := b.admin.Exec(b.t.Context(), terminate, names); err != nil {
 				b.t.Fatal(err)
 			}
@@ -101,11 +103,16 @@ func (b *backup) restore(before func(restored *pgxpool.Pool)) {
 	})
 }
 
-// TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood has the restored positions go with the restored journal, and more appended to it than
-// was lost before the relay sees it: what it had read of the lost events must not be taken for those that stand at their positions now.
+// TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood has the restored positions
+// go with the restored journal, and more appended to it than was lost before the relay sees it:
+// what it had read of the lost events must not be taken for those that stand at their positions
+// now.
 func TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood(t *testing.T) {
 	t.Parallel()
-	for name, alive := range map[string]bool{"to a relay that is started afterwards": false, "to a relay that lives on": true} {
+	for name, alive := range map[string]bool{
+		"to a relay that is started afterwards": false,
+		"to a relay that lives on":              true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool, sink := pgtest.New(t), &memory.Sink{}
@@ -132,7 +139,8 @@ func TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood(t *tes
 	}
 }
 
-// TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo has a backup that was taken while the relay held the pair, so that nothing but the position tells.
+// TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo has a backup that was taken while the
+// relay held the pair, so that nothing but the position tells.
 func TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
@@ -151,14 +159,17 @@ func TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo(t *testing.T) {
 	stop()
 	appendTo(t, pool, 25, "new")
 	start(t, quick(pool, sink)) // changes nothing
-	if _, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(10))}, anna()); err != nil {
+	if _, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(10))},
+		anna()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "what was appended since has arrived", func() bool { return distinct(of(sink, "new")) == 25 })
 }
 
-// TestARestoreThatNothingInTheJournalTellsIsNoticed has the relay hold the pair before the backup and after it, and more appended to the restored journal than was lost, before the relay
-// looks: neither the pair's row nor the journal's end is behind what it knows, and what it has to write down is ahead of events that it has never seen.
+// TestARestoreThatNothingInTheJournalTellsIsNoticed has the relay hold the pair before the backup
+// and after it, and more appended to the restored journal than was lost, before the relay looks:
+// neither the pair's row nor the journal's end is behind what it knows, and what it has to write
+// down is ahead of events that it has never seen.
 func TestARestoreThatNothingInTheJournalTellsIsNoticed(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
@@ -170,7 +181,9 @@ func TestARestoreThatNothingInTheJournalTellsIsNoticed(t *testing.T) {
 	eventually(t, "the next have arrived", func() bool { return position(t, pool) == 30 })
 	b.restore(func(restored *pgxpool.Pool) { appendTo(t, restored, 25, "new") })
 	appendTo(t, pool, 5, "newer")
-	eventually(t, "what was appended since has arrived", func() bool { return distinct(of(sink, "new")) == 25 && distinct(of(sink, "newer")) == 5 })
+	eventually(t, "what was appended since has arrived", func() bool {
+		return distinct(of(sink, "new")) == 25 && distinct(of(sink, "newer")) == 5
+	})
 	eventually(t, "the pair is at the end", func() bool { return position(t, pool) == 40 })
 	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE status = 'ACTIVE'"); n != 1 {
 		t.Errorf("%d pairs go on", n)
@@ -189,32 +202,37 @@ func TestAPositionAheadOfTheJournalStopsThePair(t *testing.T) {
 	stop := start(t, quick(pool, sink))
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 3 })
 	stop()
-	mustExec(t, pool, "UPDATE tidemark.publications SET position = 1000000") // as a journal restored from an older backup leaves it
+	// as a journal restored from an older backup leaves it
+	mustExec(t, pool, "UPDATE tidemark.publications SET position = 1000000")
 	start(t, quick(pool, sink))
 	eventually(t, "the pair has failed", func() bool {
 		return query[int](t, pool, `SELECT count(*) FROM tidemark.publications WHERE status = 'FAILED'
 			AND reason LIKE 'position 1000000 is ahead of the journal, which ends at 3: %'`) == 1
 	})
 	appendTo(t, pool, 1, "a")
-	if _, err := publisher.Reset(t.Context(), pool, publisher.Key{Topic: "all", Publisher: "out"}, publisher.ResetTo{Position: ptr(int64(3))}, publisher.Act{By: "anna", Reason: "restored"}); err != nil {
+	if _, err := publisher.Reset(t.Context(), pool, publisher.Key{Topic: "all", Publisher: "out"},
+		publisher.ResetTo{Position: ptr(int64(3))}, publisher.Act{By: "anna", Reason: "restored"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it goes on", func() bool { return len(sink.Received()) == 4 })
 }
 
-// A relay that lives on when the journal goes back to an older backup remembers what stood at positions that are handed out again.
+// A relay that lives on when the journal goes back to an older backup remembers what stood at
+// positions that are handed out again.
 func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
 	appendTo(t, pool, 30, "a")
-	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = time.Minute })) // it is not taken for free meanwhile
+	// it is not taken for free meanwhile
+	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = time.Minute }))
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 30 })
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{
-		"ALTER TABLE tidemark.journal DISABLE TRIGGER USER", "DELETE FROM tidemark.journal WHERE seq > 10", "ALTER TABLE tidemark.journal ENABLE TRIGGER USER",
+		"ALTER TABLE tidemark.journal DISABLE TRIGGER USER", "DELETE FROM tidemark.journal WHERE seq > 10",
+		"ALTER TABLE tidemark.journal ENABLE TRIGGER USER",
 		"SELECT setval('tidemark.journal_position', 10)", "UPDATE tidemark.publications SET position = 10",
 	} {
 		if _, err := tx.Exec(t.Context(), sql); err != nil {
@@ -225,10 +243,13 @@ func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the pair has failed", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE status = 'FAILED' AND reason LIKE 'position 30 is ahead of the journal, which ends at 10: %'") == 1
+		return query[int](t, pool,
+			"SELECT count(*) FROM tidemark.publications WHERE status = 'FAILED' AND reason LIKE 'position 30 is ahead of the "+
+				"journal, which ends at 10: %'") == 1
 	})
 	appendTo(t, pool, 25, "b")
-	if _, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(10))}, anna()); err != nil {
+	if _, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(10))},
+		anna()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "what was appended since has arrived", func() bool { return len(of(sink, "b")) == 25 })
@@ -237,15 +258,19 @@ func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 	}
 }
 
-// A position that is put back in place, in the running database, is no write of a relay: whoever holds the pair goes on from it.
+// A position that is put back in place, in the running database, is no write of a relay: whoever
+// holds the pair goes on from it.
 func TestAPositionThatIsPutBackInPlaceIsPublishedFrom(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
 	appendTo(t, pool, 30, "a")
-	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = 10 * time.Minute })) // nothing is written to prolong it meanwhile
+	// nothing is written to prolong it meanwhile
+	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = 10 * time.Minute }))
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 30 })
 	mustExec(t, pool, "UPDATE tidemark.publications SET position = 10")
-	eventually(t, "what is behind it has arrived again", func() bool { return len(sink.Received()) == 50 && position(t, pool) == 30 })
+	eventually(t, "what is behind it has arrived again", func() bool {
+		return len(sink.Received()) == 50 && position(t, pool) == 30
+	})
 	for i, r := range sink.Received()[30:] {
 		if r.Seq != int64(i+11) {
 			t.Errorf("event %d came as number %d of those that came again", r.Seq, i)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// round is events that lanes share out among them, batch by batch from the first on. A campaign is with one lane at a time, so each of its batches begins when the one before it
-// has got through; a campaign of which an event has failed is left out of what follows.
+// round is events that lanes share out among them, batch by batch from the first on. A campaign is
+// with one lane at a time, so each of its batches begins when the one before it has got through; a
+// campaign of which an event has failed is left out of what follows.
 type round struct {
 	*sender
 	events []Event

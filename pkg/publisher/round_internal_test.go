@@ -72,7 +72,10 @@ func shuffled(campaigns, each int) (events []Event) {
 			c = (c + 1) % campaigns
 		}
 		next[c]++
-		events = append(events, Event{Event: journal.Event{CampaignID: fmt.Sprint(c), Seq: next[c], Position: int64(len(events) + 1)}})
+		events = append(events, Event{Event: journal.Event{
+			CampaignID: fmt.Sprint(c), Seq: next[c],
+			Position: int64(len(events) + 1),
+		}})
 	}
 	return events
 }
@@ -97,7 +100,8 @@ func TestLanesKeepCampaignsInOrder(t *testing.T) {
 			t.Errorf("%v: %d of %d were sent, broken: %v, %d refused", shape, o.count(), len(events), o.broken, len(o.refused))
 		}
 		if len(sink.together) > 0 || sink.largest > 10 {
-			t.Errorf("%v: campaigns %v were with two lanes at once, the largest batch has %d events", shape, sink.together, sink.largest)
+			t.Errorf("%v: campaigns %v were with two lanes at once, the largest batch has %d events", shape, sink.together,
+				sink.largest)
 		}
 		for c, seqs := range sink.seqs {
 			if len(seqs) != shape.each || !slices.IsSorted(seqs) {
@@ -112,17 +116,20 @@ func TestARoundWhoseTimeIsUpLeavesTheRest(t *testing.T) {
 	sink := newOrder()
 	o := rounds(t, sink, shuffled(100, 10), time.Now())
 	if sink.batches == 0 || sink.batches > 4 || o.count() != 10*sink.batches || o.broken != nil || len(o.refused) > 0 {
-		t.Errorf("four lanes have sent %d batches, %d events are noted, broken: %v, %d refused", sink.batches, o.count(), o.broken, len(o.refused))
+		t.Errorf("four lanes have sent %d batches, %d events are noted, broken: %v, %d refused", sink.batches, o.count(),
+			o.broken, len(o.refused))
 	}
 }
 
 func TestARoundGoesOnWithoutACampaignThatHasFailed(t *testing.T) {
 	t.Parallel()
 	sink := newOrder()
-	sink.refuse = func(e Event) bool { return e.CampaignID == "3" && e.Seq >= 30 } // and leaves out none of what comes behind
+	// and leaves out none of what comes behind
+	sink.refuse = func(e Event) bool { return e.CampaignID == "3" && e.Seq >= 30 }
 	events := shuffled(20, 50)
 	o := rounds(t, sink, events, time.Now().Add(time.Hour))
-	if len(o.refused) != 1 || events[o.refused[0].index].CampaignID != "3" || events[o.refused[0].index].Seq != 30 || o.broken != nil {
+	if len(o.refused) != 1 || events[o.refused[0].index].CampaignID != "3" || events[o.refused[0].index].Seq != 30 ||
+		o.broken != nil {
 		t.Errorf("refused: %+v, broken: %v", o.refused, o.broken)
 	}
 	if o.count() != 19*50+29 {
@@ -167,7 +174,8 @@ func TestABatchLeavesOutWhatIsWithAnotherLane(t *testing.T) {
 	if got := fmt.Sprint(positions(r.next()), positions(r.next())); got != "[2 4] []" {
 		t.Errorf("then the lanes got %s", got)
 	}
-	if got := fmt.Sprint(r.o.sent); got != "[true true false true false false false]" || len(r.o.refused) != 1 || r.o.refused[0].index != 5 {
+	if got := fmt.Sprint(r.o.sent); got != "[true true false true false false false]" || len(r.o.refused) != 1 ||
+		r.o.refused[0].index != 5 {
 		t.Errorf("%s were sent, refused: %+v", got, r.o.refused)
 	}
 }
@@ -205,7 +213,8 @@ func TestManyPairsKeepSmallRounds(t *testing.T) {
 func TestMoreThanAFewPairsAreWrittenAndWokenLessOften(t *testing.T) {
 	t.Parallel()
 	for pairs, want := range map[int]struct{ save, tail time.Duration }{
-		1: {22 * time.Millisecond, 0}, 100: {220 * time.Millisecond, 9900 * time.Microsecond}, 1000: {500 * time.Millisecond, 20 * time.Millisecond},
+		1: {22 * time.Millisecond, 0}, 100: {220 * time.Millisecond, 9900 * time.Microsecond},
+		1000: {500 * time.Millisecond, 20 * time.Millisecond},
 	} {
 		if got := savePause(pairs); got != want.save {
 			t.Errorf("after %d pairs were written the next write waits %s, want %s", pairs, got, want.save)

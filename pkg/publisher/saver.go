@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// saveEvery, and savePair more for each pair that moves, up to saveMost, is how often positions are written, at most: many pairs must not keep the database busy with
-	// where they are. What a crash forgets is sent again.
+	// saveEvery, and savePair more for each pair that moves, up to saveMost, is how often positions
+	// are written, at most: many pairs must not keep the database busy with where they are. What a
+	// crash forgets is sent again.
 	saveEvery = 20 * time.Millisecond
 	savePair  = 2 * time.Millisecond
 	saveMost  = 500 * time.Millisecond
@@ -36,7 +37,10 @@ type written struct {
 
 // move is where the pair stands.
 func (p *pair) move(release bool) written {
-	return written{ledger.Move{Pair: ledger.Pair(p.Key), Generation: p.generation, To: p.acked, Published: p.published, Release: release}, p}
+	return written{ledger.Move{
+		Pair: ledger.Pair(p.Key), Generation: p.generation, To: p.acked, Published: p.published,
+		Release: release,
+	}, p}
 }
 
 // giveBack has the pair stay at a position and be released.
@@ -44,7 +48,8 @@ func (p *pair) giveBack(position int64) written {
 	return written{ledger.Move{Pair: ledger.Pair(p.Key), Generation: p.generation, To: position, Release: true}, p}
 }
 
-// save writes how far pairs have got, prolongs their leases, and gives back those that leave: all that there is to write in one statement.
+// save writes how far pairs have got, prolongs their leases, and gives back those that leave: all
+// that there is to write in one statement.
 func (s *saver) save(now time.Time) {
 	if s.saving {
 		return
@@ -170,7 +175,8 @@ func (s *saver) fail(p *pair, err error, now time.Time) {
 		s.halt(p, "FAILED", err)
 		return
 	}
-	s.cfg.Logger.WarnContext(s.ctx, "publishing fails", "topic", p.Topic, "publisher", p.Publisher, "error", shortened(err), "failures", p.failures, "wait", wait)
+	s.cfg.Logger.WarnContext(s.ctx, "publishing fails", "topic", p.Topic, "publisher", p.Publisher,
+		"error", shortened(err), "failures", p.failures, "wait", wait)
 	p.failing = &failing{failures: p.failures, why: shortened(err), wait: wait}
 	s.writeFailing(p)
 }
@@ -182,7 +188,8 @@ type failing struct {
 	wait     time.Duration
 }
 
-// writeFailing writes how a pair fails, one after the other and never beside a position: what is written last must be what was last.
+// writeFailing writes how a pair fails, one after the other and never beside a position: what is
+// written last must be what was last.
 func (s *saver) writeFailing(p *pair) {
 	f := p.failing
 	if f == nil || p.reporting || s.saving || p.halting != nil {
@@ -218,13 +225,15 @@ func (s *saver) halt(p *pair, status string, why error) {
 	if p.busy {
 		return // a campaign was being brought back: the round will meet with the same
 	}
-	s.cfg.Logger.ErrorContext(s.ctx, "publishing stops", "topic", p.Topic, "publisher", p.Publisher, "status", status, "error", shortened(why))
+	s.cfg.Logger.ErrorContext(s.ctx, "publishing stops", "topic", p.Topic, "publisher", p.Publisher, "status", status,
+		"error", shortened(why))
 	p.busy, p.failing = true, nil
 	p.halting = &halting{status: status, why: why}
 	s.writeHalt(p)
 }
 
-// writeHalt writes that a pair stops, once neither a position of it is being written, which would prolong the lease that goes with it, nor a failure.
+// writeHalt writes that a pair stops, once neither a position of it is being written, which would
+// prolong the lease that goes with it, nor a failure.
 func (s *saver) writeHalt(p *pair) {
 	h := p.halting
 	if h == nil || h.writing || s.saving || p.reporting {

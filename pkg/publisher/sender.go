@@ -172,12 +172,13 @@ func (s *sender) publish(ctx context.Context, batch []Event) (err error) {
 }
 
 const (
-	// probesInARow is how many events of different campaigns, sent alone, must fail one after the other for the sink to be taken as down.
+	// probesInARow is how many events of different campaigns, sent alone, must fail one after the
+	// other for the sink to be taken as down.
 	probesInARow = 4
 )
 
-// isolate sends what is left one by one, to find out whether single events are at fault. Those that failed are, if another gets through after them: before and after
-// is the sink there.
+// isolate sends what is left one by one, to find out whether single events are at fault. Those that
+// failed are, if another gets through after them: before and after is the sink there.
 func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 	if s.healthy(ctx) == unhealthy {
 		return
@@ -236,8 +237,9 @@ func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 	}
 }
 
-// failsAgain tries a suspect once more at a sink that has just said it is well, and asks it again: the sink may have been down when the suspect failed and have come back
-// before it was asked. Who fails between two good answers is at fault.
+// failsAgain tries a suspect once more at a sink that has just said it is well, and asks it again:
+// the sink may have been down when the suspect failed and have come back before it was asked. Who
+// fails between two good answers is at fault.
 func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, suspect refusal) bool {
 	if suspect.permanent {
 		return true
@@ -252,7 +254,8 @@ func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, sus
 	return s.healthy(ctx) == healthy
 }
 
-// judge drops refusals that say nothing of the event: where nothing got through and the sink cannot say that it is well, it may be down. What is refused for good is believed.
+// judge drops refusals that say nothing of the event: where nothing got through and the sink cannot
+// say that it is well, it may be down. What is refused for good is believed.
 func (s *sender) judge(ctx context.Context, o *outcome) {
 	if len(o.refused) == 0 || o.count() > 0 {
 		return
@@ -299,7 +302,8 @@ func (s *sender) healthy(ctx context.Context) health {
 
 const healthTimeout = 5 * time.Second
 
-// shortened is the error's text as it is written down: valid, and no longer than maxError bytes. What a sink says has no values in it by then: see [callSink].
+// shortened is the error's text as it is written down: valid, and no longer than maxError bytes.
+// What a sink says has no values in it by then: see [callSink].
 func shortened(err error) string {
 	text := redact.Error(err)
 	if len(text) <= maxError {
@@ -317,7 +321,8 @@ const maxError = 2000
 
 // describe says which event was refused, and how often.
 func describe(e *Event, attempts int, err error) string {
-	return fmt.Sprintf("event %d of campaign %s (%s, %s) was refused, attempt %d: %v", e.Seq, e.CampaignID, e.Type, e.ID, attempts, err)
+	return fmt.Sprintf("event %d of campaign %s (%s, %s) was refused, attempt %d: %v", e.Seq, e.CampaignID, e.Type, e.ID,
+		attempts, err)
 }
 
 // callSink turns a panic into an error, and takes values of the batch out of what the sink says.

@@ -80,7 +80,13 @@ func TestOnlyAnEventThatOthersGotThroughBeforeAndAfterIsAtFault(t *testing.T) {
 
 func TestAnImplausibleAccountOfABatchIsNone(t *testing.T) {
 	t.Parallel()
-	for _, failures := range [][]Failure{nil, {{Index: 7, Err: ErrClosed}}, {{Index: -1, Err: ErrClosed}}, {{Index: 1}}, {{Index: 1, Err: ErrClosed}, {Index: 1, Err: ErrClosed}}} {
+	for _, failures := range [][]Failure{
+		nil,
+		{{Index: 7, Err: ErrClosed}},
+		{{Index: -1, Err: ErrClosed}},
+		{{Index: 1}},
+		{{Index: 1, Err: ErrClosed}, {Index: 1, Err: ErrClosed}},
+	} {
 		o := sent(t, 2, func([]Event) error { return &BatchError{Failures: failures} })
 		if o.count() != 0 || len(o.refused) != 0 || o.broken == nil {
 			t.Errorf("%v: %d were sent, %d refused, broken: %v", failures, o.count(), len(o.refused), o.broken)
@@ -96,12 +102,14 @@ type checked struct {
 
 func (c checked) Healthy(context.Context) error { return c.health }
 
-// To look for an event at fault must not become a load on a sink that is down: a few are tried, and none where it says itself that it is down.
+// To look for an event at fault must not become a load on a sink that is down: a few are tried, and
+// none where it says itself that it is down.
 func TestASinkThatIsDownIsTriedAFewTimesOnly(t *testing.T) {
 	t.Parallel()
 	down, calls := errors.New("down"), 0
 	failing := sinkFunc(func([]Event) error { calls++; return down })
-	if o := sent(t, 100, failing); calls != 1+probesInARow || probesInARow > 10 || len(o.refused) > 0 || !errors.Is(o.broken, down) {
+	if o := sent(t, 100, failing); calls != 1+probesInARow || probesInARow > 10 || len(o.refused) > 0 ||
+		!errors.Is(o.broken, down) {
 		t.Errorf("it was called %d times, %d events were refused: %v", calls, len(o.refused), o.broken)
 	}
 	to, err := Publisher{Sink: checked{failing, down}}.withDefaults()
@@ -110,7 +118,10 @@ func TestASinkThatIsDownIsTriedAFewTimesOnly(t *testing.T) {
 	}
 	s := &sender{to: &to, probe: true, trusted: func() bool { return true }}
 	calls = 0
-	o := s.send(t.Context(), []Event{{Event: journal.Event{CampaignID: "a", Seq: 1, Position: 1}}, {Event: journal.Event{CampaignID: "b", Seq: 1, Position: 2}}})
+	o := s.send(t.Context(), []Event{
+		{Event: journal.Event{CampaignID: "a", Seq: 1, Position: 1}},
+		{Event: journal.Event{CampaignID: "b", Seq: 1, Position: 2}},
+	})
 	if calls != 1 || len(o.refused) > 0 || !errors.Is(o.broken, down) {
 		t.Errorf("one that says it is down was called %d times, %d events were refused: %v", calls, len(o.refused), o.broken)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Event is an event of the journal on its way to a sink. Its ID, CampaignID, Seq and Position are the same whenever it is sent again.
+// Event is an event of the journal on its way to a sink. Its ID, CampaignID, Seq and Position are
+// the same whenever it is sent again.
 type Event struct {
 	journal.Event
 	Topic string // under which it is published
@@ -18,29 +19,34 @@ type Event struct {
 
 // Sink sends events somewhere. It may also implement [HealthChecker], and io.Closer.
 //
-// Publish sends a batch and returns when the other side has taken responsibility for it, or an error:
+// Publish sends a batch and returns when the other side has taken responsibility for it, or an
+// error:
 //
 //   - nil: all events are published
 //   - a [*BatchError]: those it names are not published, all others are
-//   - any other error: nothing is known of any of them. The pair waits and sends all of them again; no event loses an attempt, unless, sent alone,
+//   - any other error: nothing is known of any of them. The pair waits and sends all of them again;
+//     no event loses an attempt, unless, sent alone,
 //     it fails where others get through, or at a sink that finds itself healthy before and after. What is certainly no event's fault is an [Outage]
 //
-// Events of a campaign come in the order of Seq, and must arrive so: once one of them has failed, those after it in the batch must not be sent, and
-// are named with [ErrNotTried]. Events of other campaigns are independent. A batch is never empty, holds a campaign's next events, and
-// may be one that was sent before.
+// Events of a campaign come in the order of Seq, and must arrive so: once one of them has failed,
+// those after it in the batch must not be sent, and are named with [ErrNotTried]. Events of other
+// campaigns are independent. A batch is never empty, holds a campaign's next events, and may be one
+// that was sent before.
 //
-// Publish is called from several goroutines at once, never for the same campaign and topic. It obeys ctx, which carries the publisher's timeout. The
-// slice and what it refers to are only lent: keep nothing of it, and change nothing in it, since other sinks read the same events.
+// Publish is called from several goroutines at once, never for the same campaign and topic. It
+// obeys ctx, which carries the publisher's timeout. The slice and what it refers to are only lent:
+// keep nothing of it, and change nothing in it, since other sinks read the same events.
 //
-// A sink connects when it is first needed, connects again by itself, and does not retry on its own for longer than ctx allows.
+// A sink connects when it is first needed, connects again by itself, and does not retry on its own
+// for longer than ctx allows.
 type Sink interface {
 	// Name says which sink this is, in logs and in errors.
 	Name() string
 	Publish(ctx context.Context, events []Event) error
 }
 
-// HealthChecker is implemented by sinks that can tell whether the other side is there. It is asked after failures, to tell a broker that
-// is down from an event that it refuses.
+// HealthChecker is implemented by sinks that can tell whether the other side is there. It is asked
+// after failures, to tell a broker that is down from an event that it refuses.
 type HealthChecker interface {
 	Healthy(ctx context.Context) error
 }
@@ -49,8 +55,9 @@ type HealthChecker interface {
 type Kind struct {
 	Name    string   // e.g. "kafka"; also the scheme of its URLs
 	Schemes []string // further schemes, e.g. "amqps"
-	// Open checks the settings and returns a sink. It does not wait for the other side: a broker that is down is the relay's to wait for. Its errors
-	// name the setting, the value and the remedy, and are reported with the line where the sink is configured.
+	// Open checks the settings and returns a sink. It does not wait for the other side: a broker that
+	// is down is the relay's to wait for. Its errors name the setting, the value and the remedy, and
+	// are reported with the line where the sink is configured.
 	Open func(Settings) (Sink, error)
 }
 
@@ -61,7 +68,8 @@ type Settings struct {
 	Encoder   Encoder
 	Logger    *slog.Logger // never nil
 
-	// Decode reads the settings under the sink's own key into a pointer to a struct, by its yaml tags. What the struct does not know is an error, with its
-	// line; without such settings the struct stays as it is. It is never nil.
+	// Decode reads the settings under the sink's own key into a pointer to a struct, by its yaml tags.
+	// What the struct does not know is an error, with its line; without such settings the struct stays
+	// as it is. It is never nil.
 	Decode func(into any) error
 }

@@ -13,7 +13,8 @@ type Topic struct {
 	Filter
 }
 
-// Filter says which events a topic has: those that meet all of its conditions. Its zero value has all events. A tag is "key" or "key=value".
+// Filter says which events a topic has: those that meet all of its conditions. Its zero value has
+// all events. A tag is "key" or "key=value".
 type Filter struct {
 	EventTypes     []string         // one of these types
 	RequiredTags   []string         // all of these tags; "key" also stands for "key=" with any value

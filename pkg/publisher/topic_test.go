@@ -9,7 +9,10 @@ import (
 
 func TestATopicHasTheEventsThatMeetAllItsConditions(t *testing.T) {
 	t.Parallel()
-	e := &journal.Event{Type: "paid", CampaignID: "shop-7", Tags: []string{"eu", "customer=7", "channel=web"}, Intent: journal.AuditOnly}
+	e := &journal.Event{
+		Type: "paid", CampaignID: "shop-7", Tags: []string{"eu", "customer=7", "channel=web"},
+		Intent: journal.AuditOnly,
+	}
 	for _, test := range []struct {
 		name   string
 		filter publisher.Filter

@@ -36,7 +36,8 @@ func TestABatchIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	}}
 	ctx, appending := provider.Tracer("application").Start(t.Context(), "append")
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, "c", journal.Any, journal.WithTrace(ctx, journal.Event{Type: "noted"}, journal.Event{Type: "noted"})...)
+		_, err := journal.Append(ctx, tx, "c", journal.Any,
+			journal.WithTrace(ctx, journal.Event{Type: "noted"}, journal.Event{Type: "noted"})...)
 		return err
 	})
 	if err != nil {
@@ -51,10 +52,12 @@ func TestABatchIsASpanThatLinksToTheTracesThatAppendedItsEvents(t *testing.T) {
 	}
 	for i, s := range made {
 		if s.Name != "publish all/out" || s.SpanKind != trace.SpanKindProducer || s.Parent.IsValid() ||
-			!slices.Contains(s.Attributes, attribute.String("tidemark.topic", "all")) || !slices.Contains(s.Attributes, attribute.String("tidemark.publisher", "out")) {
+			!slices.Contains(s.Attributes, attribute.String("tidemark.topic", "all")) ||
+			!slices.Contains(s.Attributes, attribute.String("tidemark.publisher", "out")) {
 			t.Errorf("span %d is %s %s, %v, of %v", i, s.SpanKind, s.Name, s.Attributes, s.Parent)
 		}
-		if len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != appending.SpanContext().SpanID() || s.Links[0].SpanContext.TraceID() != appending.SpanContext().TraceID() {
+		if len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != appending.SpanContext().SpanID() ||
+			s.Links[0].SpanContext.TraceID() != appending.SpanContext().TraceID() {
 			t.Errorf("span %d has the links %v", i, s.Links)
 		}
 	}

@@ -21,6 +21,8 @@ func TestAnEventThatCannotBeReadIsParked(t *testing.T) {
 	start(t, quick(pool, sink, func(cfg *publisher.Config, _ *publisher.Publisher) { cfg.LeaseTTL = time.Second }))
 	eventually(t, "the other campaign is published", func() bool { return len(sink.Received()) == 2 })
 	eventually(t, "the event is parked", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'bad' AND seq = 2 AND error_message LIKE '%cannot be read%'") == 1
+		return query[int](t, pool,
+			"SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'bad' AND seq = 2 AND error_message LIKE '%cannot be "+
+				"read%'") == 1
 	})
 }

@@ -14,7 +14,8 @@ const (
 	secretMost   = 64
 )
 
-// Secret is a key that both sides know. It does not show itself when it is printed or logged. The zero value is none: nothing can be signed or verified with it.
+// Secret is a key that both sides know. It does not show itself when it is printed or logged. The
+// zero value is none: nothing can be signed or verified with it.
 type Secret struct{ key []byte }
 
 // NewSecret makes a secret of 32 random bytes.
@@ -24,18 +25,24 @@ func NewSecret() Secret {
 	return Secret{key}
 }
 
-// ParseSecret reads a secret as it is handed out: whsec_ and base64 of 24 to 64 bytes. Its errors do not repeat the secret.
+// ParseSecret reads a secret as it is handed out: whsec_ and base64 of 24 to 64 bytes. Its errors
+// do not repeat the secret.
 func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
 	if !ok {
-		return Secret{}, fmt.Errorf("the secret does not begin with %s: give it as it was handed out, or make one with: echo %s$(openssl rand -base64 32)", secretPrefix, secretPrefix)
+		return Secret{},
+			fmt.Errorf("the secret does not begin with %s: give it as it was handed out, or make one with: echo %s$(openssl "+
+				"rand -base64 32)", secretPrefix, secretPrefix)
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return Secret{}, fmt.Errorf("what follows %s in the secret is not base64, with its padding: was it cut off?", secretPrefix)
+		return Secret{}, fmt.Errorf("what follows %s in the secret is not base64, with its padding: was it cut off?",
+			secretPrefix)
 	}
 	if len(key) < secretLeast || len(key) > secretMost {
-		return Secret{}, fmt.Errorf("the secret has %d bytes, it must have %d to %d: make one with: echo %s$(openssl rand -base64 32)", len(key), secretLeast, secretMost, secretPrefix)
+		return Secret{},
+			fmt.Errorf("the secret has %d bytes, it must have %d to %d: make one with: echo %s$(openssl rand -base64 32)",
+				len(key), secretLeast, secretMost, secretPrefix)
 	}
 	return Secret{key}, nil
 }

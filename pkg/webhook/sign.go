@@ -18,8 +18,9 @@ const (
 
 const version = "v1,"
 
-// Sign returns the webhook-signature of a body that is sent under id at a time, with one signature for each secret: while a secret is being replaced, sign with the old one and the
-// new one. The id must not contain a dot. webhook-timestamp is at's Unix time.
+// Sign returns the webhook-signature of a body that is sent under id at a time, with one signature
+// for each secret: while a secret is being replaced, sign with the old one and the new one. The id
+// must not contain a dot. webhook-timestamp is at's Unix time.
 func Sign(id string, at time.Time, body []byte, secrets ...Secret) string {
 	var b strings.Builder
 	for i, s := range secrets {

@@ -18,9 +18,11 @@ const DefaultTolerance = 5 * time.Minute
 var (
 	// ErrUnsigned: a header is missing, doubled, or not what the standard says.
 	ErrUnsigned = errors.New("not a signed webhook")
-	// ErrSignature: no signature is of any of the secrets. The body, the id or the timestamp was changed, or the secret is another.
+	// ErrSignature: no signature is of any of the secrets. The body, the id or the timestamp was
+	// changed, or the secret is another.
 	ErrSignature = errors.New("no signature matches")
-	// ErrTimestamp: the request is older, or from further in the future, than the tolerance. It may be one that somebody has recorded.
+	// ErrTimestamp: the request is older, or from further in the future, than the tolerance. It may be
+	// one that somebody has recorded.
 	ErrTimestamp = errors.New("the timestamp is too far from the clock")
 )
 
@@ -35,16 +37,21 @@ type Delivery struct {
 	At time.Time // of this attempt, to the second
 }
 
-// Verify tells whether a request with this header and body, which must be the bytes as they came, was signed with one of the secrets, not longer ago than tolerance
-// ([DefaultTolerance] if it is 0), nor further ahead. While a secret is being replaced give the old one and the new one. It takes the same time for each secret, whatever a
-// signature looks like. Its errors wrap [ErrUnsigned], [ErrSignature] or [ErrTimestamp].
+// Verify tells whether a request with this header and body, which must be the bytes as they came,
+// was signed with one of the secrets, not longer ago than tolerance ([DefaultTolerance] if it is
+// 0), nor further ahead. While a secret is being replaced give the old one and the new one. It
+// takes the same time for each secret, whatever a signature looks like. Its errors wrap
+// [ErrUnsigned], [ErrSignature] or [ErrTimestamp].
 func Verify(header http.Header, body []byte, tolerance time.Duration, secrets ...Secret) (Delivery, error) {
 	return verify(header, body, tolerance, time.Now(), secrets)
 }
 
-func verify(header http.Header, body []byte, tolerance time.Duration, now time.Time, secrets []Secret) (Delivery, error) {
+func verify(
+	header http.Header, body []byte, tolerance time.Duration, now time.Time, secrets []Secret,
+) (Delivery, error) {
 	if tolerance < 0 {
-		return Delivery{}, fmt.Errorf("verify: the tolerance is %s, it cannot be negative: 0 stands for %s", tolerance, DefaultTolerance)
+		return Delivery{}, fmt.Errorf("verify: the tolerance is %s, it cannot be negative: 0 stands for %s", tolerance,
+			DefaultTolerance)
 	}
 	if tolerance == 0 {
 		tolerance = DefaultTolerance
@@ -79,12 +86,14 @@ func verify(header http.Header, body []byte, tolerance time.Duration, now time.T
 	}
 	at := time.Unix(seconds, 0)
 	if off := now.Sub(at); off > tolerance || off < -tolerance { // after the signature: only then is it the sender's
-		return Delivery{}, fmt.Errorf("%w: it is off by %s, %s are tolerated", ErrTimestamp, off.Truncate(time.Second), tolerance)
+		return Delivery{}, fmt.Errorf("%w: it is off by %s, %s are tolerated", ErrTimestamp, off.Truncate(time.Second),
+			tolerance)
 	}
 	return Delivery{ID: id, At: at}, nil
 }
 
-// signedBy compares each signature with that of each secret, in constant time. Signatures of other versions are left out.
+// signedBy compares each signature with that of each secret, in constant time. Signatures of other
+// versions are left out.
 func signedBy(secrets []Secret, signatures, id, timestamp string, body []byte) (signed bool) {
 	var given [][]byte
 	for text := range strings.FieldsSeq(signatures) {

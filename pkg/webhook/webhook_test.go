@@ -41,7 +41,8 @@ func signed(id string, at time.Time, body string, secrets ...Secret) http.Header
 
 func TestTheExampleOfTheStandard(t *testing.T) {
 	t.Parallel()
-	if got := Sign(exampleID, time.Unix(exampleTimestamp, 0), []byte(exampleBody), secret(t, exampleSecret)); got != exampleSignature {
+	if got := Sign(exampleID, time.Unix(exampleTimestamp, 0), []byte(exampleBody),
+		secret(t, exampleSecret)); got != exampleSignature {
 		t.Errorf("the signature is %s, want %s", got, exampleSignature)
 	}
 }
@@ -78,14 +79,18 @@ func TestVerify(t *testing.T) {
 	t.Run("refuses what was changed", func(t *testing.T) {
 		t.Parallel()
 		for what, err := range map[string]error{
-			"the secret":          verifies(nil, body, other),
-			"the body":            verifies(nil, `{"a": 2}`, current),
-			"the body's end":      verifies(nil, body+" ", current),
-			"the id":              verifies(set(HeaderID, "7f3b"), body, current),
-			"the timestamp":       verifies(set(HeaderTimestamp, "1800000001"), body, current),
-			"the signature":       verifies(set(HeaderSignature, "v1,"+base64.StdEncoding.EncodeToString(make([]byte, 32))), body, current),
-			"its version":         verifies(func(h http.Header) { h.Set(HeaderSignature, strings.ReplaceAll(h.Get(HeaderSignature), "v1,", "v2,")) }, body, current),
-			"it to a part":        verifies(func(h http.Header) { h.Set(HeaderSignature, h.Get(HeaderSignature)[:20]) }, body, current),
+			"the secret":     verifies(nil, body, other),
+			"the body":       verifies(nil, `{"a": 2}`, current),
+			"the body's end": verifies(nil, body+" ", current),
+			"the id":         verifies(set(HeaderID, "7f3b"), body, current),
+			"the timestamp":  verifies(set(HeaderTimestamp, "1800000001"), body, current),
+			"the signature": verifies(set(HeaderSignature, "v1,"+base64.StdEncoding.EncodeToString(make([]byte, 32))),
+				body, current),
+			"its version": verifies(func(h http.Header) {
+				h.Set(HeaderSignature, strings.ReplaceAll(h.Get(HeaderSignature), "v1,", "v2,"))
+			}, body, current),
+			"it to a part": verifies(func(h http.Header) { h.Set(HeaderSignature, h.Get(HeaderSignature)[:20]) }, body,
+				current),
 			"it to an empty one":  verifies(set(HeaderSignature, "v1,"), body, current),
 			"it to one not there": verifies(set(HeaderSignature, " "), body, current),
 		} {
@@ -104,7 +109,10 @@ func TestVerify(t *testing.T) {
 				t.Errorf("with two %s: got %v", name, err)
 			}
 		}
-		for _, timestamp := range []string{"soon", "+1800000000", "01800000000", "-1", "1800000000.0", "99999999999999999999"} {
+		for _, timestamp := range []string{
+			"soon", "+1800000000", "01800000000", "-1", "1800000000.0",
+			"99999999999999999999",
+		} {
 			if err := verifies(set(HeaderTimestamp, timestamp), body, current); !errors.Is(err, ErrUnsigned) {
 				t.Errorf("timestamp %q: got %v", timestamp, err)
 			}
@@ -112,7 +120,8 @@ func TestVerify(t *testing.T) {
 	})
 	t.Run("does not take a part of the body for the timestamp", func(t *testing.T) {
 		t.Parallel()
-		h := signed("a", now, "1800000000.rest", current) // also reads as id a.1800000000, with the same timestamp and the body rest
+		// also reads as id a.1800000000, with the same timestamp and the body rest
+		h := signed("a", now, "1800000000.rest", current)
 		h.Set(HeaderID, "a.1800000000")
 		if _, err := verify(h, []byte("rest"), 0, now, []Secret{current}); !errors.Is(err, ErrUnsigned) {
 			t.Errorf("got %v", err)
@@ -121,9 +130,11 @@ func TestVerify(t *testing.T) {
 	t.Run("refuses what is older or newer than the tolerance", func(t *testing.T) {
 		t.Parallel()
 		for off, want := range map[time.Duration]error{
-			-time.Minute: nil, time.Minute: nil, -59 * time.Second: nil, -61 * time.Second: ErrTimestamp, 61 * time.Second: ErrTimestamp, 1e6 * time.Hour: ErrTimestamp,
+			-time.Minute: nil, time.Minute: nil, -59 * time.Second: nil, -61 * time.Second: ErrTimestamp,
+			61 * time.Second: ErrTimestamp, 1e6 * time.Hour: ErrTimestamp,
 		} {
-			if _, err := verify(signed("a", now.Add(off), body, current), []byte(body), time.Minute, now, []Secret{current}); !errors.Is(err, want) {
+			if _, err := verify(signed("a", now.Add(off), body, current), []byte(body), time.Minute, now,
+				[]Secret{current}); !errors.Is(err, want) {
 				t.Errorf("off by %s: got %v, want %v", off, err, want)
 			}
 		}
@@ -148,9 +159,10 @@ func TestVerify(t *testing.T) {
 func TestParseSecretSaysWhatIsWrongAndDoesNotRepeatIt(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw":                                               "does not begin with whsec_",
-		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS":                                          "not base64",
-		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2La":                                             "has 21 bytes, it must have 24 to 64",
+		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw":      "does not begin with whsec_",
+		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS": "not base64",
+		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2La": "has 21 bytes, it must have 24 " +
+			"to 64",
 		"whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("MfKQ", 17))): "has 68 bytes",
 	} {
 		_, err := ParseSecret(text)
@@ -173,8 +185,12 @@ func TestASecretDoesNotShowItself(t *testing.T) {
 	}
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("", "secret", s)
-	for _, text := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %q", s, s, s, s, s), fmt.Sprintf("%+v", struct{ S Secret }{s}), string(written), log.String()} {
-		if strings.Contains(text, "MfKQ") || strings.Contains(text, "49 242 144") || strings.Contains(text, "0x31, 0xf2") || !strings.Contains(text, "whsec_") {
+	for _, text := range []string{
+		fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %q", s, s, s, s, s),
+		fmt.Sprintf("%+v", struct{ S Secret }{s}), string(written), log.String(),
+	} {
+		if strings.Contains(text, "MfKQ") || strings.Contains(text, "49 242 144") || strings.Contains(text, "0x31, 0xf2") ||
+			!strings.Contains(text, "whsec_") {
 			t.Errorf("it shows as %s", text)
 		}
 	}

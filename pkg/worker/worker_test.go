@@ -85,7 +85,8 @@ func TestAProgramOfOnesOwnHasAllThatTheStockWorkerHas(t *testing.T) {
 	})
 	go func() { done <- w.Run(ctx) }()
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(ctx, tx, "table-7", journal.Any, journal.Event{Type: "session_opened", Payload: []byte(`{"name":"Ann"}`)})
+		_, err := journal.Append(ctx, tx, "table-7", journal.Any,
+			journal.Event{Type: "session_opened", Payload: []byte(`{"name":"Ann"}`)})
 		return err
 	})
 	if err != nil {

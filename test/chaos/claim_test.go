@@ -12,8 +12,10 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestAClaimThatACrashForgotIsNotWorkedOnTwice has the server forget a claim, which does not wait for the disk, while the worker holds it. The worker claims the
-// campaign once more, under the same generation, which is all that the fence could tell the two by. It catches up, where no checkpoint moves either.
+// TestAClaimThatACrashForgotIsNotWorkedOnTwice has the server forget a claim, which does not wait
+// for the disk, while the worker holds it. The worker claims the campaign once more, under the same
+// generation, which is all that the fence could tell the two by. It catches up, where no checkpoint
+// moves either.
 func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -38,11 +40,14 @@ func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 		},
 	})
 	<-halted
-	generation := tally.Value[int64](t, pool, `UPDATE tidemark.leases SET generation = generation - 1, expires_at = '-infinity' RETURNING generation + 1`)
-	tally.Eventually(t, "the campaign is claimed once more", tally.Holds(pool, `SELECT generation = $1 FROM tidemark.leases WHERE campaign_id = 'a'`, generation))
+	generation := tally.Value[int64](t, pool, `UPDATE tidemark.leases SET generation = generation - 1,
+		expires_at = '-infinity' RETURNING generation + 1`)
+	tally.Eventually(t, "the campaign is claimed once more", tally.Holds(pool, `SELECT generation = $1
+		FROM tidemark.leases WHERE campaign_id = 'a'`, generation))
 	// The other goroutine does this after whatever it was given of the campaign.
 	tally.Append(t, pool, "b", 1)
-	tally.Eventually(t, "another campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries WHERE campaign_id = 'b')`))
+	tally.Eventually(t, "another campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries
+		WHERE campaign_id = 'b')`))
 	close(proceed)
 	tally.Settle(t, pool, group)
 	tally.Append(t, pool, "a", 4)
@@ -50,7 +55,8 @@ func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 	tally.Verify(t, pool, "")
 }
 
-// A lease is renewed in time or not, depending on the machine and what it does besides: the test is tried again, from the beginning, with leases that live four times as long.
+// A lease is renewed in time or not, depending on the machine and what it does besides: the test is
+// tried again, from the beginning, with leases that live four times as long.
 func TestAnApplyThatTakesLongerThanALeaseLivesIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	for ttl := time.Second; ; ttl *= 4 {
@@ -64,7 +70,8 @@ func TestAnApplyThatTakesLongerThanALeaseLivesIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// leasedWhileApplied answers how often a campaign was leased until it was applied, which takes longer than a lease lives.
+// leasedWhileApplied answers how often a campaign was leased until it was applied, which takes
+// longer than a lease lives.
 func leasedWhileApplied(t *testing.T, ttl time.Duration) (n int) {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -81,13 +88,15 @@ func leasedWhileApplied(t *testing.T, ttl time.Duration) (n int) {
 	}
 	for _, name := range []string{"one", "other"} {
 		defer tally.Run(t, projector.Config{
-			Pool: tally.Pool(t, pool.Config().ConnString(), name, 6), Projections: []projector.Projection{tally.Entries("", slow), tally.Tallies("")},
-			LeaseTTL: ttl, ApplyTimeout: 5 * ttl, PollInterval: 100 * time.Millisecond,
+			Pool:        tally.Pool(t, pool.Config().ConnString(), name, 6),
+			Projections: []projector.Projection{tally.Entries("", slow), tally.Tallies("")},
+			LeaseTTL:    ttl, ApplyTimeout: 5 * ttl, PollInterval: 100 * time.Millisecond,
 		})()
 	}
 	tally.Append(t, pool, "slow", 1, 2, 3)
 	tally.Append(t, pool, "quick", 1, 2, 3)
-	tally.Eventually(t, "the slow campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries WHERE campaign_id = 'slow')`))
+	tally.Eventually(t, "the slow campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries
+		WHERE campaign_id = 'slow')`))
 	n = tally.Value[int](t, pool, `SELECT generation FROM tidemark.leases WHERE campaign_id = 'slow'`)
 	tally.Settle(t, pool, group)
 	tally.Verify(t, pool, "")

@@ -10,7 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestAWorkerWhoseLeaseIsTakenChangesNothing takes a lease from a worker that has no reason to doubt it: only the fence at the end of the group is left.
+// TestAWorkerWhoseLeaseIsTakenChangesNothing takes a lease from a worker that has no reason to
+// doubt it: only the fence at the end of the group is left.
 func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, at := range []projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied} {
@@ -30,11 +31,13 @@ func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 				},
 			})
 			<-halted
-			tally.Exec(t, pool, `UPDATE tidemark.leases SET owner = 'another', generation = generation + 1, expires_at = now() + interval '50 seconds'`)
+			tally.Exec(t, pool, `UPDATE tidemark.leases SET owner = 'another', generation = generation + 1,
+				expires_at = now() + interval '50 seconds'`)
 			close(proceed)
 			// It applies one group at a time: when it has applied this, the one it was in is behind it.
 			tally.Append(t, pool, "b", 1)
-			tally.Eventually(t, "another campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries WHERE campaign_id = 'b')`))
+			tally.Eventually(t, "another campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries
+				WHERE campaign_id = 'b')`))
 			if n := tally.Value[int](t, pool, `SELECT count(*) FROM entries WHERE campaign_id = 'a'`); n > 0 {
 				t.Errorf("%d events were applied without the lease", n)
 			}

@@ -19,7 +19,8 @@ func startWorkers(t *testing.T, url string, n int) {
 	t.Helper()
 	for i := range n {
 		tally.Run(t, projector.Config{
-			Pool: tally.Pool(t, url, fmt.Sprintf("worker-%d", i), 6), Projections: tally.Both(), LeaseTTL: time.Second, PollInterval: 100 * time.Millisecond, Concurrency: 3,
+			Pool: tally.Pool(t, url, fmt.Sprintf("worker-%d", i), 6), Projections: tally.Both(), LeaseTTL: time.Second,
+			PollInterval: 100 * time.Millisecond, Concurrency: 3,
 		})
 	}
 }

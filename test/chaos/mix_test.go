@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestAThousandCampaignsEqualTheFoldOfTheJournal has each campaign begin with one event, half of them before there is a worker, and go on as hot or cold
-// as the load has it.
+// TestAThousandCampaignsEqualTheFoldOfTheJournal has each campaign begin with one event, half of
+// them before there is a worker, and go on as hot or cold as the load has it.
 func TestAThousandCampaignsEqualTheFoldOfTheJournal(t *testing.T) {
 	t.Parallel()
 	const campaigns = 1000
@@ -23,7 +23,10 @@ func TestAThousandCampaignsEqualTheFoldOfTheJournal(t *testing.T) {
 	begin := func(from, to int) {
 		batches := make([]journal.Batch, 0, to-from)
 		for i := from; i < to; i++ {
-			batches = append(batches, journal.Batch{CampaignID: fmt.Sprintf("campaign-%d", i), Events: []journal.Event{tally.Event(int64(i))}})
+			batches = append(batches, journal.Batch{
+				CampaignID: fmt.Sprintf("campaign-%d", i),
+				Events:     []journal.Event{tally.Event(int64(i))},
+			})
 		}
 		tally.AppendAll(t, pool, batches...)
 	}

@@ -29,7 +29,10 @@ func TestBackendsTerminatedAtRandomUnderLoadChangeNothing(t *testing.T) {
 	pool := pgtest.New(t)
 	failures := tally.WatchFailures(t, pool)
 	startWorkers(t, pool.Config().ConnString(), 3)
-	load := tally.Load{Pool: tally.Pool(t, pool.Config().ConnString(), "writer", 4), Writers: 4, Campaigns: 50, Pause: 5 * time.Millisecond}.Start(t)
+	load := tally.Load{
+		Pool: tally.Pool(t, pool.Config().ConnString(), "writer", 4), Writers: 4, Campaigns: 50,
+		Pause: 5 * time.Millisecond,
+	}.Start(t)
 
 	terminated := 0
 	tick := time.NewTicker(pause)

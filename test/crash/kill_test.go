@@ -47,12 +47,14 @@ func TestAWorkerThatIsKilled(t *testing.T) {
 		pool, url := prepared(t, "a", "b", "c")
 		let := holdCommits(t, pool)
 		victim := worker.Start(t, standard(url, "victim"))
-		tally.Eventually(t, "a commit waits", tally.Holds(pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted
+		tally.Eventually(t, "a commit waits", tally.Holds(pool, `SELECT EXISTS (SELECT FROM pg_locks
+			WHERE locktype = 'advisory' AND objid = 77 AND NOT granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`))
 		victim.Kill(t)
 		worker.Start(t, standard(url, "successor"))
 		// The server goes on committing for a client that is gone; nobody takes its campaigns before that is decided.
-		tally.Eventually(t, "the leases have expired", tally.Holds(pool, `SELECT bool_and(expires_at < clock_timestamp()) FROM tidemark.leases`))
+		tally.Eventually(t, "the leases have expired", tally.Holds(pool, `SELECT bool_and(expires_at < clock_timestamp())
+			FROM tidemark.leases`))
 		if n := tally.Value[int](t, pool, `SELECT count(*) FROM entries`); n != 0 {
 			t.Errorf("%d events are applied while the commit waits", n)
 		}

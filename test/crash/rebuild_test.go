@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/worker"
 )
 
-// rebuildKills is how many workers are killed while projections are rebuilt: go test ./test/crash -run Rebuild -args -rebuild-kills=100
+// rebuildKills is how many workers are killed while projections are rebuilt: go test ./test/crash
+// -run Rebuild -args -rebuild-kills=100
 func rebuildKills() int {
 	n, err := strconv.Atoi(flag.Lookup("rebuild-kills").Value.String())
 	if err != nil {
@@ -28,7 +29,9 @@ func rebuildKills() int {
 
 var _ = flag.Int("rebuild-kills", 8, "how many workers are killed while projections are rebuilt")
 
-// TestARebuildSurvivesTheDeathOfItsWorkers kills one worker after the other, at random moments of rebuilds of both projections, while events arrive. A rebuild that has survived a few is done; then the next begins.
+// TestARebuildSurvivesTheDeathOfItsWorkers kills one worker after the other, at random moments of
+// rebuilds of both projections, while events arrive. A rebuild that has survived a few is done;
+// then the next begins.
 func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	t.Parallel()
 	const campaigns = 60
@@ -47,7 +50,8 @@ func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	for ; kills < rebuildKills(); rounds++ {
 		share := 1.0
 		for _, name := range []string{"entries", "tallies"} {
-			if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{MaxShare: &share}, deferred.Act{By: "ada"}); err != nil {
+			if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{MaxShare: &share},
+				deferred.Act{By: "ada"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -60,17 +64,20 @@ func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 			}
 			workers[victim] = begin(fmt.Sprint("successor ", kills))
 		}
-		tally.Eventually(t, "both are rebuilt", tally.Holds(pool, `SELECT count(*) = $1 FROM tidemark.failure_log WHERE act = 'rebuilt'`, 2*(rounds+1)))
+		tally.Eventually(t, "both are rebuilt", tally.Holds(pool, `SELECT count(*) = $1 FROM tidemark.failure_log
+			WHERE act = 'rebuilt'`, 2*(rounds+1)))
 	}
 	tally.Settle(t, pool, group)
 	tally.Verify(t, pool, "")
 	t.Logf("%d workers were killed in %d rounds of rebuilds", kills, rounds)
-	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log WHERE act IN ('failed', 'dead', 'crashed')`); n > 0 {
+	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log
+		WHERE act IN ('failed', 'dead', 'crashed')`); n > 0 {
 		t.Errorf("%d failures are put down to events", n)
 	}
 }
 
-// rebuildComes waits until the rebuilds under way have got further, by a random step, and says whether there still are some.
+// rebuildComes waits until the rebuilds under way have got further, by a random step, and says
+// whether there still are some.
 func rebuildComes(t *testing.T, pool *pgxpool.Pool) bool {
 	t.Helper()
 	const stage = 20 // weighs as much as so many campaigns

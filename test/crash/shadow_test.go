@@ -12,14 +12,17 @@ import (
 
 // queueAsItIs is all that a shadow must leave as it was, with who wrote it last.
 const queueAsItIs = `SELECT concat_ws(E'\n',
-	(SELECT string_agg(concat(o, o.xmin), ' ' ORDER BY o.campaign_id, o.seq) FROM tidemark.outbox o), (SELECT string_agg(concat(l, l.xmin), ' ') FROM tidemark.leases l),
-	(SELECT string_agg(concat(d, d.xmin), ' ') FROM tidemark.deferred d), (SELECT count(*) FROM tidemark.failure_log), (SELECT count(*) FROM tidemark.workers),
+	(SELECT string_agg(concat(o, o.xmin), ' ' ORDER BY o.campaign_id, o.seq) FROM tidemark.outbox o),
+		(SELECT string_agg(concat(l, l.xmin), ' ') FROM tidemark.leases l),
+	(SELECT string_agg(concat(d, d.xmin), ' ') FROM tidemark.deferred d), (SELECT count(*) FROM tidemark.failure_log),
+		(SELECT count(*) FROM tidemark.workers),
 	(SELECT count(*) FROM entries), (SELECT count(*) FROM tallies))`
 
 // leisure is a lease's life of which half is time enough for a round of a shadow on a machine with much else to do.
 const leisure = time.Minute
 
-// TestAnEventThatEndsAShadow restarts a shadow that dies of an event: it learns which one, without leaving a trace in the queue, and leaves that out.
+// TestAnEventThatEndsAShadow restarts a shadow that dies of an event: it learns which one, without
+// leaving a trace in the queue, and leaves that out.
 func TestAnEventThatEndsAShadow(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []worker.Kind{worker.Kill, worker.Memory} {
@@ -38,7 +41,10 @@ func TestAnEventThatEndsAShadow(t *testing.T) {
 			if r.crashes != 3 {
 				t.Errorf("it took %d crashes", r.crashes)
 			}
-			for _, says := range []string{"projection=entries campaign=c seq=3 crashes=3", `would have failed" worker=replica-4 projection=entries class=permanent events=1`} {
+			for _, says := range []string{
+				"projection=entries campaign=c seq=3 crashes=3",
+				`would have failed" worker=replica-4 projection=entries class=permanent events=1`,
+			} {
 				if !r.running[0].Said(says) {
 					t.Errorf("the shadow's log does not say %s", says)
 				}
@@ -47,7 +53,8 @@ func TestAnEventThatEndsAShadow(t *testing.T) {
 			if after := tally.Value[string](t, pool, queueAsItIs); after != before {
 				t.Errorf("the queue was\n%s\nand is\n%s", before, after)
 			}
-			if known := tally.Value[string](t, pool, `SELECT string_agg(concat_ws(' ', consumer_group, campaign_id, cardinality(owners)), ', ') FROM tidemark.crashes`); known != "default~shadow c 3" {
+			if known := tally.Value[string](t, pool, `SELECT string_agg(concat_ws(' ', consumer_group, campaign_id,
+				cardinality(owners)), ', ') FROM tidemark.crashes`); known != "default~shadow c 3" {
 				t.Errorf("what is known of crashes is %q, want that campaign c cost the shadow three", known)
 			}
 
@@ -71,7 +78,9 @@ func TestAnEventThatEndsAShadow(t *testing.T) {
 			cfg = standard(url, fmt.Sprintf("survivor-%d", i+1))
 			cfg.Shadow, cfg.LeaseTTL = true, leisure
 			survivor := worker.Start(t, cfg)
-			tally.Eventually(t, "a round", func(context.Context) (bool, error) { return survivor.Said("would have been applied"), nil })
+			tally.Eventually(t, "a round", func(context.Context) (bool, error) {
+				return survivor.Said("would have been applied"), nil
+			})
 			survivor.Terminate(t)
 			if survivor.Said("event left out") {
 				t.Errorf("after %d kills an event is left out", i+1)

@@ -14,7 +14,10 @@ import (
 // TestAWorkerToldToStop has leases that outlive the test: what the next worker gets it was given.
 func TestAWorkerToldToStop(t *testing.T) {
 	t.Parallel()
-	for at, applied := range map[projector.Step]bool{projector.StepClaimed: false, projector.StepRead: true, projector.StepApplied: true} {
+	for at, applied := range map[projector.Step]bool{
+		projector.StepClaimed: false, projector.StepRead: true,
+		projector.StepApplied: true,
+	} {
 		t.Run(fmt.Sprintf("gives_its_leases_back_at_once_when_it_has_%s", at), func(t *testing.T) {
 			t.Parallel()
 			pool, url := prepared(t, "a", "b", "c", "d", "e", "f")

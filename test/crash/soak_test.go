@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestProcessesAndServersKilledAtRandomCostNoEventAnything is what a bad night looks like: deaths that no event is to blame for.
+// TestProcessesAndServersKilledAtRandomCostNoEventAnything is what a bad night looks like: deaths
+// that no event is to blame for.
 func TestProcessesAndServersKilledAtRandomCostNoEventAnything(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)
@@ -46,7 +47,8 @@ func TestProcessesAndServersKilledAtRandomCostNoEventAnything(t *testing.T) {
 	tally.Settle(t, pool, group)
 	tally.Verify(t, pool, "")
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
-		t.Errorf("%d failures are logged, for instance: %s", n, tally.Value[string](t, pool, `SELECT (f.*)::text FROM tidemark.failure_log f LIMIT 1`))
+		t.Errorf("%d failures are logged, for instance: %s", n, tally.Value[string](t, pool, `SELECT (f.*)::text FROM
+			tidemark.failure_log f LIMIT 1`))
 	}
 	t.Logf("%d kills", r.crashes)
 	for _, p := range r.running {

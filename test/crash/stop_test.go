@@ -11,17 +11,19 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/worker"
 )
 
-// TestAWorkerStoppedBeyondItsLease stops a worker with SIGSTOP and continues it when another has applied its events and more.
+// TestAWorkerStoppedBeyondItsLease stops a worker with SIGSTOP and continues it when another has
+// applied its events and more.
 func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		at      projector.Step
 		patient bool
 	}{
-		"after_it_claimed":                    {at: projector.StepClaimed},
-		"after_it_read":                       {at: projector.StepRead},
-		"before_it_commits":                   {at: projector.StepApplied},
-		"before_it_commits_in_a_live_session": {at: projector.StepApplied, patient: true}, // only the fence is left to refuse it
+		"after_it_claimed":  {at: projector.StepClaimed},
+		"after_it_read":     {at: projector.StepRead},
+		"before_it_commits": {at: projector.StepApplied},
+		// only the fence is left to refuse it
+		"before_it_commits_in_a_live_session": {at: projector.StepApplied, patient: true},
 	} {
 		t.Run("changes_nothing_when_it_was_stopped_"+name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +52,8 @@ func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatTakesItsOwnCampaignBack has one process hold two leases on a campaign, one of them stale: the owner's name is no token.
+// TestAWorkerThatTakesItsOwnCampaignBack has one process hold two leases on a campaign, one of them
+// stale: the owner's name is no token.
 func TestAWorkerThatTakesItsOwnCampaignBack(t *testing.T) {
 	t.Parallel()
 	for _, at := range []projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied} {

@@ -56,8 +56,9 @@ func (r *replicas) until(t *testing.T, what string, holds func(context.Context) 
 	})
 }
 
-// longer is a worker whose leases live so long that half of a life, after which whoever is seen and does not renew is taken for alive, suffices on a machine with much else to do
-// to come from a claim to the event that ends the process.
+// longer is a worker whose leases live so long that half of a life, after which whoever is seen and
+// does not renew is taken for alive, suffices on a machine with much else to do to come from a
+// claim to the event that ends the process.
 func longer(cfg worker.Config) worker.Config {
 	cfg.LeaseTTL = 8 * time.Second
 	return cfg
@@ -72,7 +73,8 @@ func TestAnEventThatEndsTheProcess(t *testing.T) {
 			r := &replicas{cfg: longer(standard(url, ""))}
 			r.cfg.Bomb = worker.Bomb{Kind: kind, Campaign: "c", Seq: 3}
 			r.start(t, 2)
-			r.until(t, "the event is given up, the rest applied", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)
+			r.until(t, "the event is given up, the rest applied", tally.Holds(pool, `SELECT NOT EXISTS (SELECT
+				FROM tidemark.outbox)
 				AND EXISTS (SELECT FROM tidemark.deferred WHERE status = 'dead')`))
 			tally.Append(t, pool, "c", 6)
 			r.until(t, "the campaign goes on", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
@@ -88,16 +90,19 @@ func TestAnEventThatEndsTheProcess(t *testing.T) {
 	t.Run("of_a_projection_that_catches_up_is_dead_for_it_after_three_crashes", func(t *testing.T) {
 		t.Parallel()
 		pool, url := prepared(t, "a", "b", "c", "d", "e", "f")
-		tally.Exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) SELECT DISTINCT campaign_id, 'entries', 'default', 1, 'rebuilding' FROM tidemark.outbox`)
+		tally.Exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+			SELECT DISTINCT campaign_id, 'entries', 'default', 1, 'rebuilding' FROM tidemark.outbox`)
 		first := standard(url, "first")
 		first.TalliesOnly = true
 		catchingUp := worker.Start(t, first)
-		tally.Eventually(t, "the other projection is at the head", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
+		tally.Eventually(t, "the other projection is at the head", tally.Holds(pool, `SELECT NOT EXISTS (SELECT
+			FROM tidemark.outbox)`))
 		catchingUp.Terminate(t)
 		r := &replicas{cfg: longer(standard(url, ""))}
 		r.cfg.Bomb = worker.Bomb{Kind: worker.Kill, Campaign: "c", Seq: 3}
 		r.start(t, 2)
-		r.until(t, "the event is given up, the rest caught up", tally.Holds(pool, `SELECT count(*) = 1 AND bool_and(status = 'dead') FROM tidemark.deferred`))
+		r.until(t, "the event is given up, the rest caught up", tally.Holds(pool, `SELECT count(*) = 1 AND
+			bool_and(status = 'dead') FROM tidemark.deferred`))
 		if r.crashes != 3 {
 			t.Errorf("it took %d crashes", r.crashes)
 		}
@@ -126,13 +131,17 @@ func TestAStackOverflowHoldsTheOthersForOneLease(t *testing.T) {
 	r.until(t, "the first has died", func(context.Context) (bool, error) { return r.crashes > 0, nil })
 	first := tally.Value[string](t, pool, `SELECT owner FROM tidemark.leases WHERE campaign_id = 'c'`)
 	tally.Append(t, pool, "g", 1, 2, 3, 4, 5)
-	r.until(t, "another campaign goes on", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tallies WHERE campaign_id = 'g' AND doc ->> 'count' = '5')`))
-	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE campaign_id = 'c' AND expires_at > clock_timestamp() AND owner = '`+first+`'`); n != 1 {
+	r.until(t, "another campaign goes on", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tallies WHERE campaign_id = 'g'
+		AND doc ->> 'count' = '5')`))
+	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE campaign_id = 'c'
+		AND expires_at > clock_timestamp() AND owner = '`+first+`'`); n != 1 {
 		t.Error("another campaign went on when the leases of the dead had ended")
 	}
 	r.until(t, "the second has died", func(context.Context) (bool, error) { return r.crashes > 1, nil })
-	end := tally.Value[time.Time](t, pool, `SELECT max(expires_at) FROM tidemark.leases WHERE expires_at > clock_timestamp()`)
-	r.until(t, "the campaign's other projection goes on", tally.Holds(pool, `SELECT doc ->> 'count' = '5' FROM tallies WHERE campaign_id = 'c'`))
+	end := tally.Value[time.Time](t, pool, `SELECT max(expires_at) FROM tidemark.leases
+		WHERE expires_at > clock_timestamp()`)
+	r.until(t, "the campaign's other projection goes on", tally.Holds(pool, `SELECT doc ->> 'count' = '5' FROM tallies
+		WHERE campaign_id = 'c'`))
 	r.until(t, "all else is applied", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
 	if tally.Value[time.Time](t, pool, `SELECT clock_timestamp()`).After(end) {
 		t.Error("all else went on when the leases of the second had ended")
@@ -145,12 +154,16 @@ func TestAStackOverflowHoldsTheOthersForOneLease(t *testing.T) {
 	}
 }
 
-// TestKillsFromOutsideCostNoEventAnything kills workers that claimed and did nothing yet, then such as apply the campaign alone. Each is one that an event could have ended.
+// TestKillsFromOutsideCostNoEventAnything kills workers that claimed and did nothing yet, then such
+// as apply the campaign alone. Each is one that an event could have ended.
 func TestKillsFromOutsideCostNoEventAnything(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string][]projector.Step{
-		"one_under_the_mark":                           {projector.StepClaimed, projector.StepClaimed, worker.Applying},
-		"two_under_the_mark_while_others_die_besides":  {projector.StepClaimed, projector.StepClaimed, projector.StepClaimed, worker.Applying, worker.Applying},
+		"one_under_the_mark": {projector.StepClaimed, projector.StepClaimed, worker.Applying},
+		"two_under_the_mark_while_others_die_besides": {
+			projector.StepClaimed, projector.StepClaimed, projector.StepClaimed,
+			worker.Applying, worker.Applying,
+		},
 		"one_under_the_mark_and_one_between_the_marks": {projector.StepClaimed, worker.Applying, projector.StepClaimed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,14 +186,19 @@ func TestKillsFromOutsideCostNoEventAnything(t *testing.T) {
 	}
 }
 
-// expectCrashed expects that the projection "entries" stands before the third event of campaign c, and that all else is applied, each event once.
+// expectCrashed expects that the projection "entries" stands before the third event of campaign c,
+// and that all else is applied, each event once.
 func expectCrashed(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for what, c := range map[string]struct{ sql, want string }{
-		"the pairs that are behind":   {`SELECT string_agg(concat_ws(' ', projection, campaign_id, next_seq, status, error_class, error_code), ', ') FROM tidemark.deferred`, "entries c 3 dead permanent crash"},
-		"the failure log":             {`SELECT string_agg(concat_ws(' ', act, projection, campaign_id, seq), ', ') FROM tidemark.failure_log`, "crashed entries c 3"},
-		"the entries":                 {`SELECT concat_ws(' ', count(*), count(DISTINCT (campaign_id, seq)), count(*) FILTER (WHERE campaign_id = 'c')) FROM entries`, "27 27 2"},
-		"the tallies":                 {`SELECT string_agg(campaign_id || (doc ->> 'count'), ' ' ORDER BY campaign_id) FROM tallies`, "a5 b5 c6 d5 e5 f5"},
+		"the pairs that are behind": {`SELECT string_agg(concat_ws(' ', projection, campaign_id, next_seq, status,
+			error_class, error_code), ', ') FROM tidemark.deferred`, "entries c 3 dead permanent crash"},
+		"the failure log": {`SELECT string_agg(concat_ws(' ', act, projection, campaign_id, seq), ', ')
+			FROM tidemark.failure_log`, "crashed entries c 3"},
+		"the entries": {`SELECT concat_ws(' ', count(*), count(DISTINCT (campaign_id, seq)),
+			count(*) FILTER (WHERE campaign_id = 'c')) FROM entries`, "27 27 2"},
+		"the tallies": {`SELECT string_agg(campaign_id || (doc ->> 'count'), ' ' ORDER BY campaign_id)
+			FROM tallies`, "a5 b5 c6 d5 e5 f5"},
 		"what is held against others": {`SELECT count(*)::text FROM tidemark.crashes WHERE cardinality(owners) > 0`, "0"},
 	} {
 		if got := tally.Value[string](t, pool, c.sql); got != c.want {

@@ -10,7 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/worker"
 )
 
-// How soon after its time somebody comes depends on the machine and what it does besides: the test is tried again, from the beginning, with leases that live four times as long.
+// How soon after its time somebody comes depends on the machine and what it does besides: the test
+// is tried again, from the beginning, with leases that live four times as long.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	for name, noListen := range map[string]bool{"listening": false, "polling_alone": true} {
@@ -46,7 +47,8 @@ func takeover(t *testing.T, ttl time.Duration, noListen bool) error {
 	victim.Kill(t)
 	death := tally.Value[time.Time](t, pool, `SELECT clock_timestamp()`)
 	tally.Eventually(t, "the victim's connections are closed", tally.Holds(pool,
-		`SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'victim')`))
+		`SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+			AND application_name = 'victim')`))
 	expiry := tally.Value[time.Time](t, pool, `SELECT expires_at FROM tidemark.leases`)
 	tally.Settle(t, pool, group)
 	tally.Verify(t, pool, "")
@@ -71,7 +73,8 @@ func TestTwoWorkersShareOneCampaign(t *testing.T) {
 		worker.Start(t, standard(url, name))
 	}
 	load := tally.Load{Pool: pool, Writers: 2, Campaigns: 1, Pause: time.Millisecond}.Start(t)
-	tally.Eventually(t, "both have applied events", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.workers WHERE events_applied > 0`))
+	tally.Eventually(t, "both have applied events", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.workers
+		WHERE events_applied > 0`))
 	load.Stop(t, pool)
 	tally.Settle(t, pool, group)
 	tally.Verify(t, pool, "")

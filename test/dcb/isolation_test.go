@@ -29,7 +29,8 @@ func TestASnapshotThatMissesACommitDecidesNothing(t *testing.T) {
 	pool := open(t, 6)
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		for name, query := range map[string]journal.Query{
-			"tag": journal.Tagged([]string{"x"}), "tag and type": journal.Tagged([]string{"x"}, "opened"), "type": journal.Types("opened"), "everything": {},
+			"tag": journal.Tagged([]string{"x"}), "tag and type": journal.Tagged([]string{"x"}, "opened"),
+			"type": journal.Types("opened"), "everything": {},
 		} {
 			for _, known := range []bool{true, false} { // whether the condition knows all that came before
 				mark := fmt.Sprintf("%s, %s, %v", level, name, known)
@@ -74,17 +75,20 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 		}
 		tx := begin(t, pool, level)
 		snapshot(t, tx)
-		if _, err := pool.Exec(t.Context(), "CREATE TABLE foreign_"+string(level[:6])+" (n int)"); err != nil { // a commit of somebody else's
+		// a commit of somebody else's
+		if _, err := pool.Exec(t.Context(), "CREATE TABLE foreign_"+string(level[:6])+" (n int)"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := journal.AppendIf(t.Context(), tx, []journal.Event{event("b", "decided", "z")}, condition); err != nil {
 			t.Errorf("%s: %v", level, err)
 		}
 		commit(t, tx)
-		// Without a position it is the transactions that tell; others of this server may commit meanwhile, so it may take a few.
+		// Without a position it is the transactions that tell; others of this server may commit
+		// meanwhile, so it may take a few.
 		err = journal.Retry{Attempts: 200, Most: 50 * time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
 			return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
-				_, err := journal.AppendIf(ctx, tx, []journal.Event{event("b", "decided", "z")}, journal.Condition{FailIfMatch: journal.Tagged([]string{"never"})})
+				_, err := journal.AppendIf(ctx, tx, []journal.Event{event("b", "decided", "z")},
+					journal.Condition{FailIfMatch: journal.Tagged([]string{"never"})})
 				return err
 			})
 		})
@@ -107,7 +111,8 @@ func TestOneOfManyGetsTheName(t *testing.T) {
 			g.Go(func() error {
 				err := journal.Retry{Attempts: 200, Most: 50 * time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
 					return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: levels[n%3]}, func(tx pgx.Tx) error {
-						_, err := journal.AppendIf(ctx, tx, []journal.Event{event(string(rune('a'+n)), "taken", name)}, journal.Condition{FailIfMatch: journal.Tagged([]string{name}, "taken")})
+						_, err := journal.AppendIf(ctx, tx, []journal.Event{event(string(rune('a'+n)), "taken", name)},
+							journal.Condition{FailIfMatch: journal.Tagged([]string{name}, "taken")})
 						if errors.Is(err, journal.ErrConditionFailed) {
 							return errTaken
 						}

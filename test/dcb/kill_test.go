@@ -39,7 +39,10 @@ func client(url string, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			if _, err := journal.AppendIf(ctx, tx, []journal.Event{event("halfway", "counted", "counter"), event("halfway twice", "counted", "counter")}, condition); err != nil {
+			if _, err := journal.AppendIf(ctx, tx, []journal.Event{
+				event("halfway", "counted", "counter"),
+				event("halfway twice", "counted", "counter"),
+			}, condition); err != nil {
 				return err
 			}
 			if _, err := fmt.Fprintln(out, 0); err != nil {
@@ -106,12 +109,15 @@ func TestAClientKilledBeforeItsCommitLeavesNothing(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 2)
 	killed(t, pool.Config().ConnString(), 1, halfwayEnv+"=1")
-	if err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"counter"})}, event("a", "counted", "counter")); err != nil {
+	if err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"counter"})},
+		event("a", "counted", "counter")); err != nil {
 		t.Error(err)
 	}
 }
 
-// Processes that are killed while they append one after the other on one condition: the count has no gap and nothing twice, each append is there with both of its events, and what was answered is there.
+// Processes that are killed while they append one after the other on one condition: the count has
+// no gap and nothing twice, each append is there with both of its events, and what was answered is
+// there.
 func TestClientsKilledInMidAppendKeepTheCount(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 2)

@@ -105,11 +105,14 @@ func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Conditi
 }
 
 // blocked starts an append on a condition, returns once it waits for a lock, and answers how to get what became of it.
-func blocked(t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event) (result func() error) {
+func blocked(
+	t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
+) (result func() error) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- appendIf(t.Context(), pool, condition, events...) }()
-	const waiting = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+	const waiting = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 	for deadline := time.Now().Add(patience); ; {
 		var n int
 		if err := pool.QueryRow(t.Context(), waiting).Scan(&n); err != nil {

@@ -21,7 +21,8 @@ func valueOf(value *int, e journal.Event) error {
 	return err
 }
 
-// Clients that disappear in the middle of an append, and backends that are ended, leave either all of it or nothing, and retries put it there once.
+// Clients that disappear in the middle of an append, and backends that are ended, leave either all
+// of it or nothing, and retries put it there once.
 func TestRetriesAppendOnceHoweverOftenBackendsAreKilled(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 8)
@@ -63,7 +64,8 @@ func TestRetriesAppendOnceHoweverOftenBackendsAreKilled(t *testing.T) {
 	var count, highest int
 	var state interface{ SQLState() string }
 	for { // the last to be killed may be this one
-		err := pool.QueryRow(t.Context(), "SELECT count(*), max((payload ->> 'Value')::int) FROM tidemark.journal").Scan(&count, &highest)
+		err := pool.QueryRow(t.Context(),
+			"SELECT count(*), max((payload ->> 'Value')::int) FROM tidemark.journal").Scan(&count, &highest)
 		if err == nil {
 			break
 		}
@@ -80,15 +82,16 @@ var errRead = errors.New("the read failed")
 
 // countUp appends the next number twice, to two campaigns.
 func countUp(ctx context.Context, pool *pgxpool.Pool, campaign string) ([]journal.Appended, error) {
-	return journal.Retry{Attempts: 1000, Most: 50 * time.Millisecond}.AppendIf(ctx, pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-		value, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), valueOf)
-		if err != nil {
-			return nil, condition, fmt.Errorf("%w: %w", errRead, err)
-		}
-		payload, err := json.Marshal(map[string]int{"Value": value + 1})
-		one := journal.Event{CampaignID: campaign, Type: "counted", Tags: []string{"counter"}, Payload: payload}
-		other := one
-		other.CampaignID += " twice"
-		return []journal.Event{one, other}, condition, err
-	})
+	return journal.Retry{Attempts: 1000, Most: 50 * time.Millisecond}.AppendIf(ctx, pool, nil,
+		func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+			value, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), valueOf)
+			if err != nil {
+				return nil, condition, fmt.Errorf("%w: %w", errRead, err)
+			}
+			payload, err := json.Marshal(map[string]int{"Value": value + 1})
+			one := journal.Event{CampaignID: campaign, Type: "counted", Tags: []string{"counter"}, Payload: payload}
+			other := one
+			other.CampaignID += " twice"
+			return []journal.Event{one, other}, condition, err
+		})
 }

@@ -14,12 +14,15 @@ import (
 func conflict(t *testing.T, err error, at journal.Appended) {
 	t.Helper()
 	var conflict *journal.ConditionError
-	if !errors.As(err, &conflict) || conflict.Position != at.Position || conflict.Campaign != at.CampaignID || conflict.Seq != at.Seq {
+	if !errors.As(err, &conflict) || conflict.Position != at.Position || conflict.Campaign != at.CampaignID ||
+		conflict.Seq != at.Seq {
 		t.Errorf("got %v, want a conflict with %+v", err, at)
 	}
 }
 
-// What is in flight when the condition comes is waited for, and then seen. It finds a check before the lock, a check in the statement of the lock (its snapshot is older), and writers that take no lock.
+// What is in flight when the condition comes is waited for, and then seen. It finds a check before
+// the lock, a check in the statement of the lock (its snapshot is older), and writers that take no
+// lock.
 func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -65,11 +68,13 @@ func TestWritersWaitForADecisionInFlight(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	deciding := begin(t, pool, pgx.ReadCommitted)
-	decided, err := journal.AppendIf(t.Context(), deciding, []journal.Event{event("a", "opened", "z")}, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")})
+	decided, err := journal.AppendIf(t.Context(), deciding, []journal.Event{event("a", "opened", "z")},
+		journal.Condition{FailIfMatch: journal.Tagged([]string{"x"}, "closed")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	written(t, pool, event("b", "opened", "x"), event("b", "closed", "y"), event("b", "closed")) // nothing that the condition names
+	// nothing that the condition names
+	written(t, pool, event("b", "opened", "x"), event("b", "closed", "y"), event("b", "closed"))
 	result := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types("never")}, event("c", "closed", "x"))
 	commit(t, deciding)
 	if err := result(); err != nil {
@@ -81,12 +86,15 @@ func TestWritersWaitForADecisionInFlight(t *testing.T) {
 	}
 }
 
-// Two queries that overlap in one event meet, however little they look alike. It finds a lock on a hash of the query as a whole.
+// Two queries that overlap in one event meet, however little they look alike. It finds a lock on a
+// hash of the query as a whole.
 func TestOverlappingQueriesMeet(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	queries := []journal.Query{
-		journal.Tagged([]string{"x"}), journal.Tagged([]string{"y"}, "opened"), journal.Tagged([]string{"x", "y"}), journal.Tagged([]string{"y", "x"}, "opened", "closed"), journal.Types("opened"), {},
+		journal.Tagged([]string{"x"}), journal.Tagged([]string{"y"}, "opened"), journal.Tagged([]string{"x", "y"}),
+		journal.Tagged([]string{"y", "x"}, "opened", "closed"), journal.Types("opened"),
+		{},
 	}
 	for i, one := range queries {
 		for j, other := range queries {
@@ -95,7 +103,8 @@ func TestOverlappingQueriesMeet(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := begin(t, pool, pgx.ReadCommitted)
-			places, err := journal.AppendIf(t.Context(), first, []journal.Event{event(fmt.Sprint(i, j), "opened", "x", "y")}, journal.Condition{FailIfMatch: one, After: floor})
+			places, err := journal.AppendIf(t.Context(), first, []journal.Event{event(fmt.Sprint(i, j), "opened", "x", "y")},
+				journal.Condition{FailIfMatch: one, After: floor})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,18 +165,23 @@ func TestAnUnrelatedAppendInFlightHoldsNoDecisionUp(t *testing.T) {
 	}
 }
 
-// A foreign transaction that is open, older than all else, hides nothing and holds nothing up. It finds a horizon taken from the oldest transaction.
+// A foreign transaction that is open, older than all else, hides nothing and holds nothing up. It
+// finds a horizon taken from the oldest transaction.
 func TestAForeignOpenTransactionChangesNothing(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	foreign := begin(t, pool, pgx.RepeatableRead)
-	for _, statement := range []string{"CREATE TABLE foreigners (n int)", "SELECT pg_advisory_xact_lock(1), pg_advisory_xact_lock_shared(2)"} {
+	for _, statement := range []string{
+		"CREATE TABLE foreigners (n int)",
+		"SELECT pg_advisory_xact_lock(1), pg_advisory_xact_lock_shared(2)",
+	} {
 		if _, err := foreign.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
 	place := written(t, pool, event("a", "opened", "x"))[0]
-	conflict(t, appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"})}, event("b", "opened", "x")), place)
+	conflict(t, appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x"})},
+		event("b", "opened", "x")), place)
 	seen, condition, err := journal.Decide(t.Context(), pool, journal.Tagged([]string{"x"}), positions)
 	if err != nil || len(seen) != 1 || condition.After < place.Position {
 		t.Fatalf("decided by %v after %d, %v", seen, condition.After, err)
@@ -177,11 +191,15 @@ func TestAForeignOpenTransactionChangesNothing(t *testing.T) {
 	}
 }
 
-// An import with more tags than locks takes few locks, meets conditions all the same, and does not hold up those who write without.
+// An import with more tags than locks takes few locks, meets conditions all the same, and does not
+// hold up those who write without.
 func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
-	for _, query := range []journal.Query{journal.Tagged([]string{"tag 19 99"}), journal.Tagged([]string{"tag 19 99"}, "type99")} {
+	for _, query := range []journal.Query{
+		journal.Tagged([]string{"tag 19 99"}),
+		journal.Tagged([]string{"tag 19 99"}, "type99"),
+	} {
 		floor, err := journal.Floor(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +208,10 @@ func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 		for call := range 20 {
 			var events []journal.Event
 			for n := range 100 {
-				events = append(events, journal.Event{Type: fmt.Sprint("type", n), Tags: []string{fmt.Sprintf("tag %d %d", call, n), fmt.Sprintf("other %d %d", call, n)}})
+				events = append(events, journal.Event{
+					Type: fmt.Sprint("type", n),
+					Tags: []string{fmt.Sprintf("tag %d %d", call, n), fmt.Sprintf("other %d %d", call, n)},
+				})
 			}
 			if _, err := journal.Append(t.Context(), importing, "import", journal.Any, events...); err != nil {
 				t.Fatal(err)
@@ -211,7 +232,9 @@ func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 func fewLocks(t *testing.T, tx pgx.Tx, campaigns int) {
 	t.Helper()
 	var locks int
-	if err := tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'").Scan(&locks); err != nil || locks > 300+campaigns {
+	if err := tx.QueryRow(t.Context(),
+		"SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'").Scan(&locks); err != nil ||
+		locks > 300+campaigns {
 		t.Errorf("%d locks, %v", locks, err)
 	}
 }
@@ -223,7 +246,8 @@ func TestManyConditionsInOneTransactionTakeFewLocks(t *testing.T) {
 	deciding := begin(t, pool, pgx.ReadCommitted)
 	for n := range 200 {
 		query := journal.Tagged([]string{fmt.Sprint("mine ", n)}, "taken")
-		if _, err := journal.AppendIf(t.Context(), deciding, []journal.Event{event("mine", "noted", fmt.Sprint("mine ", n))}, journal.Condition{FailIfMatch: query}); err != nil {
+		if _, err := journal.AppendIf(t.Context(), deciding, []journal.Event{event("mine", "noted", fmt.Sprint("mine ", n))},
+			journal.Condition{FailIfMatch: query}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,13 +271,17 @@ func TestAnImportHoldsUpNoOtherWriter(t *testing.T) {
 	commit(t, importing)
 }
 
-// A condition of more terms than locks takes few, and meets what each of them selects: an append in flight, and one that comes after the check.
+// A condition of more terms than locks takes few, and meets what each of them selects: an append in
+// flight, and one that comes after the check.
 func TestALongConditionTakesFewLocksAndMeetsAppends(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
 	var long journal.Query
 	for n := range 200 {
-		long.Items = append(long.Items, journal.Item{Types: []string{"opened", "closed"}, Tags: []string{fmt.Sprint("tag ", n)}})
+		long.Items = append(long.Items, journal.Item{
+			Types: []string{"opened", "closed"},
+			Tags:  []string{fmt.Sprint("tag ", n)},
+		})
 	}
 	first := begin(t, pool, pgx.ReadCommitted)
 	place := write(t, first, event("a", "closed", "tag 150"))[0]
@@ -266,7 +294,8 @@ func TestALongConditionTakesFewLocksAndMeetsAppends(t *testing.T) {
 	for n := range cap(imported) {
 		imported = append(imported, event(fmt.Sprint("import ", n), "noted", fmt.Sprint("mine ", n), "mine"))
 	}
-	if _, err := journal.AppendIf(t.Context(), deciding, imported, journal.Condition{FailIfMatch: long, After: place.Position}); err != nil {
+	if _, err := journal.AppendIf(t.Context(), deciding, imported,
+		journal.Condition{FailIfMatch: long, After: place.Position}); err != nil {
 		t.Fatal(err)
 	}
 	fewLocks(t, deciding, len(imported))

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Of many who decide by the same events each needs one attempt: what it did not know it reads while it has the locks. Two connections do, since decisions read by the one that they append by.
+// Of many who decide by the same events each needs one attempt: what it did not know it reads while
+// it has the locks. Two connections do, since decisions read by the one that they append by.
 func TestEachOfManyGetsItsTurn(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 2)
@@ -20,14 +21,16 @@ func TestEachOfManyGetsItsTurn(t *testing.T) {
 	var g errgroup.Group
 	for range writers {
 		g.Go(func() error {
-			_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-				value, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), valueOf)
-				if err != nil {
-					return nil, condition, err
-				}
-				payload, err := json.Marshal(map[string]int{"Value": value + 1})
-				return []journal.Event{{CampaignID: "c", Type: "counted", Tags: []string{"counter"}, Payload: payload}}, condition, err
-			})
+			_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), pool, nil,
+				func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+					value, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), valueOf)
+					if err != nil {
+						return nil, condition, err
+					}
+					payload, err := json.Marshal(map[string]int{"Value": value + 1})
+					return []journal.Event{{CampaignID: "c", Type: "counted", Tags: []string{"counter"}, Payload: payload}},
+						condition, err
+				})
 			return err
 		})
 	}
@@ -50,10 +53,12 @@ func TestACallOfSeveralTypesMeetsConditionsOnEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := begin(t, pool, pgx.ReadCommitted)
-		if _, err := journal.Append(t.Context(), first, "a", journal.Any, event("", "opened"), event("", "noted"), event("", "closed")); err != nil {
+		if _, err := journal.Append(t.Context(), first, "a", journal.Any, event("", "opened"), event("", "noted"),
+			event("", "closed")); err != nil {
 			t.Fatal(err)
 		}
-		result := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types(eventType), After: floor}, event("b", "decided"))
+		result := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types(eventType), After: floor},
+			event("b", "decided"))
 		commit(t, first)
 		if err := result(); !errors.Is(err, journal.ErrConditionFailed) {
 			t.Errorf("%s: %v", eventType, err)

@@ -92,7 +92,8 @@ type stored struct {
 type server struct {
 	pool *pgxpool.Pool
 
-	// floor is the highest writer floor seen. All up to it has ended for good, while what the database answers may fall back for a moment: behind an append that has been acknowledged.
+	// floor is the highest writer floor seen. All up to it has ended for good, while what the database
+	// answers may fall back for a moment: behind an append that has been acknowledged.
 	floor atomic.Int64
 }
 
@@ -158,7 +159,8 @@ func parameter(r *http.Request, name string, into any) error {
 
 func answer(w http.ResponseWriter, document any, err error) {
 	switch {
-	case errors.Is(err, journal.ErrInvalidEvent), errors.Is(err, journal.ErrInvalidQuery), errors.Is(err, journal.ErrInvalidCondition):
+	case errors.Is(err, journal.ErrInvalidEvent), errors.Is(err, journal.ErrInvalidQuery),
+		errors.Is(err, journal.ErrInvalidCondition):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	case err != nil:
@@ -193,7 +195,10 @@ func (s *server) read(ctx context.Context, q journal.Query, o options) ([]stored
 			if err != nil {
 				return nil, err
 			}
-			found = append(found, storedEvent{Type: e.Type, Tags: append([]string{}, e.Tags...), Data: data.Data, Position: e.Position})
+			found = append(found, storedEvent{
+				Type: e.Type, Tags: append([]string{}, e.Tags...), Data: data.Data,
+				Position: e.Position,
+			})
 			from = e.Position + 1
 		}
 		if o.Backwards && most > 0 && len(found) > most {
@@ -218,7 +223,8 @@ func (s *server) add(ctx context.Context, request appendRequest) error {
 		return fmt.Errorf("%w: there are none: append one at least", journal.ErrInvalidEvent)
 	}
 	if request.Condition != nil && request.Condition.FailIfEventsMatch.Items == nil {
-		return fmt.Errorf(`%w: the condition has no failIfEventsMatch.items: an empty array is every event`, journal.ErrInvalidQuery)
+		return fmt.Errorf(`%w: the condition has no failIfEventsMatch.items: an empty array is every event`,
+			journal.ErrInvalidQuery)
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(strings.Join(request.Events[0].Tags, "\n"))) // a hash takes all
@@ -230,7 +236,10 @@ func (s *server) add(ctx context.Context, request appendRequest) error {
 			return err
 		}
 		slices.Sort(e.Tags)
-		events = append(events, journal.Event{CampaignID: campaign, Type: e.Type, Tags: slices.Compact(e.Tags), Payload: payload})
+		events = append(events, journal.Event{
+			CampaignID: campaign, Type: e.Type, Tags: slices.Compact(e.Tags),
+			Payload: payload,
+		})
 	}
 	var places []journal.Appended
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
@@ -238,7 +247,10 @@ func (s *server) add(ctx context.Context, request appendRequest) error {
 			places, err = journal.Append(ctx, tx, campaign, journal.Any, events...)
 			return err
 		}
-		condition := journal.Condition{FailIfMatch: request.Condition.FailIfEventsMatch.journal(), After: request.Condition.After}
+		condition := journal.Condition{
+			FailIfMatch: request.Condition.FailIfEventsMatch.journal(),
+			After:       request.Condition.After,
+		}
 		places, err = journal.AppendIf(ctx, tx, events, condition)
 		return err
 	})

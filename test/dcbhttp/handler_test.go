@@ -72,10 +72,12 @@ func failed(t *testing.T, answer string) bool {
 func TestTheShapeThatCheckersExpect(t *testing.T) {
 	t.Parallel()
 	post, get := served(t)
-	if failed(t, post(`{"events": [{"type": "A", "tags": ["x", "y"], "data": "one \u0007"}, {"type": "B", "tags": [], "data": "{}"}, {"type": "A", "tags": ["x"], "data": ""}]}`)) {
+	if failed(t,
+		post(`{"events": [{"type": "A", "tags": ["x", "y"], "data": "one \u0007"}, {"type": "B", "tags": [], "data": "{}"}, {"type": "A", "tags": ["x"], "data": ""}]}`)) {
 		t.Error("without a condition")
 	}
-	one, two, three := `{"type":"A","tags":["x","y"],"data":"one \u0007","position":1}`, `{"type":"B","tags":[],"data":"{}","position":2}`, `{"type":"A","tags":["x"],"data":"","position":3}`
+	one, two, three := `{"type":"A","tags":["x","y"],"data":"one \u0007","position":1}`,
+		`{"type":"B","tags":[],"data":"{}","position":2}`, `{"type":"A","tags":["x"],"data":"","position":3}`
 	for ask, want := range map[string]string{
 		`{"items":[]}`:                                         one + "," + two + "," + three,
 		`{"items":[]}&{"from":2}`:                              two + "," + three,
@@ -139,7 +141,8 @@ func TestBadRequestsAreToldWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The writer floor falls back for a moment when an append takes it late. What has been acknowledged is read all the same.
+// The writer floor falls back for a moment when an append takes it late. What has been acknowledged
+// is read all the same.
 func TestReadsDoNotFallBackWithTheFloor(t *testing.T) {
 	t.Parallel()
 	s, pool := startServer(t)
@@ -189,7 +192,8 @@ func TestBackwardsReadsPageByPage(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t)
 	for range 3 {
-		if err := s.Append(t.Context(), slices.Repeat([]journal.Event{{Type: "A", Payload: []byte("{}")}}, pageEvents/2+1), nil); err != nil {
+		if err := s.Append(t.Context(), slices.Repeat([]journal.Event{{Type: "A", Payload: []byte("{}")}}, pageEvents/2+1),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -202,7 +206,8 @@ func TestBackwardsReadsPageByPage(t *testing.T) {
 		fmt.Sprintf(`{"from":%d,"backwards":true}`, last+1000):   nil, // all
 		fmt.Sprintf(`{"from":%d,"backwards":false}`, last+1_000): {},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/read?options="+url.QueryEscape(parameters), nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/read?options="+
+			url.QueryEscape(parameters), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

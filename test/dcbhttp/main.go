@@ -1,8 +1,10 @@
-// Command dcbhttp serves the journal in the shape that public checkers of dynamic consistency boundaries expect:
+// Command dcbhttp serves the journal in the shape that public checkers of dynamic consistency
+// boundaries expect:
 //
 //	go run ./test/dcbhttp -addr 127.0.0.1:3000
 //
-// It uses the database that TIDEMARK_DATABASE_URL names, or the private Postgres of this checkout. With -reset it begins with no events.
+// It uses the database that TIDEMARK_DATABASE_URL names, or the private Postgres of this checkout.
+// With -reset it begins with no events.
 package main
 
 import (

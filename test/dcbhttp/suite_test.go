@@ -98,7 +98,8 @@ func (s httpStore) Read(ctx context.Context, q journal.Query) ([]journal.Event, 
 	if err != nil {
 		return nil, condition, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/read?query="+url.QueryEscape(string(document)), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/read?query="+
+		url.QueryEscape(string(document)), nil)
 	if err != nil {
 		return nil, condition, err
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// client calls at random, with leases that it holds and with those that it held once, and records what it called and what it got.
+// client calls at random, with leases that it holds and with those that it held once, and records
+// what it called and what it got.
 type client struct {
 	id      int
 	pool    *pgxpool.Pool
@@ -84,7 +85,10 @@ func (c *client) misbehave(ctx context.Context) error {
 // record notes a call that began at a time and has just returned.
 func (c *client) record(began time.Duration, op operation, out answer) {
 	op.owner = c.keeper.Owner
-	c.history = append(c.history, porcupine.Operation{ClientId: c.id, Input: op, Call: began.Nanoseconds(), Output: out, Return: time.Since(c.began).Nanoseconds()})
+	c.history = append(c.history, porcupine.Operation{
+		ClientId: c.id, Input: op, Call: began.Nanoseconds(), Output: out,
+		Return: time.Since(c.began).Nanoseconds(),
+	})
 }
 
 func (c *client) claim(ctx context.Context) ([]lease.Lease, error) {
@@ -94,13 +98,17 @@ func (c *client) claim(ctx context.Context) ([]lease.Lease, error) {
 		return nil, err
 	}
 	for _, l := range claimed.Leases {
-		c.record(began, operation{kind: "claim", campaign: l.CampaignID}, answer{ok: true, generation: l.Generation, checkpoint: l.Checkpoint})
+		c.record(began, operation{kind: "claim", campaign: l.CampaignID},
+			answer{ok: true, generation: l.Generation, checkpoint: l.Checkpoint})
 	}
 	return claimed.Leases, nil
 }
 
 func (c *client) advance(ctx context.Context, l *lease.Lease, release bool) error {
-	step := lease.Step{CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint, To: l.Checkpoint + 1 + c.random.Int64N(3), Release: release}
+	step := lease.Step{
+		CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint,
+		To: l.Checkpoint + 1 + c.random.Int64N(3), Release: release,
+	}
 	began := time.Since(c.began)
 	err := pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
@@ -110,7 +118,10 @@ func (c *client) advance(ctx context.Context, l *lease.Lease, release bool) erro
 	if err != nil && !errors.Is(err, lease.ErrLost) {
 		return err
 	}
-	c.record(began, operation{kind: "advance", campaign: l.CampaignID, generation: l.Generation, from: step.From, to: step.To, release: release}, answer{ok: err == nil})
+	c.record(began, operation{
+		kind: "advance", campaign: l.CampaignID, generation: l.Generation, from: step.From,
+		to: step.To, release: release,
+	}, answer{ok: err == nil})
 	if err == nil {
 		l.Checkpoint = step.To
 	}

@@ -35,7 +35,8 @@ func (r register) owned(op operation) bool {
 	return r.generation > 0 && r.generation == op.generation && r.owner == op.owner
 }
 
-// model is the lease as its documentation has it. Where leases expire, the holder may lose it at any time; that changes nothing before the next claim.
+// model is the lease as its documentation has it. Where leases expire, the holder may lose it at
+// any time; that changes nothing before the next claim.
 func model(expires bool) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return register{} },

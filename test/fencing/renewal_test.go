@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestARenewalUnderWayDoesNotCostALease has the end of a group wait for the renewal of one of its leases, as it comes to when a group takes long.
+// TestARenewalUnderWayDoesNotCostALease has the end of a group wait for the renewal of one of its
+// leases, as it comes to when a group takes long.
 func TestARenewalUnderWayDoesNotCostALease(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -55,7 +56,8 @@ func TestARenewalUnderWayDoesNotCostALease(t *testing.T) {
 	if err := <-advanced; err != nil {
 		t.Errorf("the advance of leases that are held: %v", err)
 	}
-	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE checkpoint = 1 AND expires_at = '-infinity'`); n != len(campaigns) {
+	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE checkpoint = 1
+		AND expires_at = '-infinity'`); n != len(campaigns) {
 		t.Errorf("%d of %d leases were advanced and given back", n, len(campaigns))
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestAConsumerGroupRegisteredWhileWritersAppendMissesNothing has transactions that are open for a while, so that some began to append before
-// each group was known and commit after. No campaign is appended to twice, so that no later work item makes up for one that is missing.
+// TestAConsumerGroupRegisteredWhileWritersAppendMissesNothing has transactions that are open for a
+// while, so that some began to append before each group was known and commit after. No campaign is
+// appended to twice, so that no later work item makes up for one that is missing.
 func TestAConsumerGroupRegisteredWhileWritersAppendMissesNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -31,7 +32,8 @@ func TestAConsumerGroupRegisteredWhileWritersAppendMissesNothing(t *testing.T) {
 	for i := range groups {
 		prefix := fmt.Sprintf("late%d_", i)
 		p, err := projector.New(projector.Config{
-			Pool: pool, ConsumerGroup: fmt.Sprintf("late%d", i), Projections: []projector.Projection{tally.Entries(prefix, nil), tally.Tallies(prefix)},
+			Pool: pool, ConsumerGroup: fmt.Sprintf("late%d", i),
+			Projections: []projector.Projection{tally.Entries(prefix, nil), tally.Tallies(prefix)},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -48,10 +50,14 @@ func TestAProjectionAddedWhileWorkersRunIsBroughtToTheHead(t *testing.T) {
 	pool := pgtest.New(t)
 	url := pool.Config().ConnString()
 	start(t, url, group, tally.Tallies(""))
-	load := tally.Load{Pool: tally.Pool(t, url, "writers", 4), Writers: 4, Campaigns: 100, Pause: 2 * time.Millisecond}.Start(t)
+	load := tally.Load{
+		Pool: tally.Pool(t, url, "writers", 4), Writers: 4, Campaigns: 100,
+		Pause: 2 * time.Millisecond,
+	}.Start(t)
 	tally.Eventually(t, "the first worker has applied some", tally.Holds(pool, `SELECT count(*) > 20 FROM tallies`))
 	start(t, url, group, tally.Both()...)
-	tally.Eventually(t, "the second worker applies the added projection", tally.Holds(pool, `SELECT count(*) > 20 FROM entries`))
+	tally.Eventually(t, "the second worker applies the added projection", tally.Holds(pool, `SELECT count(*) > 20 FROM
+		entries`))
 	before := load.Appended()
 	tally.Eventually(t, "appends go on", func(context.Context) (bool, error) { return load.Appended() > before+200, nil })
 	load.Stop(t, pool)

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/worker"
 )
 
-// TestAWorkerThatDoesNotKnowAProjectionFilesIt is a rolling upgrade that stands still halfway: the newer binary has registered the projection "entries", and
-// the older one does the work.
+// TestAWorkerThatDoesNotKnowAProjectionFilesIt is a rolling upgrade that stands still halfway: the
+// newer binary has registered the projection "entries", and the older one does the work.
 func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -29,8 +29,10 @@ func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 	older := worker.Start(t, worker.Config{URL: pool.Config().ConnString(), Name: "older", TalliesOnly: true})
 	tally.Append(t, pool, "a", 3, 4)
 	tally.Append(t, pool, "b", 1)
-	tally.Eventually(t, "the older worker has applied all", tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`))
-	if filed := tally.Value[string](t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, projection, next_seq, status), ', ' ORDER BY campaign_id) FROM tidemark.deferred`); filed !=
+	tally.Eventually(t, "the older worker has applied all", tally.Holds(pool, `SELECT NOT EXISTS (SELECT
+		FROM tidemark.outbox)`))
+	if filed := tally.Value[string](t, pool, `SELECT string_agg(concat_ws(' ', campaign_id, projection, next_seq,
+		status), ', ' ORDER BY campaign_id) FROM tidemark.deferred`); filed !=
 		"a entries 3 rebuilding, b entries 1 rebuilding" {
 		t.Errorf("filed is: %s", filed)
 	}
@@ -47,8 +49,8 @@ func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 	older.Terminate(t)
 }
 
-// TestARegistrationWaitsForGroupsUnderWay registers a projection while a worker that does not know it is about to commit: a campaign that moved unseen would
-// never be brought forward.
+// TestARegistrationWaitsForGroupsUnderWay registers a projection while a worker that does not know
+// it is about to commit: a campaign that moved unseen would never be brought forward.
 func TestARegistrationWaitsForGroupsUnderWay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -57,7 +59,8 @@ func TestARegistrationWaitsForGroupsUnderWay(t *testing.T) {
 	}
 	tally.Append(t, pool, "a", 1, 2)
 	older := worker.Start(t, worker.Config{
-		URL: pool.Config().ConnString(), Name: "older", TalliesOnly: true, HaltAt: projector.StepApplied, LeaseTTL: time.Minute,
+		URL: pool.Config().ConnString(), Name: "older", TalliesOnly: true, HaltAt: projector.StepApplied,
+		LeaseTTL: time.Minute,
 	})
 	older.Halts(t)
 	newer, err := projector.New(projector.Config{Pool: pool, Projections: tally.Both()})
@@ -70,7 +73,8 @@ func TestARegistrationWaitsForGroupsUnderWay(t *testing.T) {
 		if len(registered) > 0 {
 			return true, nil // it did not
 		}
-		err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (
+		err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+			AND database = (
 			SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
 		return waits, err
 	})

@@ -30,10 +30,13 @@ func TestConsumerGroupsOfDifferentSpeedsDoNotHoldEachOtherUp(t *testing.T) {
 	start(t, url, "slow", tally.Entries("slow_", block), tally.Tallies("slow_"))
 	start(t, url, "fast", tally.Entries("fast_", nil), tally.Tallies("fast_"))
 	for _, name := range []string{"slow", "fast"} {
-		tally.Eventually(t, "the group is registered", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.consumer_groups WHERE name = $1 AND state = 'ready')`, name))
+		tally.Eventually(t, "the group is registered", tally.Holds(pool, `SELECT EXISTS (SELECT
+			FROM tidemark.consumer_groups WHERE name = $1 AND state = 'ready')`, name))
 	}
 	load := tally.Load{Pool: pool, Writers: 2, Campaigns: 20, Pause: time.Millisecond}.Start(t)
-	tally.Eventually(t, "the slow group is blocked and there is a load", func(context.Context) (bool, error) { return blocked.Load() && load.Appended() > 200, nil })
+	tally.Eventually(t, "the slow group is blocked and there is a load", func(context.Context) (bool, error) {
+		return blocked.Load() && load.Appended() > 200, nil
+	})
 	load.Stop(t, pool)
 
 	tally.Settle(t, pool, "fast")

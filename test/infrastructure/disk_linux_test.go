@@ -9,8 +9,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// smallDisk moves an empty table to a tablespace on a file system of its own with room for the first page of an index and no other, until the function it returns is called. It answers nil where file systems cannot be
-// mounted: by others than root, and in most containers.
+// smallDisk moves an empty table to a tablespace on a file system of its own with room for the
+// first page of an index and no other, until the function it returns is called. It answers nil
+// where file systems cannot be mounted: by others than root, and in most containers.
 func (w *world) smallDisk(t *testing.T, table string) (room func()) {
 	t.Helper()
 	data := tally.Value[string](t, w.pool, `SHOW data_directory`)

@@ -38,7 +38,8 @@ func newWorld(t *testing.T, change func(*projector.Config)) *world {
 	}
 	w.pool = tally.Pool(t, w.server.URL()+"&default_transaction_read_only=off", "test", 4)
 	w.run(t, change)
-	tally.Eventually(t, "the worker lives", tally.Holds(w.pool, `SELECT count(*) = 2 FROM tidemark.projections WHERE state = 'active'`))
+	tally.Eventually(t, "the worker lives", tally.Holds(w.pool, `SELECT count(*) = 2 FROM tidemark.projections
+		WHERE state = 'active'`))
 	return w
 }
 
@@ -91,7 +92,8 @@ func (w *world) recovers(t *testing.T) {
 	tally.Settle(t, w.pool, group)
 	tally.Verify(t, w.pool, "")
 	if n := tally.Value[int](t, w.pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
-		t.Errorf("%d failures were put down to events: %s", n, tally.Value[string](t, w.pool, `SELECT (f.*)::text FROM tidemark.failure_log f LIMIT 1`))
+		t.Errorf("%d failures were put down to events: %s", n, tally.Value[string](t, w.pool, `SELECT (f.*)::text FROM
+			tidemark.failure_log f LIMIT 1`))
 	}
 	tally.Eventually(t, "the breaker closes", func(context.Context) (bool, error) { return w.state(t) == 0, nil })
 }
@@ -186,7 +188,8 @@ func TestAWorkerGetsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.work(t)
-		tally.Eventually(t, "what waits is deferred", tally.Holds(w.pool, `SELECT count(*) > 0 AND bool_and(error_class = 'lock' AND attempt_count = 0) FROM tidemark.deferred`))
+		tally.Eventually(t, "what waits is deferred", tally.Holds(w.pool, `SELECT count(*) > 0 AND
+			bool_and(error_class = 'lock' AND attempt_count = 0) FROM tidemark.deferred`))
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +223,8 @@ func TestAWorkerGetsOver(t *testing.T) {
 // fill leaves no room for an empty table to grow, until the function it returns is called.
 func (w *world) fill(t *testing.T, table string) (room func()) {
 	t.Helper()
-	file := filepath.Join(tally.Value[string](t, w.pool, `SHOW data_directory`), tally.Value[string](t, w.pool, `SELECT pg_relation_filepath($1)`, table))
+	file := filepath.Join(tally.Value[string](t, w.pool, `SHOW data_directory`),
+		tally.Value[string](t, w.pool, `SELECT pg_relation_filepath($1)`, table))
 	if err := errors.Join(os.Rename(file, file+".kept"), os.Symlink("/dev/full", file)); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func TestProgramsWorkWhateverADatabasesSettingsAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	const projection = "-- projection: seen\n-- version: 1\nCREATE TABLE seen (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq));\n" +
+	const projection = "-- projection: seen\n-- version: 1\nCREATE TABLE seen (campaign_id text, seq bigint, PRIMARY " +
+		"KEY (campaign_id, seq));\n" +
 		"-- on: added\nINSERT INTO seen VALUES (event.campaign_id, event.seq);\n"
 	if err := os.WriteFile(filepath.Join(dir, "seen.sql"), []byte(projection), 0o600); err != nil {
 		t.Fatal(err)
@@ -38,7 +39,8 @@ func TestProgramsWorkWhateverADatabasesSettingsAre(t *testing.T) {
 		{"search_path = ''"},
 		{"search_path = nowhere", "default_transaction_isolation = serializable"},
 		{
-			"default_table_access_method = heap", "standard_conforming_strings = off", "DateStyle = 'German, DMY'", "IntervalStyle = sql_standard",
+			"default_table_access_method = heap", "standard_conforming_strings = off", "DateStyle = 'German, DMY'",
+			"IntervalStyle = sql_standard",
 			"TimeZone = 'Pacific/Auckland'", "bytea_output = escape", "extra_float_digits = 0", "enable_indexscan = off",
 		},
 	} {
@@ -50,7 +52,8 @@ func TestProgramsWorkWhateverADatabasesSettingsAre(t *testing.T) {
 			}
 			address := database(t, server.URL(), name)
 			ends(t, []*process{start(t, migrate, address)})
-			w := start(t, worker, address, "TIDEMARK_PROJECTIONS_DIR="+dir, "TIDEMARK_PUBLISH_URL="+address+"&table=tidemark_views.sent",
+			w := start(t, worker, address, "TIDEMARK_PROJECTIONS_DIR="+dir, "TIDEMARK_PUBLISH_URL="+
+				address+"&table=tidemark_views.sent",
 				"TIDEMARK_HTTP_ADDR=127.0.0.1:0", "TIDEMARK_ADMIN_ADDR=127.0.0.1:0", "TIDEMARK_ADMIN_ANONYMOUS=viewer",
 				"TIDEMARK_POLL_INTERVAL=50ms", "TIDEMARK_PUBLISH_POLL_INTERVAL=50ms")
 			pool := tally.Pool(t, address, "test", 2)

@@ -28,7 +28,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// standbySocket names the standby's port: it listens on a socket in a folder of its own, so that no port has to be found.
+// standbySocket names the standby's port: it listens on a socket in a folder of its own, so that no
+// port has to be found.
 const standbySocket = 5432
 
 // pair is a primary with a standby that has all that the primary has acknowledged.
@@ -60,17 +61,20 @@ func newPair(t *testing.T) *pair {
 		}
 	}
 	copied := filepath.Join(p.dir, "pg")
-	backup := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_basebackup"), "-h", "127.0.0.1", "-p", port, "-U", "postgres", "-D", copied, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	backup := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_basebackup"), "-h", "127.0.0.1", "-p", port, "-U",
+		"postgres", "-D", copied, "-R", "-X", "stream", "-c", "fast", "--no-sync")
 	backup.Dir, backup.SysProcAttr = p.dir, &syscall.SysProcAttr{Credential: user}
 	if out, err := backup.CombinedOutput(); err != nil {
 		t.Fatalf("copy the primary: %v: %s", err, out)
 	}
-	p.start(t, exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(bin, "postgres"), "-D", copied, "-p", fmt.Sprint(standbySocket),
+	p.start(t, exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(bin, "postgres"), "-D", copied, "-p",
+		fmt.Sprint(standbySocket),
 		"-c", "listen_addresses=", "-c", "unix_socket_directories="+p.dir), user)
 
 	// From here on the primary acknowledges nothing that the standby does not have.
 	set(t, pool, "synchronous_standby_names", "*")
-	tally.Eventually(t, "the standby has what the primary acknowledges", tally.Holds(pool, `SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync'`))
+	tally.Eventually(t, "the standby has what the primary acknowledges", tally.Holds(pool, `SELECT count(*) = 1 FROM
+		pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync'`))
 	return p
 }
 
@@ -104,7 +108,8 @@ func (p *pair) standbyURL() string {
 func (p *pair) bothURL(t *testing.T) string {
 	t.Helper()
 	cfg := tally.Pool(t, p.primary.URL(), "test", 1).Config().ConnConfig
-	return fmt.Sprintf("host=%s,%s port=%d,%d user=postgres dbname=%s sslmode=disable target_session_attrs=read-write", cfg.Host, p.dir, cfg.Port, standbySocket, devpg.Database)
+	return fmt.Sprintf("host=%s,%s port=%d,%d user=postgres dbname=%s sslmode=disable target_session_attrs=read-write",
+		cfg.Host, p.dir, cfg.Port, standbySocket, devpg.Database)
 }
 
 // set changes a setting of a server.
@@ -119,7 +124,8 @@ func (p *pair) forsake(t *testing.T) {
 	t.Helper()
 	primary := tally.Pool(t, p.primary.URL(), "test", 1)
 	set(t, primary, "synchronous_standby_names", "")
-	tally.Eventually(t, "the primary waits for no standby", tally.Holds(primary, `SELECT current_setting('synchronous_standby_names') = ''`))
+	tally.Eventually(t, "the primary waits for no standby",
+		tally.Holds(primary, `SELECT current_setting('synchronous_standby_names') = ''`))
 	set(t, tally.Pool(t, p.standbyURL(), "test", 1), "primary_conninfo", "")
 	tally.Eventually(t, "the standby is alone", tally.Holds(primary, `SELECT count(*) = 0 FROM pg_stat_replication`))
 }
@@ -153,7 +159,8 @@ func TestAWorkerThatIsPointedAtAStandbyDoesNotStart(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	dir := t.TempDir()
-	const projection = "-- projection: seen\n-- version: 1\nCREATE TABLE seen (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq));\n-- on: added\nINSERT INTO seen VALUES (event.campaign_id, event.seq);\n"
+	const projection = "-- projection: seen\n-- version: 1\nCREATE TABLE seen (campaign_id text, seq bigint, PRIMARY " +
+		"KEY (campaign_id, seq));\n-- on: added\nINSERT INTO seen VALUES (event.campaign_id, event.seq);\n"
 	if err := os.WriteFile(filepath.Join(dir, "seen.sql"), []byte(projection), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +168,11 @@ func TestAWorkerThatIsPointedAtAStandbyDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it does not wait for the standby to become something else
+	// it does not wait for the standby to become something else
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, binary, "--database-url", p.standbyURL(), "--projections-dir", dir, "--http-addr", "127.0.0.1:0").CombinedOutput()
+	out, err := exec.CommandContext(ctx, binary, "--database-url", p.standbyURL(), "--projections-dir", dir,
+		"--http-addr", "127.0.0.1:0").CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Errorf("the worker ended with %v, want exit code 1", err)
@@ -173,14 +182,16 @@ func TestAWorkerThatIsPointedAtAStandbyDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestAWorkerSurvivesAPromotion has writers append and a worker apply while the primary dies and its standby takes over.
+// TestAWorkerSurvivesAPromotion has writers append and a worker apply while the primary dies and
+// its standby takes over.
 func TestAWorkerSurvivesAPromotion(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	both := p.bothURL(t)
 	pool := tally.Pool(t, both, "writers", 6)
 	tally.Run(t, projector.Config{
-		Pool: tally.Pool(t, both, "worker", 6), Projections: tally.Both(), LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3,
+		Pool: tally.Pool(t, both, "worker", 6), Projections: tally.Both(), LeaseTTL: time.Second,
+		PollInterval: 50 * time.Millisecond, Concurrency: 3,
 	})
 	load := tally.Load{Pool: pool, Writers: 4, Campaigns: 40, Pause: 5 * time.Millisecond}.Start(t)
 	grows := func(what string) {
@@ -199,7 +210,8 @@ func TestAWorkerSurvivesAPromotion(t *testing.T) {
 	tally.Settle(t, pool, group)
 	tally.Verify(t, pool, "")
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
-		t.Errorf("%d failures were put down to events: %s", n, tally.Value[string](t, pool, `SELECT (f.*)::text FROM tidemark.failure_log f LIMIT 1`))
+		t.Errorf("%d failures were put down to events: %s", n, tally.Value[string](t, pool, `SELECT (f.*)::text FROM
+			tidemark.failure_log f LIMIT 1`))
 	}
 }
 
@@ -211,7 +223,8 @@ func TestAStandbyDoesNotSayHowFarTheJournalCanBeRead(t *testing.T) {
 	pool := tally.Pool(t, p.standbyURL(), "test", 2)
 	tally.Eventually(t, "the standby shows the events", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.journal`))
 	var refused *pgconn.PgError
-	if _, err := journal.Floor(t.Context(), pool); !errors.As(err, &refused) || refused.Code != "TM012" || !strings.Contains(refused.Hint, "on the primary") {
+	if _, err := journal.Floor(t.Context(), pool); !errors.As(err, &refused) || refused.Code != "TM012" ||
+		!strings.Contains(refused.Hint, "on the primary") {
 		t.Errorf("the floor: %v", err)
 	}
 	read := 0
@@ -249,8 +262,12 @@ func TestEventsThatAFailoverLostAreGhosts(t *testing.T) {
 	p := newPair(t)
 	pool, sink := tally.Pool(t, p.bothURL(t), "test", 4), &memory.Sink{}
 	relay, err := publisher.New(publisher.Config{
-		Pool: tally.Pool(t, p.bothURL(t), "relay", publisher.Connections+1), LeaseTTL: 2 * time.Second, PollInterval: 20 * time.Millisecond,
-		Topics: []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{{Name: "out", Sink: sink, Topics: []string{"all"}}},
+		Pool: tally.Pool(t, p.bothURL(t), "relay", publisher.Connections+1), LeaseTTL: 2 * time.Second,
+		PollInterval: 20 * time.Millisecond,
+		Topics:       []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{{
+			Name: "out", Sink: sink,
+			Topics: []string{"all"},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +305,8 @@ func TestEventsThatAFailoverLostAreGhosts(t *testing.T) {
 	for _, g := range ghosts {
 		found = append(found, fmt.Sprintf("%s %d: %s", g.CampaignID, g.Seq, g.Now))
 	}
-	if got, want := strings.Join(found, ", "), "torn 2: another event, torn 3: nothing, lost 1: nothing, lost 2: nothing, lost 3: nothing"; got != want {
+	if got, want := strings.Join(found, ", "),
+		"torn 2: another event, torn 3: nothing, lost 1: nothing, lost 2: nothing, lost 3: nothing"; got != want {
 		t.Errorf("ghosts are %s\nwant %s", got, want)
 	}
 }

@@ -94,7 +94,8 @@ func TestProgramsThatStartTogetherLeaveNoErrorInTheServersLog(t *testing.T) {
 		pool := tally.Pool(t, address, "test", 2)
 		for group, dir := range projections {
 			for range together {
-				workers = append(workers, start(t, worker, address, "TIDEMARK_CONSUMER_GROUP="+group, "TIDEMARK_PROJECTIONS_DIR="+dir,
+				workers = append(workers, start(t, worker, address, "TIDEMARK_CONSUMER_GROUP="+group, "TIDEMARK_PROJECTIONS_DIR="+
+					dir,
 					"TIDEMARK_PUBLISH_URL="+address+"&table=tidemark_views.sent", "TIDEMARK_HTTP_ADDR=127.0.0.1:0",
 					"TIDEMARK_ADMIN_ADDR=127.0.0.1:0", "TIDEMARK_ADMIN_ANONYMOUS=viewer",
 					"TIDEMARK_POLL_INTERVAL=50ms", "TIDEMARK_PUBLISH_POLL_INTERVAL=50ms"))

@@ -79,7 +79,8 @@ func (m *machine) requeueSeq(r *rapid.T) {
 		got, err = deferred.RequeueSeq(ctx, tx, rapid.SampledFrom([]string{"", group}).Draw(r, "group"), id, seq, ada())
 		return err
 	})
-	if !slices.Equal(got, want) || (err != nil) != (len(want) == 0) || err != nil && !errors.Is(err, deferred.ErrNotFound) {
+	if !slices.Equal(got, want) || (err != nil) != (len(want) == 0) || err != nil &&
+		!errors.Is(err, deferred.ErrNotFound) {
 		r.Fatalf("requeued %v before event %d of campaign %s, want %v: %v", got, seq, id, want, err)
 	}
 	for _, key := range want {
@@ -108,7 +109,9 @@ func (m *machine) act(key deferred.Key, act string) {
 // unresolve takes back a resolution, or what is none.
 func (m *machine) unresolve(r *rapid.T) {
 	key := deferred.Key{Projection: ledger, CampaignID: "a"}
-	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.resolved), func(a, b deferred.Key) int { return cmp.Compare(a.String(), b.String()) }), func(k deferred.Key) bool { return len(m.resolved[k]) == 0 })
+	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.resolved), func(a, b deferred.Key) int {
+		return cmp.Compare(a.String(), b.String())
+	}), func(k deferred.Key) bool { return len(m.resolved[k]) == 0 })
 	if len(keys) > 0 {
 		key = rapid.SampledFrom(keys).Draw(r, "pair")
 	}
@@ -153,7 +156,10 @@ func (m *machine) requeueAll(r *rapid.T, f deferred.Filter) {
 	m.actOnAll(r, f, "requeued", deferred.RequeueAll)
 }
 
-func (m *machine) actOnAll(r *rapid.T, f deferred.Filter, act string, do func(context.Context, pgx.Tx, deferred.Filter, deferred.Act) ([]deferred.Key, error)) {
+func (m *machine) actOnAll(
+	r *rapid.T, f deferred.Filter, act string, do func(context.Context, pgx.Tx, deferred.Filter,
+		deferred.Act) ([]deferred.Key, error),
+) {
 	var got []deferred.Key
 	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		got, err = do(ctx, tx, f, ada())
@@ -162,7 +168,8 @@ func (m *machine) actOnAll(r *rapid.T, f deferred.Filter, act string, do func(co
 	n := 0
 	for _, key := range m.behind() {
 		now := m.rows[key]
-		if now.status == deferred.Rebuilding || f.Projection != "" && key.Projection != f.Projection || f.Status != nil && !slices.Contains(f.Status, now.status) {
+		if now.status == deferred.Rebuilding || f.Projection != "" && key.Projection != f.Projection || f.Status != nil &&
+			!slices.Contains(f.Status, now.status) {
 			continue
 		}
 		n++
@@ -184,7 +191,8 @@ func (m *machine) replay(r *rapid.T) {
 	q := deferred.ReplayRequest{
 		Group:      group,
 		Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r, "projection"),
-		Campaigns:  rapid.SliceOfNDistinct(rapid.SampledFrom(m.ids()), 1, min(2, len(m.events)), rapid.ID).Draw(r, "campaigns"),
+		Campaigns: rapid.SliceOfNDistinct(rapid.SampledFrom(m.ids()), 1, min(2, len(m.events)), rapid.ID).Draw(r,
+			"campaigns"),
 	}
 	if rapid.Bool().Draw(r, "from an event on") {
 		q.From = rapid.Int64Range(1, 8).Draw(r, "from")
@@ -198,7 +206,8 @@ func (m *machine) replay(r *rapid.T) {
 
 // replayAll replays all campaigns, a few at a time.
 func (m *machine) replayAll(r *rapid.T) {
-	q := deferred.ReplayRequest{Group: group, Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r, "projection")}
+	q := deferred.ReplayRequest{Group: group, Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r,
+		"projection")}
 	if rapid.Bool().Draw(r, "from an event on") {
 		q.From = rapid.Int64Range(1, 8).Draw(r, "from")
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// inline appends to a campaign and applies in the same transaction, whoever holds it. A projection that fails on anything up to the head fails the append.
+// inline appends to a campaign and applies in the same transaction, whoever holds it. A projection
+// that fails on anything up to the head fails the append.
 func (m *machine) inline(r *rapid.T) {
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
 	e := journal.Event{ID: uuid.New(), Type: rapid.SampledFrom([]string{moved, optional}).Draw(r, "event")}

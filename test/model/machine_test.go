@@ -45,7 +45,10 @@ func TestWhateverHappensThePromisesHold(t *testing.T) {
 	ghost := worker(t, shadowing)
 	mortals := 0
 	rapid.Check(t, func(r *rapid.T) {
-		m := &machine{world: newWorld(), t: t, pool: pool, faults: f, all: all, steady: steady, ghost: ghost, mortals: mortals}
+		m := &machine{
+			world: newWorld(), t: t, pool: pool, faults: f, all: all, steady: steady, ghost: ghost,
+			mortals: mortals,
+		}
 		m.empty(r)
 		r.Repeat(map[string]func(*rapid.T){
 			"append":        m.append,
@@ -93,7 +96,8 @@ func (m *machine) empty(r *rapid.T) {
 	m.faults.mu.Unlock()
 	err := m.pool.AcquireFunc(m.t.Context(), func(c *pgxpool.Conn) error {
 		_, err := c.Exec(m.t.Context(), `SET session_replication_role = replica;
-			TRUNCATE tidemark.journal, tidemark.outbox, tidemark.leases, tidemark.deferred, tidemark.failure_log, tidemark.resolutions, tidemark.pauses, tidemark.crashes, ledger, sums, pages, faults;
+			TRUNCATE tidemark.journal, tidemark.outbox, tidemark.leases, tidemark.deferred, tidemark.failure_log,
+				tidemark.resolutions, tidemark.pauses, tidemark.crashes, ledger, sums, pages, faults;
 			RESET session_replication_role`)
 		return err
 	})
@@ -141,7 +145,8 @@ func (m *machine) complain(r *rapid.T, wrong []string) {
 	}
 }
 
-// checkTrails says it once more and without the model's steps: a pair has applied exactly the events up to its place, once and in order, but for those skipped. Those resolved are not wanted.
+// checkTrails says it once more and without the model's steps: a pair has applied exactly the
+// events up to its place, once and in order, but for those skipped. Those resolved are not wanted.
 func (m *machine) checkTrails(r *rapid.T, found *world) {
 	var wrong []string
 	for _, key := range m.keys() {
@@ -161,7 +166,8 @@ func (m *machine) checkTrails(r *rapid.T, found *world) {
 			}
 		}
 		if !slices.Equal(fold, found.trails[key]) {
-			wrong = append(wrong, fmt.Sprintf("%s stands behind event %d, leaves out %v and has applied %v", key, place, m.omitted[key], found.trails[key]))
+			wrong = append(wrong, fmt.Sprintf("%s stands behind event %d, leaves out %v and has applied %v", key, place,
+				m.omitted[key], found.trails[key]))
 		}
 	}
 	m.complain(r, wrong)
@@ -184,7 +190,8 @@ func (m *machine) checkGaps(r *rapid.T) {
 	}
 }
 
-// end mends everything, resumes everything, requeues everything and drains: nothing is left, and everything equals the fold.
+// end mends everything, resumes everything, requeues everything and drains: nothing is left, and
+// everything equals the fold.
 func (m *machine) end(r *rapid.T) {
 	clear(m.spots)
 	m.must(r, m.faults.set(m.t.Context(), m.pool))

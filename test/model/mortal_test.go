@@ -15,7 +15,8 @@ import (
 
 var errDead = errors.New("this worker is dead")
 
-// mortal is the network of a worker that can be cut off for good, so that nothing it does afterwards, giving back leases included, gets through.
+// mortal is the network of a worker that can be cut off for good, so that nothing it does
+// afterwards, giving back leases included, gets through.
 type mortal struct {
 	name string
 	pool *pgxpool.Pool
@@ -91,14 +92,18 @@ func (m *mortal) dieAfterNext() {
 func (m *mortal) bury(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	m.pool.Close()
-	tally.Eventually(t, "the server ends the connections of "+m.name, tally.Holds(pool, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1)`, m.name))
+	tally.Eventually(t, "the server ends the connections of "+m.name, tally.Holds(pool, `SELECT NOT EXISTS (SELECT
+		FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1)`, m.name))
 }
 
 // answerless is a step of its own: the COMMIT is sent, and the answer never read.
 const answerless projector.Step = "answerless"
 
 func deaths() []projector.Step {
-	return []projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied, answerless, projector.StepDeferring, projector.StepCommitted}
+	return []projector.Step{
+		projector.StepClaimed, projector.StepRead, projector.StepApplied, answerless,
+		projector.StepDeferring, projector.StepCommitted,
+	}
 }
 
 // at calls do, once, when a worker comes to a step for the n-th time.

@@ -76,7 +76,9 @@ func (m *machine) resume(r *rapid.T) {
 }
 
 func (m *machine) resumeOne(r *rapid.T, target pause.Target) {
-	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) error { return pause.Resume(ctx, tx, target, "ada", "a new day") }))
+	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) error {
+		return pause.Resume(ctx, tx, target, "ada", "a new day")
+	}))
 	m.note("resumed", target.Projection, target.CampaignID, 0)
 	m.over(target)
 }
@@ -85,7 +87,8 @@ func (m *machine) resumeOne(r *rapid.T, target pause.Target) {
 func (m *machine) pausesEnd(r *rapid.T) {
 	for _, sql := range []string{
 		`UPDATE tidemark.pauses SET expires_at = clock_timestamp() - interval '1 second' WHERE expires_at < 'infinity'`,
-		`UPDATE tidemark.leases SET expires_at = clock_timestamp() - interval '1 second' WHERE owner = 'paused' AND expires_at < 'infinity'`,
+		`UPDATE tidemark.leases SET expires_at = clock_timestamp() - interval '1 second' WHERE owner = 'paused'
+			AND expires_at < 'infinity'`,
 	} {
 		_, err := m.pool.Exec(m.t.Context(), sql)
 		m.must(r, err)
@@ -97,7 +100,8 @@ func (m *machine) pausesEnd(r *rapid.T) {
 	}
 }
 
-// pauseItself has the ledger fail at an event that it pauses for, when there is nothing else that it could come to, and mends that. Others go on.
+// pauseItself has the ledger fail at an event that it pauses for, when there is nothing else that
+// it could come to, and mends that. Others go on.
 func (m *machine) pauseItself(r *rapid.T) {
 	m.drain(r)
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")

@@ -19,7 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
-// The three kinds of projection. Each keeps the trail of a campaign: which events it applied, in which order and how often.
+// The three kinds of projection. Each keeps the trail of a campaign: which events it applied, in
+// which order and how often.
 const (
 	ledger = "ledger" // handlers in Go
 	sums   = "sums"   // an SQL file
@@ -28,7 +29,8 @@ const (
 
 func projectionNames() []string { return []string{ledger, pages, sums} }
 
-// The types of events. A projection that cannot apply one of type optional skips it, and the ledger pauses if it cannot apply one of type vital; pages wants neither.
+// The types of events. A projection that cannot apply one of type optional skips it, and the ledger
+// pauses if it cannot apply one of type vital; pages wants neither.
 const (
 	moved    = "moved"
 	optional = "optional"
@@ -112,11 +114,13 @@ const sumsFile = `-- projection: sums
 -- version: 1
 CREATE TABLE sums (campaign_id text PRIMARY KEY, trail text NOT NULL);
 -- on: moved, vital
-INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id, tidemark_views.seq_unless_faulty(event.campaign_id, event.seq))
+INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id,
+	tidemark_views.seq_unless_faulty(event.campaign_id, event.seq))
 ON CONFLICT (campaign_id) DO UPDATE SET trail = sums.trail || ' ' || EXCLUDED.trail;
 -- on: optional
 -- on failure: skip
-INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id, tidemark_views.seq_unless_faulty(event.campaign_id, event.seq))
+INSERT INTO sums (campaign_id, trail) VALUES (event.campaign_id,
+	tidemark_views.seq_unless_faulty(event.campaign_id, event.seq))
 ON CONFLICT (campaign_id) DO UPDATE SET trail = sums.trail || ' ' || EXCLUDED.trail;
 `
 
@@ -127,8 +131,12 @@ type page struct {
 func projections(t *testing.T, f *faults) []projector.Projection {
 	t.Helper()
 	handlers := projector.NewHandlers(projector.Spec{
-		Name: ledger, Version: 1, Tables: `CREATE TABLE ledger (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint)`,
-		OnFailureOf: map[string]projector.Policy{optional: {Action: projector.ActionSkip}, vital: {Action: projector.ActionPause}},
+		Name: ledger, Version: 1, Tables: `CREATE TABLE ledger (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text,
+			seq bigint)`,
+		OnFailureOf: map[string]projector.Policy{
+			optional: {Action: projector.ActionSkip},
+			vital:    {Action: projector.ActionPause},
+		},
 	})
 	for _, of := range []string{moved, optional, vital} {
 		projector.On(handlers, of, func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
@@ -177,7 +185,8 @@ func (f *faults) set(ctx context.Context, pool *pgxpool.Pool) error {
 func config(pool *pgxpool.Pool, all []projector.Projection, events int) projector.Config {
 	return projector.Config{
 		Pool: pool, Projections: all, ConsumerGroup: group, GroupEvents: events, ClaimCampaigns: 3, Concurrency: 2,
-		LeaseTTL: time.Hour, ApplyTimeout: 30 * time.Second, OnFailure: projector.Policy{Attempts: attempts, Base: time.Hour, Max: time.Hour},
+		LeaseTTL: time.Hour, ApplyTimeout: 30 * time.Second,
+		OnFailure: projector.Policy{Attempts: attempts, Base: time.Hour, Max: time.Hour},
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	readCampaigns = `SELECT l.campaign_id, l.checkpoint, ARRAY(SELECT o.seq FROM tidemark.outbox o WHERE o.consumer_group = l.consumer_group AND o.campaign_id = l.campaign_id ORDER BY 1),
+	readCampaigns = `SELECT l.campaign_id, l.checkpoint, ARRAY(SELECT o.seq FROM tidemark.outbox o
+		WHERE o.consumer_group = l.consumer_group AND o.campaign_id = l.campaign_id ORDER BY 1),
 			l.expires_at > clock_timestamp() AND l.owner <> 'paused', l.expires_at > clock_timestamp() AND l.owner = 'paused'
 		FROM (SELECT DISTINCT campaign_id FROM tidemark.journal) j JOIN tidemark.leases l USING (campaign_id)
 		UNION ALL
@@ -23,18 +24,23 @@ const (
 		WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.campaign_id = o.campaign_id) GROUP BY 1`
 
 	readRows = `SELECT d.projection, d.campaign_id, d.next_seq, d.status, d.attempt_count, d.second_chances,
-			CASE WHEN d.next_attempt_at = 'infinity' THEN 'never' WHEN d.next_attempt_at > clock_timestamp() + interval '1 minute' THEN 'later' ELSE 'due' END,
-			d.reset, d.last_failed_at IS NOT NULL, coalesce(d.event_id::text, ''), coalesce(d.error_class, ''), coalesce(d.error_message, ''), coalesce(d.error_stack, '')
+			CASE WHEN d.next_attempt_at = 'infinity' THEN 'never'
+				WHEN d.next_attempt_at > clock_timestamp() + interval '1 minute' THEN 'later' ELSE 'due' END,
+			d.reset, d.last_failed_at IS NOT NULL, coalesce(d.event_id::text, ''), coalesce(d.error_class, ''),
+				coalesce(d.error_message, ''), coalesce(d.error_stack, '')
 		FROM tidemark.deferred d`
 
 	readTrails = `SELECT 'ledger', campaign_id, string_agg(seq::text, ' ' ORDER BY n) FROM ledger GROUP BY 2
 		UNION ALL SELECT 'sums', campaign_id, trail FROM sums
-		UNION ALL SELECT 'pages', campaign_id, (SELECT string_agg(s, ' ' ORDER BY n) FROM jsonb_array_elements_text(doc -> 'trail') WITH ORDINALITY AS t (s, n)) FROM pages`
+		UNION ALL SELECT 'pages', campaign_id, (SELECT string_agg(s, ' ' ORDER BY n)
+			FROM jsonb_array_elements_text(doc -> 'trail') WITH ORDINALITY AS t (s, n)) FROM pages`
 
-	readLog = `SELECT act, coalesce(projection, ''), coalesce(campaign_id, ''), coalesce(seq, 0), CASE WHEN act IN ('failed', 'dead', 'second_chance') THEN attempt ELSE 0 END
+	readLog = `SELECT act, coalesce(projection, ''), coalesce(campaign_id, ''), coalesce(seq, 0), CASE
+		WHEN act IN ('failed', 'dead', 'second_chance') THEN attempt ELSE 0 END
 		FROM tidemark.failure_log`
 
-	readJournal = `SELECT campaign_id, string_agg(event_id::text, ' ' ORDER BY seq), count(*) = max(seq) FROM tidemark.journal GROUP BY 1`
+	readJournal = `SELECT campaign_id, string_agg(event_id::text, ' ' ORDER BY seq), count(*) = max(seq)
+		FROM tidemark.journal GROUP BY 1`
 )
 
 // read reads the database's state, and says what is wrong with it in itself.
@@ -57,7 +63,10 @@ func (w *world) read(ctx context.Context, pool *pgxpool.Pool) (*world, []string,
 		var key deferred.Key
 		var r row
 		var event, class, message, stack string
-		_, err := pgx.ForEachRow(rows, []any{&key.Projection, &key.CampaignID, &r.next, &r.status, &r.attempts, &r.chances, &r.when, &r.reset, &r.failed, &event, &class, &message, &stack}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{
+			&key.Projection, &key.CampaignID, &r.next, &r.status, &r.attempts, &r.chances,
+			&r.when, &r.reset, &r.failed, &event, &class, &message, &stack,
+		}, func() error {
 			found.rows[key] = r
 			wrong = append(wrong, w.visible(key, r, event, class, message, stack)...)
 			return nil
@@ -122,7 +131,8 @@ func (w *world) journal(id string) string {
 func (w *world) visible(key deferred.Key, r row, event, class, message, stack string) (wrong []string) {
 	if !r.failed {
 		if r.status != deferred.Rebuilding || event+class+message+stack != "" {
-			return []string{fmt.Sprintf("%s is %s and has not failed, with the error %s %q of event %q", key, r.status, class, message, event)}
+			return []string{fmt.Sprintf("%s is %s and has not failed, with the error %s %q of event %q", key, r.status, class,
+				message, event)}
 		}
 		return nil
 	}

@@ -24,7 +24,8 @@ func (w *world) unchanged(key deferred.Key) outcome {
 	return o
 }
 
-// bring is what becomes of a pair once workers have done all they can of its campaign up to an event, where the checkpoint then stands.
+// bring is what becomes of a pair once workers have done all they can of its campaign up to an
+// event, where the checkpoint then stands.
 func (w *world) bring(key deferred.Key, upTo int64) outcome {
 	checkpoint := w.campaigns[key.CampaignID].checkpoint
 	r, behind := w.rows[key]

@@ -21,7 +21,8 @@ func (m *machine) append(r *rapid.T) {
 	var batches []journal.Batch
 	for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom(campaigns()), 1, 3, rapid.ID).Draw(r, "campaigns") {
 		batch := journal.Batch{CampaignID: id}
-		for _, kind := range rapid.SliceOfN(rapid.SampledFrom([]string{moved, moved, moved, optional, "audit"}), 1, 6).Draw(r, "events") {
+		for _, kind := range rapid.SliceOfN(rapid.SampledFrom([]string{moved, moved, moved, optional, "audit"}), 1,
+			6).Draw(r, "events") {
 			e := journal.Event{ID: uuid.New(), Type: kind}
 			if kind == "audit" {
 				e.Type, e.Intent = moved, journal.AuditOnly
@@ -36,7 +37,8 @@ func (m *machine) append(r *rapid.T) {
 func (m *machine) enter(r *rapid.T, batches ...journal.Batch) {
 	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) error {
 		if len(batches) == 1 {
-			_, err := journal.Append(ctx, tx, batches[0].CampaignID, journal.Exactly(m.head(batches[0].CampaignID)), batches[0].Events...)
+			_, err := journal.Append(ctx, tx, batches[0].CampaignID, journal.Exactly(m.head(batches[0].CampaignID)),
+				batches[0].Events...)
 			return err
 		}
 		_, err := journal.AppendAll(ctx, tx, batches...)
@@ -46,7 +48,8 @@ func (m *machine) enter(r *rapid.T, batches ...journal.Batch) {
 		c := m.campaigns[b.CampaignID]
 		c.outbox = slices.Clone(c.outbox)
 		for _, e := range b.Events {
-			m.events[b.CampaignID] = append(m.events[b.CampaignID], event{id: e.ID, of: e.Type, audit: e.Intent == journal.AuditOnly})
+			m.events[b.CampaignID] = append(m.events[b.CampaignID],
+				event{id: e.ID, of: e.Type, audit: e.Intent == journal.AuditOnly})
 		}
 		c.outbox = append(c.outbox, m.head(b.CampaignID))
 		m.campaigns[b.CampaignID] = c
@@ -81,7 +84,8 @@ func (m *machine) mend(r *rapid.T) {
 		return
 	}
 	slices.SortFunc(all, func(a, b spot) int {
-		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.CampaignID, b.CampaignID), cmp.Compare(a.seq, b.seq))
+		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.CampaignID, b.CampaignID),
+			cmp.Compare(a.seq, b.seq))
 	})
 	one := rapid.SampledFrom(all).Draw(r, "fault")
 	alone := rapid.Bool().Draw(r, "alone")
@@ -97,7 +101,8 @@ func (m *machine) mend(r *rapid.T) {
 
 // timePasses makes retries due.
 func (m *machine) timePasses(r *rapid.T) {
-	_, err := m.pool.Exec(m.t.Context(), `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE next_attempt_at < 'infinity'`)
+	_, err := m.pool.Exec(m.t.Context(), `UPDATE tidemark.deferred SET next_attempt_at = now()
+		WHERE next_attempt_at < 'infinity'`)
 	m.must(r, err)
 	for key, pair := range m.rows {
 		if pair.when == later {
@@ -107,9 +112,11 @@ func (m *machine) timePasses(r *rapid.T) {
 	}
 }
 
-// expire lets the leases of the dead run out, and those of workers that are too slow. One that is being written by its holder is not.
+// expire lets the leases of the dead run out, and those of workers that are too slow. One that is
+// being written by its holder is not.
 func (m *machine) expire(r *rapid.T) {
-	_, err := m.pool.Exec(m.t.Context(), `UPDATE tidemark.leases SET expires_at = clock_timestamp() - interval '1 second' WHERE ctid = ANY (ARRAY(
+	_, err := m.pool.Exec(m.t.Context(), `UPDATE tidemark.leases SET expires_at = clock_timestamp() - interval '1 second'
+		WHERE ctid = ANY (ARRAY(
 		SELECT ctid FROM tidemark.leases WHERE owner <> 'paused' AND expires_at > clock_timestamp() FOR UPDATE SKIP LOCKED))`)
 	m.must(r, err)
 	for id := range m.campaigns {
@@ -162,10 +169,14 @@ func (m *machine) repaired() {
 	}
 }
 
-// recover has a projection fail on the next event of a campaign, and recover once it is mended: to the head, to a later event that fails, or in several groups.
+// recover has a projection fail on the next event of a campaign, and recover once it is mended: to
+// the head, to a later event that fails, or in several groups.
 func (m *machine) recover(r *rapid.T) {
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
-	at := spot{deferred.Key{Projection: rapid.SampledFrom(projectionNames()).Draw(r, "projection"), CampaignID: id}, m.head(id) + 1}
+	at := spot{
+		deferred.Key{Projection: rapid.SampledFrom(projectionNames()).Draw(r, "projection"), CampaignID: id},
+		m.head(id) + 1,
+	}
 	batch := journal.Batch{CampaignID: id}
 	for range rapid.IntRange(1, 9).Draw(r, "events") {
 		batch.Events = append(batch.Events, journal.Event{ID: uuid.New(), Type: moved})

@@ -27,7 +27,8 @@ func (m *machine) shadow(r *rapid.T) {
 	_, err := m.ghost.Drain(m.t.Context())
 	m.must(r, err)
 	var left int
-	m.must(r, m.pool.QueryRow(m.t.Context(), `SELECT count(*) FROM tidemark.crashes WHERE consumer_group = 'default~shadow'`).Scan(&left))
+	m.must(r, m.pool.QueryRow(m.t.Context(), `SELECT count(*) FROM tidemark.crashes
+		WHERE consumer_group = 'default~shadow'`).Scan(&left))
 	if left > 0 {
 		r.Fatalf("the shadow has left %d names behind", left)
 	}
@@ -101,10 +102,14 @@ func (m *machine) twoAtOnce(r *rapid.T) {
 	m.drain(r)
 }
 
-// interrupt stops a worker for a while: its leases expire or not, another worker comes by or not, an operator acts or not. Then it goes on, and what it had in hand
-// has no effect where it was overtaken.
+// interrupt stops a worker for a while: its leases expire or not, another worker comes by or not,
+// an operator acts or not. Then it goes on, and what it had in hand has no effect where it was
+// overtaken.
 func (m *machine) interrupt(r *rapid.T) {
-	step := rapid.SampledFrom([]projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied, projector.StepDeferring, projector.StepCommitted}).Draw(r, "step")
+	step := rapid.SampledFrom([]projector.Step{
+		projector.StepClaimed, projector.StepRead, projector.StepApplied,
+		projector.StepDeferring, projector.StepCommitted,
+	}).Draw(r, "step")
 	n := rapid.IntRange(1, 3).Draw(r, "time")
 	network := m.mortal()
 	cfg := config(network.pool, m.all, rapid.IntRange(1, 6).Draw(r, "events"))
@@ -164,7 +169,8 @@ func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
 		m.expire(r)
 		clear(held)
 	}
-	// Whoever took over what is amid being deleted would wait until the server ends the transaction of the one that stands still, which here it never does.
+	// Whoever took over what is amid being deleted would wait until the server ends the transaction of
+	// the one that stands still, which here it never does.
 	if rapid.Bool().Draw(r, "another comes") && (!deleting || !expired) {
 		_, err := m.steady.Drain(m.t.Context())
 		m.must(r, err)
@@ -200,7 +206,8 @@ func (m *machine) beginsAnew() bool {
 	return false
 }
 
-// halfDone holds what workers have done that did not come to their end against what they may have done, and takes it over.
+// halfDone holds what workers have done that did not come to their end against what they may have
+// done, and takes it over.
 func (m *machine) halfDone(r *rapid.T) {
 	found, wrong, err := m.read(m.t.Context(), m.pool)
 	m.must(r, err)
@@ -209,14 +216,16 @@ func (m *machine) halfDone(r *rapid.T) {
 	for _, id := range m.ids() {
 		before, now := m.campaigns[id], found.campaigns[id]
 		left := slices.DeleteFunc(slices.Clone(before.outbox), func(seq int64) bool { return seq <= now.checkpoint })
-		if now.checkpoint < before.checkpoint || now.checkpoint > m.goal(id) || !slices.Equal(left, now.outbox) || now.paused != before.paused {
+		if now.checkpoint < before.checkpoint || now.checkpoint > m.goal(id) || !slices.Equal(left, now.outbox) ||
+			now.paused != before.paused {
 			wrong = append(wrong, fmt.Sprintf("campaign %s was %+v and has become %+v", id, before, now))
 		}
 		for _, projection := range projectionNames() {
 			key := deferred.Key{Projection: projection, CampaignID: id}
 			o, ok := m.possible(key, found, more[key])
 			if !ok {
-				wrong = append(wrong, fmt.Sprintf("%s was %+v with %v and has become %+v with %v, and the log says %v", key, m.rows[key], m.trails[key], found.rows[key], found.trails[key], more[key]))
+				wrong = append(wrong, fmt.Sprintf("%s was %+v with %v and has become %+v with %v, and the log says %v", key,
+					m.rows[key], m.trails[key], found.rows[key], found.trails[key], more[key]))
 			}
 			outcomes[key] = o
 			delete(more, key)
@@ -245,7 +254,8 @@ func (m *machine) possible(key deferred.Key, found *world, log []string) (outcom
 	for _, o := range may {
 		row, behind := found.rows[key]
 		slices.Sort(o.log)
-		if behind == (o.row != nil) && (!behind || *o.row == row) && slices.Equal(o.trail, found.trails[key]) && slices.Equal(o.log, log) {
+		if behind == (o.row != nil) && (!behind || *o.row == row) && slices.Equal(o.trail, found.trails[key]) &&
+			slices.Equal(o.log, log) {
 			return o, true
 		}
 	}

@@ -66,8 +66,10 @@ type world struct {
 
 func newWorld() *world {
 	return &world{
-		campaigns: map[string]campaign{}, rows: map[deferred.Key]row{}, trails: map[deferred.Key][]int64{}, log: map[string]int{}, events: map[string][]event{},
-		stopped: map[string]bool{}, timed: map[pause.Target]bool{}, omitted: map[deferred.Key][]int64{}, resolved: map[deferred.Key][]int64{}, again: map[deferred.Key]bool{}, spots: map[spot]fault{},
+		campaigns: map[string]campaign{}, rows: map[deferred.Key]row{}, trails: map[deferred.Key][]int64{},
+		log: map[string]int{}, events: map[string][]event{},
+		stopped: map[string]bool{}, timed: map[pause.Target]bool{}, omitted: map[deferred.Key][]int64{},
+		resolved: map[deferred.Key][]int64{}, again: map[deferred.Key]bool{}, spots: map[spot]fault{},
 	}
 }
 

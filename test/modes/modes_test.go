@@ -83,7 +83,8 @@ func build(t *testing.T) string {
 
 func start(t *testing.T, binary, url, dir string, env ...string) *process {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "--database-url", url, "--projections-dir", dir, "--http-addr", "127.0.0.1:0", "--poll-interval", "50ms", "--log-format", "json")
+	cmd := exec.CommandContext(t.Context(), binary, "--database-url", url, "--projections-dir", dir, "--http-addr",
+		"127.0.0.1:0", "--poll-interval", "50ms", "--log-format", "json")
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
@@ -139,7 +140,8 @@ func eventually(t *testing.T, pool *pgxpool.Pool, sql string) {
 	}
 }
 
-// TestTheWorkerRunsInTheModeOfItsSwitches starts the worker with each combination, appends an event, and looks at what becomes of it.
+// TestTheWorkerRunsInTheModeOfItsSwitches starts the worker with each combination, appends an
+// event, and looks at what becomes of it.
 func TestTheWorkerRunsInTheModeOfItsSwitches(t *testing.T) {
 	t.Parallel()
 	binary, dir := build(t), t.TempDir()

@@ -76,7 +76,8 @@ func dashboards(t *testing.T) []dashboard {
 // chosen is what every variable is set to.
 const chosen = "chosen"
 
-// substitute puts values for the dashboard's variables into a query, as Grafana does, and fails the test where one is none of its own.
+// substitute puts values for the dashboard's variables into a query, as Grafana does, and fails the
+// test where one is none of its own.
 func (d dashboard) substitute(t *testing.T, query string) string {
 	t.Helper()
 	return regexp.MustCompile(`\$\{?(\w+)\}?`).ReplaceAllStringFunc(query, func(v string) string {
@@ -137,7 +138,9 @@ func TestDashboards(t *testing.T) {
 			t.Errorf("%s: the uid %q is taken, or does not begin with tidemark-", d.file, d.UID)
 		}
 		uids[d.UID] = true
-		if !slices.Contains(d.Tags, "tidemark") || !slices.ContainsFunc(d.Links, func(l link) bool { return l.Type == "dashboards" }) {
+		if !slices.Contains(d.Tags, "tidemark") || !slices.ContainsFunc(d.Links, func(l link) bool {
+			return l.Type == "dashboards"
+		}) {
 			t.Errorf("%s is not linked with the others", d.file)
 		}
 		for _, v := range d.Templating.List {
@@ -194,7 +197,8 @@ func checkUnit(t *testing.T, d dashboard, p panel) {
 	for _, target := range p.Targets {
 		expr := target.Expr
 		seconds := strings.Contains(expr, "_seconds") && !strings.Contains(expr, "process_cpu_seconds_total")
-		if seconds != (unit == "s") || strings.Contains(expr, "_bytes") != (unit == "bytes") || strings.Contains(expr, "_ratio") && unit != "percentunit" {
+		if seconds != (unit == "s") || strings.Contains(expr, "_bytes") != (unit == "bytes") ||
+			strings.Contains(expr, "_ratio") && unit != "percentunit" {
 			t.Errorf("%s: %s has the unit %q for %s", d.file, p.Title, unit, expr)
 		}
 	}
@@ -217,7 +221,9 @@ func TestDashboardsLeadToRunbooks(t *testing.T) {
 		}
 	}
 	for anchor := range linked {
-		if strings.HasPrefix(anchor, "tidemark") && !slices.ContainsFunc(rules(t), func(r rule) bool { return strings.ToLower(r.Alert) == anchor }) {
+		if strings.HasPrefix(anchor, "tidemark") && !slices.ContainsFunc(rules(t), func(r rule) bool {
+			return strings.ToLower(r.Alert) == anchor
+		}) {
 			t.Errorf("a panel leads to a runbook %s, and there is none", anchor)
 		}
 	}

@@ -20,7 +20,8 @@ func newCatalogue(metrics map[string]metric) catalogue {
 		"process_cpu_seconds_total":     newLabelSet("job", "instance"),
 		"process_resident_memory_bytes": newLabelSet("job", "instance"),
 		"go_goroutines":                 newLabelSet("job", "instance"),
-		"ALERTS": newLabelSet("job", "instance", "alertname", "alertstate", "severity", "consumer_group", "projection", "topic", "publisher", "status", "outcome", "section",
+		"ALERTS": newLabelSet("job", "instance", "alertname", "alertstate", "severity", "consumer_group", "projection",
+			"topic", "publisher", "status", "outcome", "section",
 			"table"),
 	}
 	for name, m := range metrics {
@@ -34,8 +35,8 @@ func newCatalogue(metrics map[string]metric) catalogue {
 	return all
 }
 
-// labelsOf answers which labels the result of an expression has. It fails where a series or a label is none that there is, and where two sides can never match. A scalar has
-// no set.
+// labelsOf answers which labels the result of an expression has. It fails where a series or a label
+// is none that there is, and where two sides can never match. A scalar has no set.
 func (c catalogue) labelsOf(expr parser.Expr) (labelSet, error) {
 	switch e := expr.(type) {
 	case *parser.NumberLiteral, *parser.StringLiteral:

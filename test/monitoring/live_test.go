@@ -20,7 +20,8 @@ import (
 // series is what was scraped: for each metric its series, each by its labels.
 type series map[string][]map[string]string
 
-// add adds what one process says of itself. It fails the test where a series has other labels, or is of another kind, than the metric's documentation says.
+// add adds what one process says of itself. It fails the test where a series has other labels, or
+// is of another kind, than the metric's documentation says.
 func (s series) add(t *testing.T, metrics map[string]metric, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	for name, family := range families {
@@ -34,14 +35,17 @@ func (s series) add(t *testing.T, metrics map[string]metric, families map[string
 			if !ok {
 				continue
 			}
-			if kind := strings.ToLower(family.GetType().String()); kind != documented.kind || names.String() != documented.labels.String() {
-				t.Errorf("%s is a %s with the labels %q; docs/metrics.md says, a %s with %q", name, kind, names, documented.kind, documented.labels)
+			if kind := strings.ToLower(family.GetType().String()); kind != documented.kind ||
+				names.String() != documented.labels.String() {
+				t.Errorf("%s is a %s with the labels %q; docs/metrics.md says, a %s with %q", name, kind, names, documented.kind,
+					documented.labels)
 			}
 		}
 	}
 }
 
-// has tells whether a selector would find something: there is a series whose labels are what the selector wants of them, as far as Grafana's variables do not decide.
+// has tells whether a selector would find something: there is a series whose labels are what the
+// selector wants of them, as far as Grafana's variables do not decide.
 func (s series) has(v *parser.VectorSelector) bool {
 	name := v.Name
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
@@ -64,7 +68,8 @@ func (s series) has(v *parser.VectorSelector) bool {
 	return false
 }
 
-// TestWorkersExportWhatIsAskedFor runs workers of two groups, one with a publisher, has them fail at some events, and looks whether everything that rules and dashboards select is there.
+// TestWorkersExportWhatIsAskedFor runs workers of two groups, one with a publisher, has them fail
+// at some events, and looks whether everything that rules and dashboards select is there.
 func TestWorkersExportWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	metrics := documented(t)

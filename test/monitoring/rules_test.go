@@ -74,7 +74,8 @@ func parse(t *testing.T, where, expr string) parser.Expr {
 	return parsed
 }
 
-// withRules is what there is in a Prometheus that has the rules, too. It fails the test where a rule is made of what there is not.
+// withRules is what there is in a Prometheus that has the rules, too. It fails the test where a
+// rule is made of what there is not.
 func withRules(t *testing.T, c catalogue) catalogue {
 	t.Helper()
 	for _, r := range rules(t) {

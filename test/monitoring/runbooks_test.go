@@ -42,7 +42,10 @@ func TestRunbooksAnswerTheSameQuestions(t *testing.T) {
 	}
 	for alert, text := range runbooks(t) {
 		rest := text
-		for _, question := range []string{"**Means.**", "**Users notice**", "**Look.**", "**Repair.**", "**Wake somebody**: "} {
+		for _, question := range []string{
+			"**Means.**", "**Users notice**", "**Look.**", "**Repair.**",
+			"**Wake somebody**: ",
+		} {
 			_, after, found := strings.Cut(rest, question)
 			if !found {
 				t.Errorf("%s does not say %s, or not in its place", alert, question)
@@ -50,9 +53,11 @@ func TestRunbooksAnswerTheSameQuestions(t *testing.T) {
 			rest = after
 		}
 		if yes := strings.HasPrefix(rest, "yes"); yes != critical[alert] {
-			t.Errorf("%s wakes somebody by its severity: %t; the runbook says %s", alert, critical[alert], strings.TrimSpace(rest))
+			t.Errorf("%s wakes somebody by its severity: %t; the runbook says %s", alert, critical[alert],
+				strings.TrimSpace(rest))
 		}
-		for _, m := range regexp.MustCompile("`maintenance ([a-z -]+?)( --[^`]*| [A-Z][^`]*)?`").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile("`maintenance ([a-z -]+?)( --[^`]*| [A-Z][^`]*)?`").FindAllStringSubmatch(text,
+			-1) {
 			if !strings.Contains(string(reference), "### `maintenance "+m[1]+"`\n") {
 				t.Errorf("%s names `maintenance %s`, and there is no such command", alert, m[1])
 			}

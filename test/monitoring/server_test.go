@@ -19,7 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pgtest"
 )
 
-// server starts a Prometheus with our rules that scrapes a worker every second, and answers its address. It ends with the test.
+// server starts a Prometheus with our rules that scrapes a worker every second, and answers its
+// address. It ends with the test.
 func server(t *testing.T, worker string) string {
 	t.Helper()
 	path, err := exec.LookPath("prometheus")
@@ -42,7 +43,8 @@ func server(t *testing.T, worker string) string {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	cmd := exec.CommandContext(ctx, path, "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+addr, "--log.level=warn")
+	cmd := exec.CommandContext(ctx, path, "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data",
+		"--web.listen-address="+addr, "--log.level=warn")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
@@ -123,7 +125,8 @@ func TestAPrometheusScrapesAWorkerAndEvaluatesEveryRule(t *testing.T) {
 				return fmt.Errorf("target %s is %s: %s", target.ScrapePool, target.Health, target.LastError)
 			}
 		}
-		if dead, err := value(ctx, base, `sum(job_consumer_group_projection:tidemark_dead_pairs:sum{job="tidemark"})`); err != nil || dead != "1" {
+		if dead, err := value(ctx, base,
+			`sum(job_consumer_group_projection:tidemark_dead_pairs:sum{job="tidemark"})`); err != nil || dead != "1" {
 			return fmt.Errorf("%q pairs are dead, %w; want 1", dead, err)
 		}
 		if scraped.IsZero() {
@@ -151,7 +154,8 @@ func TestAPrometheusScrapesAWorkerAndEvaluatesEveryRule(t *testing.T) {
 		if want := len(rules(t)); n != want {
 			return fmt.Errorf("it has %d rules, want %d", n, want)
 		}
-		if failures, err := value(ctx, base, `sum(prometheus_rule_evaluation_failures_total)`); err != nil || failures != "0" {
+		if failures, err := value(ctx, base, `sum(prometheus_rule_evaluation_failures_total)`); err != nil ||
+			failures != "0" {
 			return fmt.Errorf("%q evaluations have failed, %w", failures, err)
 		}
 		return nil

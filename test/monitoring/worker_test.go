@@ -25,28 +25,35 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// besides is what a workload of a second does not come to: a rebuild under way, which nobody works for, and a mark of a consumer.
+// besides is what a workload of a second does not come to: a rebuild under way, which nobody works
+// for, and a mark of a consumer.
 const besides = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('elsewhere', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
-	VALUES ('scores', 'elsewhere', 1, 'public', '{scores}', 'active'), ('scores~next', 'elsewhere', 2, 'tidemark_next_scores', '{scores}', 'active');
-	INSERT INTO tidemark.rebuilds (projection, max_share, allow_failed, keep, verify_sample, verify_ignore, actor, reason, campaigns, events, active_at)
+	VALUES ('scores', 'elsewhere', 1, 'public', '{scores}', 'active'),
+		('scores~next', 'elsewhere', 2, 'tidemark_next_scores', '{scores}', 'active');
+	INSERT INTO tidemark.rebuilds (projection, max_share, allow_failed, keep, verify_sample, verify_ignore, actor,
+		reason, campaigns, events, active_at)
 	VALUES ('scores', 0.5, 0, '1 day', 0, '{}', 'ada', '', 10, 100, now());
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status) VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+		VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
 	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
 `
 
 // notes is a projection that applies "noted", fails for now at "flaky" and for good at "poison".
 func notes(name string) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
-		Name: name, Version: 1, Tables: "CREATE TABLE " + name + " (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))",
+		Name: name, Version: 1, Tables: "CREATE TABLE " +
+			name + " (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq))",
 		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour},
 	})
 	projector.On(h, "noted", func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
 		g.Queue("INSERT INTO "+name+" VALUES ($1, $2)", e.CampaignID, e.Seq)
 		return nil
 	})
-	projector.On(h, "flaky", func(context.Context, *projector.Group, journal.Event, struct{}) error { return errors.New("not now") })
+	projector.On(h, "flaky", func(context.Context, *projector.Group, journal.Event, struct{}) error {
+		return errors.New("not now")
+	})
 	projector.On(h, "poison", func(context.Context, *projector.Group, journal.Event, struct{}) error {
 		return projector.Permanent(errors.New("never"))
 	})
@@ -69,14 +76,18 @@ func worker(t *testing.T, pool *pgxpool.Pool, group, projection string, args ...
 	t.Helper()
 	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
 	settings, set := config.NewWorker(flags)
-	args = append(args, "--database-url", pool.Config().ConnString(), "--http-addr", "127.0.0.1:0", "--poll-interval", "20ms", "--consumer-group", group)
+	args = append(args, "--database-url", pool.Config().ConnString(), "--http-addr", "127.0.0.1:0", "--poll-interval",
+		"20ms", "--consumer-group", group)
 	if err := errors.Join(flags.Parse(args), set.Finish()); err != nil {
 		t.Fatal(err)
 	}
 	log := &address{found: make(chan string, 1)}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	opts := app.Options{Name: "worker", Projections: []projector.Projection{notes(projection)}, Sinks: []publisher.Kind{kind()}}
+	opts := app.Options{
+		Name: "worker", Projections: []projector.Projection{notes(projection)},
+		Sinks: []publisher.Kind{kind()},
+	}
 	go func() { done <- app.Run(ctx, *settings, opts, slog.New(slog.NewJSONHandler(log, nil))) }()
 	t.Cleanup(func() {
 		stop()

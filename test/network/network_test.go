@@ -28,7 +28,8 @@ const group = "default"
 func startWorker(t *testing.T, url, name string) (stop func()) {
 	t.Helper()
 	return tally.Run(t, projector.Config{
-		Pool: tally.HastyPool(t, url, name, 6, time.Second), Projections: tally.Both(), LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 3, GroupEvents: 50,
+		Pool: tally.HastyPool(t, url, name, 6, time.Second), Projections: tally.Both(), LeaseTTL: time.Second,
+		PollInterval: 50 * time.Millisecond, Concurrency: 3, GroupEvents: 50,
 	})
 }
 
@@ -36,7 +37,9 @@ func startWorker(t *testing.T, url, name string) (stop func()) {
 func appended(t *testing.T, load *tally.Running, more int64) {
 	t.Helper()
 	before := load.Appended()
-	tally.Eventually(t, "appends go on", func(context.Context) (bool, error) { return load.Appended() >= before+more, nil })
+	tally.Eventually(t, "appends go on", func(context.Context) (bool, error) {
+		return load.Appended() >= before+more, nil
+	})
 }
 
 func TestWorkersBehindABadNetworkApplyExactlyOnce(t *testing.T) {
@@ -86,18 +89,22 @@ func TestWorkersBehindABadNetworkApplyExactlyOnce(t *testing.T) {
 		const times = 20
 		loser := p.Toxic(t, "lose_commit", "downstream", map[string]int{"times": times}).(*loseCommit)
 		underLoad(t, pool, url, func(*tally.Running) {
-			tally.Eventually(t, "answers are lost", func(context.Context) (bool, error) { return loser.lost.Load() >= times, nil })
+			tally.Eventually(t, "answers are lost", func(context.Context) (bool, error) {
+				return loser.lost.Load() >= times, nil
+			})
 		})
 	})
 }
 
-// underLoad has two workers behind the proxy apply what writers with a good connection append, until during is over, and verifies it.
+// underLoad has two workers behind the proxy apply what writers with a good connection append,
+// until during is over, and verifies it.
 func underLoad(t *testing.T, pool *pgxpool.Pool, url string, during func(*tally.Running)) {
 	t.Helper()
 	failures := tally.WatchFailures(t, pool)
 	startWorker(t, url, "one")
 	startWorker(t, url, "other")
-	tally.Eventually(t, "the workers are registered", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.consumer_groups WHERE state = 'ready')`))
+	tally.Eventually(t, "the workers are registered", tally.Holds(pool, `SELECT EXISTS (SELECT
+		FROM tidemark.consumer_groups WHERE state = 'ready')`))
 	load := tally.Load{Pool: pool, Writers: 4, Campaigns: 30, Pause: 2 * time.Millisecond}.Start(t)
 	during(load)
 	load.Stop(t, pool)
@@ -108,7 +115,8 @@ func underLoad(t *testing.T, pool *pgxpool.Pool, url string, during func(*tally.
 	}
 }
 
-// TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack silences a worker that applies one group at a time in the middle of one.
+// TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack silences a worker that applies one
+// group at a time in the middle of one.
 func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -120,12 +128,14 @@ func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 		return nil
 	}
 	stopSilenced := tally.Run(t, projector.Config{
-		Pool: tally.HastyPool(t, url, "silenced", 4, time.Second), Projections: []projector.Projection{tally.Entries("", halt), tally.Tallies("")},
-		LeaseTTL: time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 1,
+		Pool:        tally.HastyPool(t, url, "silenced", 4, time.Second),
+		Projections: []projector.Projection{tally.Entries("", halt), tally.Tallies("")},
+		LeaseTTL:    time.Second, PollInterval: 50 * time.Millisecond, Concurrency: 1,
 	})
 	tally.Append(t, pool, "a", 1, 2, 3)
 	<-reached
-	upstream, downstream := p.Toxic(t, "silence", "upstream", nil).(*silence), p.Toxic(t, "silence", "downstream", nil).(*silence)
+	upstream, downstream := p.Toxic(t, "silence", "upstream", nil).(*silence),
+		p.Toxic(t, "silence", "downstream", nil).(*silence)
 	close(proceed)
 	stop := startWorker(t, pool.Config().ConnString(), "replacement")
 	tally.Append(t, pool, "b", 1, 2, 3)

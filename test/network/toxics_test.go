@@ -7,7 +7,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// loseCommit cuts a connection instead of passing on the server's answer that it has committed, every other time, so often in all.
+// loseCommit cuts a connection instead of passing on the server's answer that it has committed,
+// every other time, so often in all.
 type loseCommit struct {
 	Times int64 `json:"times"`
 
@@ -79,8 +80,9 @@ func end(stub *toxics.ToxicStub) {
 	}
 }
 
-// silence drops all that is sent, even the end of the connection, as a firewall does that has forgotten it. Once it is healed, new connections work; those it
-// has met stay silent until it is removed.
+// silence drops all that is sent, even the end of the connection, as a firewall does that has
+// forgotten it. Once it is healed, new connections work; those it has met stay silent until it is
+// removed.
 type silence struct{ healed atomic.Bool }
 
 // Pipe implements [toxics.Toxic].

@@ -73,7 +73,8 @@ func startBouncer(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 		}
 	})
 	address := url.URL{
-		Scheme: "postgres", User: url.User("anybody"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/bounced",
+		Scheme: "postgres", User: url.User("anybody"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		Path:     "/bounced",
 		RawQuery: url.Values{"sslmode": {"disable"}, "default_query_exec_mode": {execMode}}.Encode(),
 	}
 	tally.Eventually(t, "PgBouncer answers", func(ctx context.Context) (bool, error) {
@@ -101,7 +102,8 @@ func readable(t *testing.T) string {
 // connection is how PgBouncer reaches the server.
 func connection(server *pgx.ConnConfig) string {
 	quote := func(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
-	text := fmt.Sprintf("host=%s port=%d dbname=%s user=%s", quote(server.Host), server.Port, quote(server.Database), quote(server.User))
+	text := fmt.Sprintf("host=%s port=%d dbname=%s user=%s", quote(server.Host), server.Port, quote(server.Database),
+		quote(server.User))
 	if server.Password != "" {
 		text += " password=" + quote(server.Password)
 	}

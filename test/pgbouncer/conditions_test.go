@@ -20,7 +20,8 @@ func lastNumber(n *int, e journal.Event) error {
 	return err
 }
 
-// Locks, settings and the transaction that goes on after COMMIT AND CHAIN are the transaction's, not the session's: conditions hold, and decisions take turns, over connections that change hands.
+// Locks, settings and the transaction that goes on after COMMIT AND CHAIN are the transaction's,
+// not the session's: conditions hold, and decisions take turns, over connections that change hands.
 func TestConditionsBehindPgBouncerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	for _, execMode := range []string{"cache_describe", "exec", "simple_protocol"} {
@@ -35,14 +36,16 @@ func TestConditionsBehindPgBouncerInTransactionMode(t *testing.T) {
 			for range deciders {
 				g.Go(func() error {
 					for range each {
-						_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), bounced, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
-							n, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), lastNumber)
-							if err != nil {
-								return nil, condition, err
-							}
-							payload, err := json.Marshal(map[string]int{"N": n + 1})
-							return []journal.Event{{CampaignID: "counter", Type: "counted", Tags: []string{"counter"}, Payload: payload}}, condition, err
-						})
+						_, err := journal.Retry{Attempts: 1}.AppendIf(t.Context(), bounced, nil,
+							func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
+								n, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{"counter"}), lastNumber)
+								if err != nil {
+									return nil, condition, err
+								}
+								payload, err := json.Marshal(map[string]int{"N": n + 1})
+								return []journal.Event{{CampaignID: "counter", Type: "counted", Tags: []string{"counter"}, Payload: payload}},
+									condition, err
+							})
 						if err != nil {
 							return err
 						}

@@ -22,7 +22,8 @@ func TestTheDoctorSeesPgBouncerAndWhatDoesNotGetThrough(t *testing.T) {
 	} {
 		t.Run("with_"+execMode, func(t *testing.T) {
 			t.Parallel()
-			findings, err := doctor.Run(t.Context(), tally.Pool(t, startBouncer(t, pgtest.New(t), execMode), "doctor", 4), doctor.Options{})
+			findings, err := doctor.Run(t.Context(), tally.Pool(t, startBouncer(t, pgtest.New(t), execMode), "doctor", 4),
+				doctor.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

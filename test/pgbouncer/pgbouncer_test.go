@@ -28,7 +28,10 @@ func TestBehindPgBouncerInTransactionMode(t *testing.T) {
 						PollInterval: 50 * time.Millisecond, NoListen: noListen,
 					})
 				}
-				load := tally.Load{Pool: tally.Pool(t, url, "writer", 4), Writers: 4, Campaigns: 30, Pause: time.Millisecond}.Start(t)
+				load := tally.Load{
+					Pool: tally.Pool(t, url, "writer", 4), Writers: 4, Campaigns: 30,
+					Pause: time.Millisecond,
+				}.Start(t)
 				tally.Eventually(t, "there is a load", func(context.Context) (bool, error) { return load.Appended() > 500, nil })
 				load.Stop(t, pool)
 				tally.Settle(t, pool, "default")

@@ -22,11 +22,15 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode has all that a relay writes, and all that operators do to it, go through PgBouncer in transaction mode, and, in the modes that PgBouncer
-// does not let through, past it.
+// TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode has all that a relay writes, and all
+// that operators do to it, go through PgBouncer in transaction mode, and, in the modes that
+// PgBouncer does not let through, past it.
 func TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode(t *testing.T) {
 	t.Parallel()
-	for execMode, bounced := range map[string]bool{"cache_statement": false, "describe_exec": false, "cache_describe": true, "exec": true, "simple_protocol": true} {
+	for execMode, bounced := range map[string]bool{
+		"cache_statement": false, "describe_exec": false,
+		"cache_describe": true, "exec": true, "simple_protocol": true,
+	} {
 		t.Run("with_"+execMode, func(t *testing.T) {
 			t.Parallel()
 			direct := pgtest.New(t)
@@ -36,7 +40,10 @@ func TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode(t *testing.T) {
 			} else {
 				address = inMode(t, direct, execMode)
 			}
-			p := &publishing{T: t, pool: tally.Pool(t, address, "relay", 12), direct: direct, all: publisher.Key{Topic: "all", Publisher: "out"}, by: publisher.Act{By: "anna", Reason: "a test"}}
+			p := &publishing{
+				T: t, pool: tally.Pool(t, address, "relay", 12), direct: direct,
+				all: publisher.Key{Topic: "all", Publisher: "out"}, by: publisher.Act{By: "anna", Reason: "a test"},
+			}
 			p.run()
 			p.parks()
 			p.bringsBack()
@@ -90,9 +97,11 @@ func (p *publishing) run() {
 		return nil
 	}
 	relay, err := publisher.New(publisher.Config{
-		Pool: p.pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: 3 * time.Second, PollInterval: 20 * time.Millisecond, NoListen: true,
+		Pool: p.pool, Topics: []publisher.Topic{{Name: "all"}}, LeaseTTL: 3 * time.Second,
+		PollInterval: 20 * time.Millisecond, NoListen: true,
 		Publishers: []publisher.Publisher{{
-			Name: "out", Sink: &p.sink, Topics: []string{"all"}, Attempts: 2, RetryBase: 20 * time.Millisecond, RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond,
+			Name: "out", Sink: &p.sink, Topics: []string{"all"}, Attempts: 2, RetryBase: 20 * time.Millisecond,
+			RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond,
 		}},
 		Logger: slog.New(slog.NewTextHandler(p.Output(), nil)),
 	})
@@ -131,7 +140,9 @@ func (p *publishing) arrived(campaign string) string {
 func (p *publishing) eventuallyArrived(want map[string]string) {
 	p.Helper()
 	for campaign, seqs := range want {
-		tally.Eventually(p.T, campaign+" has arrived", func(context.Context) (bool, error) { return p.arrived(campaign) == seqs, nil })
+		tally.Eventually(p.T, campaign+" has arrived", func(context.Context) (bool, error) {
+			return p.arrived(campaign) == seqs, nil
+		})
 	}
 }
 
@@ -141,23 +152,31 @@ func (p *publishing) parks() {
 	for _, campaign := range []string{"again", "never", "well"} {
 		tally.Append(p.T, p.pool, campaign, 1, 2, 3)
 	}
-	p.eventually("both are parked", "SELECT count(*) = 2 FROM tidemark.parked WHERE status = 'parked' AND holds AND seq = 2 AND attempt_count = CASE campaign_id WHEN 'never' THEN 1 ELSE 2 END")
+	p.eventually("both are parked",
+		"SELECT count(*) = 2 FROM tidemark.parked WHERE status = 'parked' AND holds AND seq = 2 AND attempt_count = CASE "+
+			"campaign_id WHEN 'never' THEN 1 ELSE 2 END")
 	p.eventually("the position is at the end", "SELECT position = 9 AND status = 'ACTIVE' FROM tidemark.publications")
 	p.eventuallyArrived(map[string]string{"again": "[1]", "never": "[1]", "well": "[1 2 3]"})
-	parked, err := publisher.ListParked(p.Context(), p.pool, publisher.ParkedFilter{Publisher: "out", MessagePattern: "^ref"})
-	if err != nil || len(parked) != 2 || parked[0].Message != "refused" || parked[0].EventID == nil || parked[0].FirstFailedAt == nil {
+	parked, err := publisher.ListParked(p.Context(), p.pool,
+		publisher.ParkedFilter{Publisher: "out", MessagePattern: "^ref"})
+	if err != nil || len(parked) != 2 || parked[0].Message != "refused" || parked[0].EventID == nil ||
+		parked[0].FirstFailedAt == nil {
 		p.Fatalf("parked are %+v, %v", parked, err)
 	}
-	if next, err := publisher.ListParked(p.Context(), p.pool, publisher.ParkedFilter{After: &parked[0]}); err != nil || len(next) != 1 || next[0].CampaignID != parked[1].CampaignID {
+	if next, err := publisher.ListParked(p.Context(), p.pool, publisher.ParkedFilter{After: &parked[0]}); err != nil ||
+		len(next) != 1 || next[0].CampaignID != parked[1].CampaignID {
 		p.Errorf("behind %s is %+v, %v", parked[0].CampaignID, next, err)
 	}
-	if walked, _, err := publisher.WalkParked(p.Context(), p.pool, publisher.ParkedFilter{Status: "parked"}, &publisher.ParkedPlace{Topic: "all", Publisher: "out", CampaignID: "b"}, 10); err != nil || len(walked) != 1 {
+	if walked, _, err := publisher.WalkParked(p.Context(), p.pool, publisher.ParkedFilter{Status: "parked"},
+		&publisher.ParkedPlace{Topic: "all", Publisher: "out", CampaignID: "b"}, 10); err != nil || len(walked) != 1 {
 		p.Errorf("walked to %+v, %v", walked, err)
 	}
-	if n, err := publisher.CountParked(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "again", Seq: 2}); err != nil || n != 1 {
+	if n, err := publisher.CountParked(p.Context(), p.pool,
+		publisher.ParkedFilter{CampaignID: "again", Seq: 2}); err != nil || n != 1 {
 		p.Errorf("%d are meant, %v", n, err)
 	}
-	if list, err := publisher.List(p.Context(), p.pool, p.all); err != nil || len(list) != 1 || list[0].Parked != 2 || list[0].Position != 9 || list[0].Published != 5 || list[0].Holder == "" {
+	if list, err := publisher.List(p.Context(), p.pool, p.all); err != nil || len(list) != 1 || list[0].Parked != 2 ||
+		list[0].Position != 9 || list[0].Published != 5 || list[0].Holder == "" {
 		p.Errorf("the pair is %+v, %v", list, err)
 	}
 }
@@ -165,14 +184,18 @@ func (p *publishing) parks() {
 // bringsBack resolves one and retries the other, once one by one and once by their names.
 func (p *publishing) bringsBack() {
 	p.Helper()
-	if n, err := publisher.Resolve(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "never"}, p.by); err != nil || n != 1 {
+	if n, err := publisher.Resolve(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "never"}, p.by); err != nil ||
+		n != 1 {
 		p.Fatalf("resolved %d, %v", n, err)
 	}
 	p.eventuallyArrived(map[string]string{"never": "[1 3]"})
-	if n, err := publisher.Retry(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "again"}, p.by); err != nil || n != 1 {
+	if n, err := publisher.Retry(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "again"}, p.by); err != nil ||
+		n != 1 {
 		p.Fatalf("retried %d, %v", n, err)
 	}
-	p.eventually("it is parked again", "SELECT count(*) = 1 FROM tidemark.parked WHERE status = 'parked' AND attempt_count = 2 AND last_failed_at > first_failed_at")
+	p.eventually("it is parked again",
+		"SELECT count(*) = 1 FROM tidemark.parked WHERE status = 'parked' AND attempt_count = 2 AND last_failed_at > "+
+			"first_failed_at")
 	p.lifted.Store(true)
 	key := publisher.ParkedKey{Key: p.all, CampaignID: "again", Seq: 2}
 	err := pgx.BeginFunc(p.Context(), p.pool, func(tx pgx.Tx) error {
@@ -189,7 +212,9 @@ func (p *publishing) bringsBack() {
 	p.eventually("nothing is parked", "SELECT count(*) = 0 FROM tidemark.parked")
 	p.down.Store(true)
 	tally.Append(p.T, p.pool, "well", 4)
-	p.eventually("the pair says how it fails", "SELECT error_count > 1 AND last_error = 'the other side is down' AND next_attempt_at > last_error_at FROM tidemark.publications")
+	p.eventually("the pair says how it fails",
+		"SELECT error_count > 1 AND last_error = 'the other side is down' AND next_attempt_at > last_error_at FROM "+
+			"tidemark.publications")
 	p.down.Store(false)
 	p.eventually("it has forgotten it", "SELECT error_count = 0 AND position = 10 FROM tidemark.publications")
 }
@@ -199,7 +224,8 @@ func (p *publishing) moves() {
 	p.Helper()
 	p.gone.Store(true)
 	tally.Append(p.T, p.pool, "well", 5)
-	p.eventually("the pair is paused", "SELECT status = 'PAUSED' AND reason = 'gone' AND expires_at = '-infinity' FROM tidemark.publications")
+	p.eventually("the pair is paused",
+		"SELECT status = 'PAUSED' AND reason = 'gone' AND expires_at = '-infinity' FROM tidemark.publications")
 	p.gone.Store(false)
 	back := int64(9)
 	dry, err := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Time: time.Unix(0, 0), DryRun: true}, p.by)
@@ -214,8 +240,10 @@ func (p *publishing) moves() {
 	if err := publisher.Suspend(p.Context(), p.pool, p.all, time.Hour, p.by); err != nil {
 		p.Fatal(err)
 	}
-	p.eventually("the pair is given back", "SELECT status = 'PAUSED' AND paused_until < 'infinity' AND expires_at = '-infinity' FROM tidemark.publications")
-	if reset, err := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Position: &back}, p.by); err != nil || reset.From != 11 || reset.To != 9 || reset.Sent != 2 {
+	p.eventually("the pair is given back",
+		"SELECT status = 'PAUSED' AND paused_until < 'infinity' AND expires_at = '-infinity' FROM tidemark.publications")
+	if reset, err := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Position: &back}, p.by); err != nil ||
+		reset.From != 11 || reset.To != 9 || reset.Sent != 2 {
 		p.Fatalf("it was reset by %+v, %v", reset, err)
 	}
 	p.eventuallyArrived(map[string]string{"well": "[1 2 3 4 5 4 5]"})
@@ -237,15 +265,18 @@ func (p *publishing) moves() {
 // stopsAhead has the relay meet a position that the journal has never handed out.
 func (p *publishing) stopsAhead() {
 	p.Helper()
-	tally.Exec(p.T, p.direct, "UPDATE tidemark.publications SET position = 1000, generation = generation + 1, expires_at = '-infinity'")
-	p.eventually("the pair has failed", "SELECT status = 'FAILED' AND reason LIKE 'position 1000 is ahead of the journal%' FROM tidemark.publications")
+	tally.Exec(p.T, p.direct,
+		"UPDATE tidemark.publications SET position = 1000, generation = generation + 1, expires_at = '-infinity'")
+	p.eventually("the pair has failed",
+		"SELECT status = 'FAILED' AND reason LIKE 'position 1000 is ahead of the journal%' FROM tidemark.publications")
 }
 
 // keepsALog reads the acts, and prunes them.
 func (p *publishing) keepsALog() {
 	p.Helper()
 	want := []string{
-		publisher.ActTestSent, publisher.ActReplayed, publisher.ActReplaying, publisher.ActReset, publisher.ActPaused, publisher.ActResumed, publisher.ActRetried, publisher.ActRetried, publisher.ActResolved,
+		publisher.ActTestSent, publisher.ActReplayed, publisher.ActReplaying, publisher.ActReset, publisher.ActPaused,
+		publisher.ActResumed, publisher.ActRetried, publisher.ActRetried, publisher.ActResolved,
 	}
 	records, err := publisher.Log(p.Context(), p.pool, publisher.LogFilter{Publisher: "out", Acts: publisher.Acts()})
 	var acts []string
@@ -255,7 +286,8 @@ func (p *publishing) keepsALog() {
 	if err != nil || !slices.Equal(acts, want) {
 		p.Errorf("the log has %v, %v, want %v", acts, err, want)
 	}
-	if i := slices.Index(acts, publisher.ActReset); i >= 0 && string(records[i].Detail) != `{"to": 9, "from": 11, "forgotten": 0}` {
+	if i := slices.Index(acts, publisher.ActReset); i >= 0 &&
+		string(records[i].Detail) != `{"to": 9, "from": 11, "forgotten": 0}` {
 		p.Errorf("of the reset the log has %s", records[i].Detail)
 	}
 	tally.Exec(p.T, p.direct, "UPDATE tidemark.operator_log_head SET keep = '0'")

@@ -19,9 +19,11 @@ type trouble struct {
 	end   func(t *testing.T, p *proxy.Proxy, b *broker.Server)
 	// passable: events get through all the same, if slowly. Else the trouble ends when the pair has failed several times.
 	passable bool
-	// flaky: of what is sent one after the other some gets through, so that the rest may be taken for refused, but not for long enough to be parked.
+	// flaky: of what is sent one after the other some gets through, so that the rest may be taken for
+	// refused, but not for long enough to be parked.
 	flaky bool
-	// silent: nothing is answered in time, for which the time must be short; a machine under load may then take longer at any moment.
+	// silent: nothing is answered in time, for which the time must be short; a machine under load may
+	// then take longer at any moment.
 	silent bool
 }
 
@@ -39,14 +41,38 @@ func TestABrokerInTroubleGetsEveryEventInTheEnd(t *testing.T) {
 			begin: func(_ *testing.T, p *proxy.Proxy, _ *broker.Server) { p.Stop() },
 			end:   func(t *testing.T, p *proxy.Proxy, _ *broker.Server) { p.Open(t) },
 		},
-		"slow":                          {begin: through("latency", "upstream", map[string]int{"latency": 30, "jitter": 20}), end: healed, passable: true},
-		"narrow":                        {begin: through("bandwidth", "upstream", map[string]int{"rate": 100}), end: healed, passable: true},
-		"taking_nothing":                {begin: func(_ *testing.T, _ *proxy.Proxy, b *broker.Server) { b.Down("closed") }, end: func(_ *testing.T, _ *proxy.Proxy, b *broker.Server) { b.Down("") }},
-		"acknowledging_late":            {begin: through("latency", "downstream", map[string]int{"latency": 900}), end: healed, silent: true},
-		"acknowledging_never":           {begin: through("timeout", "downstream", map[string]int{"timeout": 0}), end: healed, silent: true},
-		"hearing_nothing":               {begin: through("timeout", "upstream", map[string]int{"timeout": 0}), end: healed, silent: true},
-		"cut_off_in_the_midst_of_batch": {begin: through("limit_data", "upstream", map[string]int{"bytes": 3000}), end: healed, passable: true, flaky: true},
-		"reset_by_its_peer":             {begin: through("reset_peer", "downstream", map[string]int{"timeout": 0}), end: healed},
+		"slow": {
+			begin: through("latency", "upstream", map[string]int{"latency": 30, "jitter": 20}),
+			end:   healed, passable: true,
+		},
+		"narrow": {
+			begin: through("bandwidth", "upstream", map[string]int{"rate": 100}), end: healed,
+			passable: true,
+		},
+		"taking_nothing": {
+			begin: func(_ *testing.T, _ *proxy.Proxy, b *broker.Server) { b.Down("closed") },
+			end:   func(_ *testing.T, _ *proxy.Proxy, b *broker.Server) { b.Down("") },
+		},
+		"acknowledging_late": {
+			begin: through("latency", "downstream", map[string]int{"latency": 900}),
+			end:   healed, silent: true,
+		},
+		"acknowledging_never": {
+			begin: through("timeout", "downstream", map[string]int{"timeout": 0}), end: healed,
+			silent: true,
+		},
+		"hearing_nothing": {
+			begin: through("timeout", "upstream", map[string]int{"timeout": 0}), end: healed,
+			silent: true,
+		},
+		"cut_off_in_the_midst_of_batch": {
+			begin: through("limit_data", "upstream", map[string]int{"bytes": 3000}),
+			end:   healed, passable: true, flaky: true,
+		},
+		"reset_by_its_peer": {
+			begin: through("reset_peer", "downstream", map[string]int{"timeout": 0}),
+			end:   healed,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +99,8 @@ func TestABrokerInTroubleGetsEveryEventInTheEnd(t *testing.T) {
 			arrive(t, b, 100)
 			load.stop()
 			verify(t, pool, b, everything())
-			tally.Eventually(t, "the pair has no error any more", tally.Holds(pool, `SELECT error_count = 0 AND status = 'ACTIVE' FROM tidemark.publications`))
+			tally.Eventually(t, "the pair has no error any more", tally.Holds(pool, `SELECT error_count = 0
+				AND status = 'ACTIVE' FROM tidemark.publications`))
 			switch {
 			case trouble.flaky:
 			case trouble.silent:
@@ -97,5 +124,6 @@ func arrive(t *testing.T, b *broker.Server, more int) {
 // fails waits until the pair has failed so many times in a row, and says why.
 func fails(t *testing.T, pool *pgxpool.Pool, times int) {
 	t.Helper()
-	tally.Eventually(t, "the pair says that it fails", tally.Holds(pool, `SELECT error_count >= $1 AND last_error <> '' AND status = 'ACTIVE' FROM tidemark.publications`, times))
+	tally.Eventually(t, "the pair says that it fails", tally.Holds(pool, `SELECT error_count >= $1 AND last_error <> ''
+		AND status = 'ACTIVE' FROM tidemark.publications`, times))
 }

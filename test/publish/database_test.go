@@ -21,14 +21,17 @@ func behind(t *testing.T, address string) func(*publisher.Config, *publisher.Pub
 	}
 }
 
-// TestARelayThatIsCutOffFromTheDatabaseIsReplaced has a relay that reaches the broker, and not the database: it cannot know whose its pairs are.
+// TestARelayThatIsCutOffFromTheDatabaseIsReplaced has a relay that reaches the broker, and not the
+// database: it cannot know whose its pairs are.
 func TestARelayThatIsCutOffFromTheDatabaseIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]struct {
 		begin func(t *testing.T, p *proxy.Proxy)
 		end   func(t *testing.T, p *proxy.Proxy)
 	}{
-		"connections_refused": {func(_ *testing.T, p *proxy.Proxy) { p.Stop() }, func(t *testing.T, p *proxy.Proxy) { p.Open(t) }},
+		"connections_refused": {func(_ *testing.T, p *proxy.Proxy) { p.Stop() }, func(t *testing.T, p *proxy.Proxy) {
+			p.Open(t)
+		}},
 		"connections_silent": {
 			func(t *testing.T, p *proxy.Proxy) {
 				p.Toxic(t, "timeout", "upstream", map[string]int{"timeout": 0})
@@ -47,7 +50,9 @@ func TestARelayThatIsCutOffFromTheDatabaseIsReplaced(t *testing.T) {
 			load := write(t, pool, 3, 5*time.Millisecond)
 			arrive(t, b, 100)
 			cut.begin(t, p)
-			run(t, quick(t, pool, b.Addr(), func(_ *publisher.Config, p *publisher.Publisher) { p.Sink.(*broker.Sink).From = "other" }))
+			run(t, quick(t, pool, b.Addr(), func(_ *publisher.Config, p *publisher.Publisher) {
+				p.Sink.(*broker.Sink).From = "other"
+			}))
 			from(t, b, "other", 100)
 			before := count(b, "cut")
 			from(t, b, "other", 300)
@@ -75,7 +80,8 @@ func TestARelayAloneGoesOnWhenTheDatabaseIsBack(t *testing.T) {
 	for range 2 {
 		arrive(t, b, 100)
 		p.Stop()
-		tally.Eventually(t, "its lease is over", tally.Holds(pool, `SELECT expires_at < clock_timestamp() FROM tidemark.publications`))
+		tally.Eventually(t, "its lease is over", tally.Holds(pool, `SELECT expires_at < clock_timestamp()
+			FROM tidemark.publications`))
 		p.Open(t)
 	}
 	arrive(t, b, 100)
@@ -104,5 +110,6 @@ func from(t *testing.T, b *broker.Server, relay string, more int) {
 // backAgain waits until two relays are there.
 func backAgain(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	tally.Eventually(t, "both relays are there", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.relays WHERE expires_at > clock_timestamp()`))
+	tally.Eventually(t, "both relays are there", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.relays
+		WHERE expires_at > clock_timestamp()`))
 }

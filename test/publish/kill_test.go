@@ -23,7 +23,8 @@ func pairs() []publisher.Key {
 	}
 }
 
-// TestWorkersKilledAndStoppedAtRandomLoseNothing does to workers what happens to processes, at moments that nobody has chosen.
+// TestWorkersKilledAndStoppedAtRandomLoseNothing does to workers what happens to processes, at
+// moments that nobody has chosen.
 func TestWorkersKilledAndStoppedAtRandomLoseNothing(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)

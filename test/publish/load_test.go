@@ -26,7 +26,8 @@ type writing struct {
 
 var errUndone = errors.New("undone")
 
-// write lets writers append until they are stopped. Some transactions roll back, some take their time, some append to two campaigns, of which one is of all writers.
+// write lets writers append until they are stopped. Some transactions roll back, some take their
+// time, some append to two campaigns, of which one is of all writers.
 func write(t *testing.T, pool *pgxpool.Pool, writers int, pause time.Duration) *writing {
 	t.Helper()
 	own := tally.Pool(t, pool.Config().ConnString(), "writer", int32(writers))

@@ -52,17 +52,22 @@ func everything() publisher.Key { return publisher.Key{Topic: "everything", Publ
 
 func anna() publisher.Act { return publisher.Act{By: "anna", Reason: "she said so"} }
 
-// quick is a relay of one pair, everything to the broker at addr, whose waits suit tests. Its timeout does not end on a machine with much else to do: an event that is not answered in time when it is
-// sent alone is blamed.
-func quick(t *testing.T, pool *pgxpool.Pool, addr string, change ...func(*publisher.Config, *publisher.Publisher)) publisher.Config {
+// quick is a relay of one pair, everything to the broker at addr, whose waits suit tests. Its
+// timeout does not end on a machine with much else to do: an event that is not answered in time
+// when it is sent alone is blamed.
+func quick(
+	t *testing.T, pool *pgxpool.Pool, addr string, change ...func(*publisher.Config, *publisher.Publisher),
+) publisher.Config {
 	t.Helper()
 	sink := &broker.Sink{Addr: addr, Publisher: "out"}
 	p := publisher.Publisher{
 		Name: "out", Sink: sink, Topics: []string{"everything"}, BatchSize: 20,
-		RetryBase: 20 * time.Millisecond, RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond, Timeout: time.Minute,
+		RetryBase: 20 * time.Millisecond, RetryMax: 50 * time.Millisecond, BackoffMax: 100 * time.Millisecond,
+		Timeout: time.Minute,
 	}
 	cfg := publisher.Config{
-		Pool: tally.Pool(t, pool.Config().ConnString(), "relay", publisher.Connections+1), Topics: topics(), LeaseTTL: time.Second, PollInterval: 20 * time.Millisecond,
+		Pool: tally.Pool(t, pool.Config().ConnString(), "relay", publisher.Connections+1), Topics: topics(),
+		LeaseTTL: time.Second, PollInterval: 20 * time.Millisecond,
 		ShutdownTimeout: 5 * time.Second,
 	}
 	for _, c := range change {
@@ -107,7 +112,8 @@ func beats(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	at := tally.Value[time.Time](t, pool, `SELECT clock_timestamp()`)
 	for range 2 {
-		tally.Eventually(t, "all relays have looked", tally.Holds(pool, `SELECT bool_and(seen_at > $1) FROM tidemark.relays WHERE expires_at > clock_timestamp()`, at))
+		tally.Eventually(t, "all relays have looked", tally.Holds(pool, `SELECT bool_and(seen_at > $1) FROM tidemark.relays
+			WHERE expires_at > clock_timestamp()`, at))
 		at = tally.Value[time.Time](t, pool, `SELECT clock_timestamp()`)
 	}
 }

@@ -22,16 +22,21 @@ func TestFiveHundredPairsOnThreeReplicas(t *testing.T) {
 	for i := range topics {
 		names = append(names, fmt.Sprint("t", i))
 	}
-	publishers := fmt.Sprintf("topics:\n  %s:\npublishers:\n  out:\n    topics: [%s]\n    sink: broker://%s?from=${WORKER}\n", strings.Join(names, ":\n  "), strings.Join(names, ", "), b.Addr())
+	publishers := fmt.Sprintf("topics:\n  %s:\npublishers:\n  out:\n    topics: [%s]\n    sink: "+
+		"broker://%s?from=${WORKER}\n", strings.Join(names, ":\n  "), strings.Join(names, ", "), b.Addr())
 	var workers []*worker
 	for i := range 3 {
-		// So many pairs are shared out once all workers live at the same time, which a busy machine may not grant them for a second.
+		// So many pairs are shared out once all workers live at the same time, which a busy machine may
+		// not grant them for a second.
 		workers = append(workers, spawn(t, pool, fmt.Sprint("worker-", i), publishers, "TIDEMARK_LEASE_TTL=5s"))
 	}
 	shared := func(among ...int) {
 		t.Helper()
-		tally.Eventually(t, fmt.Sprintf("the pairs are shared out as %d", among), tally.Holds(pool, `SELECT array_agg(n ORDER BY n) = $1
-			FROM (SELECT count(*)::int AS n FROM tidemark.publications WHERE expires_at > clock_timestamp() GROUP BY owner) AS c`, among))
+		tally.Eventually(t, fmt.Sprintf("the pairs are shared out as %d", among),
+			tally.Holds(pool, `SELECT array_agg(n ORDER BY n)
+			= $1
+			FROM (SELECT count(*)::int AS n FROM tidemark.publications WHERE expires_at > clock_timestamp()
+				GROUP BY owner) AS c`, among))
 	}
 	shared(166, 167, 167)
 	appendTo(t, pool, 5, "a", "b")
@@ -41,15 +46,19 @@ func TestFiveHundredPairsOnThreeReplicas(t *testing.T) {
 	killed := time.Now()
 	shared(250, 250)
 	t.Logf("after a kill the pairs were shared out again in %v", time.Since(killed).Round(time.Millisecond))
-	tally.Eventually(t, "all pairs have got to the journal's end", tally.Holds(pool, `SELECT bool_and(position >= 20) FROM tidemark.publications`))
+	tally.Eventually(t, "all pairs have got to the journal's end", tally.Holds(pool, `SELECT bool_and(position >= 20)
+		FROM tidemark.publications`))
 	for _, name := range names {
-		if got := of(b, name, "a") + of(b, name, "b") + of(b, name, "c"); got != "[1 2 3 4 5][1 2 3 4 5 6 7 8 9 10][1 2 3 4 5]" {
+		if got := of(b, name, "a") + of(b, name, "b") + of(b, name,
+			"c"); got != "[1 2 3 4 5][1 2 3 4 5 6 7 8 9 10][1 2 3 4 5]" {
 			t.Errorf("of topic %s %s has arrived", name, got)
 		}
 	}
 	if n := tally.Value[int](t, pool, `SELECT max(n) FROM (SELECT count(*) AS n FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name LIKE 'worker-%' GROUP BY application_name) AS c`); n > publisher.Connections+1 {
-		t.Errorf("a worker has %d connections for its pairs, of which it needs %d and one to listen", n, publisher.Connections)
+		WHERE datname = current_database() AND application_name LIKE 'worker-%'
+			GROUP BY application_name) AS c`); n > publisher.Connections+1 {
+		t.Errorf("a worker has %d connections for its pairs, of which it needs %d and one to listen", n,
+			publisher.Connections)
 	}
 	heldOnce(t, pool)
 	for _, w := range workers[1:] {

@@ -13,8 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestAnOutageOfMinutesParksNothing has a pair fail as often as it would in five minutes, over a restart. The waits between the failures are cut short: what is counted is what
-// an outage could use up.
+// TestAnOutageOfMinutesParksNothing has a pair fail as often as it would in five minutes, over a
+// restart. The waits between the failures are cut short: what is counted is what an outage could
+// use up.
 func TestAnOutageOfMinutesParksNothing(t *testing.T) {
 	t.Parallel()
 	failures := failuresIn(5 * time.Minute)
@@ -67,7 +68,8 @@ func failuresIn(outage time.Duration) (n int) {
 	return n
 }
 
-// TestAnEventThatIsBeingRetriedLosesNoAttemptInAnOutage has the broker go down when one event has been refused already, and its turn comes again and again.
+// TestAnEventThatIsBeingRetriedLosesNoAttemptInAnOutage has the broker go down when one event has
+// been refused already, and its turn comes again and again.
 func TestAnEventThatIsBeingRetriedLosesNoAttemptInAnOutage(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)
@@ -79,15 +81,20 @@ func TestAnEventThatIsBeingRetriedLosesNoAttemptInAnOutage(t *testing.T) {
 		return "", false
 	})
 	appendTo(t, pool, 3, campaigns(3)...)
-	run(t, quick(t, pool, b.Addr(), func(_ *publisher.Config, p *publisher.Publisher) { p.Attempts, p.RetryMax = 8, 200*time.Millisecond }))
+	run(t, quick(t, pool, b.Addr(), func(_ *publisher.Config, p *publisher.Publisher) {
+		p.Attempts, p.RetryMax = 8, 200*time.Millisecond
+	}))
 	attempts := func() int {
-		return tally.Value[int](t, pool, `SELECT coalesce(max(attempt_count), 0) FROM tidemark.parked WHERE status = 'retrying' AND campaign_id = 'c0001' AND seq = 2`)
+		return tally.Value[int](t, pool, `SELECT coalesce(max(attempt_count), 0) FROM tidemark.parked
+			WHERE status = 'retrying' AND campaign_id = 'c0001' AND seq = 2`)
 	}
 	eventually(t, "the event is being retried", func() bool { return attempts() >= 1 })
 	b.Down("closed")
 	before := attempts()
 	asked := b.Asked()
-	eventually(t, "the relay has asked the broker again and again", func() bool { return b.Asked() >= asked+20 || attempts() >= 7 })
+	eventually(t, "the relay has asked the broker again and again", func() bool {
+		return b.Asked() >= asked+20 || attempts() >= 7
+	})
 	if now := attempts(); now > before+1 { // one may have been under way
 		t.Errorf("the event had %d attempts when the broker went down and %d a while later", before, now)
 	}

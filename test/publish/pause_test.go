@@ -21,9 +21,13 @@ func TestAPauseHoldsOverRestarts(t *testing.T) {
 	if err := publisher.Suspend(t.Context(), pool, key, 0, anna()); err != nil {
 		t.Fatal(err)
 	}
-	tally.Eventually(t, "the pair is given back", tally.Holds(pool, `SELECT expires_at = '-infinity' FROM tidemark.publications WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
+	tally.Eventually(t, "the pair is given back", tally.Holds(pool, `SELECT expires_at = '-infinity'
+		FROM tidemark.publications WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
 	paused := len(b.Arrivals(key.Topic, key.Publisher))
-	for _, restart := range []func(*testing.T){func(t *testing.T) { w.kill(t) }, func(t *testing.T) { w.terminate(t) }, func(*testing.T) {}} {
+	for _, restart := range []func(*testing.T){
+		func(t *testing.T) { w.kill(t) }, func(t *testing.T) { w.terminate(t) },
+		func(*testing.T) {},
+	} {
 		restart(t)
 		w = spawn(t, pool, "next", file(b.Addr()))
 		w.holds(t, pool)
@@ -33,7 +37,8 @@ func TestAPauseHoldsOverRestarts(t *testing.T) {
 	if n := len(b.Arrivals(key.Topic, key.Publisher)); n != paused {
 		t.Errorf("%d events arrived while the pair was paused", n-paused)
 	}
-	if got := tally.Value[string](t, pool, `SELECT status || ' by ' || actor || ': ' || reason FROM tidemark.publications WHERE status <> 'ACTIVE'`); got != "PAUSED by anna: she said so" {
+	if got := tally.Value[string](t, pool, `SELECT status || ' by ' || actor || ': ' || reason FROM tidemark.publications
+		WHERE status <> 'ACTIVE'`); got != "PAUSED by anna: she said so" {
 		t.Errorf("the pair is %s", got)
 	}
 	if err := publisher.Resume(t.Context(), pool, key, anna()); err != nil {

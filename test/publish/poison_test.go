@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/tally"
 )
 
-// TestAPoisonEventInOneOfAThousandCampaigns has the broker refuse the second of a campaign's events, until an operator has seen to it. More is appended to the campaign meanwhile.
+// TestAPoisonEventInOneOfAThousandCampaigns has the broker refuse the second of a campaign's
+// events, until an operator has seen to it. More is appended to the campaign meanwhile.
 func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 	t.Parallel()
 	const first, all = 1000 * 3, 1000*3 + 2
@@ -46,21 +47,27 @@ func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 			if c.others {
 				parked := func(at int) {
 					t.Helper()
-					tally.Eventually(t, "the event is parked and the pair goes on", tally.Holds(pool, `SELECT position >= $1 AND status = 'ACTIVE' AND error_count = 0
-						AND (SELECT array_agg(format('%s %s %s %s', k.campaign_id, k.seq, k.status, k.error_message)) FROM tidemark.parked k) = ARRAY['c0500 2 parked it is poison']
+					tally.Eventually(t, "the event is parked and the pair goes on", tally.Holds(pool, `SELECT position >= $1
+						AND status = 'ACTIVE' AND error_count = 0
+						AND (SELECT array_agg(format('%s %s %s %s', k.campaign_id, k.seq, k.status, k.error_message))
+							FROM tidemark.parked k) = ARRAY['c0500 2 parked it is poison']
 						FROM tidemark.publications`, at))
 				}
 				parked(first)
 				appendTo(t, pool, 1, "c0500", "c0501")
 				parked(all)
 			} else {
-				tally.Eventually(t, "the pair has failed and says why", tally.Holds(pool, `SELECT status = 'FAILED' AND reason LIKE '%c0500%it is poison%' AND expires_at = '-infinity'
-					AND position < (SELECT j.position FROM tidemark.journal j WHERE campaign_id = 'c0500' AND seq = 2) AND NOT EXISTS (SELECT FROM tidemark.parked)
+				tally.Eventually(t, "the pair has failed and says why", tally.Holds(pool, `SELECT status = 'FAILED'
+					AND reason LIKE '%c0500%it is poison%' AND expires_at = '-infinity'
+					AND position < (SELECT j.position FROM tidemark.journal j WHERE campaign_id = 'c0500' AND seq = 2)
+						AND NOT EXISTS (SELECT FROM tidemark.parked)
 					FROM tidemark.publications`))
 				appendTo(t, pool, 1, "c0500", "c0501")
 				beats(t, pool)
 			}
-			eventually(t, "what is to arrive of its campaign has", func() bool { return of(b, "everything", "c0500") == fmt.Sprint(c.before) })
+			eventually(t, "what is to arrive of its campaign has", func() bool {
+				return of(b, "everything", "c0500") == fmt.Sprint(c.before)
+			})
 			if n := b.Taken(); c.others && n != all-4+len(c.before) {
 				t.Errorf("%d events have arrived", n)
 			}

@@ -48,7 +48,8 @@ func (w watched) Publish(ctx context.Context, events []publisher.Event) error {
 	return w.Sink.Publish(ctx, events)
 }
 
-// TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause lets leases live longer than the test waits: a pair that is not handed over is not published any more.
+// TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause lets leases live longer than the test
+// waits: a pair that is not handed over is not published any more.
 func TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause(t *testing.T) {
 	t.Parallel()
 	const topics = 12
@@ -69,13 +70,17 @@ func TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause(t *testing.T) {
 	}
 	shared := func(among ...int) {
 		t.Helper()
-		tally.Eventually(t, fmt.Sprintf("the pairs are shared out as %d", among), tally.Holds(pool, `SELECT array_agg(n ORDER BY n) = $1
-			FROM (SELECT count(*)::int AS n FROM tidemark.publications WHERE expires_at > clock_timestamp() GROUP BY owner) AS c`, among))
+		tally.Eventually(t, fmt.Sprintf("the pairs are shared out as %d", among),
+			tally.Holds(pool, `SELECT array_agg(n ORDER BY n)
+			= $1
+			FROM (SELECT count(*)::int AS n FROM tidemark.publications WHERE expires_at > clock_timestamp()
+				GROUP BY owner) AS c`, among))
 	}
 	flows := func() { // of every pair
 		t.Helper()
 		at := tally.Value[int64](t, pool, `SELECT max(position) FROM tidemark.journal`)
-		tally.Eventually(t, "all pairs go on", tally.Holds(pool, `SELECT bool_and(position > $1) FROM tidemark.publications`, at))
+		tally.Eventually(t, "all pairs go on", tally.Holds(pool, `SELECT bool_and(position > $1)
+			FROM tidemark.publications`, at))
 	}
 	leaveFirst := join("first")
 	load := write(t, pool, 4, 10*time.Millisecond)

@@ -16,12 +16,14 @@ import (
 // settle waits until a pair has got to the journal's end and nothing of it is held back.
 func settle(t *testing.T, pool *pgxpool.Pool, key publisher.Key) {
 	t.Helper()
-	tally.Eventually(t, fmt.Sprintf("%s has got to the journal's end", key), tally.Holds(pool, `SELECT position >= (SELECT max(j.position) FROM tidemark.journal j)
+	tally.Eventually(t, fmt.Sprintf("%s has got to the journal's end", key), tally.Holds(pool, `SELECT position >= (SELECT
+		max(j.position) FROM tidemark.journal j)
 		AND NOT EXISTS (SELECT FROM tidemark.parked k WHERE k.topic = p.topic AND k.publisher = p.publisher)
 		FROM tidemark.publications p WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
 }
 
-// verify waits until a pair has settled and compares what has arrived with the journal: the same events, and those of a campaign for the first time in their order.
+// verify waits until a pair has settled and compares what has arrived with the journal: the same
+// events, and those of a campaign for the first time in their order.
 func verify(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publisher.Key) {
 	t.Helper()
 	settle(t, pool, key)
@@ -31,7 +33,8 @@ func verify(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publisher.Ke
 // compare is verify for what has settled.
 func compare(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publisher.Key) {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT event_id, position FROM tidemark.journal WHERE $1 = 'everything' OR $1 LIKE 't%' AND $1 <> 'told' OR event_type = $1 ORDER BY position`, key.Topic)
+	rows, err := pool.Query(t.Context(), `SELECT event_id, position FROM tidemark.journal WHERE $1 = 'everything'
+		OR $1 LIKE 't%' AND $1 <> 'told' OR event_type = $1 ORDER BY position`, key.Topic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +57,13 @@ func compare(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publisher.K
 		}
 		seen[a.ID] = true
 		if _, committed := missing[a.ID]; !committed {
-			wrong = append(wrong, fmt.Sprintf("event %d of campaign %s has arrived and is not in the journal", a.Seq, a.Campaign))
+			wrong = append(wrong, fmt.Sprintf("event %d of campaign %s has arrived and is not in the journal", a.Seq,
+				a.Campaign))
 		}
 		delete(missing, a.ID)
 		if a.Seq <= last[a.Campaign] || a.Seq > last[a.Campaign]+1 && key.Topic != "told" {
-			wrong = append(wrong, fmt.Sprintf("event %d of campaign %s came for the first time after event %d", a.Seq, a.Campaign, last[a.Campaign]))
+			wrong = append(wrong, fmt.Sprintf("event %d of campaign %s came for the first time after event %d", a.Seq,
+				a.Campaign, last[a.Campaign]))
 		}
 		last[a.Campaign] = a.Seq
 	}
@@ -66,7 +71,8 @@ func compare(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publisher.K
 		wrong = append(wrong, fmt.Sprintf("the event at position %d has not arrived", at))
 	}
 	if len(wrong) > 0 {
-		t.Errorf("%s: %d of %d events have arrived, %d things are wrong, for instance:", key, total-len(missing), total, len(wrong))
+		t.Errorf("%s: %d of %d events have arrived, %d things are wrong, for instance:", key, total-len(missing), total,
+			len(wrong))
 	}
 	for _, w := range wrong[:min(5, len(wrong))] {
 		t.Error(w)
@@ -74,7 +80,8 @@ func compare(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publisher.K
 	t.Logf("%s: %d events arrived, %d of them for the first time", key, len(arrivals), len(seen))
 }
 
-// nothingParked checks that no event was ever held against the pair: not parked, and without an attempt that was counted.
+// nothingParked checks that no event was ever held against the pair: not parked, and without an
+// attempt that was counted.
 func nothingParked(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM parked_ever`); n > 0 {
@@ -105,7 +112,8 @@ func watchOwners(t *testing.T, pool *pgxpool.Pool) {
 			INSERT INTO taken VALUES (NEW.topic, NEW.publisher, OLD.owner, NEW.owner, OLD.expires_at > clock_timestamp());
 			RETURN NULL;
 		END $$;
-		CREATE TRIGGER note_owner AFTER UPDATE ON tidemark.publications FOR EACH ROW WHEN (NEW.owner <> OLD.owner) EXECUTE FUNCTION note_owner()`)
+		CREATE TRIGGER note_owner AFTER UPDATE ON tidemark.publications FOR EACH ROW
+			WHEN (NEW.owner <> OLD.owner) EXECUTE FUNCTION note_owner()`)
 }
 
 // heldOnce checks that no pair was ever taken from somebody who still had it.

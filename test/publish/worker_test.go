@@ -22,7 +22,8 @@ type worker struct {
 	end  func() error // waits for it
 }
 
-// spawn starts a worker on what a YAML file says, in which ${WORKER} is its name, with more of an environment if needed. The test's end kills it.
+// spawn starts a worker on what a YAML file says, in which ${WORKER} is its name, with more of an
+// environment if needed. The test's end kills it.
 func spawn(t *testing.T, pool *pgxpool.Pool, name, publishers string, env ...string) *worker {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "publishers.yaml")
@@ -30,8 +31,10 @@ func spawn(t *testing.T, pool *pgxpool.Pool, name, publishers string, env ...str
 		t.Fatal(err)
 	}
 	w := &worker{name: name, cmd: exec.Command(os.Args[0])}
-	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "WORKER="+name, "PGAPPNAME="+name, "TIDEMARK_DATABASE_URL="+pool.Config().ConnString(), "TIDEMARK_PUBLISHERS="+file,
-		"TIDEMARK_LEASE_TTL=1s", "TIDEMARK_PUBLISH_POLL_INTERVAL=50ms", "TIDEMARK_HTTP_ADDR=off", "TIDEMARK_LOG_FORMAT=json", "TIDEMARK_LOG_LEVEL=warn")
+	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "WORKER="+name, "PGAPPNAME="+name, "TIDEMARK_DATABASE_URL="+
+		pool.Config().ConnString(), "TIDEMARK_PUBLISHERS="+file,
+		"TIDEMARK_LEASE_TTL=1s", "TIDEMARK_PUBLISH_POLL_INTERVAL=50ms", "TIDEMARK_HTTP_ADDR=off", "TIDEMARK_LOG_FORMAT=json",
+		"TIDEMARK_LOG_LEVEL=warn")
 	w.cmd.Env = append(w.cmd.Env, env...) // of two, the last one counts
 	var log bytes.Buffer                  // complete once the process has ended
 	w.cmd.Stderr = &log
@@ -80,14 +83,16 @@ func (w *worker) signal(t *testing.T, s syscall.Signal) {
 // holds waits until a worker publishes a pair.
 func (w *worker) holds(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	tally.Eventually(t, w.name+" holds a pair", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.publications p JOIN tidemark.relays r USING (owner)
+	tally.Eventually(t, w.name+" holds a pair", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.publications p
+		JOIN tidemark.relays r USING (owner)
 		WHERE r.pid = $1 AND p.expires_at > clock_timestamp())`, w.cmd.Process.Pid))
 }
 
 // replaced waits until all pairs are held by others.
 func (w *worker) replaced(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	tally.Eventually(t, "others hold what "+w.name+" had", tally.Holds(pool, `SELECT bool_and(p.expires_at > clock_timestamp() AND r.pid <> $1)
+	tally.Eventually(t, "others hold what "+w.name+" had", tally.Holds(pool, `SELECT bool_and(p.expires_at >
+		clock_timestamp() AND r.pid <> $1)
 		FROM tidemark.publications p JOIN tidemark.relays r USING (owner)`, w.cmd.Process.Pid))
 }
 

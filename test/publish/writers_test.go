@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/broker"
 )
 
-// TestEveryPublisherSeesEveryEventOf48Writers has positions handed out in another order than that in which they are committed, some never, while a stranger's transaction is open.
+// TestEveryPublisherSeesEveryEventOf48Writers has positions handed out in another order than that
+// in which they are committed, some never, while a stranger's transaction is open.
 func TestEveryPublisherSeesEveryEventOf48Writers(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)
@@ -23,7 +24,10 @@ func TestEveryPublisherSeesEveryEventOf48Writers(t *testing.T) {
 	watchParked(t, pool)
 	for range 2 {
 		run(t, quick(t, pool, b.Addr(), func(c *publisher.Config, out *publisher.Publisher) {
-			for _, p := range []publisher.Publisher{{Name: "other", Topics: []string{"everything", "told"}, BatchSize: 7}, {Name: "global", Topics: []string{"everything"}, Order: publisher.OrderGlobal}} {
+			for _, p := range []publisher.Publisher{
+				{Name: "other", Topics: []string{"everything", "told"}, BatchSize: 7},
+				{Name: "global", Topics: []string{"everything"}, Order: publisher.OrderGlobal},
+			} {
 				sink := &broker.Sink{Addr: b.Addr(), Publisher: p.Name}
 				t.Cleanup(func() { _ = sink.Close() })
 				p.Sink, p.Timeout, p.BackoffMax = sink, out.Timeout, out.BackoffMax
@@ -33,7 +37,9 @@ func TestEveryPublisherSeesEveryEventOf48Writers(t *testing.T) {
 		}))
 	}
 	load := write(t, pool, 48, time.Millisecond)
-	eventually(t, "enough is written", func() bool { return load.committed.Load() >= 2500 && load.rolledBack.Load() >= 250 })
+	eventually(t, "enough is written", func() bool {
+		return load.committed.Load() >= 2500 && load.rolledBack.Load() >= 250
+	})
 	load.stop()
 	for _, key := range pairs() {
 		verify(t, pool, b, key)

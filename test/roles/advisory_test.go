@@ -14,7 +14,8 @@ func TestAdvisoryLocksAreForTidemarkAlone(t *testing.T) {
 	in := install(t, false)
 	in.script(t, "advisory-locks.sql")
 	appender := in.as(t, "appender")
-	refuses(t, in.as(t, "reader"), "SELECT pg_advisory_lock(1)", "SELECT pg_try_advisory_xact_lock(1)", "SELECT pg_advisory_xact_lock_shared(1)")
+	refuses(t, in.as(t, "reader"), "SELECT pg_advisory_lock(1)", "SELECT pg_try_advisory_xact_lock(1)",
+		"SELECT pg_advisory_xact_lock_shared(1)")
 	refuses(t, appender, "SELECT pg_advisory_lock(1)", "SELECT pg_advisory_xact_lock(1)")
 	must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event("ann"))

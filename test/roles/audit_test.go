@@ -16,10 +16,13 @@ import (
 func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
-	_, err := in.admin.Exec(t.Context(), `INSERT INTO tidemark.operator_log (actor, act, at) VALUES ('ada', 'x', now() - interval '2 years'), ('ada', 'x', now())`)
+	_, err := in.admin.Exec(t.Context(), `INSERT INTO tidemark.operator_log (actor, act, at)
+		VALUES ('ada', 'x', now() - interval '2 years'), ('ada', 'x', now())`)
 	must(t, err)
 	change := []string{
-		`UPDATE tidemark.operator_log SET actor = 'ada'`, `UPDATE tidemark.operator_log SET link = NULL`, `DELETE FROM tidemark.operator_log`, `TRUNCATE tidemark.operator_log`,
+		`UPDATE tidemark.operator_log
+			SET actor = 'ada'`, `UPDATE tidemark.operator_log
+			SET link = NULL`, `DELETE FROM tidemark.operator_log`, `TRUNCATE tidemark.operator_log`,
 	}
 	for _, sql := range change {
 		var refused *pgconn.PgError
@@ -27,8 +30,10 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 			t.Errorf("%s by a superuser: %v", sql, err)
 		}
 	}
-	forge := append(change, `INSERT INTO tidemark.operator_log (actor, act) VALUES ('ada', 'x')`, `UPDATE tidemark.operator_log_head SET pruned = 99`, `DELETE FROM tidemark.operator_log_head`,
-		`TRUNCATE tidemark.operator_log_head`, `INSERT INTO tidemark.operator_log_head DEFAULT VALUES`, `ALTER TABLE tidemark.operator_log DISABLE TRIGGER ALL`)
+	forge := append(change, `INSERT INTO tidemark.operator_log (actor, act)
+		VALUES ('ada', 'x')`, `UPDATE tidemark.operator_log_head SET pruned = 99`, `DELETE FROM tidemark.operator_log_head`,
+		`TRUNCATE tidemark.operator_log_head`, `INSERT INTO tidemark.operator_log_head DEFAULT
+			VALUES`, `ALTER TABLE tidemark.operator_log DISABLE TRIGGER ALL`)
 	pools := map[string]*pgxpool.Pool{}
 	for _, role := range []string{"appender", "worker", "publisher", "reader", "operator"} {
 		pools[role] = in.as(t, role)

@@ -48,7 +48,8 @@ func install(t *testing.T, asOwner bool) installation {
 			return
 		}
 		defer func() { _ = conn.Close(ctx) }()
-		rows, err := conn.Query(ctx, "SELECT rolname FROM pg_roles WHERE starts_with(rolname, $1) ORDER BY rolname DESC", in.prefix+"_")
+		rows, err := conn.Query(ctx, "SELECT rolname FROM pg_roles WHERE starts_with(rolname, $1) ORDER BY rolname DESC",
+			in.prefix+"_")
 		if err != nil {
 			t.Error(err)
 			return
@@ -103,7 +104,9 @@ func (in installation) script(t *testing.T, name string) {
 func (in installation) login(t *testing.T, role string) string {
 	t.Helper()
 	name := in.prefix + "_" + role
-	_, err := in.admin.Exec(t.Context(), fmt.Sprintf("CREATE ROLE %[1]s_login LOGIN PASSWORD 'secret' IN ROLE %[1]s; ALTER ROLE %[1]s_login SET role = '%[1]s'", name), pgx.QueryExecModeSimpleProtocol)
+	_, err := in.admin.Exec(t.Context(),
+		fmt.Sprintf("CREATE ROLE %[1]s_login LOGIN PASSWORD 'secret' IN ROLE %[1]s; ALTER ROLE %[1]s_login SET role = "+
+			"'%[1]s'", name), pgx.QueryExecModeSimpleProtocol)
 	must(t, err)
 	u, err := url.Parse(in.url)
 	must(t, err)

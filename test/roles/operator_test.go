@@ -50,25 +50,34 @@ func operations(t *testing.T, operator, worker *pgxpool.Pool) {
 
 // behind gives operators something to act on, beside the projection counted, which is rolled back.
 const behind = `
-	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count, next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
-		VALUES ('c', 'counted', 'default', 2, 'dead', 8, 'infinity', 'no', 'f', now(), now()), ('d', 'counted', 'default', 2, 'dead', 8, 'infinity', 'no', 'f', now(), now());
-	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message, first_failed_at)
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
+		VALUES ('c', 'counted', 'default', 2, 'dead', 8, 'infinity', 'no', 'f', now(), now()),
+			('d', 'counted', 'default', 2, 'dead', 8, 'infinity', 'no', 'f', now(), now());
+	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
+		first_failed_at)
 		VALUES ('all', 'it', 'c', 1, true, 1, 'parked', 'no', now()), ('all', 'it', 'd', 1, true, 1, 'parked', 'no', now());
-	INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied) VALUES ('w', 'default', 'h', 1, now(), now(), 0, 0);
+	INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
+		VALUES ('w', 'default', 'h', 1, now(), now(), 0, 0);
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('spare', 'ready')`
 
 // everyAct does all that operators can do, and tells of each once it is done.
 func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what string)) {
 	t.Helper()
 	to := publisher.Publisher{Name: "it", Sink: &memory.Sink{}, Topics: []string{"all"}}
-	code := projecting(t, projector.Config{Pool: operator, Projections: projections(t, 1), GapRate: -1, OwnTablesOnly: true})
+	code := projecting(t, projector.Config{
+		Pool: operator, Projections: projections(t, 1), GapRate: -1,
+		OwnTablesOnly: true,
+	})
 	a, err := admin.New(admin.Config{
-		Pool: operator, Projector: code, Projections: []string{"counted"}, Topics: []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{to},
+		Pool: operator, Projector: code, Projections: []string{"counted"}, Topics: []publisher.Topic{{Name: "all"}},
+		Publishers: []publisher.Publisher{to},
 	})
 	must(t, err)
 	type outcome func() (*admin.Outcome, error)
 	ctx, back := t.Context(), int64(0)
-	key, pair, target := deferred.Key{Projection: "counted", CampaignID: "c"}, publisher.Key{Topic: "all", Publisher: "it"}, pause.Target{Group: "default", CampaignID: "c"}
+	key, pair, target := deferred.Key{Projection: "counted", CampaignID: "c"},
+		publisher.Key{Topic: "all", Publisher: "it"}, pause.Target{Group: "default", CampaignID: "c"}
 	for what, look := range map[string]func() error{
 		"verify": func() error {
 			_, err := code.Verify(ctx, projector.VerifyRequest{Projection: "counted", All: true})
@@ -110,7 +119,10 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActPause, func() (*admin.Outcome, error) { return a.Pause(ctx, confirmed(""), target, time.Hour) }},
 		{admin.ActResume, func() (*admin.Outcome, error) { return a.Resume(ctx, confirmed(""), target) }},
 		{admin.ActReplay, func() (*admin.Outcome, error) {
-			return a.ReplayCampaigns(ctx, confirmed(""), deferred.ReplayRequest{Group: "default", Projection: "counted", Campaigns: []string{"c"}})
+			return a.ReplayCampaigns(ctx, confirmed(""), deferred.ReplayRequest{
+				Group: "default", Projection: "counted",
+				Campaigns: []string{"c"},
+			})
 		}},
 		{admin.ActRepairGaps, func() (*admin.Outcome, error) { return a.RepairGap(ctx, confirmed(""), "default", "c") }},
 		{admin.ActBackfill, func() (*admin.Outcome, error) {
@@ -120,19 +132,32 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActStartRebuild, func() (*admin.Outcome, error) {
 			return a.StartRebuild(ctx, confirmed(""), "counted", projector.RebuildOptions{})
 		}},
-		{admin.ActPauseRebuild, func() (*admin.Outcome, error) { return a.PauseRebuild(ctx, confirmed(""), "default", "counted", 0) }},
-		{admin.ActResumeRebuild, func() (*admin.Outcome, error) { return a.ResumeRebuild(ctx, confirmed(""), "default", "counted") }},
+		{admin.ActPauseRebuild, func() (*admin.Outcome, error) {
+			return a.PauseRebuild(ctx, confirmed(""), "default", "counted", 0)
+		}},
+		{admin.ActResumeRebuild, func() (*admin.Outcome, error) {
+			return a.ResumeRebuild(ctx, confirmed(""), "default", "counted")
+		}},
 		{admin.ActSwapRebuild, func() (*admin.Outcome, error) {
 			return a.SwapRebuild(ctx, confirmed(""), "counted", projector.RebuildOptions{})
 		}},
-		{admin.ActAbortRebuild, func() (*admin.Outcome, error) { return a.AbortRebuild(ctx, confirmed("counted"), "counted") }},
-		{admin.ActPausePublisher, func() (*admin.Outcome, error) { return a.PausePublisher(ctx, confirmed(""), pair, time.Hour) }},
+		{admin.ActAbortRebuild, func() (*admin.Outcome, error) {
+			return a.AbortRebuild(ctx, confirmed("counted"), "counted")
+		}},
+		{admin.ActPausePublisher, func() (*admin.Outcome, error) {
+			return a.PausePublisher(ctx, confirmed(""), pair, time.Hour)
+		}},
 		{admin.ActResumePublisher, func() (*admin.Outcome, error) { return a.ResumePublisher(ctx, confirmed(""), pair) }},
 		{admin.ActRetryParked, func() (*admin.Outcome, error) { return a.RetryParked(ctx, confirmed(""), pair, "c", 1) }},
-		{admin.ActResolveParked, func() (*admin.Outcome, error) { return a.ResolveParked(ctx, confirmed("1"), pair, "c", 1) }},
+		{admin.ActResolveParked, func() (*admin.Outcome, error) {
+			return a.ResolveParked(ctx, confirmed("1"), pair, "c", 1)
+		}},
 		{admin.ActTestSend, func() (*admin.Outcome, error) { return a.TestSend(ctx, confirmed(""), pair) }},
 		{admin.ActRepublish, func() (*admin.Outcome, error) {
-			_, err := a.Republish(ctx, confirmed("it"), publisher.ReplayRequest{Topic: publisher.Topic{Name: "all"}, To: to, CampaignID: "c", From: 1})
+			_, err := a.Republish(ctx, confirmed("it"), publisher.ReplayRequest{
+				Topic: publisher.Topic{Name: "all"}, To: to,
+				CampaignID: "c", From: 1,
+			})
 			return nil, err
 		}},
 		{admin.ActResetPublisher, func() (*admin.Outcome, error) {
@@ -166,7 +191,8 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			_, err := worker(t, applies, 1).Drain(ctx)
 			must(t, err)
 			var made bool
-			must(t, operator.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tidemark.projections WHERE name = 'counted~next' AND schema_name <> '')").Scan(&made))
+			must(t, operator.QueryRow(ctx,
+				"SELECT EXISTS (SELECT FROM tidemark.projections WHERE name = 'counted~next' AND schema_name <> '')").Scan(&made))
 			if !made {
 				t.Error("no worker has begun the rebuild")
 			}

@@ -17,8 +17,10 @@ func TestPublisher(t *testing.T) {
 	in.fill(t)
 	pool := in.as(t, "publisher")
 	publish(t, in, pool)
-	refuses(t, pool, "SELECT FROM tidemark.outbox", "DELETE FROM tidemark.leases", "UPDATE tidemark.journal SET payload = '{}'",
-		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`, "INSERT INTO tidemark.operator_log (actor, act) VALUES ('me', 'x')",
+	refuses(t, pool, "SELECT FROM tidemark.outbox", "DELETE FROM tidemark.leases",
+		"UPDATE tidemark.journal SET payload = '{}'",
+		`SELECT * FROM tidemark.append('c',
+			'[{"type": "noted"}]')`, "INSERT INTO tidemark.operator_log (actor, act) VALUES ('me', 'x')",
 		"SELECT FROM tidemark.tokens", "SELECT FROM tidemark.deferred", "CREATE TABLE tidemark.mine (n integer)")
 }
 
@@ -35,7 +37,10 @@ func publish(t *testing.T, in installation, pool *pgxpool.Pool) {
 	sink := &memory.Sink{}
 	reached := make(chan struct{}, 16)
 	sink.OnPublish = func(context.Context, []publisher.Event) error { reached <- struct{}{}; return nil }
-	relay, err := publisher.New(publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{{Name: "it", Sink: sink, Topics: []string{"all"}}}})
+	relay, err := publisher.New(publisher.Config{
+		Pool: pool, Topics: []publisher.Topic{{Name: "all"}},
+		Publishers: []publisher.Publisher{{Name: "it", Sink: sink, Topics: []string{"all"}}},
+	})
 	must(t, err)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()

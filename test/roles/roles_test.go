@@ -41,7 +41,8 @@ func TestAppender(t *testing.T) {
 			return err
 		},
 		"AppendAll": func(tx pgx.Tx) error {
-			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "a", Events: []journal.Event{event("ann")}}, journal.Batch{CampaignID: "b", Events: []journal.Event{event("ben")}})
+			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: "a", Events: []journal.Event{event("ann")}},
+				journal.Batch{CampaignID: "b", Events: []journal.Event{event("ben")}})
 			return err
 		},
 		"append": func(tx pgx.Tx) error {
@@ -49,7 +50,9 @@ func TestAppender(t *testing.T) {
 			return err
 		},
 		"append_if": func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), `SELECT * FROM tidemark.append_if('[{"campaign_id": "if", "events": [{"type": "named", "tags": ["name:x"]}]}]', '{"failIfEventsMatch": {"items": [{"types": ["named"], "tags": ["name:x"]}]}}')`)
+			_, err := tx.Exec(t.Context(),
+				`SELECT * FROM tidemark.append_if('[{"campaign_id": "if", "events": [{"type": "named", "tags": ["name:x"]}]}]',
+					'{"failIfEventsMatch": {"items": [{"types": ["named"], "tags": ["name:x"]}]}}')`)
 			return err
 		},
 	} {
@@ -59,11 +62,13 @@ func TestAppender(t *testing.T) {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { must(t, db.Close()) }()
-	if _, err := db.ExecContext(t.Context(), `SELECT * FROM tidemark.append('database/sql', '[{"type": "noted"}]')`); err != nil {
+	if _, err := db.ExecContext(t.Context(), `SELECT * FROM tidemark.append('database/sql',
+		'[{"type": "noted"}]')`); err != nil {
 		t.Error(err)
 	}
 	var events, items int
-	must(t, in.admin.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM tidemark.journal), (SELECT count(*) FROM tidemark.outbox)").Scan(&events, &items))
+	must(t, in.admin.QueryRow(t.Context(),
+		"SELECT (SELECT count(*) FROM tidemark.journal), (SELECT count(*) FROM tidemark.outbox)").Scan(&events, &items))
 	if events != 6 || items != 6 {
 		t.Errorf("%d events and %d work items, want 6 each", events, items)
 	}
@@ -73,8 +78,10 @@ func TestAppender(t *testing.T) {
 		t.Errorf("what is wrong with an event is said all the same: %v", err)
 	}
 	refuses(t, pool,
-		"SELECT FROM tidemark.journal", "SELECT payload FROM tidemark.journal", "INSERT INTO tidemark.outbox VALUES ('default', 'c', 1, now(), 1)",
-		"SELECT nextval('tidemark.journal_position')", "SELECT tidemark.claim('default', 'me', '', 1, '30 s')", "SELECT tidemark.wake()", "DELETE FROM tidemark.outbox",
+		"SELECT FROM tidemark.journal", "SELECT payload FROM tidemark.journal",
+		"INSERT INTO tidemark.outbox VALUES ('default', 'c', 1, now(), 1)",
+		"SELECT nextval('tidemark.journal_position')", "SELECT tidemark.claim('default', 'me', '', 1, '30 s')",
+		"SELECT tidemark.wake()", "DELETE FROM tidemark.outbox",
 		"CREATE TABLE tidemark.mine (n integer)", "CREATE SCHEMA mine", "SELECT FROM tidemark.tokens",
 		"CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql RETURN ARRAY[1]")
 }
@@ -87,20 +94,26 @@ func TestAppenderCannotSwitchChecksOff(t *testing.T) {
 	large := `{"type": "x", "payload": {"a": "' || repeat('x', 3 << 20) || '"}}`
 	expands := `{"type": "x", "payload": {"a": [1' || repeat(',1e131000', 250) || ']}}`
 	for kind, event := range map[string]string{
-		"an empty type": `{"type": ""}`, "a scalar payload": `{"type": "x", "payload": 7}`, "3 MB": large, "numbers that expand": expands,
-		"a deep payload": `{"type": "x", "payload": ' || repeat('{"a":', 200) || '1' || repeat('}', 200) || '}`, "metadata that are a list": `{"type": "x", "metadata": [1]}`,
+		"an empty type": `{"type": ""}`, "a scalar payload": `{"type": "x", "payload": 7}`, "3 MB": large,
+		"numbers that expand":      expands,
+		"a deep payload":           `{"type": "x", "payload": ' || repeat('{"a":', 200) || '1' || repeat('}', 200) || '}`,
+		"metadata that are a list": `{"type": "x", "metadata": [1]}`,
 	} {
 		events := `('[` + event + `]')::jsonb`
 		batches := `('[{"campaign_id": "c", "events": [` + event + `]}]')::jsonb`
 		for way, sql := range map[string]string{
 			"append":     `SELECT FROM tidemark.append('c', ` + events + `)`,
 			"append_all": `SELECT FROM tidemark.append_all(` + batches + `)`,
-			"append_if":  `SELECT FROM tidemark.append_if(` + batches + `, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
-			"p_keep":     `SELECT FROM tidemark.append_if(` + batches + `, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}', true)`,
+			"append_if": `SELECT FROM tidemark.append_if(` +
+				batches + `, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
+			"p_keep": `SELECT FROM tidemark.append_if(` +
+				batches + `, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}', true)`,
 		} {
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				_, err := tx.Exec(t.Context(), `SET LOCAL tidemark.max_payload_bytes = 100000000; SET LOCAL tidemark.limits = 'off'; SET LOCAL tidemark.checked = on;
-					SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL search_path = pg_temp, public`, pgx.QueryExecModeSimpleProtocol)
+				_, err := tx.Exec(t.Context(), `SET LOCAL tidemark.max_payload_bytes = 100000000;
+					SET LOCAL tidemark.limits = 'off'; SET LOCAL tidemark.checked = on;
+					SET LOCAL plan_cache_mode = force_custom_plan;
+						SET LOCAL search_path = pg_temp, public`, pgx.QueryExecModeSimpleProtocol)
 				must(t, err)
 				_, err = tx.Exec(t.Context(), sql)
 				return err
@@ -111,7 +124,8 @@ func TestAppenderCannotSwitchChecksOff(t *testing.T) {
 			}
 		}
 	}
-	refuses(t, pool, "UPDATE tidemark.limits SET payload_bytes = 67108864", "SELECT FROM tidemark.append_rows('c', '[]', NULL)", "SELECT FROM tidemark.append_all_rows('[]')",
+	refuses(t, pool, "UPDATE tidemark.limits SET payload_bytes = 67108864",
+		"SELECT FROM tidemark.append_rows('c', '[]', NULL)", "SELECT FROM tidemark.append_all_rows('[]')",
 		"SELECT FROM tidemark.append_rows_of_snapshot('c', '[]', NULL)", "SELECT FROM tidemark.check_event('c', 1, '{}')")
 	for _, role := range []string{"worker", "publisher", "operator"} {
 		refuses(t, in.as(t, role), "UPDATE tidemark.limits SET payload_bytes = 67108864", "DELETE FROM tidemark.limits",
@@ -120,7 +134,8 @@ func TestAppenderCannotSwitchChecksOff(t *testing.T) {
 	var events, parameters int
 	must(t, in.admin.QueryRow(t.Context(), "SELECT count(*) FROM tidemark.journal").Scan(&events))
 	must(t, in.admin.QueryRow(t.Context(), `SELECT count(*) FROM pg_proc, unnest(proargnames) AS a (name)
-		WHERE pronamespace = 'tidemark'::regnamespace AND proname IN ('append', 'append_all', 'append_if') AND name IN ('p_checked', 'p_locked')`).Scan(&parameters))
+		WHERE pronamespace = 'tidemark'::regnamespace AND proname IN ('append', 'append_all', 'append_if')
+			AND name IN ('p_checked', 'p_locked')`).Scan(&parameters))
 	if events != 0 || parameters != 0 {
 		t.Errorf("%d events are in the journal, %d parameters say that something is checked", events, parameters)
 	}
@@ -179,13 +194,15 @@ func forgeFromSavepoint(t *testing.T, tx pgx.Tx) error {
 		return err
 	}
 	var floor, holder string
-	if err := savepoint.QueryRow(t.Context(), `SELECT coalesce(current_setting('tidemark.floor', true), ''), coalesce(current_setting('tidemark.floor_holder', true), '')`).Scan(&floor, &holder); err != nil {
+	if err := savepoint.QueryRow(t.Context(), `SELECT coalesce(current_setting('tidemark.floor', true), ''),
+		coalesce(current_setting('tidemark.floor_holder', true), '')`).Scan(&floor, &holder); err != nil {
 		return err
 	}
 	if err := savepoint.Rollback(t.Context()); err != nil {
 		return err
 	}
-	_, err = tx.Exec(t.Context(), `SELECT set_config('tidemark.floor', $1, true), set_config('tidemark.floor_holder', $2, true)`, floor, holder)
+	_, err = tx.Exec(t.Context(), `SELECT set_config('tidemark.floor', $1, true),
+		set_config('tidemark.floor_holder', $2, true)`, floor, holder)
 	return err
 }
 
@@ -238,7 +255,8 @@ func TestAppenderCannotPutFunctionsInTheWay(t *testing.T) {
 	must(t, err)
 	defer conn.Release()
 	_, err = conn.Exec(t.Context(), `
-		CREATE FUNCTION trap.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'caught as %', current_user; END $$;
+		CREATE FUNCTION trap.clock_timestamp() RETURNS timestamptz
+			LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'caught as %', current_user; END $$;
 		GRANT USAGE ON SCHEMA trap TO PUBLIC;
 		SET search_path = trap, pg_catalog;`, pgx.QueryExecModeSimpleProtocol)
 	must(t, err)
@@ -257,9 +275,11 @@ func heroes(version int) projector.Projection {
 // hashed calls a function of Postgres by another type than its own: another role's may fit better.
 const hashed = `-- projection: hashed
 -- version: 1
-CREATE TABLE hashed (campaign_id text COLLATE "C" NOT NULL, seq bigint NOT NULL, hash bigint NOT NULL, PRIMARY KEY (campaign_id, seq));
+CREATE TABLE hashed (campaign_id text COLLATE "C" NOT NULL, seq bigint NOT NULL, hash bigint NOT NULL,
+	PRIMARY KEY (campaign_id, seq));
 -- on: hero_joined
-INSERT INTO hashed (campaign_id, seq, hash) VALUES (event.campaign_id, event.seq, hashtextextended(event.campaign_id, 0));
+INSERT INTO hashed (campaign_id, seq, hash) VALUES (event.campaign_id, event.seq,
+	hashtextextended(event.campaign_id, 0));
 `
 
 func projections(t *testing.T, version int) []projector.Projection {
@@ -300,16 +320,20 @@ func TestWorkerAndReader(t *testing.T) {
 		t.Errorf("the campaign as it was: %v", err)
 	}
 	refuses(t, pool,
-		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`, `SELECT * FROM tidemark.append_all('[]')`, `SELECT * FROM tidemark.append_if('[]', '{}')`,
-		"INSERT INTO tidemark.journal SELECT * FROM tidemark.journal", "UPDATE tidemark.journal SET payload = '{}'", "DELETE FROM tidemark.event_tags",
-		"SELECT setval('tidemark.journal_position', 1)", "ALTER TABLE tidemark.journal DISABLE TRIGGER ALL", "DROP TABLE tidemark.outbox", "CREATE TABLE tidemark.mine (n integer)",
+		`SELECT * FROM tidemark.append('c',
+			'[{"type": "noted"}]')`, `SELECT * FROM tidemark.append_all('[]')`, `SELECT * FROM tidemark.append_if('[]', '{}')`,
+		"INSERT INTO tidemark.journal SELECT * FROM tidemark.journal", "UPDATE tidemark.journal SET payload = '{}'",
+		"DELETE FROM tidemark.event_tags",
+		"SELECT setval('tidemark.journal_position', 1)", "ALTER TABLE tidemark.journal DISABLE TRIGGER ALL",
+		"DROP TABLE tidemark.outbox", "CREATE TABLE tidemark.mine (n integer)",
 		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)")
 
 	reader := in.as(t, "reader")
 	see := func(want string) {
 		t.Helper()
 		var doc string
-		if err := reader.QueryRow(t.Context(), "SELECT doc::text FROM tidemark_views.counted WHERE campaign_id = 'c'").Scan(&doc); err != nil || doc != want {
+		if err := reader.QueryRow(t.Context(),
+			"SELECT doc::text FROM tidemark_views.counted WHERE campaign_id = 'c'").Scan(&doc); err != nil || doc != want {
 			t.Errorf("the reader sees %q (%v), want %q", doc, err, want)
 		}
 	}
@@ -317,14 +341,16 @@ func TestWorkerAndReader(t *testing.T) {
 	if _, err := reader.Exec(t.Context(), "SELECT FROM tidemark_views.heroes"); err != nil {
 		t.Error(err)
 	}
-	refuses(t, reader, "SELECT FROM tidemark.journal", "SELECT FROM tidemark.deferred", "SELECT FROM tidemark.outbox", "DELETE FROM tidemark_views.counted", "CREATE TABLE mine (n integer)",
+	refuses(t, reader, "SELECT FROM tidemark.journal", "SELECT FROM tidemark.deferred", "SELECT FROM tidemark.outbox",
+		"DELETE FROM tidemark_views.counted", "CREATE TABLE mine (n integer)",
 		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`)
 
 	// A rebuild puts tables in the place of others: the worker may, and the reader still sees them.
 	_, err = worker(t, pool, 2).Drain(t.Context())
 	must(t, err)
 	var version int
-	must(t, in.admin.QueryRow(t.Context(), "SELECT version FROM tidemark.projections WHERE name = 'counted'").Scan(&version))
+	must(t, in.admin.QueryRow(t.Context(),
+		"SELECT version FROM tidemark.projections WHERE name = 'counted'").Scan(&version))
 	if version != 2 {
 		t.Errorf("after the rebuild the version is %d", version)
 	}
@@ -339,7 +365,8 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	in.fill(t)
 	_, err := worker(t, in.as(t, "worker"), 1).Drain(t.Context())
 	must(t, err)
-	_, err = in.admin.Exec(t.Context(), "INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'it', 0)")
+	_, err = in.admin.Exec(t.Context(),
+		"INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'it', 0)")
 	must(t, err)
 	tool, err := program.Build(t.Context(), "cmd/maintenance")
 	must(t, err)
@@ -357,7 +384,8 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	}
 	for _, args := range []string{
 		"lag", "outbox report", "deferred stats", "campaign show c", "gaps detect", "projection list",
-		"projection pause counted --reason test", "projection resume counted --reason test", "campaign replay c --projection counted --reason test --yes",
+		"projection pause counted --reason test", "projection resume counted --reason test",
+		"campaign replay c --projection counted --reason test --yes",
 		"publisher list", "publisher pause it --topic all --reason test", "publisher resume it --topic all --reason test",
 	} {
 		run(args)
@@ -366,7 +394,8 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	if strings.Contains(out, "could not look") {
 		t.Errorf("the doctor lacks a privilege:\n%s", out)
 	}
-	refuses(t, in.connect(t, operator), `SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`, "UPDATE tidemark.journal SET payload = '{}'", "DROP TABLE tidemark.journal",
+	refuses(t, in.connect(t, operator), `SELECT * FROM tidemark.append('c',
+		'[{"type": "noted"}]')`, "UPDATE tidemark.journal SET payload = '{}'", "DROP TABLE tidemark.journal",
 		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)")
 }
 

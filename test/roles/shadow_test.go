@@ -40,15 +40,20 @@ type shadowed struct {
 
 const (
 	selectShadowed = `
-		SELECT proname::text, false, prokind::text, array(SELECT format_type(t, NULL) FROM unnest(proargtypes) WITH ORDINALITY AS a (t, n) ORDER BY n),
+		SELECT proname::text, false, prokind::text, array(SELECT format_type(t, NULL)
+			FROM unnest(proargtypes) WITH ORDINALITY AS a (t, n) ORDER BY n),
 			format_type(prorettype, NULL), proretset, provariadic <> 0,
-			array(SELECT quote_ident(a.name) FROM unnest(proargnames, proargmodes) WITH ORDINALITY AS a (name, mode, n) WHERE a.mode IN ('o', 't') ORDER BY a.n),
-			array(SELECT format_type(a.type, NULL) FROM unnest(proallargtypes, proargmodes) WITH ORDINALITY AS a (type, mode, n) WHERE a.mode IN ('o', 't') ORDER BY a.n)
+			array(SELECT quote_ident(a.name) FROM unnest(proargnames, proargmodes) WITH ORDINALITY AS a (name, mode, n)
+				WHERE a.mode IN ('o', 't') ORDER BY a.n),
+			array(SELECT format_type(a.type, NULL) FROM unnest(proallargtypes, proargmodes) WITH ORDINALITY AS a (type, mode,
+				n) WHERE a.mode IN ('o', 't') ORDER BY a.n)
 		FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind IN ('f', 'a')
 		UNION ALL
-		SELECT oprname::text, true, 'f', ARRAY[format_type(oprleft, NULL), format_type(oprright, NULL)], format_type(oprresult, NULL), false, false, '{}', '{}'
+		SELECT oprname::text, true, 'f', ARRAY[format_type(oprleft, NULL), format_type(oprright, NULL)],
+			format_type(oprresult, NULL), false, false, '{}', '{}'
 		FROM pg_operator WHERE oprnamespace = 'pg_catalog'::regnamespace AND oprkind = 'b'
-			AND ARRAY[oprleft, oprright]::regtype[] <@ '{text,name,bigint,integer,boolean,jsonb,uuid,oid,interval,timestamptz,numeric,float8,anyarray,anycompatiblearray,anycompatible,"char"}'::regtype[]`
+			AND ARRAY[oprleft, oprright]::regtype[] <@
+				'{text,name,bigint,integer,boolean,jsonb,uuid,oid,interval,timestamptz,numeric,float8,anyarray,anycompatiblearray,anycompatible,"char"}'::regtype[]`
 
 	// makeAll leaves out what cannot be made, such as functions with arguments of internal types.
 	makeAll = `
@@ -70,7 +75,8 @@ const (
 		END $$`
 )
 
-// better are arguments that a call may have where Postgres' own function wants others: a function that takes them as they are is preferred, wherever it stands.
+// better are arguments that a call may have where Postgres' own function wants others: a function
+// that takes them as they are is preferred, wherever it stands.
 func better() []map[string]string {
 	return []map[string]string{
 		{},
@@ -83,14 +89,18 @@ func better() []map[string]string {
 	}
 }
 
-// shadows answers statements that make functions and operators in a schema which note that another role has run them, and then do what Postgres' own do.
+// shadows answers statements that make functions and operators in a schema which note that another
+// role has run them, and then do what Postgres' own do.
 func shadows(schema, creator string, all []shadowed) (statements, names []string) {
 	seen := map[string]bool{}
 	for _, s := range all {
 		forms := [][]string{s.Args}
 		if s.Variadic {
 			first := s.Args[:len(s.Args)-1]
-			forms = [][]string{first, append(slices.Clone(first), "text"), append(slices.Clone(first), "text", "text"), append(slices.Clone(first), "name", "text")}
+			forms = [][]string{
+				first, append(slices.Clone(first), "text"), append(slices.Clone(first), "text", "text"),
+				append(slices.Clone(first), "name", "text"),
+			}
 		}
 		for _, form := range forms {
 			for _, other := range better() {
@@ -138,11 +148,13 @@ func shadows(schema, creator string, all []shadowed) (statements, names []string
 				case returns == "void":
 					answer = "PERFORM " + own
 				}
-				statements = append(statements, fmt.Sprintf(`CREATE FUNCTION %s(%s) RETURNS %s LANGUAGE plpgsql SET search_path = pg_catalog AS $shadow$
+				statements = append(statements, fmt.Sprintf(`CREATE FUNCTION %s(%s) RETURNS %s LANGUAGE plpgsql
+					SET search_path = pg_catalog AS $shadow$
 					BEGIN IF current_user <> '%s' THEN PERFORM setval('public.ran', %d); END IF; %s; END $shadow$`,
 					function, strings.Join(args, ", "), returns, creator, len(names), answer))
 				if s.Operator {
-					statements = append(statements, fmt.Sprintf("CREATE OPERATOR %s.%s (FUNCTION = %s, LEFTARG = %s, RIGHTARG = %s)", schema, s.Name, function, args[0], args[1]))
+					statements = append(statements, fmt.Sprintf("CREATE OPERATOR %s.%s (FUNCTION = %s, LEFTARG = %s, RIGHTARG = %s)",
+						schema, s.Name, function, args[0], args[1]))
 				}
 			}
 		}
@@ -157,7 +169,8 @@ func words(t *testing.T) map[string]bool {
 	word := regexp.MustCompile(`[a-z_0-9]+`)
 	for _, dir := range []string{"pkg", "internal", "cmd", "migrations", "deploy/sql"} {
 		must(t, filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" && filepath.Ext(path) != ".sql" {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" &&
+				filepath.Ext(path) != ".sql" {
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -188,7 +201,9 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	for _, role := range []string{"appender", "worker", "publisher", "reader", "operator"} {
 		logins[role] = in.login(t, role)
 		schema := "of_" + role
-		_, err := in.admin.Exec(t.Context(), fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s_%s; GRANT USAGE ON SCHEMA %[1]s TO PUBLIC", schema, in.prefix, role), pgx.QueryExecModeSimpleProtocol)
+		_, err := in.admin.Exec(t.Context(),
+			fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s_%s; GRANT USAGE ON SCHEMA %[1]s TO PUBLIC", schema, in.prefix, role),
+			pgx.QueryExecModeSimpleProtocol)
 		must(t, err)
 		path = append(path, schema)
 	}
@@ -197,7 +212,9 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 		of := all
 		if role == "worker" { // what it makes among the read models runs as itself, and must not spoil what it applies
 			of = slices.DeleteFunc(slices.Clone(all), func(s shadowed) bool {
-				return s.Kind == "a" || s.Variadic || slices.ContainsFunc(append(s.Args, s.Returns), func(t string) bool { return strings.HasPrefix(t, "any") })
+				return s.Kind == "a" || s.Variadic || slices.ContainsFunc(append(s.Args, s.Returns), func(t string) bool {
+					return strings.HasPrefix(t, "any")
+				})
 			})
 		}
 		for _, schema := range []string{"of_" + role, "tidemark_views"} {
@@ -215,10 +232,12 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 			}
 			names[schema] = signatures
 		}
-		refuses(t, pool, "CREATE FUNCTION public.f() RETURNS integer LANGUAGE sql RETURN 1", "CREATE TABLE public.goose_db_version_2 (n integer)")
+		refuses(t, pool, "CREATE FUNCTION public.f() RETURNS integer LANGUAGE sql RETURN 1",
+			"CREATE TABLE public.goose_db_version_2 (n integer)")
 		pool.Close()
 	}
-	_, err = in.admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET search_path = %s, public", in.admin.Config().ConnConfig.Database, strings.Join(path, ", ")))
+	_, err = in.admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET search_path = %s, public",
+		in.admin.Config().ConnConfig.Database, strings.Join(path, ", ")))
 	must(t, err)
 
 	ran := func(what string) {
@@ -277,7 +296,8 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	db, err := sql.Open("pgx", in.url) // as the goose tool does
 	must(t, err)
 	defer func() { must(t, db.Close()) }()
-	tool, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithDisableGlobalRegistry(true), goose.WithTableName("public.goose_db_version"))
+	tool, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithDisableGlobalRegistry(true),
+		goose.WithTableName("public.goose_db_version"))
 	must(t, err)
 	_, err = tool.DownTo(t.Context(), 0)
 	must(t, err)
@@ -297,7 +317,10 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 			if _, err := journal.Append(t.Context(), tx, campaign, journal.Any, event("ann"), event("ben")); err != nil {
 				return err
 			}
-			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{CampaignID: campaign + "2", Events: []journal.Event{event("ann")}})
+			_, err := journal.AppendAll(t.Context(), tx, journal.Batch{
+				CampaignID: campaign + "2",
+				Events:     []journal.Event{event("ann")},
+			})
 			return err
 		}))
 	}
@@ -316,7 +339,8 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	_, err = worker(t, pools["worker"], 1).AsOf(t.Context(), "counted", "c", 1)
 	must(t, err)
 	ran("check and as-of")
-	report, err := worker(t, pools["worker"], 1).Verify(t.Context(), projector.VerifyRequest{Projection: "counted", All: true})
+	report, err := worker(t, pools["worker"], 1).Verify(t.Context(),
+		projector.VerifyRequest{Projection: "counted", All: true})
 	must(t, err)
 	if report.Differences() > 0 || report.Campaigns == 0 {
 		t.Errorf("verify: %+v", report)

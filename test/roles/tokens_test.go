@@ -20,12 +20,14 @@ import (
 func TestRolesCannotForgeTokensAndSessions(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
-	_, err := in.admin.Exec(t.Context(), `INSERT INTO tidemark.tokens (name, role, hash, created_by) VALUES ('old', 'admin', '\x01', 'sql');
+	_, err := in.admin.Exec(t.Context(), `INSERT INTO tidemark.tokens (name, role, hash, created_by)
+		VALUES ('old', 'admin', '\x01', 'sql');
 		INSERT INTO tidemark.sessions (hash, token_id, expires_at) SELECT '\x02', id, expires_at FROM tidemark.tokens`)
 	must(t, err)
 	var expires bool
 	must(t, in.admin.QueryRow(t.Context(),
-		`SELECT expires_at - created_at BETWEEN interval '89 days' AND interval '91 days' FROM tidemark.tokens`).Scan(&expires))
+		`SELECT expires_at - created_at BETWEEN interval '89 days' AND interval '91 days'
+			FROM tidemark.tokens`).Scan(&expires))
 	if !expires {
 		t.Error("a token that SQL has inserted does not expire after 90 days")
 	}
@@ -33,7 +35,8 @@ func TestRolesCannotForgeTokensAndSessions(t *testing.T) {
 		`SELECT tidemark.create_token('eve', 'admin', sha256('x'), NULL, 'eve', '', '', 0, '')`,
 		`SELECT tidemark.revoke_token('old', 'eve', '', '', 0, '')`, `SELECT FROM tidemark.use_token('\x01')`,
 		`SELECT FROM tidemark.find_session('\x02')`, `SELECT tidemark.begin_session('\x01', sha256('y'), '1 hour')`,
-		`SELECT tidemark.end_session('\x02')`, `SELECT FROM tidemark.valid_secrets()`, `SELECT FROM tidemark.holding_secrets('{}')`,
+		`SELECT tidemark.end_session('\x02')`, `SELECT FROM tidemark.valid_secrets()`,
+		`SELECT FROM tidemark.holding_secrets('{}')`,
 	}
 	for _, role := range []string{"appender", "publisher", "reader"} {
 		refuses(t, in.as(t, role), append(functions, `SELECT name FROM tidemark.tokens`, `SELECT FROM tidemark.sessions`)...)
@@ -42,10 +45,13 @@ func TestRolesCannotForgeTokensAndSessions(t *testing.T) {
 		pool := in.as(t, role)
 		refuses(t, pool,
 			`INSERT INTO tidemark.tokens (name, role, hash, created_by) VALUES ('eve', 'admin', sha256('x'), 'eve')`,
-			`UPDATE tidemark.tokens SET role = 'admin'`, `UPDATE tidemark.tokens SET last_used_at = now()`, `DELETE FROM tidemark.tokens`,
+			`UPDATE tidemark.tokens
+				SET role = 'admin'`, `UPDATE tidemark.tokens
+				SET last_used_at = now()`, `DELETE FROM tidemark.tokens`,
 			`TRUNCATE tidemark.tokens CASCADE`, `SELECT hash FROM tidemark.tokens`, `SELECT t FROM tidemark.tokens t`,
 			`INSERT INTO tidemark.sessions (hash, token_id, expires_at) VALUES (sha256('x'), 1, 'infinity')`,
-			`UPDATE tidemark.sessions SET expires_at = 'infinity'`, `DELETE FROM tidemark.sessions`, `TRUNCATE tidemark.sessions`,
+			`UPDATE tidemark.sessions
+				SET expires_at = 'infinity'`, `DELETE FROM tidemark.sessions`, `TRUNCATE tidemark.sessions`,
 			`SELECT hash FROM tidemark.sessions`, `COPY tidemark.tokens TO STDOUT`)
 		useTokens(t, pool, in.prefix+"_"+role+"_login")
 	}

@@ -24,7 +24,8 @@ CREATE TABLE active_sessions (
 
 -- on: session_started
 INSERT INTO sessions (campaign_id, session_id, number, title, started_at)
-VALUES (event.campaign_id, event.payload->>'session_id', (event.payload->>'number')::integer, event.payload->>'title', event.occurred_at);
+VALUES (event.campaign_id, event.payload->>'session_id', (event.payload->>'number')::integer, event.payload->>'title',
+    event.occurred_at);
 
 INSERT INTO active_sessions (campaign_id, session_id, started_at)
 VALUES (event.campaign_id, event.payload->>'session_id', event.occurred_at);

@@ -16,7 +16,8 @@ import (
 type Sink struct {
 	// Label is its name; default "memory".
 	Label string
-	// OnPublish, where set, is called with each batch before anything is taken; its error is that of the batch. It may block.
+	// OnPublish, where set, is called with each batch before anything is taken; its error is that of
+	// the batch. It may block.
 	OnPublish func(ctx context.Context, events []publisher.Event) error
 	// Refuse, where set, is asked for each event, in order; an error refuses it, for good if permanent.
 	Refuse func(e publisher.Event) (err error, permanent bool)

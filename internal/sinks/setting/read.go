@@ -13,8 +13,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Read reads the query of the settings' URL, and then what stands under the sink's own key, into a pointer to a struct: the yaml tags of its fields are the names of both. A
-// field is a string, a bool, an int, a time.Duration, or a list of strings (in the URL: repeated, or separated by commas). Mistakes in the URL are reported together.
+// Read reads the query of the settings' URL, and then what stands under the sink's own key, into a
+// pointer to a struct: the yaml tags of its fields are the names of both. A field is a string, a
+// bool, an int, a time.Duration, or a list of strings (in the URL: repeated, or separated by
+// commas). Mistakes in the URL are reported together.
 func Read(s publisher.Settings, into any) error {
 	if s.URL != nil {
 		query, err := url.ParseQuery(s.URL.RawQuery)

@@ -34,7 +34,8 @@ func read(t *testing.T, address string) (got settings, err error) {
 func TestParametersOfTheURLAreSettings(t *testing.T) {
 	t.Parallel()
 	got, err := read(t, "x://h?topic=a%20b&brokers=a:1,b:2&brokers=c:3&tls=true&limit=7&linger=5ms")
-	if want := (settings{"a b", []string{"a:1", "b:2", "c:3"}, true, 7, 5 * time.Millisecond}); err != nil || !reflect.DeepEqual(got, want) {
+	if want := (settings{"a b", []string{"a:1", "b:2", "c:3"}, true, 7, 5 * time.Millisecond}); err != nil ||
+		!reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -43,7 +44,10 @@ func TestWhatTheFileSaysCountsMore(t *testing.T) {
 	t.Parallel()
 	u, _ := url.Parse("x://h?limit=7&topic=a")
 	got := settings{}
-	err := setting.Read(publisher.Settings{URL: u, Decode: func(into any) error { into.(*settings).Limit = 8; return nil }}, &got)
+	err := setting.Read(publisher.Settings{URL: u, Decode: func(into any) error {
+		into.(*settings).Limit = 8
+		return nil
+	}}, &got)
 	if err != nil || got.Limit != 8 || got.Topic != "a" {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -56,7 +60,8 @@ func TestMistakesInTheURLAreReportedTogether(t *testing.T) {
 		t.Fatal("no mistake was reported")
 	}
 	for _, want := range []string{
-		`tls is "maybe" in the URL: write true or false`, `limit is "many" in the URL: write a whole number`, `linger is "5" in the URL: write a duration`,
+		`tls is "maybe" in the URL: write true or false`, `limit is "many" in the URL: write a whole number`,
+		`linger is "5" in the URL: write a duration`,
 		`the URL has a parameter "lingr": it may have topic, brokers, tls, limit, linger`,
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -75,7 +80,8 @@ func TestTLSNamesTheFileThatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, s := range map[string]setting.TLS{
-		"a client's certificate needs both": {Cert: "c.pem"}, "no such file": {CA: empty + "x"}, empty + `", which holds no certificate`: {CA: empty}, `key "` + empty: {Cert: empty, Key: empty},
+		"a client's certificate needs both": {Cert: "c.pem"}, "no such file": {CA: empty + "x"},
+		empty + `", which holds no certificate`: {CA: empty}, `key "` + empty: {Cert: empty, Key: empty},
 	} {
 		if _, err := s.Config(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v", s, err)

@@ -33,13 +33,15 @@ func (s TLS) Config() (*tls.Config, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("ca: %w: name a PEM file that this process may read", err))
 		case !config.RootCAs.AppendCertsFromPEM(pem):
-			errs = append(errs, fmt.Errorf("ca is %q, which holds no certificate: name a PEM file of the authorities to trust", s.CA))
+			errs = append(errs, fmt.Errorf("ca is %q, which holds no certificate: name a PEM file of the authorities to trust",
+				s.CA))
 		}
 	}
 	if s.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("cert is %q and key %q: %w: name PEM files of a certificate and of its key", s.Cert, s.Key, err))
+			errs = append(errs, fmt.Errorf("cert is %q and key %q: %w: name PEM files of a certificate and of its key", s.Cert,
+				s.Key, err))
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

@@ -89,7 +89,10 @@ func (h actHandler[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.api.fail(w, r, err)
 		return
 	}
-	outcome, err := h.do(r, admin.Request{Who: auth.From(r.Context()), Reason: body.Reason, Key: r.Header.Get("Idempotency-Key")}, body.With)
+	outcome, err := h.do(r, admin.Request{
+		Who: auth.From(r.Context()), Reason: body.Reason,
+		Key: r.Header.Get("Idempotency-Key"),
+	}, body.With)
 	if err != nil {
 		h.api.fail(w, r, err)
 		return

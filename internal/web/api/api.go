@@ -1,7 +1,8 @@
 // Package api is the JSON API under /api/v1/: all that the command line shows and does.
 //
-// Documents have a version; lists come in pages, each with what to ask for the next one. Errors are problems (RFC 9457). Answers have an ETag. Acts take an Idempotency-Key.
-// openapi.yaml describes all of it, and a test holds the two against each other.
+// Documents have a version; lists come in pages, each with what to ask for the next one. Errors are
+// problems (RFC 9457). Answers have an ETag. Acts take an Idempotency-Key. openapi.yaml describes
+// all of it, and a test holds the two against each other.
 package api
 
 import (
@@ -55,14 +56,18 @@ func New(cfg Config) (*API, error) {
 
 // Routes answers all calls.
 func (a *API) Routes() []Route {
-	return slices.Concat(a.statusRoutes(), a.deferredRoutes(), a.campaignRoutes(), a.eventRoutes(), a.projectionRoutes(), a.publisherRoutes(), a.operationRoutes())
+	return slices.Concat(a.statusRoutes(), a.deferredRoutes(), a.campaignRoutes(), a.eventRoutes(), a.projectionRoutes(),
+		a.publisherRoutes(), a.operationRoutes())
 }
 
 // reads makes the route of a call that reads. Parameters that choose by a name which nothing has are refused.
 func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error)) Route {
 	return Route{http.MethodGet, "/api/v1" + pattern, auth.Viewer, id, a.get(func(r *http.Request) (any, error) {
 		q := r.URL.Query()
-		names := admin.Names{Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"), Publisher: q.Get("publisher")}
+		names := admin.Names{
+			Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"),
+			Publisher: q.Get("publisher"),
+		}
 		if err := names.Check(r.Context(), a.cfg.Pool); err != nil {
 			return nil, err
 		}
@@ -83,10 +88,12 @@ func (a *API) Unknown() http.Handler {
 			mux.Handle(route.Pattern, route.Handler)
 			if _, pattern := mux.Handler(r); pattern != "" {
 				w.Header().Set("Allow", route.Method)
-				problem.Write(w, problem.New(http.StatusMethodNotAllowed, "the call is not made so", "see /api/v1/openapi.yaml").Of("method", r.Method, route.Method))
+				problem.Write(w, problem.New(http.StatusMethodNotAllowed, "the call is not made so",
+					"see /api/v1/openapi.yaml").Of("method", r.Method, route.Method))
 				return
 			}
 		}
-		problem.Write(w, problem.New(http.StatusNotFound, "there is no such call", "see /api/v1/openapi.yaml").Of("path", r.URL.Path, ""))
+		problem.Write(w, problem.New(http.StatusNotFound, "there is no such call", "see /api/v1/openapi.yaml").Of("path",
+			r.URL.Path, ""))
 	})
 }

@@ -33,41 +33,52 @@ func (a *API) campaignRoutes() []Route {
 		a.reads("/campaigns/{campaign}/why", "getWhy", a.why),
 		a.reads("/campaigns/{campaign}/verify", "verifyCampaign", a.verify),
 		a.reads("/gaps", "listGaps", a.gaps),
-		does("/campaigns/{campaign}/events/{seq}/requeue", "requeueEvent", admin.ActRequeue, act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
-			seq, err := place(r, "seq")
-			if err != nil {
-				return nil, err
-			}
-			return acts.RequeueEvent(r.Context(), by, b.Group, r.PathValue("campaign"), seq)
-		})),
-		does("/campaigns/{campaign}/replay", "replayCampaign", admin.ActReplay, act(a, func(r *http.Request, by admin.Request, b campaignReplayBody) (*admin.Outcome, error) {
-			replay := deferred.ReplayRequest{Group: b.Group, Projection: b.Projection, From: b.From, Campaigns: []string{r.PathValue("campaign")}}
-			if b.DryRun {
-				return operator.Would(acts.PreviewReplay(r.Context(), replay))
-			}
-			return acts.ReplayCampaigns(r.Context(), by, replay)
-		})),
-		does("/campaigns/{campaign}/pause", "pauseCampaign", admin.ActPause, act(a, func(r *http.Request, by admin.Request, b pauseBody) (*admin.Outcome, error) {
-			return a.pauses(r, by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")}, b)
-		})),
-		does("/campaigns/{campaign}/resume", "resumeCampaign", admin.ActResume, act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
-			return acts.Resume(r.Context(), by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")})
-		})),
-		does("/campaigns/{campaign}/repair-gap", "repairGap", admin.ActRepairGaps, act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
-			return acts.RepairGap(r.Context(), by, b.Group, r.PathValue("campaign"))
-		})),
-		does("/groups/{group}/pause", "pauseGroup", admin.ActPause, act(a, func(r *http.Request, by admin.Request, b forBody) (*admin.Outcome, error) {
-			return a.pauses(r, by, pause.Target{Group: r.PathValue("group")}, pauseBody{For: b.For})
-		})),
-		does("/groups/{group}/resume", "resumeGroup", admin.ActResume, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-			return acts.Resume(r.Context(), by, pause.Target{Group: r.PathValue("group")})
-		})),
-		does("/groups/{group}/remove", "removeGroup", admin.ActRemoveGroup, act(a, func(r *http.Request, by admin.Request, b confirmBody) (*admin.Outcome, error) {
-			if b.DryRun {
-				return operator.Would(acts.PreviewGroupRemoval(r.Context(), r.PathValue("group")))
-			}
-			return acts.RemoveGroup(r.Context(), by, r.PathValue("group"), b.Confirm)
-		})),
+		does("/campaigns/{campaign}/events/{seq}/requeue", "requeueEvent", admin.ActRequeue,
+			act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
+				seq, err := place(r, "seq")
+				if err != nil {
+					return nil, err
+				}
+				return acts.RequeueEvent(r.Context(), by, b.Group, r.PathValue("campaign"), seq)
+			})),
+		does("/campaigns/{campaign}/replay", "replayCampaign", admin.ActReplay,
+			act(a, func(r *http.Request, by admin.Request, b campaignReplayBody) (*admin.Outcome, error) {
+				replay := deferred.ReplayRequest{
+					Group: b.Group, Projection: b.Projection, From: b.From,
+					Campaigns: []string{r.PathValue("campaign")},
+				}
+				if b.DryRun {
+					return operator.Would(acts.PreviewReplay(r.Context(), replay))
+				}
+				return acts.ReplayCampaigns(r.Context(), by, replay)
+			})),
+		does("/campaigns/{campaign}/pause", "pauseCampaign", admin.ActPause,
+			act(a, func(r *http.Request, by admin.Request, b pauseBody) (*admin.Outcome, error) {
+				return a.pauses(r, by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")}, b)
+			})),
+		does("/campaigns/{campaign}/resume", "resumeCampaign", admin.ActResume,
+			act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
+				return acts.Resume(r.Context(), by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")})
+			})),
+		does("/campaigns/{campaign}/repair-gap", "repairGap", admin.ActRepairGaps,
+			act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
+				return acts.RepairGap(r.Context(), by, b.Group, r.PathValue("campaign"))
+			})),
+		does("/groups/{group}/pause", "pauseGroup", admin.ActPause,
+			act(a, func(r *http.Request, by admin.Request, b forBody) (*admin.Outcome, error) {
+				return a.pauses(r, by, pause.Target{Group: r.PathValue("group")}, pauseBody{For: b.For})
+			})),
+		does("/groups/{group}/resume", "resumeGroup", admin.ActResume,
+			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+				return acts.Resume(r.Context(), by, pause.Target{Group: r.PathValue("group")})
+			})),
+		does("/groups/{group}/remove", "removeGroup", admin.ActRemoveGroup,
+			act(a, func(r *http.Request, by admin.Request, b confirmBody) (*admin.Outcome, error) {
+				if b.DryRun {
+					return operator.Would(acts.PreviewGroupRemoval(r.Context(), r.PathValue("group")))
+				}
+				return acts.RemoveGroup(r.Context(), by, r.PathValue("group"), b.Confirm)
+			})),
 	}
 }
 
@@ -153,7 +164,8 @@ func (a *API) events(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	events, more, err := journal.ListCampaign(r.Context(), a.cfg.Pool, r.PathValue("campaign"), after+1, a.listed(r, limit))
+	events, more, err := journal.ListCampaign(r.Context(), a.cfg.Pool, r.PathValue("campaign"), after+1,
+		a.listed(r, limit))
 	if err != nil {
 		return nil, err
 	}

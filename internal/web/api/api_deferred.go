@@ -24,18 +24,22 @@ func (a *API) deferredRoutes() []Route {
 			}
 			return operator.One(d), err
 		}),
-		does("/deferred/{projection}/{campaign}/requeue", "requeueDeferred", admin.ActRequeue, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-			return acts.Requeue(r.Context(), by, pairOf(r))
-		})),
-		does("/deferred/{projection}/{campaign}/retry", "retryDeferred", admin.ActRetry, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-			return acts.Retry(r.Context(), by, pairOf(r))
-		})),
-		does("/deferred/{projection}/{campaign}/resolve", "resolveDeferred", admin.ActResolve, act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
-			return acts.Resolve(r.Context(), by, pairOf(r), body.Seq)
-		})),
-		does("/deferred/{projection}/{campaign}/unresolve", "unresolveDeferred", admin.ActUnresolve, act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
-			return acts.Unresolve(r.Context(), by, pairOf(r), body.Seq)
-		})),
+		does("/deferred/{projection}/{campaign}/requeue", "requeueDeferred", admin.ActRequeue,
+			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+				return acts.Requeue(r.Context(), by, pairOf(r))
+			})),
+		does("/deferred/{projection}/{campaign}/retry", "retryDeferred", admin.ActRetry,
+			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+				return acts.Retry(r.Context(), by, pairOf(r))
+			})),
+		does("/deferred/{projection}/{campaign}/resolve", "resolveDeferred", admin.ActResolve,
+			act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
+				return acts.Resolve(r.Context(), by, pairOf(r), body.Seq)
+			})),
+		does("/deferred/{projection}/{campaign}/unresolve", "unresolveDeferred", admin.ActUnresolve,
+			act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
+				return acts.Unresolve(r.Context(), by, pairOf(r), body.Seq)
+			})),
 		a.reads("/resolutions", "listResolutions", a.resolutions),
 	}
 }
@@ -71,8 +75,10 @@ func pairOf(r *http.Request) deferred.Key {
 // pairFilter reads the parameters that choose pairs.
 func pairFilter(q *query) deferred.Filter {
 	f := deferred.Filter{
-		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Class: string(choice(q, "class", projector.Classes())), Code: q.text("code"),
-		Fingerprint: q.text("fingerprint"), MessagePattern: q.text("message"), OlderThan: q.duration("older_than"), NewerThan: q.duration("newer_than"),
+		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"),
+		EventType: q.text("event_type"), Class: string(choice(q, "class", projector.Classes())), Code: q.text("code"),
+		Fingerprint: q.text("fingerprint"), MessagePattern: q.text("message"), OlderThan: q.duration("older_than"),
+		NewerThan: q.duration("newer_than"),
 	}
 	f.Status = choices(q, "status", deferred.Statuses())
 	return f
@@ -109,7 +115,8 @@ func (a *API) deferredStats(r *http.Request) (any, error) {
 func (a *API) deferredLog(r *http.Request) (any, error) {
 	q := parameters(r)
 	f := deferred.LogFilter{
-		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"), Fingerprint: q.text("fingerprint"), Actor: q.text("by"), Acts: choices(q, "act", deferred.Acts()), Limit: q.limit(),
+		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"),
+		Fingerprint: q.text("fingerprint"), Actor: q.text("by"), Acts: choices(q, "act", deferred.Acts()), Limit: q.limit(),
 	}
 	q.after(&f.Before)
 	if err := q.done(); err != nil {

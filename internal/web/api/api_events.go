@@ -34,7 +34,8 @@ func (a *API) queryEvents(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	events, more, err := journal.ListMatches(r.Context(), a.cfg.Pool, journal.Query{Items: []journal.Item{item}}, after+1, a.listed(r, limit))
+	events, more, err := journal.ListMatches(r.Context(), a.cfg.Pool, journal.Query{Items: []journal.Item{item}}, after+1,
+		a.listed(r, limit))
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +59,13 @@ func (a *API) eventPage(r *http.Request, events []journal.Event, more bool, plac
 	return p
 }
 
-// export writes events as lines of JSON, as an import reads them. The trailer says where to go on, if there may be more.
+// export writes events as lines of JSON, as an import reads them. The trailer says where to go on,
+// if there may be more.
 func (a *API) export(w http.ResponseWriter, r *http.Request) {
 	q := parameters(r)
 	cfg := ndjson.ExportConfig{
-		CampaignID: q.text("campaign"), Types: q.list("type"), After: q.number("after", 0, 0, math.MaxInt64), Limit: q.number("limit", exportLines, 1, exportMost), Look: exportMost,
+		CampaignID: q.text("campaign"), Types: q.list("type"), After: q.number("after", 0, 0, math.MaxInt64),
+		Limit: q.number("limit", exportLines, 1, exportMost), Look: exportMost,
 	}
 	err := q.done()
 	if err == nil {

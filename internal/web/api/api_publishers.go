@@ -26,61 +26,76 @@ func (a *API) publisherRoutes() []Route {
 			pairs, err := publisher.List(r.Context(), a.cfg.Pool, key)
 			return all(pairs), err
 		}),
-		a.reads("/publishers/{topic}/{publisher}", "getPublisher", func(r *http.Request) (any, error) { return a.publication(r) }),
+		a.reads("/publishers/{topic}/{publisher}", "getPublisher", func(r *http.Request) (any, error) {
+			return a.publication(r)
+		}),
 		a.reads("/publishers/{topic}/{publisher}/lag", "getPublisherLag", func(r *http.Request) (any, error) {
 			p, err := a.publication(r)
 			if err != nil {
 				return nil, err
 			}
 			object, _ := p.(operator.Single).Item.(map[string]any)
-			return operator.One(map[string]any{"position": object["position"], "behind": object["behind"], "lag_seconds": object["lag_seconds"]}), nil
+			return operator.One(map[string]any{
+				"position": object["position"], "behind": object["behind"],
+				"lag_seconds": object["lag_seconds"],
+			}), nil
 		}),
 		a.reads("/publishers/{topic}/{publisher}/ghosts", "listGhosts", a.ghosts),
 		a.reads("/parked", "listParked", a.parked),
-		does("/publishers/{topic}/{publisher}/pause", "pausePublisher", admin.ActPausePublisher, act(a, func(r *http.Request, by admin.Request, b forBody) (*admin.Outcome, error) {
-			d, err := span("for", b.For)
-			if err != nil {
-				return nil, err
-			}
-			return acts.PausePublisher(r.Context(), by, publicationOf(r), d)
-		})),
-		does("/publishers/{topic}/{publisher}/resume", "resumePublisher", admin.ActResumePublisher, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-			return acts.ResumePublisher(r.Context(), by, publicationOf(r))
-		})),
+		does("/publishers/{topic}/{publisher}/pause", "pausePublisher", admin.ActPausePublisher,
+			act(a, func(r *http.Request, by admin.Request, b forBody) (*admin.Outcome, error) {
+				d, err := span("for", b.For)
+				if err != nil {
+					return nil, err
+				}
+				return acts.PausePublisher(r.Context(), by, publicationOf(r), d)
+			})),
+		does("/publishers/{topic}/{publisher}/resume", "resumePublisher", admin.ActResumePublisher,
+			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+				return acts.ResumePublisher(r.Context(), by, publicationOf(r))
+			})),
 		does("/publishers/{topic}/{publisher}/reset", "resetPublisher", admin.ActResetPublisher, act(a, a.reset)),
-		does("/publishers/{topic}/{publisher}/test-send", "testSend", admin.ActTestSend, act(a, func(r *http.Request, by admin.Request, b sendBody) (*admin.Outcome, error) {
-			if b == (sendBody{}) {
-				return acts.TestSend(r.Context(), by, publicationOf(r))
-			}
-			if b.CampaignID == "" || b.Seq < 1 {
-				return nil, problem.New(http.StatusBadRequest, "an event of the journal has a campaign and a seq", "name both, or neither for an event that is made up").Of("seq", strconv.FormatInt(b.Seq, 10), "1 or more")
-			}
-			return acts.SendEvent(r.Context(), by, publicationOf(r), b.CampaignID, b.Seq)
-		})),
-		does("/publishers/{topic}/{publisher}/replay", "republish", admin.ActStartOperation, act(a, func(r *http.Request, by admin.Request, b republishBody) (*admin.Outcome, error) {
-			key := publicationOf(r)
-			p := admin.Republication{Topic: key.Topic, Publisher: key.Publisher, CampaignID: b.CampaignID, From: b.From, Until: b.Until}
-			if b.DryRun {
-				return operator.Would(acts.PreviewRepublication(r.Context(), by, p))
-			}
-			by.Confirm = b.Confirm
-			return acts.StartRepublication(r.Context(), by, p)
-		})),
-		does("/parked/{topic}/{publisher}/{campaign}/{seq}/retry", "retryParked", admin.ActRetryParked, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-			seq, err := place(r, "seq")
-			if err != nil {
-				return nil, err
-			}
-			return acts.RetryParked(r.Context(), by, publicationOf(r), r.PathValue("campaign"), seq)
-		})),
-		does("/parked/{topic}/{publisher}/{campaign}/{seq}/resolve", "resolveParked", admin.ActResolveParked, act(a, func(r *http.Request, by admin.Request, b typedBody) (*admin.Outcome, error) {
-			seq, err := place(r, "seq")
-			if err != nil {
-				return nil, err
-			}
-			by.Confirm = b.Confirm
-			return acts.ResolveParked(r.Context(), by, publicationOf(r), r.PathValue("campaign"), seq)
-		})),
+		does("/publishers/{topic}/{publisher}/test-send", "testSend", admin.ActTestSend,
+			act(a, func(r *http.Request, by admin.Request, b sendBody) (*admin.Outcome, error) {
+				if b == (sendBody{}) {
+					return acts.TestSend(r.Context(), by, publicationOf(r))
+				}
+				if b.CampaignID == "" || b.Seq < 1 {
+					return nil, problem.New(http.StatusBadRequest, "an event of the journal has a campaign and a seq",
+						"name both, or neither for an event that is made up").Of("seq", strconv.FormatInt(b.Seq, 10), "1 or more")
+				}
+				return acts.SendEvent(r.Context(), by, publicationOf(r), b.CampaignID, b.Seq)
+			})),
+		does("/publishers/{topic}/{publisher}/replay", "republish", admin.ActStartOperation,
+			act(a, func(r *http.Request, by admin.Request, b republishBody) (*admin.Outcome, error) {
+				key := publicationOf(r)
+				p := admin.Republication{
+					Topic: key.Topic, Publisher: key.Publisher, CampaignID: b.CampaignID, From: b.From,
+					Until: b.Until,
+				}
+				if b.DryRun {
+					return operator.Would(acts.PreviewRepublication(r.Context(), by, p))
+				}
+				by.Confirm = b.Confirm
+				return acts.StartRepublication(r.Context(), by, p)
+			})),
+		does("/parked/{topic}/{publisher}/{campaign}/{seq}/retry", "retryParked", admin.ActRetryParked,
+			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+				seq, err := place(r, "seq")
+				if err != nil {
+					return nil, err
+				}
+				return acts.RetryParked(r.Context(), by, publicationOf(r), r.PathValue("campaign"), seq)
+			})),
+		does("/parked/{topic}/{publisher}/{campaign}/{seq}/resolve", "resolveParked", admin.ActResolveParked,
+			act(a, func(r *http.Request, by admin.Request, b typedBody) (*admin.Outcome, error) {
+				seq, err := place(r, "seq")
+				if err != nil {
+					return nil, err
+				}
+				by.Confirm = b.Confirm
+				return acts.ResolveParked(r.Context(), by, publicationOf(r), r.PathValue("campaign"), seq)
+			})),
 	}
 }
 
@@ -123,7 +138,9 @@ func (a *API) ghosts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return list(ghosts, f.Limit, func(g publisher.Ghost) any { return ghostPlace{g.Position, g.CampaignID, g.EventID} }), nil
+	return list(ghosts, f.Limit, func(g publisher.Ghost) any {
+		return ghostPlace{g.Position, g.CampaignID, g.EventID}
+	}), nil
 }
 
 // resetBody says where a pair goes: to a position, to a time, or, with neither, nowhere, and only forgets its errors.
@@ -175,11 +192,16 @@ type parkedPlace struct {
 func (a *API) parked(r *http.Request) (any, error) {
 	q := parameters(r)
 	f := publisher.ParkedFilter{
-		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"), EventType: q.text("event_type"), Status: choice(q, "status", publisher.ParkedStatuses()), MessagePattern: q.text("message"), Limit: q.limit(),
+		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"),
+		EventType: q.text("event_type"), Status: choice(q, "status", publisher.ParkedStatuses()),
+		MessagePattern: q.text("message"), Limit: q.limit(),
 	}
 	var at parkedPlace
 	if q.after(&at) {
-		f.After = &publisher.Parked{FirstFailedAt: at.At, Topic: at.Topic, Publisher: at.Publisher, CampaignID: at.CampaignID, Seq: at.Seq}
+		f.After = &publisher.Parked{
+			FirstFailedAt: at.At, Topic: at.Topic, Publisher: at.Publisher,
+			CampaignID: at.CampaignID, Seq: at.Seq,
+		}
 	}
 	if err := q.done(); err != nil {
 		return nil, err

@@ -18,10 +18,13 @@ import (
 
 func (a *API) statusRoutes() []Route {
 	return []Route{
-		{http.MethodGet, "/api/v1/openapi.yaml", auth.Viewer, "getDescription", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/yaml")
-			_, _ = w.Write(description)
-		})},
+		{
+			http.MethodGet, "/api/v1/openapi.yaml", auth.Viewer, "getDescription",
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/yaml")
+				_, _ = w.Write(description)
+			}),
+		},
 		a.reads("/me", "getMe", func(r *http.Request) (any, error) {
 			id := auth.From(r.Context())
 			return operator.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
@@ -30,7 +33,9 @@ func (a *API) statusRoutes() []Route {
 		a.reads("/queue", "listQueue", a.section(status.SectionQueue, func(s *status.Status) any { return all(s.Queue) })),
 		a.reads("/queue/entries", "listQueueEntries", a.entries),
 		a.reads("/lag", "listLag", a.section(status.SectionLag, func(s *status.Status) any { return all(s.Lag) })),
-		a.reads("/workers", "listWorkers", a.section(status.SectionWorkers, func(s *status.Status) any { return all(s.Workers) })),
+		a.reads("/workers", "listWorkers", a.section(status.SectionWorkers, func(s *status.Status) any {
+			return all(s.Workers)
+		})),
 		a.reads("/groups", "listGroups", func(r *http.Request) (any, error) {
 			groups, err := outbox.Groups(r.Context(), a.cfg.Pool)
 			return all(groups), err
@@ -57,22 +62,24 @@ func (a *API) statusRoutes() []Route {
 			tokens, err := auth.List(r.Context(), a.cfg.Pool, true)
 			return all(tokens), err
 		})},
-		does("/tokens", "createToken", admin.ActCreateToken, act(a, func(r *http.Request, by admin.Request, b tokenBody) (*admin.Outcome, error) {
-			role, err := auth.ParseRole(b.Role)
-			if err != nil {
-				return nil, fmt.Errorf("%w: %w", admin.ErrInvalid, err)
-			}
-			d := auth.Never
-			if b.Expires != "never" {
-				if d, err = span("expires", b.Expires); err != nil {
-					return nil, err
+		does("/tokens", "createToken", admin.ActCreateToken,
+			act(a, func(r *http.Request, by admin.Request, b tokenBody) (*admin.Outcome, error) {
+				role, err := auth.ParseRole(b.Role)
+				if err != nil {
+					return nil, fmt.Errorf("%w: %w", admin.ErrInvalid, err)
 				}
-			}
-			return a.cfg.Acts.CreateToken(r.Context(), by, b.Name, role, d)
-		})),
-		does("/tokens/{name}/revoke", "revokeToken", admin.ActRevokeToken, act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-			return a.cfg.Acts.RevokeToken(r.Context(), by, r.PathValue("name"))
-		})),
+				d := auth.Never
+				if b.Expires != "never" {
+					if d, err = span("expires", b.Expires); err != nil {
+						return nil, err
+					}
+				}
+				return a.cfg.Acts.CreateToken(r.Context(), by, b.Name, role, d)
+			})),
+		does("/tokens/{name}/revoke", "revokeToken", admin.ActRevokeToken,
+			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+				return a.cfg.Acts.RevokeToken(r.Context(), by, r.PathValue("name"))
+			})),
 		a.reads("/doctor", "getDoctor", a.examine),
 	}
 }
@@ -180,7 +187,10 @@ func logged() []string {
 
 func (a *API) log(r *http.Request) (any, error) {
 	q := parameters(r)
-	f := publisher.LogFilter{Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"), Actor: q.text("by"), Acts: choices(q, "act", logged()), Limit: q.limit()}
+	f := publisher.LogFilter{
+		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"),
+		Actor: q.text("by"), Acts: choices(q, "act", logged()), Limit: q.limit(),
+	}
 	q.after(&f.Before)
 	if err := q.done(); err != nil {
 		return nil, err

@@ -16,14 +16,16 @@ import (
 // sees refuses rows of read models to whoever sees no payloads: they are made of them.
 func (a *API) sees(r *http.Request) error {
 	if id := auth.From(r.Context()); !a.cfg.Payloads.Sees(id) {
-		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are", "ask somebody with that role").Of("role", id.Role.String(), a.cfg.Payloads.Least.String())
+		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are",
+			"ask somebody with that role").Of("role", id.Role.String(), a.cfg.Payloads.Least.String())
 	}
 	return nil
 }
 
 func (a *API) asOf(r *http.Request) (any, error) {
 	q := parameters(r)
-	projection, seq := q.projection(), q.neededNumber("seq", 0, "the event is missing", "say after which event; 0 is before the first")
+	projection, seq := q.projection(), q.neededNumber("seq", 0, "the event is missing",
+		"say after which event; 0 is before the first")
 	if err := errors.Join(q.done(), a.sees(r)); err != nil {
 		return nil, err
 	}
@@ -44,7 +46,8 @@ func (a *API) diff(r *http.Request) (any, error) {
 	projection, to := q.projection(), q.neededNumber("to", 0, "the event is missing", "say up to which event")
 	from := q.number("from", max(0, to-1), 0, math.MaxInt64)
 	if from > to {
-		q.refuse("from", strconv.FormatInt(from, 10), "0 to "+strconv.FormatInt(to, 10), "from is after to", "turn them round")
+		q.refuse("from", strconv.FormatInt(from, 10), "0 to "+strconv.FormatInt(to, 10), "from is after to",
+			"turn them round")
 	}
 	if err := errors.Join(q.done(), a.sees(r)); err != nil {
 		return nil, err
@@ -63,7 +66,8 @@ func (a *API) diff(r *http.Request) (any, error) {
 func (a *API) why(r *http.Request) (any, error) {
 	q := parameters(r)
 	request := projector.WhyRequest{
-		Projection: q.projection(), CampaignID: r.PathValue("campaign"), Table: q.text("table"), Key: q.list("key"), Seq: q.number("seq", 0, 0, math.MaxInt64),
+		Projection: q.projection(), CampaignID: r.PathValue("campaign"), Table: q.text("table"), Key: q.list("key"),
+		Seq: q.number("seq", 0, 0, math.MaxInt64),
 	}
 	if err := errors.Join(q.done(), a.sees(r)); err != nil {
 		return nil, err
@@ -118,7 +122,8 @@ func (a *API) verify(r *http.Request) (any, error) {
 		found[i].Want, found[i].Got = a.row(r, found[i].Want), a.row(r, found[i].Got)
 	}
 	return operator.One(differences{
-		Projection: projection, CampaignID: r.PathValue("campaign"), Skipped: report.Skipped > 0, Events: report.Events, Tables: report.Tables, Unchecked: report.Unchecked,
+		Projection: projection, CampaignID: r.PathValue("campaign"), Skipped: report.Skipped > 0, Events: report.Events,
+		Tables: report.Tables, Unchecked: report.Unchecked,
 		Differences: found, NotShown: report.Differences() - int64(len(found)),
 	}), nil
 }

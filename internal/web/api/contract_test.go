@@ -32,7 +32,8 @@ type objectSchema struct {
 	Properties map[string]objectSchema
 }
 
-// calls answers what openapi.yaml describes, by method and path, with the parameters of the path among those of each call.
+// calls answers what openapi.yaml describes, by method and path, with the parameters of the path
+// among those of each call.
 func calls(t *testing.T) map[string]described {
 	t.Helper()
 	var file struct {
@@ -86,7 +87,8 @@ func TestTheDescriptionHasEveryCallAndNoOther(t *testing.T) {
 		}
 		ids[route.OperationID] = true
 		if d.OperationID != route.OperationID || d.Role != route.Role.String() {
-			t.Errorf("%s is described as %s for role %s, and is %s for role %s", key, d.OperationID, d.Role, route.OperationID, route.Role)
+			t.Errorf("%s is described as %s for role %s, and is %s for role %s", key, d.OperationID, d.Role, route.OperationID,
+				route.Role)
 		}
 		var names, refs []string
 		for _, p := range d.Parameters {

@@ -85,7 +85,8 @@ func oneOf[T ~string](q *query, name string, value T, words []T) {
 	for i, w := range words {
 		known[i] = string(w)
 	}
-	q.refuse(name, string(value), strings.Join(known, ", "), "there is no such "+strings.ReplaceAll(name, "_", " "), "use one of the limit's")
+	q.refuse(name, string(value), strings.Join(known, ", "), "there is no such "+strings.ReplaceAll(name, "_", " "),
+		"use one of the limit's")
 }
 
 // list answers a parameter that may be there several times.
@@ -101,7 +102,8 @@ func (q *query) number(name string, standard, least, most int64) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		q.refuse(name, text, strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10), "the parameter is no number that is taken", "give a whole number within the limit")
+		q.refuse(name, text, strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10),
+			"the parameter is no number that is taken", "give a whole number within the limit")
 	}
 	return n
 }
@@ -148,7 +150,8 @@ func (q *query) after(place any) bool {
 func (q *query) done() error {
 	for name := range q.r.URL.Query() {
 		if !slices.Contains(q.used, name) {
-			q.refuse(name, q.r.URL.Query().Get(name), strings.Join(q.used, ", "), "there is no such parameter", "use one of the limit's")
+			q.refuse(name, q.r.URL.Query().Get(name), strings.Join(q.used, ", "), "there is no such parameter",
+				"use one of the limit's")
 		}
 	}
 	if q.err == nil {
@@ -171,7 +174,8 @@ func cursor(place any) *string {
 func decode(r *http.Request, v any) error {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
-			return problem.New(http.StatusUnsupportedMediaType, "the body is no JSON", "send Content-Type: application/json").Of("Content-Type", kind, "application/json")
+			return problem.New(http.StatusUnsupportedMediaType, "the body is no JSON",
+				"send Content-Type: application/json").Of("Content-Type", kind, "application/json")
 		}
 	}
 	d := json.NewDecoder(r.Body)
@@ -188,9 +192,11 @@ func decode(r *http.Request, v any) error {
 	}
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return problem.New(http.StatusRequestEntityTooLarge, "the body is too large", "send less").Of("body", "", strconv.FormatInt(large.Limit, 10)+" bytes")
+		return problem.New(http.StatusRequestEntityTooLarge, "the body is too large", "send less").Of("body", "",
+			strconv.FormatInt(large.Limit, 10)+" bytes")
 	}
-	return problem.New(http.StatusBadRequest, "the body is not what the call takes: "+err.Error(), "see /api/v1/openapi.yaml")
+	return problem.New(http.StatusBadRequest, "the body is not what the call takes: "+err.Error(),
+		"see /api/v1/openapi.yaml")
 }
 
 // span reads a length of time from a body; "" is 0.
@@ -200,7 +206,8 @@ func span(field, text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, problem.New(http.StatusBadRequest, "that is no length of time", "write it like 90s, 15m or 2h").Of(field, text, "more than 0")
+		return 0, problem.New(http.StatusBadRequest, "that is no length of time", "write it like 90s, 15m or 2h").Of(field,
+			text, "more than 0")
 	}
 	return d, nil
 }
@@ -209,7 +216,8 @@ func span(field, text string) (time.Duration, error) {
 func place(r *http.Request, name string) (int64, error) {
 	n, err := strconv.ParseInt(r.PathValue(name), 10, 64)
 	if err != nil || n < 1 {
-		return 0, problem.New(http.StatusBadRequest, "that is no number of a thing", "numbers begin with 1").Of(name, r.PathValue(name), "1 or more")
+		return 0, problem.New(http.StatusBadRequest, "that is no number of a thing", "numbers begin with 1").Of(name,
+			r.PathValue(name), "1 or more")
 	}
 	return n, nil
 }

@@ -164,7 +164,8 @@ func TestWhoARequestIsFrom(t *testing.T) {
 	issued := newIssuer(t)
 	jwts := map[string]string{"": ""}
 	for _, kind := range []string{
-		"good", "expired", "without an end", "not yet", "another audience", "another issuer", "another key", "an unknown key", "the public key as a secret", "alg none", "changed",
+		"good", "expired", "without an end", "not yet", "another audience", "another issuer", "another key",
+		"an unknown key", "the public key as a secret", "alg none", "changed",
 	} {
 		jwts[kind] = issued.token(t, kind, "operator")
 	}
@@ -226,7 +227,8 @@ func TestWhoARequestIsFrom(t *testing.T) {
 								}
 								header := map[string]string{}
 								for name, value := range map[string]string{
-									"X-Forwarded-User": user, "X-Forwarded-Role": role, "X-Tidemark-Proxy-Secret": given, "X-Forwarded-For": by, "X-Access-Token": jwt,
+									"X-Forwarded-User": user, "X-Forwarded-Role": role, "X-Tidemark-Proxy-Secret": given, "X-Forwarded-For": by,
+									"X-Access-Token": jwt,
 								} {
 									if value != "" {
 										header[name] = value
@@ -305,7 +307,10 @@ func TestAJWTIsABearerTokenWhereNoHeaderIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for token, want := range map[string]string{issued.token(t, "good", "admin"): "admin carol jwt", issued.token(t, "another key", "admin"): "401", ours: "admin ada token"} {
+	for token, want := range map[string]string{
+		issued.token(t, "good", "admin"):        "admin carol jwt",
+		issued.token(t, "another key", "admin"): "401", ours: "admin ada token",
+	} {
 		if got := who(a, "192.0.2.1", map[string]string{"Authorization": "Bearer " + token}); got != want {
 			t.Errorf("it is %s, want %s", got, want)
 		}

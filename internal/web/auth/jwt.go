@@ -28,8 +28,9 @@ type JWT struct {
 }
 
 const (
-	keysTimeout = 5 * time.Second  // for a request to the issuer
-	keysEach    = 10 * time.Second // at most one for each address in this time: tokens with unknown keys ask for them again and again
+	keysTimeout = 5 * time.Second // for a request to the issuer
+	// at most one for each address in this time: tokens with unknown keys ask for them again and again
+	keysEach = 10 * time.Second
 )
 
 // jwts verifies tokens. It asks the issuer when the first one comes, and when one has a key that is new.

@@ -98,5 +98,6 @@ func testAccess(t *testing.T, b *tab, w *world) {
 			t.Errorf("%s: %s", path, fault)
 		}
 	}
-	b.expect(fmt.Sprintf("Failed to load resource: the server responded with a status of 404 (Not Found) (%s/nowhere)", w.base))
+	b.expect(fmt.Sprintf("Failed to load resource: the server responded with a status of 404 (Not Found) (%s/nowhere)",
+		w.base))
 }

@@ -31,7 +31,10 @@ func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := &auditPage{Actor: r.FormValue("actor"), Campaign: r.FormValue("campaign"), Failures: of == "failures", Acts: deferred.Acts()}
+	page := &auditPage{
+		Actor: r.FormValue("actor"), Campaign: r.FormValue("campaign"), Failures: of == "failures",
+		Acts: deferred.Acts(),
+	}
 	if !page.Failures {
 		page.Acts = nil
 		for _, k := range admin.Kinds() {

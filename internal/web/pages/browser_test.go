@@ -25,7 +25,8 @@ import (
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := browser(t)
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(tabTimeout),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("lang", "en-US"), chromedp.WSURLReadTimeout(tabTimeout),
 		chromedp.Env("TZ=America/St_Johns"))
 	ctx, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
@@ -37,7 +38,8 @@ func startBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// browser answers the path of a chromium: of the one without windows, where it is installed, since it takes less than half of the other's work.
+// browser answers the path of a chromium: of the one without windows, where it is installed, since
+// it takes less than half of the other's work.
 func browser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium-headless-shell", "chromium"} {
@@ -49,7 +51,8 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// tab is a private window that somebody looks at. It fails the test for each error that its console shows, and each violation of the content security policy.
+// tab is a private window that somebody looks at. It fails the test for each error that its console
+// shows, and each violation of the content security policy.
 type tab struct {
 	*testing.T
 	ctx  context.Context
@@ -158,7 +161,8 @@ func (b *tab) sees(text string) {
 func (b *tab) press(selector string) {
 	b.Helper()
 	b.await(fmt.Sprintf("document.querySelector(%q)", selector))
-	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("window.before = true; document.querySelector(%q).click()", selector)))
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("window.before = true; document.querySelector(%q).click()",
+		selector)))
 	b.loaded()
 }
 
@@ -215,7 +219,8 @@ func (b *tab) expect(message string) { b.expected = append(b.expected, message) 
 // noScript turns scripts off. What runs through the debugger runs all the same.
 func (b *tab) noScript() {
 	b.Helper()
-	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -232,8 +237,8 @@ func (b *tab) media(features ...string) {
 	}
 }
 
-// shot keeps a picture of the page where somebody wants it: go test ./internal/web/pages -artifacts -outputdir DIR. Elsewhere it would be thrown away, and took a
-// good part of the journeys' time.
+// shot keeps a picture of the page where somebody wants it: go test ./internal/web/pages -artifacts
+// -outputdir DIR. Elsewhere it would be thrown away, and took a good part of the journeys' time.
 func (b *tab) shot(name string) {
 	b.Helper()
 	if wanted, _ := strconv.ParseBool(flag.Lookup("test.artifacts").Value.String()); wanted {

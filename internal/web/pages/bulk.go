@@ -36,7 +36,8 @@ func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := &bulkPage{Filter: shown, Kind: admin.OperationKind(r.FormValue("kind")), Chosen: shown.Any() || r.FormValue("kind") != "", Kinds: []admin.OperationKind{admin.OpRequeue}}
+	page := &bulkPage{Filter: shown, Kind: admin.OperationKind(r.FormValue("kind")), Chosen: shown.Any() ||
+		r.FormValue("kind") != "", Kinds: []admin.OperationKind{admin.OpRequeue}}
 	if auth.From(ctx).Role >= auth.Admin {
 		page.Kinds = append(page.Kinds, admin.OpResolve)
 	}
@@ -52,7 +53,8 @@ func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
 	if _, err := after(r, &before); err != nil {
 		return view{}, err
 	}
-	if page.Operations, err = p.cfg.Acts.Operations(ctx, admin.OperationFilter{Before: before, Limit: perPage}); err != nil {
+	if page.Operations, err = p.cfg.Acts.Operations(ctx,
+		admin.OperationFilter{Before: before, Limit: perPage}); err != nil {
 		return view{}, err
 	}
 	var next any
@@ -63,7 +65,8 @@ func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
 	return view{Name: "bulk", Title: "Bulk acts", Data: page}, nil
 }
 
-// previewBulk counts what is few. What is many is counted when somebody asks for it: it takes as long as there is of it.
+// previewBulk counts what is few. What is many is counted when somebody asks for it: it takes as
+// long as there is of it.
 func (p *Pages) previewBulk(ctx context.Context, r *http.Request, page *bulkPage, f deferred.Filter) error {
 	f.Limit = bulkLook
 	pairs, end, err := deferred.Search(ctx, p.cfg.Pool, f, searchLook)
@@ -87,7 +90,8 @@ func (b *bulkPage) bulk() admin.Bulk { return bulkOf(b.Kind, b.Filter) }
 // bulkOf is the act on what the filter of the page chooses.
 func bulkOf(kind admin.OperationKind, f pairFilter) admin.Bulk {
 	pairs := &admin.PairFilter{
-		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType, CampaignID: f.Campaign, Message: f.Message, OlderThan: f.Older,
+		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType,
+		CampaignID: f.Campaign, Message: f.Message, OlderThan: f.Older,
 	}
 	if f.Status != "" {
 		pairs.Status = []string{f.Status}
@@ -143,7 +147,10 @@ func (p *Pages) readOperation(ctx context.Context, r *http.Request) (view, error
 	if err != nil {
 		return view{}, err
 	}
-	page := &operationPage{Operation: *o, Request: blockJSON(o.Request), Progress: blockJSON(o.Progress), Hidden: !p.cfg.Payloads.Sees(auth.From(ctx))}
+	page := &operationPage{
+		Operation: *o, Request: blockJSON(o.Request), Progress: blockJSON(o.Progress),
+		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
+	}
 	if o.Total > 0 {
 		page.Percent = 100 * (o.Done + o.Skipped + o.Failed) / o.Total
 	}
@@ -184,7 +191,8 @@ func startBulk(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Re
 func previewedAt(r *http.Request) (*time.Time, error) {
 	at, err := time.Parse(time.RFC3339Nano, r.PostFormValue("as_of"))
 	if err != nil {
-		return nil, problem.New(http.StatusBadRequest, "as_of is no time", "look at the preview again").Of("as_of", r.PostFormValue("as_of"), "")
+		return nil, problem.New(http.StatusBadRequest, "as_of is no time", "look at the preview again").Of("as_of",
+			r.PostFormValue("as_of"), "")
 	}
 	return &at, nil
 }
@@ -198,7 +206,9 @@ func begun(o *admin.Outcome) string {
 	return fmt.Sprintf("Operation %d has begun: %s frozen, workers do them in batches.", op.ID, plural(op.Total, "item"))
 }
 
-func abortOperation(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+func abortOperation(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
 	id, err := number(r, "id", 0)
 	if err != nil {
 		return nil, "", err
@@ -207,33 +217,49 @@ func abortOperation(ctx context.Context, a *admin.Acts, req admin.Request, r *ht
 	return o, fmt.Sprintf("Operation %d is aborted; what was done stays done.", id), err
 }
 
-func verifyCampaign(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
-	o, err := a.StartVerify(ctx, req, admin.Verification{Projection: r.PostFormValue("projection"), Campaigns: []string{r.PostFormValue("id")}})
+func verifyCampaign(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
+	o, err := a.StartVerify(ctx, req, admin.Verification{
+		Projection: r.PostFormValue("projection"),
+		Campaigns:  []string{r.PostFormValue("id")},
+	})
 	if err != nil {
 		return nil, "", err
 	}
-	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies it. See Bulk acts for what it finds.", numberOf(o)), nil
+	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies it. See Bulk acts for what it finds.",
+		numberOf(o)), nil
 }
 
-func verifyProjection(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+func verifyProjection(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
 	sample, err := number(r, "sample", 0)
 	if err != nil {
 		return nil, "", err
 	}
-	o, err := a.StartVerify(ctx, req, admin.Verification{Projection: r.PostFormValue("projection"), Sample: int(min(sample, 1_000_000))})
+	o, err := a.StartVerify(ctx, req, admin.Verification{
+		Projection: r.PostFormValue("projection"),
+		Sample:     int(min(sample, 1_000_000)),
+	})
 	if err != nil {
 		return nil, "", err
 	}
-	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies %s. See Bulk acts for what it finds.", numberOf(o), r.PostFormValue("projection")), nil
+	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies %s. See Bulk acts for what it finds.",
+		numberOf(o), r.PostFormValue("projection")), nil
 }
 
-func drainWorker(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+func drainWorker(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
 	owner := r.PostFormValue("owner")
 	o, err := a.DrainWorker(ctx, req, owner)
 	return o, fmt.Sprintf("Worker %s finishes what it has and takes no more.", owner), err
 }
 
-func undrainWorker(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+func undrainWorker(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
 	owner := r.PostFormValue("owner")
 	o, err := a.UndrainWorker(ctx, req, owner)
 	return o, fmt.Sprintf("Worker %s takes work again.", owner), err

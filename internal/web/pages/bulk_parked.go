@@ -26,11 +26,15 @@ func (p *Pages) readBulkParked(ctx context.Context, r *http.Request) (view, erro
 	if _, err := choice(r, "status", publisher.ParkedStatuses()); err != nil {
 		return view{}, err
 	}
-	page := &bulkParkedPage{Filter: parkedFilterOf(r), Kind: admin.OperationKind(r.FormValue("kind")), Kinds: []admin.OperationKind{admin.OpRetryParked}}
+	page := &bulkParkedPage{
+		Filter: parkedFilterOf(r), Kind: admin.OperationKind(r.FormValue("kind")),
+		Kinds: []admin.OperationKind{admin.OpRetryParked},
+	}
 	if auth.From(ctx).Role >= auth.Admin {
 		page.Kinds = append(page.Kinds, admin.OpResolveParked)
 	}
-	page.Back, _ = link("/parked", "topic", page.Filter.Topic, "publisher", page.Filter.Publisher, "campaign", page.Filter.CampaignID, "type", page.Filter.EventType)
+	page.Back, _ = link("/parked", "topic", page.Filter.Topic, "publisher", page.Filter.Publisher, "campaign",
+		page.Filter.CampaignID, "type", page.Filter.EventType)
 	v := view{Name: "bulk_parked", Title: "Bulk acts on parked events", Data: page}
 	if page.Kind == "" {
 		page.Kind = admin.OpRetryParked
@@ -46,11 +50,14 @@ func (p *Pages) readBulkParked(ctx context.Context, r *http.Request) (view, erro
 
 func parkedFilterOf(r *http.Request) admin.ParkedFilter {
 	return admin.ParkedFilter{
-		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"), EventType: r.FormValue("type"), Status: r.FormValue("status"), Message: r.FormValue("message"),
+		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"),
+		EventType: r.FormValue("type"), Status: r.FormValue("status"), Message: r.FormValue("message"),
 	}
 }
 
-func startBulkParked(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+func startBulkParked(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
 	if _, err := choice(r, "status", publisher.ParkedStatuses()); err != nil {
 		return nil, "", err
 	}

@@ -69,7 +69,8 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 		return view{}, err
 	}
 	if page.Seq > head {
-		return view{}, problem.New(http.StatusNotFound, "the campaign has no such event yet", "choose an earlier one").Of("seq", count(page.Seq), "0 to "+count(head))
+		return view{}, problem.New(http.StatusNotFound, "the campaign has no such event yet",
+			"choose an earlier one").Of("seq", count(page.Seq), "0 to "+count(head))
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2)
@@ -123,7 +124,8 @@ func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaig
 	}
 	until = min(max(until, min(perPage, head)), head)
 	from := max(1, until-perPage+1)
-	events, _, err := journal.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1), journal.List{Events: perPage + 1, Bare: true})
+	events, _, err := journal.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1),
+		journal.List{Events: perPage + 1, Bare: true})
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,8 @@ func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaig
 	return nil
 }
 
-// settleSlide makes one number of the slider's two: its own counts where it was moved and the field beside it was not, as happens where no script moves them together.
+// settleSlide makes one number of the slider's two: its own counts where it was moved and the field
+// beside it was not, as happens where no script moves them together.
 func settleSlide(r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("was") != "" && q.Get("seq") == q.Get("was") && q.Get("slide") != "" {

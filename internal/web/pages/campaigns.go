@@ -71,7 +71,8 @@ func (p *Pages) readFound(ctx context.Context, r *http.Request, page *campaignsP
 func (p *Pages) readWaiting(ctx context.Context, r *http.Request, page *campaignsPage) error {
 	bucket, err := number(r, "bucket", 0)
 	if err == nil && bucket > heatBuckets {
-		err = problem.New(http.StatusBadRequest, "there is no such bucket", "follow a link of the lag heat map").Of("bucket", count(bucket), "1 to "+count(int64(heatBuckets)))
+		err = problem.New(http.StatusBadRequest, "there is no such bucket", "follow a link of the lag heat map").Of("bucket",
+			count(bucket), "1 to "+count(int64(heatBuckets)))
 	}
 	if err != nil {
 		return err

@@ -25,11 +25,14 @@ type pairFilter struct {
 
 func readPairFilter(r *http.Request) (pairFilter, deferred.Filter, error) {
 	f := pairFilter{
-		Projection: r.FormValue("projection"), Fingerprint: r.FormValue("fingerprint"), Class: r.FormValue("class"), Code: r.FormValue("code"),
-		EventType: r.FormValue("type"), Campaign: r.FormValue("campaign"), Message: r.FormValue("message"), Status: r.FormValue("status"), Older: r.FormValue("older"),
+		Projection: r.FormValue("projection"), Fingerprint: r.FormValue("fingerprint"), Class: r.FormValue("class"),
+		Code:      r.FormValue("code"),
+		EventType: r.FormValue("type"), Campaign: r.FormValue("campaign"), Message: r.FormValue("message"),
+		Status: r.FormValue("status"), Older: r.FormValue("older"),
 	}
 	d := deferred.Filter{
-		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType, CampaignID: f.Campaign, MessagePattern: f.Message,
+		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType,
+		CampaignID: f.Campaign, MessagePattern: f.Message,
 		Status: []deferred.Status{deferred.Failed, deferred.Dead},
 	}
 	status, err := choice(r, "status", d.Status)
@@ -45,7 +48,8 @@ func readPairFilter(r *http.Request) (pairFilter, deferred.Filter, error) {
 	if f.Older != "" {
 		older, err := time.ParseDuration(f.Older)
 		if err != nil || older < 0 {
-			return f, d, problem.New(http.StatusBadRequest, "older is no length of time", "write it like 90s, 30m or 24h").Of("older", f.Older, "0s and up")
+			return f, d, problem.New(http.StatusBadRequest, "older is no length of time",
+				"write it like 90s, 30m or 24h").Of("older", f.Older, "0s and up")
 		}
 		d.OlderThan = older
 	}
@@ -57,7 +61,8 @@ func (f pairFilter) Any() bool { return f != pairFilter{} }
 
 // Address answers a page of the filter's pairs.
 func (f pairFilter) Address(path string) (string, error) {
-	return link(path, "projection", f.Projection, "fingerprint", f.Fingerprint, "class", f.Class, "code", f.Code, "type", f.EventType, "campaign", f.Campaign, "message", f.Message,
+	return link(path, "projection", f.Projection, "fingerprint", f.Fingerprint, "class", f.Class, "code", f.Code, "type",
+		f.EventType, "campaign", f.Campaign, "message", f.Message,
 		"status", f.Status, "older", f.Older)
 }
 
@@ -136,7 +141,8 @@ func (p *Pages) readPairs(ctx context.Context, r *http.Request, f deferred.Filte
 		next = *end
 		if len(pairs) < perPage {
 			page.Looked = true
-			shown = fmt.Sprintf("%s among the %s that were looked at; the next page looks at more", plural(len(pairs), "pair"), count(searchLook))
+			shown = fmt.Sprintf("%s among the %s that were looked at; the next page looks at more", plural(len(pairs), "pair"),
+				count(searchLook))
 		}
 	}
 	page.Pager = pages(r, next, shown)

@@ -1,8 +1,11 @@
-// Package pages draws the pages of the admin listener: what is wrong and what to do, campaigns and their events, what failed, publishers, projections, workers.
+// Package pages draws the pages of the admin listener: what is wrong and what to do, campaigns and
+// their events, what failed, publishers, projections, workers.
 //
-// Pages are drawn by html/template on the server from what the packages answer that own the tables, and act through internal/admin alone. One stylesheet and one script are
-// embedded; without the script everything works but liveness. Every page costs the same however much is in the tables. Texts of others are shown as text: what cannot be seen
-// stands there by its name.
+// Pages are drawn by html/template on the server from what the packages answer that own the tables,
+// and act through internal/admin alone. One stylesheet and one script are embedded; without the
+// script everything works but liveness. Every page costs the same however much is in the tables.
+// Texts of others are shown as text: what cannot be seen stands there by its name.
 //
-// The package owns no table. It keeps an hour of figures in memory, for lines and the heat map. All of it is safe for concurrent use.
+// The package owns no table. It keeps an hour of figures in memory, for lines and the heat map. All
+// of it is safe for concurrent use.
 package pages

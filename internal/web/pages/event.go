@@ -69,7 +69,8 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 	if page.Reached, err = p.readReached(ctx, e); err != nil {
 		return view{}, err
 	}
-	page.Parked, err = publisher.ListParked(ctx, p.cfg.Pool, publisher.ParkedFilter{CampaignID: e.CampaignID, Seq: e.Seq, Limit: perPage})
+	page.Parked, err = publisher.ListParked(ctx, p.cfg.Pool,
+		publisher.ParkedFilter{CampaignID: e.CampaignID, Seq: e.Seq, Limit: perPage})
 	return view{Name: "event", Title: fmt.Sprintf("Event %s of %s", count(e.Seq), short(e.CampaignID)), Data: page}, err
 }
 

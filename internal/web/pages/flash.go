@@ -35,7 +35,10 @@ func (p *Pages) say(w http.ResponseWriter, r *http.Request, f flash) {
 		f.Typed = strings.ToValidUTF8(f.Typed[:len(f.Typed)/2], "")
 		raw, _ = json.Marshal(f)
 	}
-	http.SetCookie(w, &http.Cookie{Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString(raw), Path: "/", MaxAge: 60, HttpOnly: true, Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString(raw), Path: "/",
+		MaxAge: 60, HttpOnly: true, Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode,
+	})
 }
 
 func cut(s string) string {
@@ -45,13 +48,17 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s[:flashBytes], "") + " …"
 }
 
-// said takes the flash that an act has left, if any. A reading of the page for live updates leaves it there for the eyes it is for.
+// said takes the flash that an act has left, if any. A reading of the page for live updates leaves
+// it there for the eyes it is for.
 func (p *Pages) said(w http.ResponseWriter, r *http.Request) *flash {
 	c, err := r.Cookie(flashCookie)
 	if err != nil || r.Header.Get("X-Tidemark-Live") != "" {
 		return nil
 	}
-	http.SetCookie(w, &http.Cookie{Name: flashCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: flashCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: p.cfg.Secure(r),
+		SameSite: http.SameSiteStrictMode,
+	})
 	raw, err := base64.RawURLEncoding.DecodeString(c.Value)
 	if err != nil {
 		return nil
@@ -81,7 +88,10 @@ func themeOf(r *http.Request) string {
 
 // setTheme keeps a browser's choice of colours.
 func (p *Pages) setTheme(w http.ResponseWriter, r *http.Request) {
-	c := &http.Cookie{Name: themeCookie, Value: r.PostFormValue("theme"), Path: "/", MaxAge: yearSeconds, HttpOnly: true, Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode}
+	c := &http.Cookie{
+		Name: themeCookie, Value: r.PostFormValue("theme"), Path: "/", MaxAge: yearSeconds, HttpOnly: true,
+		Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode,
+	}
 	if c.Value != "light" && c.Value != "dark" {
 		c.MaxAge = -1
 	}
@@ -93,7 +103,8 @@ func (p *Pages) setTheme(w http.ResponseWriter, r *http.Request) {
 func backTo(r *http.Request, standard string) string {
 	back := r.PostFormValue("back")
 	u, err := url.Parse(back)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.ContainsAny(back, "\\\r\n\t") {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(back, "/") ||
+		strings.HasPrefix(back, "//") || strings.ContainsAny(back, "\\\r\n\t") {
 		return standard
 	}
 	return back

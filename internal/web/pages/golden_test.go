@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 )
 
-// TestPagesAreAsTheyWereReviewed compares the HTML of the pages with the files of testdata, so that a change is seen. Run with -update to write them anew.
+// TestPagesAreAsTheyWereReviewed compares the HTML of the pages with the files of testdata, so that
+// a change is seen. Run with -update to write them anew.
 func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -64,7 +65,8 @@ func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 		is, was := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 		for i := range is {
 			if i >= len(was) || is[i] != was[i] {
-				t.Errorf("%s is not as in %s, line %d:\n%s\n(go test -run Reviewed -update ./internal/web/pages writes it anew, to be reviewed)", page.path, file, i+1, is[i])
+				t.Errorf("%s is not as in %s, line %d:\n%s\n(go test -run Reviewed -update ./internal/web/pages writes it anew, "+
+					"to be reviewed)", page.path, file, i+1, is[i])
 				break
 			}
 		}
@@ -82,8 +84,14 @@ func (w *world) grow(t *testing.T) {
 		form url.Values
 	}{
 		{"/deferred/requeue", url.Values{"projection": {"scores"}, "campaign": {"tomb-5"}, "reason": {"the door is open"}}},
-		{"/publishers/pause", url.Values{"topic": {"campaign-events"}, "publisher": {"audit-trail"}, "for": {"168h"}, "reason": {"their maintenance window"}}},
-		{"/pause", url.Values{"group": {"default"}, "projection": {"heroes"}, "for": {"168h"}, "reason": {"a look at its numbers"}}},
+		{"/publishers/pause", url.Values{
+			"topic": {"campaign-events"}, "publisher": {"audit-trail"}, "for": {"168h"},
+			"reason": {"their maintenance window"},
+		}},
+		{"/pause", url.Values{
+			"group": {"default"}, "projection": {"heroes"}, "for": {"168h"},
+			"reason": {"a look at its numbers"},
+		}},
 	} {
 		act.form.Set("key", uuid.NewString())
 		if status, _ := w.post(t, auth.Admin, act.path, act.form); status != http.StatusSeeOther {
@@ -91,10 +99,13 @@ func (w *world) grow(t *testing.T) {
 		}
 	}
 	err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica; -- what was appended is never changed, but here
-			UPDATE tidemark.journal SET recorded_at = recorded_at - interval '1 day', occurred_at = occurred_at - interval '1 day';
+		_, err := tx.Exec(t.Context(),
+			`SET LOCAL session_replication_role = replica; -- what was appended is never changed, but here
+			UPDATE tidemark.journal SET recorded_at = recorded_at - interval '1 day',
+				occurred_at = occurred_at - interval '1 day';
 			UPDATE tidemark.workers SET seen_at = now() + interval '50 seconds' WHERE owner = 'worker-a-1';
-			UPDATE tidemark.leases SET owner = 'worker-a-1', generation = 7, expires_at = now() + interval '1 hour' WHERE campaign_id = 'oak'`)
+			UPDATE tidemark.leases SET owner = 'worker-a-1', generation = 7, expires_at = now() + interval '1 hour'
+				WHERE campaign_id = 'oak'`)
 		return err
 	})
 	if err != nil {

@@ -36,7 +36,17 @@ func (p *Pages) readHeat(_ context.Context, _ *http.Request) (view, error) {
 	columns := p.history.columns()
 	slices.Reverse(columns) // the newest first: a narrow screen cuts the oldest off
 	_, _, since := p.history.look()
-	page := &heatPage{Since: since, Walk: heatWalk, Legend: []legend{{"h0", "nothing waits"}, {"h1", "under 1 s"}, {"h2", "under 10 s"}, {"h3", "under 1 min"}, {"h4", "under 10 min"}, {"h5", "10 min and more"}}}
+	page := &heatPage{
+		Since: since, Walk: heatWalk,
+		Legend: []legend{
+			{"h0", "nothing waits"},
+			{"h1", "under 1 s"},
+			{"h2", "under 10 s"},
+			{"h3", "under 1 min"},
+			{"h4", "under 10 min"},
+			{"h5", "10 min and more"},
+		},
+	}
 	for _, c := range columns {
 		page.Columns = append(page.Columns, c.At)
 	}

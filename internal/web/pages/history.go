@@ -21,7 +21,8 @@ const (
 	heatWalk    = 250 // campaigns looked at for a sample; the next one goes on where it ended
 )
 
-// history is what this process has seen of the last hour, for the lines of the overview and the heat map. It is lost with the process.
+// history is what this process has seen of the last hour, for the lines of the overview and the
+// heat map. It is lost with the process.
 type history struct {
 	mu      sync.Mutex
 	since   time.Time
@@ -53,7 +54,8 @@ type heatCells struct {
 // sections are what the overview shows.
 func sections() []status.Section {
 	return []status.Section{
-		status.SectionQueue, status.SectionLag, status.SectionDeferred, status.SectionPauses, status.SectionWorkers, status.SectionRebuilds, status.SectionPublishers, status.SectionJournal,
+		status.SectionQueue, status.SectionLag, status.SectionDeferred, status.SectionPauses, status.SectionWorkers,
+		status.SectionRebuilds, status.SectionPublishers, status.SectionJournal,
 		status.SectionPostgres,
 	}
 }

@@ -46,7 +46,8 @@ func TestEveryPageIsThere(t *testing.T) {
 		if status != http.StatusOK {
 			t.Errorf("%s answers %d:\n%s", path, status, body[max(0, len(body)-1500):])
 		}
-		if strings.Contains(body, "<script>") || strings.Contains(body, "<img src=x") || strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "\u202E") {
+		if strings.Contains(body, "<script>") || strings.Contains(body, "<img src=x") ||
+			strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "\u202E") {
 			t.Errorf("%s lets hostile text through", path)
 		}
 	}
@@ -94,9 +95,16 @@ func TestBucketsOfTheHeatMapShareTheCampaignsOut(t *testing.T) {
 func everyPage() []string {
 	q := url.QueryEscape
 	return []string{
-		"/", "/campaigns", "/campaigns?bucket=3", "/campaigns?q=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5", "/campaign?id=oak&seq=5&why=scores&table=scores&key=alina", "/campaign?id=" + q(hostileID), "/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
-		"/deferred", "/deferred?all=1", "/deferred?projection=scores&status=dead&message=curse", "/deferred/pair?projection=scores&campaign=cave-00", "/deferred/pair?projection=scores&campaign=" + q(hostileID),
-		"/parked", "/parked?all=1", "/parked?publisher=billing&topic=campaign-events", "/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/publishers", "/publishers/pair?topic=campaign-events&publisher=billing",
-		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?group=default&all=1", "/lag", "/postgres", "/audit", "/audit?of=failures", "/settings", "/bulk", "/bulk?kind=requeue&projection=scores", "/bulk/parked", "/bulk/parked?kind=retry_parked&publisher=billing",
+		"/", "/campaigns", "/campaigns?bucket=3", "/campaigns?q=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5",
+		"/campaign?id=oak&seq=5&why=scores&table=scores&key=alina", "/campaign?id=" + q(hostileID),
+		"/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
+		"/deferred", "/deferred?all=1", "/deferred?projection=scores&status=dead&message=curse",
+		"/deferred/pair?projection=scores&campaign=cave-00", "/deferred/pair?projection=scores&campaign=" + q(hostileID),
+		"/parked", "/parked?all=1", "/parked?publisher=billing&topic=campaign-events",
+		"/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/publishers",
+		"/publishers/pair?topic=campaign-events&publisher=billing",
+		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?group=default&all=1",
+		"/lag", "/postgres", "/audit", "/audit?of=failures", "/settings", "/bulk", "/bulk?kind=requeue&projection=scores",
+		"/bulk/parked", "/bulk/parked?kind=retry_parked&publisher=billing",
 	}
 }

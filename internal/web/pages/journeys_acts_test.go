@@ -21,7 +21,8 @@ import (
 func (b *tab) confirm(field, words string) {
 	b.Helper()
 	b.fill(field, "no")
-	if !eval[bool](b, fmt.Sprintf("document.querySelector(%q).form.querySelector('button[type=submit]').disabled", field)) {
+	if !eval[bool](b, fmt.Sprintf("document.querySelector(%q).form.querySelector('button[type=submit]').disabled",
+		field)) {
 		b.Errorf("%s: the button may be pressed though something else was typed", field)
 	}
 	b.replace(field, words)
@@ -37,7 +38,8 @@ func (b *tab) replace(field, text string) {
 // send presses the button of the form that a field is in.
 func (b *tab) send(field string) {
 	b.Helper()
-	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("window.before = true; document.querySelector(%q).form.querySelector('button[type=submit]').click()", field)))
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("window.before = true; "+
+		"document.querySelector(%q).form.querySelector('button[type=submit]').click()", field)))
 	b.loaded()
 }
 
@@ -66,7 +68,8 @@ func testWhy(t *testing.T, b *tab, w *world) {
 	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 39 event 15 hero_wounded")
 	b.shot("why")
 	b.slide(9)
-	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 24 event 9 hero_wounded") // the row stays, the event is another
+	// the row stays, the event is another
+	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 24 event 9 hero_wounded")
 	b.press(`#why tbody tr:first-child td:last-child a`)
 	b.sees("after event 2 of 15")
 	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 3 event 2 hero_wounded")
@@ -138,7 +141,8 @@ func testGaps(t *testing.T, b *tab, w *world) {
 	b.sees("a restore lost the queue")
 	b.await(`document.querySelector("#progress dd").innerText === "1"`)
 	n := 0
-	if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.outbox WHERE campaign_id = 'gapped'`).Scan(&n); err != nil || n == 0 {
+	if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.outbox
+		WHERE campaign_id = 'gapped'`).Scan(&n); err != nil || n == 0 {
 		t.Errorf("%d work items of the campaign that had a gap, %v", n, err)
 	}
 	gaps, _, err := outbox.Gaps(t.Context(), w.pool, "default", "", 1000)
@@ -205,7 +209,8 @@ func testCampaignActs(t *testing.T, b *tab, w *world) {
 	b.send("#replay-reason")
 	b.sees("Replay begun")
 	b.await(`[...document.querySelectorAll("#standing tbody tr")].some((r) => r.innerText.includes("heroes") && r.innerText.includes("rebuilding"))`)
-	if _, err := deferred.Show(t.Context(), w.pool, deferred.Key{Projection: "heroes", CampaignID: "cave-08"}); err != nil {
+	if _, err := deferred.Show(t.Context(), w.pool,
+		deferred.Key{Projection: "heroes", CampaignID: "cave-08"}); err != nil {
 		t.Errorf("the pair that is replayed: %v", err)
 	}
 }
@@ -282,7 +287,8 @@ func testHeat(t *testing.T, b *tab, w *world) {
 	if n := eval[int](b, `document.querySelectorAll("#heat tbody tr").length`); n != 16 {
 		t.Errorf("the map has %d buckets of campaigns, want 16", n)
 	}
-	if !eval[bool](b, `document.querySelectorAll("#heat thead time").length > 0 && [...document.querySelectorAll("#heat td")].every((c) => c.innerText.trim() !== "")`) {
+	if !eval[bool](b,
+		`document.querySelectorAll("#heat thead time").length > 0 && [...document.querySelectorAll("#heat td")].every((c) => c.innerText.trim() !== "")`) {
 		t.Error("a column has no time, or a cell says what it says by its colour alone")
 	}
 	b.shot("heat")

@@ -16,7 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// TestJourneys walks what a person on call does, in a real browser: one for all of them, each in a private window and a world of its own.
+// TestJourneys walks what a person on call does, in a real browser: one for all of them, each in a
+// private window and a world of its own.
 func TestJourneys(t *testing.T) {
 	t.Parallel()
 	filled := fillWorld(t)
@@ -96,8 +97,10 @@ func testHostile(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Admin)
 	for _, path := range []string{
-		"/event?seq=1&campaign=", "/campaign?id=", "/campaign?seq=1&id=", "/deferred/pair?projection=scores&campaign=", "/deferred?projection=scores&campaign=", "/audit?of=failures&campaign=",
-		"/parked?topic=campaign-events&publisher=billing&seq=1&campaign=", "/campaigns?q=", "/campaigns?q=" + url.QueryEscape(hostileText) + "&x=",
+		"/event?seq=1&campaign=", "/campaign?id=", "/campaign?seq=1&id=", "/deferred/pair?projection=scores&campaign=",
+		"/deferred?projection=scores&campaign=", "/audit?of=failures&campaign=",
+		"/parked?topic=campaign-events&publisher=billing&seq=1&campaign=", "/campaigns?q=", "/campaigns?q=" +
+			url.QueryEscape(hostileText) + "&x=",
 	} {
 		b.open(path + url.QueryEscape(hostileID))
 		b.await("document.title.endsWith('Tidemark')")
@@ -222,7 +225,8 @@ func testKeys(t *testing.T, b *tab, w *world) {
 	b.await(`location.pathname === "/campaigns" && document.querySelector("#list tbody a").innerText === "oak"`) // the search
 	b.open("/deferred?all=1")
 	row := func() int {
-		return eval[int](b, `[...document.querySelectorAll("#list tbody tr")].findIndex((r) => r.contains(document.activeElement))`)
+		return eval[int](b,
+			`[...document.querySelectorAll("#list tbody tr")].findIndex((r) => r.contains(document.activeElement))`)
 	}
 	for _, press := range []struct {
 		key  string
@@ -251,7 +255,8 @@ func testLive(t *testing.T, b *tab, w *world) {
 	act := func(reason string) {
 		t.Helper()
 		form := url.Values{"projection": {"scores"}, "campaign": {"cave-05"}, "reason": {reason}, "back": {"/audit"}}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/deferred/requeue", strings.NewReader(form.Encode()))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/deferred/requeue",
+			strings.NewReader(form.Encode()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +280,8 @@ func testLive(t *testing.T, b *tab, w *world) {
 	b.open("/")
 	b.click("#zone")
 	b.await(`document.querySelector(".foot time .at").textContent.endsWith("−03:30")`)
-	if !eval[bool](b, `document.querySelector(".foot time").dateTime.endsWith("Z") && document.querySelector(".foot time").title.endsWith("UTC")`) {
+	if !eval[bool](b,
+		`document.querySelector(".foot time").dateTime.endsWith("Z") && document.querySelector(".foot time").title.endsWith("UTC")`) {
 		t.Error("a local time has lost its UTC")
 	}
 	b.click("#zone")
@@ -333,7 +339,11 @@ func testViewer(t *testing.T, b *tab, w *world) {
 	if eval[bool](b, `document.querySelector("#why") !== null`) {
 		t.Error("a viewer is shown the values of a row")
 	}
-	form := url.Values{"projection": {"scores"}, "campaign": {"cave-00"}, "seq": {"4"}, "confirm": {"4"}, "reason": {"no"}, "position": {"1"}, "topic": {"campaign-events"}, "publisher": {"billing"}, "id": {"oak"}, "group": {"default"}}
+	form := url.Values{
+		"projection": {"scores"}, "campaign": {"cave-00"}, "seq": {"4"}, "confirm": {"4"},
+		"reason": {"no"}, "position": {"1"}, "topic": {"campaign-events"}, "publisher": {"billing"}, "id": {"oak"},
+		"group": {"default"},
+	}
 	for _, act := range postsOf(t) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+act, strings.NewReader(form.Encode()))
 		if err != nil {
@@ -381,7 +391,10 @@ func testBulk(t *testing.T, b *tab, w *world) {
 		t.Errorf("%d things are green of which it is not known yet what becomes", n)
 	}
 	b.shot("operation")
-	n, err := deferred.Count(t.Context(), w.pool, deferred.Filter{EventType: "entombed", Status: []deferred.Status{deferred.Failed}})
+	n, err := deferred.Count(t.Context(), w.pool, deferred.Filter{
+		EventType: "entombed",
+		Status:    []deferred.Status{deferred.Failed},
+	})
 	if err != nil || n != 6 {
 		t.Errorf("%d pairs wait for a worker after the act, %v; want 6", n, err)
 	}

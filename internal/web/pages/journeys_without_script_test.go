@@ -38,7 +38,8 @@ func testNoScript(t *testing.T, b *tab, w *world) {
 	b.send("#gaps-0")
 	b.sees("Not done.")
 	b.await(`document.querySelector("#gaps-0").checkVisibility() && document.querySelector("#gaps-0").value === 'it says "why" & more'`)
-	if n := eval[int](b, `[...document.querySelectorAll("input[name=reason]")].filter((box) => box.value !== "").length`); n != 1 {
+	if n := eval[int](b,
+		`[...document.querySelectorAll("input[name=reason]")].filter((box) => box.value !== "").length`); n != 1 {
 		t.Errorf("the reason is in %d forms", n)
 	}
 	b.open("/projections")

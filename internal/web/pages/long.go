@@ -11,13 +11,16 @@ import (
 )
 
 // repairGaps has workers look for gaps of a group, and repair them.
-func repairGaps(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+func repairGaps(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
 	group := r.PostFormValue("group")
 	o, err := a.StartRepair(ctx, req, admin.GapRepair{Group: group})
 	if err != nil {
 		return nil, "", err
 	}
-	return o, fmt.Sprintf("Operation %d has begun: workers look for gaps of group %s and repair them. See Bulk acts for what they find.", numberOf(o), group), nil
+	return o, fmt.Sprintf("Operation %d has begun: workers look for gaps of group %s and repair them. See Bulk acts "+
+		"for what they find.", numberOf(o), group), nil
 }
 
 // republish has a worker send a slice of a campaign to a publisher again.
@@ -31,11 +34,15 @@ func republish(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Re
 	if err != nil {
 		return nil, "", err
 	}
-	o, err := a.StartRepublication(ctx, req, admin.Republication{Topic: key.Topic, Publisher: key.Publisher, CampaignID: r.PostFormValue("campaign"), From: from, Until: until})
+	o, err := a.StartRepublication(ctx, req, admin.Republication{
+		Topic: key.Topic, Publisher: key.Publisher,
+		CampaignID: r.PostFormValue("campaign"), From: from, Until: until,
+	})
 	if err != nil {
 		return nil, "", err
 	}
-	return o, fmt.Sprintf("Operation %d has begun: a worker that has %s sends the events of %s again. See Bulk acts for how far it is.", numberOf(o), key, short(r.PostFormValue("campaign"))), nil
+	return o, fmt.Sprintf("Operation %d has begun: a worker that has %s sends the events of %s again. See Bulk acts "+
+		"for how far it is.", numberOf(o), key, short(r.PostFormValue("campaign"))), nil
 }
 
 const operationPath = "/bulk/operation?id="

@@ -40,7 +40,8 @@ func (w *world) send(t *testing.T, role auth.Role, path string, form url.Values)
 
 func (w *world) operations(t *testing.T, kind string) (n int) {
 	t.Helper()
-	if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM tidemark.operations WHERE kind = $1", kind).Scan(&n); err != nil {
+	if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM tidemark.operations WHERE kind = $1",
+		kind).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -54,18 +55,27 @@ func TestLongActsBeginWithAFormThatIsConfirmed(t *testing.T) {
 		form                url.Values
 	}{
 		{"/gaps/repair", "repair_gaps", "default", url.Values{"group": {"default"}}},
-		{"/publishers/republish", "republish", "billing", url.Values{"topic": {"campaign-events"}, "publisher": {"billing"}, "campaign": {"oak"}, "from": {"2"}, "until": {"5"}}},
+		{
+			"/publishers/republish", "republish", "billing",
+			url.Values{
+				"topic": {"campaign-events"}, "publisher": {"billing"}, "campaign": {"oak"}, "from": {"2"},
+				"until": {"5"},
+			},
+		},
 	} {
 		const back = "/projections?of=mine"
 		c.form.Set("back", back)
 		c.form.Set("key", uuid.NewString())
 		c.form.Set("reason", "the test")
 		c.form.Set("confirm", "something else")
-		if status, to := w.post(t, auth.Operator, c.path, c.form); status != http.StatusSeeOther || to != back || w.operations(t, c.kind) != 0 {
-			t.Errorf("%s without its confirmation answers %d, leads to %q, and begins %d operations", c.path, status, to, w.operations(t, c.kind))
+		if status, to := w.post(t, auth.Operator, c.path, c.form); status != http.StatusSeeOther || to != back ||
+			w.operations(t, c.kind) != 0 {
+			t.Errorf("%s without its confirmation answers %d, leads to %q, and begins %d operations", c.path, status, to,
+				w.operations(t, c.kind))
 		}
 		c.form.Set("confirm", c.confirm)
-		if status, _ := w.post(t, auth.Viewer, c.path, c.form); status != http.StatusForbidden || w.operations(t, c.kind) != 0 {
+		if status, _ := w.post(t, auth.Viewer, c.path, c.form); status != http.StatusForbidden ||
+			w.operations(t, c.kind) != 0 {
 			t.Errorf("a viewer's %s answers %d and begins %d operations", c.path, status, w.operations(t, c.kind))
 		}
 		for range 2 { // the same form twice begins one
@@ -82,7 +92,10 @@ func TestLongActsBeginWithAFormThatIsConfirmed(t *testing.T) {
 func TestTheMenuCountsWhatThereIsToLookAt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	want := []string{`<span class="count bad">16<span class="hidden-text"> dead</span>`, `<span class="count bad">10<span class="hidden-text"> parked</span>`}
+	want := []string{
+		`<span class="count bad">16<span class="hidden-text"> dead</span>`,
+		`<span class="count bad">10<span class="hidden-text"> parked</span>`,
+	}
 	deadline := time.Now().Add(2 * time.Minute)
 	for tick := time.NewTicker(50 * time.Millisecond); len(want) > 0; <-tick.C {
 		_, body := w.get(t, auth.Viewer, "/settings")
@@ -101,24 +114,34 @@ func TestAllParkedEventsThatAFilterChoosesAreSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const page = "/bulk/parked?kind=retry_parked&publisher=billing&type=cursed"
-	if status, body := w.get(t, auth.Operator, page); status != http.StatusOK || !strings.Contains(body, "<code>retry parked 10</code>") || strings.Contains(body, "resolve_parked") {
+	if status, body := w.get(t, auth.Operator, page); status != http.StatusOK ||
+		!strings.Contains(body, "<code>retry parked 10</code>") || strings.Contains(body, "resolve_parked") {
 		t.Errorf("the page answers %d, without what is to be typed, or with what is an admin's", status)
 	}
 	if _, body := w.get(t, auth.Admin, page); !strings.Contains(body, "resolve_parked") {
 		t.Error("an admin cannot resolve")
 	}
-	form := url.Values{"kind": {"retry_parked"}, "publisher": {"billing"}, "type": {"cursed"}, "back": {page}, "key": {uuid.NewString()}, "reason": {"the test"}, "confirm": {"retry 10"}, "as_of": {time.Now().UTC().Format(time.RFC3339Nano)}}
-	if status, to := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusSeeOther || to != page || w.operations(t, "retry_parked") != 0 {
-		t.Errorf("what was not confirmed answers %d, leads to %q, and begins %d operations", status, to, w.operations(t, "retry_parked"))
+	form := url.Values{
+		"kind": {"retry_parked"}, "publisher": {"billing"}, "type": {"cursed"}, "back": {page},
+		"key": {uuid.NewString()}, "reason": {"the test"}, "confirm": {"retry 10"},
+		"as_of": {time.Now().UTC().Format(time.RFC3339Nano)},
+	}
+	if status, to := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusSeeOther || to != page ||
+		w.operations(t, "retry_parked") != 0 {
+		t.Errorf("what was not confirmed answers %d, leads to %q, and begins %d operations", status, to,
+			w.operations(t, "retry_parked"))
 	}
 	form.Set("confirm", "retry parked 10")
-	if status, to := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusSeeOther || to != page || w.operations(t, "retry_parked") != 1 {
-		t.Errorf("what was confirmed answers %d, leads to %q, and begins %d operations", status, to, w.operations(t, "retry_parked"))
+	if status, to := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusSeeOther || to != page ||
+		w.operations(t, "retry_parked") != 1 {
+		t.Errorf("what was confirmed answers %d, leads to %q, and begins %d operations", status, to,
+			w.operations(t, "retry_parked"))
 	}
 	form.Set("kind", "resolve_parked")
 	form.Set("confirm", "resolve parked 10")
 	form.Set("key", uuid.NewString())
-	if status, _ := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusForbidden || w.operations(t, "resolve_parked") != 0 {
+	if status, _ := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusForbidden ||
+		w.operations(t, "resolve_parked") != 0 {
 		t.Errorf("an operator who resolves is answered %d", status)
 	}
 }

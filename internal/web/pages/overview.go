@@ -121,28 +121,44 @@ func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
 		return &s
 	}
 	now := page.Now
-	lag := tile{Label: "Lag", Value: span(now.Lag), Note: count(now.Behind) + " events behind", Tone: above(now.Lag, 10*time.Second, 2*time.Minute), Path: "/campaigns", Spark: line("Lag", func(s sample) float64 { return s.Lag.Seconds() })}
+	lag := tile{
+		Label: "Lag", Value: span(now.Lag), Note: count(now.Behind) + " events behind",
+		Tone: above(now.Lag, 10*time.Second, 2*time.Minute), Path: "/campaigns",
+		Spark: line("Lag", func(s sample) float64 { return s.Lag.Seconds() }),
+	}
 	if now.Behind == 0 {
 		lag.Value, lag.Note = "none", "every group is at the head"
 	}
 	if worst, who := page.furthest(); worst > now.Lag {
 		lag.Value, lag.Tone, lag.Note = span(worst), above(worst, 10*time.Second, 2*time.Minute), who
 	}
-	empty := tile{Label: "Time to empty", Value: page.Empty, Note: count(now.Pending) + " events wait", Spark: line("Events that wait", func(s sample) float64 { return float64(s.Pending) })}
+	empty := tile{
+		Label: "Time to empty", Value: page.Empty, Note: count(now.Pending) + " events wait",
+		Spark: line("Events that wait", func(s sample) float64 { return float64(s.Pending) }),
+	}
 	if page.Empty == "not draining" {
 		empty.Tone = "warn"
 	}
-	oldest := tile{Label: "Oldest item", Value: "none", Note: "nothing waits for a worker", Tone: "ok", Spark: line("The oldest item's wait", func(s sample) float64 { return s.Oldest.Seconds() })}
+	oldest := tile{
+		Label: "Oldest item", Value: "none", Note: "nothing waits for a worker", Tone: "ok",
+		Spark: line("The oldest item's wait", func(s sample) float64 { return s.Oldest.Seconds() }),
+	}
 	if page.Oldest != nil {
 		oldest.Value, oldest.Tone = span(page.Waited), above(page.Waited, 10*time.Second, 2*time.Minute)
 		oldest.Note = fmt.Sprintf("event %s of %s", count(page.Oldest.Seq), short(page.Oldest.CampaignID))
 		oldest.Path, _ = link("/campaign", "id", page.Oldest.CampaignID)
 	}
-	dead := tile{Label: "Dead", Value: count(now.Dead), Note: "pairs that wait for an operator", Path: "/deferred", Tone: "ok", Spark: line("Dead pairs", func(s sample) float64 { return float64(s.Dead) })}
+	dead := tile{
+		Label: "Dead", Value: count(now.Dead), Note: "pairs that wait for an operator", Path: "/deferred",
+		Tone: "ok", Spark: line("Dead pairs", func(s sample) float64 { return float64(s.Dead) }),
+	}
 	if now.Dead > 0 {
 		dead.Tone = "bad"
 	}
-	workers := tile{Label: "Workers", Value: count(int64(page.Alive)), Note: fmt.Sprintf("alive, of %d known", len(page.Workers)), Path: "/workers", Tone: "ok", Spark: &spark{}}
+	workers := tile{
+		Label: "Workers", Value: count(int64(page.Alive)),
+		Note: fmt.Sprintf("alive, of %d known", len(page.Workers)), Path: "/workers", Tone: "ok", Spark: &spark{},
+	}
 	applied := rates(samples, func(s sample) float64 { return float64(s.Applied) })
 	drawn := newSpark("Events applied a second", applied)
 	workers.Spark = &drawn
@@ -155,8 +171,8 @@ func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
 	return []tile{lag, empty, oldest, dead, workers}
 }
 
-// furthest answers the greatest lag of a projection or a publisher, and whose it is. Tables that a rebuild has replaced, or builds, are
-// read by none.
+// furthest answers the greatest lag of a projection or a publisher, and whose it is. Tables that a
+// rebuild has replaced, or builds, are read by none.
 func (page *overviewPage) furthest() (worst time.Duration, who string) {
 	for _, l := range page.Lag {
 		if l.Events > 0 && l.Age > worst && !strings.Contains(l.Projection, "~") {
@@ -165,7 +181,8 @@ func (page *overviewPage) furthest() (worst time.Duration, who string) {
 	}
 	for _, p := range page.Publishers {
 		if p.Behind > 0 && p.Lag > worst && p.Status != "PAUSED" {
-			worst, who = p.Lag, fmt.Sprintf("publisher %s is %s%s behind", p.Publisher, about(p.Estimated()), plural(p.Behind, "event"))
+			worst, who = p.Lag, fmt.Sprintf("publisher %s is %s%s behind", p.Publisher, about(p.Estimated()),
+				plural(p.Behind, "event"))
 		}
 	}
 	return worst, who

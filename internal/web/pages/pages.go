@@ -75,7 +75,10 @@ func New(cfg Config) (*Pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("templates of the pages: %w", err)
 	}
-	p := &Pages{cfg: cfg, templates: t, mux: http.NewServeMux(), reader: &status.Reader{Pool: cfg.Pool}, history: &history{}, travelling: make(chan struct{}, 1)}
+	p := &Pages{
+		cfg: cfg, templates: t, mux: http.NewServeMux(), reader: &status.Reader{Pool: cfg.Pool},
+		history: &history{}, travelling: make(chan struct{}, 1),
+	}
 	p.routes()
 	return p, nil
 }
@@ -90,7 +93,10 @@ type reading func(ctx context.Context, r *http.Request) (view, error)
 func (p *Pages) show(read reading) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		names := admin.Names{Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"), Publisher: q.Get("publisher")}
+		names := admin.Names{
+			Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"),
+			Publisher: q.Get("publisher"),
+		}
 		var v view
 		err := names.Check(r.Context(), p.cfg.Pool)
 		if err == nil {
@@ -113,19 +119,22 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 	switch {
 	case errors.As(err, &refused):
 	case errors.As(err, &unknown):
-		refused = problem.New(http.StatusBadRequest, err.Error(), "choose another").Of(unknown.Kind, unknown.Name, strings.Join(unknown.Known, ", "))
+		refused = problem.New(http.StatusBadRequest, err.Error(), "choose another").Of(unknown.Kind, unknown.Name,
+			strings.Join(unknown.Known, ", "))
 	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
 		if ctx.Err() == nil {
 			p.cfg.Logger.WarnContext(ctx, "a page took too long to read", "error", err)
 		}
-		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer", "narrow the filter, or look at Postgres health")
+		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer",
+			"narrow the filter, or look at Postgres health")
 	case ok:
 		refused = problem.New(known.Status, redact.Error(err), known.Page)
 	default:
 		if ctx.Err() == nil {
 			p.cfg.Logger.ErrorContext(ctx, "read a page", "error", err)
 		}
-		refused = problem.New(http.StatusServiceUnavailable, "the database did not answer as it should", "try again; the worker's log says more")
+		refused = problem.New(http.StatusServiceUnavailable, "the database did not answer as it should",
+			"try again; the worker's log says more")
 	}
 	return view{Name: "problem", Title: http.StatusText(refused.Status), Status: refused.Status, Data: refused}
 }
@@ -133,7 +142,8 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 	id := auth.From(r.Context())
 	return frame{
-		Title: v.Title, Place: p.cfg.Place, Theme: themeOf(r), Back: r.URL.RequestURI(), Menu: p.menu(r), User: id.Name, Role: id.Role.String(),
+		Title: v.Title, Place: p.cfg.Place, Theme: themeOf(r), Back: r.URL.RequestURI(), Menu: p.menu(r), User: id.Name,
+		Role:  id.Role.String(),
 		Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data, Key: rand.Text(), id: id, LogOut: id.Via == "session",
 	}
 }
@@ -146,7 +156,8 @@ func number(r *http.Request, name string, standard int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 {
-		return 0, problem.New(http.StatusBadRequest, name+" is no number from 0 up", "give digits only").Of(name, value, "0 to 9223372036854775807")
+		return 0, problem.New(http.StatusBadRequest, name+" is no number from 0 up", "give digits only").Of(name, value,
+			"0 to 9223372036854775807")
 	}
 	return n, nil
 }

@@ -29,12 +29,14 @@ func after(r *http.Request, place any) (bool, error) {
 		err = json.Unmarshal(raw, place)
 	}
 	if err != nil {
-		return false, problem.New(http.StatusBadRequest, "after is no place in this list", "begin at the first page").Of("after", value, "what a page's link has")
+		return false, problem.New(http.StatusBadRequest, "after is no place in this list",
+			"begin at the first page").Of("after", value, "what a page's link has")
 	}
 	return true, nil
 }
 
-// pages answers a pager: next is the keyset's place after the last row, nil at the end. What else the address says stays.
+// pages answers a pager: next is the keyset's place after the last row, nil at the end. What else
+// the address says stays.
 func pages(r *http.Request, next any, shown string) pager {
 	p := pager{Shown: shown}
 	if r.FormValue("after") != "" {

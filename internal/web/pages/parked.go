@@ -16,7 +16,8 @@ import (
 // parkedRecords is the length of the log beside a parked event.
 const parkedRecords = 20
 
-// parkedLook is how many parked events a page that groups them, or looks for a cause, reads: it reads their messages too.
+// parkedLook is how many parked events a page that groups them, or looks for a cause, reads: it
+// reads their messages too.
 const parkedLook = 1000
 
 type parkedPage struct {
@@ -57,7 +58,8 @@ func (c refusal) Address() (string, error) {
 }
 
 func (c refusal) Act() (string, error) {
-	return link("/bulk/parked", "kind", "retry_parked", "topic", c.Topic, "publisher", c.Publisher, "message", deferred.Pattern(c.Message))
+	return link("/bulk/parked", "kind", "retry_parked", "topic", c.Topic, "publisher", c.Publisher, "message",
+		deferred.Pattern(c.Message))
 }
 
 // readParked shows events that publishers' sinks have refused: by cause or, with a filter, one by one.
@@ -71,7 +73,8 @@ func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
 		return view{}, err
 	}
 	page := parkedPage{Cause: r.FormValue("cause"), Filter: publisher.ParkedFilter{
-		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"), EventType: r.FormValue("type"), Status: status, Seq: seq, Limit: perPage,
+		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"),
+		EventType: r.FormValue("type"), Status: status, Seq: seq, Limit: perPage,
 	}}
 	f := page.Filter
 	page.Any = f.Topic+f.Publisher+f.CampaignID+f.EventType+f.Status+page.Cause != ""
@@ -83,7 +86,8 @@ func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
 	for _, pub := range all {
 		page.Publications = append(page.Publications, pub.Key)
 	}
-	if page.Act, err = link("/bulk/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type", f.EventType); err != nil {
+	if page.Act, err = link("/bulk/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type",
+		f.EventType); err != nil {
 		return view{}, err
 	}
 	v := view{Name: "parked", Title: "Parked", Data: &page}
@@ -110,12 +114,15 @@ func (p *Pages) readParkedOne(ctx context.Context, row publisher.Parked) (*parke
 		one.Event, one.Payload = &e, p.payloadOf(ctx, e)
 	}
 	var err error
-	one.History, err = publisher.Log(ctx, p.cfg.Pool, publisher.LogFilter{Topic: row.Topic, Publisher: row.Publisher, CampaignID: row.CampaignID, Limit: parkedRecords})
+	one.History, err = publisher.Log(ctx, p.cfg.Pool,
+		publisher.LogFilter{Topic: row.Topic, Publisher: row.Publisher, CampaignID: row.CampaignID, Limit: parkedRecords})
 	return one, err
 }
 
 // walkParked reads the next rows of the list, and where it goes on.
-func (p *Pages) walkParked(ctx context.Context, r *http.Request, f publisher.ParkedFilter, look int) ([]publisher.Parked, *publisher.ParkedPlace, error) {
+func (p *Pages) walkParked(
+	ctx context.Context, r *http.Request, f publisher.ParkedFilter, look int,
+) ([]publisher.Parked, *publisher.ParkedPlace, error) {
 	var place publisher.ParkedPlace
 	there, err := after(r, &place)
 	if err != nil {
@@ -138,9 +145,12 @@ func (p *Pages) readParkedRows(ctx context.Context, r *http.Request, page *parke
 		return err
 	}
 	if page.Cause != "" {
-		rows = slices.DeleteFunc(rows, func(row publisher.Parked) bool { return deferred.Fingerprint("", row.Message) != page.Cause })
+		rows = slices.DeleteFunc(rows, func(row publisher.Parked) bool {
+			return deferred.Fingerprint("", row.Message) != page.Cause
+		})
 		if len(rows) > 0 {
-			page.Act, _ = link("/bulk/parked", "kind", "retry_parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type", f.EventType, "message", deferred.Pattern(rows[0].Message))
+			page.Act, _ = link("/bulk/parked", "kind", "retry_parked", "topic", f.Topic, "publisher", f.Publisher, "campaign",
+				f.CampaignID, "type", f.EventType, "message", deferred.Pattern(rows[0].Message))
 		}
 		if len(rows) > perPage {
 			rows = rows[:perPage]
@@ -162,8 +172,13 @@ func (p *Pages) readRefusals(ctx context.Context, r *http.Request, page *parkedP
 		return err
 	}
 	for _, row := range rows {
-		cause := refusal{Key: publisher.Key{Topic: row.Topic, Publisher: row.Publisher}, Fingerprint: deferred.Fingerprint("", row.Message), Message: row.Message}
-		i := slices.IndexFunc(page.Causes, func(c refusal) bool { return c.Key == cause.Key && c.Fingerprint == cause.Fingerprint })
+		cause := refusal{
+			Key:         publisher.Key{Topic: row.Topic, Publisher: row.Publisher},
+			Fingerprint: deferred.Fingerprint("", row.Message), Message: row.Message,
+		}
+		i := slices.IndexFunc(page.Causes, func(c refusal) bool {
+			return c.Key == cause.Key && c.Fingerprint == cause.Fingerprint
+		})
 		if i < 0 {
 			i = len(page.Causes)
 			page.Causes = append(page.Causes, cause)
@@ -173,7 +188,8 @@ func (p *Pages) readRefusals(ctx context.Context, r *http.Request, page *parkedP
 	slices.SortStableFunc(page.Causes, func(a, b refusal) int { return int(b.Parked - a.Parked) })
 	shown := plural(len(page.Causes), "cause") + " among " + plural(len(rows), "event")
 	if end != nil {
-		shown = fmt.Sprintf("%s among the %s looked at; the next page looks at more", plural(len(page.Causes), "cause"), plural(len(rows), "event"))
+		shown = fmt.Sprintf("%s among the %s looked at; the next page looks at more", plural(len(page.Causes), "cause"),
+			plural(len(rows), "event"))
 	}
 	page.Pager = pages(r, placeOf(end), shown)
 	return nil

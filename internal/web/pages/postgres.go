@@ -30,13 +30,22 @@ func (p *Pages) readPostgres(ctx context.Context, _ *http.Request) (view, error)
 	}
 	oldest, end := pg.Oldest()
 	page := &postgresPage{Status: s, Tiles: []tile{
-		{Label: "Oldest transaction", Value: span(pg.OldestTransaction), Note: ended(oldest, end), Tone: above(pg.OldestTransaction, time.Minute, 10*time.Minute)},
-		{Label: "Connections", Value: count(int64(pg.Connections)), Note: "of " + count(int64(pg.MaxConnections)), Tone: percent(used, 80, 95)},
+		{
+			Label: "Oldest transaction", Value: span(pg.OldestTransaction), Note: ended(oldest, end),
+			Tone: above(pg.OldestTransaction, time.Minute, 10*time.Minute),
+		},
+		{
+			Label: "Connections", Value: count(int64(pg.Connections)), Note: "of " + count(int64(pg.MaxConnections)),
+			Tone: percent(used, 80, 95),
+		},
 		{
 			Label: "Writer floor", Value: span(j.FloorAge), Tone: above(j.FloorAge, 30*time.Second, 5*time.Minute),
 			Note: "open appends; publishers wait for the oldest: " + ended(j.FloorHolder, j.FloorRemedy),
 		},
-		{Label: "Until wraparound", Value: count(pg.WraparoundLeft / 1_000_000), Note: "million transactions", Tone: less(pg.WraparoundLeft, 500_000_000, 100_000_000)},
+		{
+			Label: "Until wraparound", Value: count(pg.WraparoundLeft / 1_000_000), Note: "million transactions",
+			Tone: less(pg.WraparoundLeft, 500_000_000, 100_000_000),
+		},
 	}}
 	page.Troubles = troubles(s)
 	return view{Name: "postgres", Title: "Postgres", Data: page}, nil

@@ -54,7 +54,8 @@ func TestAPreparedAppendIsShownWithWhatEndsIt(t *testing.T) {
 	}
 	for _, path := range []string{"/postgres", "/"} {
 		_, body := w.get(t, auth.Viewer, path)
-		if !strings.Contains(body, ", culprit) holds advisory locks") || !strings.Contains(body, "SELECT pg_terminate_backend(") {
+		if !strings.Contains(body, ", culprit) holds advisory locks") ||
+			!strings.Contains(body, "SELECT pg_terminate_backend(") {
 			t.Errorf("%s does not name the session that holds locks\n%s", path, body)
 		}
 	}

@@ -36,10 +36,12 @@ func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error
 		return view{}, err
 	}
 	if len(all) == 0 {
-		return view{}, problem.New(http.StatusNotFound, "no publisher "+key.String()+" is known", "it appears once a worker that has it configured has run")
+		return view{}, problem.New(http.StatusNotFound, "no publisher "+key.String()+" is known",
+			"it appears once a worker that has it configured has run")
 	}
 	page := &publisherPage{Publication: all[0], To: r.FormValue("position"), At: r.FormValue("time")}
-	if page.History, err = publisher.Log(ctx, p.cfg.Pool, publisher.LogFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: 20}); err != nil {
+	if page.History, err = publisher.Log(ctx, p.cfg.Pool,
+		publisher.LogFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: 20}); err != nil {
 		return view{}, err
 	}
 	if to, asked, err := resetOf(r); err != nil {
@@ -65,10 +67,14 @@ func resetOf(r *http.Request) (to publisher.ResetTo, asked bool, err error) {
 	if at == "" {
 		return to, false, nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+		"2006-01-02 15:04", time.DateOnly,
+	} {
 		if to.Time, err = time.ParseInLocation(layout, at, time.UTC); err == nil {
 			return to, true, nil
 		}
 	}
-	return to, false, problem.New(http.StatusBadRequest, "time is none", "write it like 2026-01-31 13:45, in UTC").Of("time", at, "a time")
+	return to, false, problem.New(http.StatusBadRequest, "time is none",
+		"write it like 2026-01-31 13:45, in UTC").Of("time", at, "a time")
 }

@@ -25,7 +25,8 @@ type tally struct {
 // tallies is a document of each campaign; version 2 fails where something is cursed.
 func tallies(version int) projector.Projection {
 	return projector.NewDocument(projector.Document[tally]{
-		Name: "tallies", Version: version, Types: []string{"hero_wounded", "cursed"}, OnFailure: projector.Policy{Action: projector.ActionDead},
+		Name: "tallies", Version: version, Types: []string{"hero_wounded", "cursed"},
+		OnFailure: projector.Policy{Action: projector.ActionDead},
 		Fold: func(d *tally, e journal.Event) error {
 			if version > 1 && e.Type == "cursed" {
 				return errors.New("tallies: cursed")
@@ -81,7 +82,8 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 		}
 	}
 	drain(2)
-	says("while one campaign has failed", "Rebuilds under way", "tallies: version 1 to 2", "<progress ", " events left", "1 dead", "It was not swapped.", `action="/projections/swap"`)
+	says("while one campaign has failed", "Rebuilds under way", "tallies: version 1 to 2", "<progress ", " events left",
+		"1 dead", "It was not swapped.", `action="/projections/swap"`)
 	act("/projections/swap", url.Values{"allow": {"1"}})
 	drain(2)
 	says("after the swap", "Roll back to version 1")

@@ -102,7 +102,8 @@ func loadTemplates(now func() time.Time) (*templates, error) {
 		a.cache = "no-cache" // by its plain name, which the form to log in uses
 		t.assets["/static/"+f.Name()] = a
 	}
-	base, err := template.New("").Funcs(functions(now, t.names)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
+	base, err := template.New("").Funcs(functions(now, t.names)).ParseFS(templateFiles, "templates/layout.html",
+		"templates/parts.html")
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +221,8 @@ func (p *Pages) crash(ctx context.Context, w http.ResponseWriter, err error) {
 	http.Error(w, "this page cannot be shown; the worker's log says why", http.StatusInternalServerError)
 }
 
-// serveAsset answers the stylesheet, the script and the icon. Their addresses change with their content, so that browsers may keep them.
+// serveAsset answers the stylesheet, the script and the icon. Their addresses change with their
+// content, so that browsers may keep them.
 func (p *Pages) serveAsset(w http.ResponseWriter, r *http.Request) {
 	a, ok := p.templates.assets[r.URL.Path]
 	if !ok {

@@ -107,9 +107,12 @@ func actsOfAPI() [][2]string {
 // queriesOfAPI are what calls that read must be asked.
 func queriesOfAPI() map[string]string {
 	return map[string]string{
-		"getAsOf": "?projection=scores&seq=4", "getDiff": "?projection=scores&from=2&to=4", "getWhy": "?projection=scores&table=scores&key=alina",
-		"verifyCampaign": "?projection=scores", "listGaps": "?group=default", "queryEvents": "?type=cursed", "listLeases": "?group=default&limit=3",
-		"listDeferred": "?projection=scores&message=curse&older_than=1s&limit=3", "listDeferredLog": "?campaign=cave-00", "listParked": "?campaign=cave-00",
+		"getAsOf": "?projection=scores&seq=4", "getDiff": "?projection=scores&from=2&to=4",
+		"getWhy":         "?projection=scores&table=scores&key=alina",
+		"verifyCampaign": "?projection=scores", "listGaps": "?group=default", "queryEvents": "?type=cursed",
+		"listLeases":   "?group=default&limit=3",
+		"listDeferred": "?projection=scores&message=curse&older_than=1s&limit=3", "listDeferredLog": "?campaign=cave-00",
+		"listParked": "?campaign=cave-00",
 	}
 }
 
@@ -140,19 +143,23 @@ func (w *world) askAll(t *testing.T) (answers []string) {
 	}
 	calls := callsOfAPI(t)
 	values := map[string]string{
-		"projection": "scores", "campaign": "cave-00", "seq": "4", "group": "default", "topic": "campaign-events", "publisher": "billing",
-		"owner": "worker-a-1", "name": "eve", "id": "last", // the last operation
+		"projection": "scores", "campaign": "cave-00", "seq": "4", "group": "default", "topic": "campaign-events",
+		"publisher": "billing",
+		"owner":     "worker-a-1", "name": "eve", "id": "last", // the last operation
 	}
 	var last string
 	path := func(name string) (method, address string) {
 		method, address, _ = strings.Cut(calls[name], " ")
 		if strings.Contains(address, "{id}") {
-			if err := w.pool.QueryRow(t.Context(), `SELECT coalesce(max(id), 0)::text FROM tidemark.operations`).Scan(&last); err != nil {
+			if err := w.pool.QueryRow(t.Context(), `SELECT coalesce(max(id), 0)::text
+				FROM tidemark.operations`).Scan(&last); err != nil {
 				t.Fatal(err)
 			}
 			values["id"] = last
 		}
-		return method, regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(address, func(p string) string { return values[strings.Trim(p, "{}")] })
+		return method, regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(address, func(p string) string {
+			return values[strings.Trim(p, "{}")]
+		})
 	}
 	asked := map[string]bool{}
 	look := func() {
@@ -184,7 +191,8 @@ func (w *world) settle(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(3 * time.Minute)
 	for running := 1; running > 0; {
-		if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.operations WHERE state = 'running' AND kind <> 'republish'`).Scan(&running); err != nil {
+		if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.operations WHERE state = 'running'
+			AND kind <> 'republish'`).Scan(&running); err != nil {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
@@ -194,7 +202,8 @@ func (w *world) settle(t *testing.T) {
 		<-time.After(10 * time.Millisecond)
 	}
 	var failed *string
-	if err := w.pool.QueryRow(t.Context(), `SELECT string_agg(kind || ': ' || error, '; ') FROM tidemark.operations WHERE state = 'failed'`).Scan(&failed); err != nil {
+	if err := w.pool.QueryRow(t.Context(), `SELECT string_agg(kind || ': ' || error, '; ') FROM tidemark.operations
+		WHERE state = 'failed'`).Scan(&failed); err != nil {
 		t.Fatal(err)
 	}
 	if failed != nil {

@@ -16,7 +16,13 @@ type settingsPage struct {
 
 // readSettings shows how this worker was set up. Nothing is changed here.
 func (p *Pages) readSettings(context.Context, *http.Request) (view, error) {
-	return view{Name: "settings", Title: "Settings", Data: &settingsPage{Version: p.cfg.Version, Settings: p.cfg.Settings, Payloads: p.cfg.Payloads.String(), Max: p.cfg.Pool.Config().MaxConns}}, nil
+	return view{
+		Name: "settings", Title: "Settings",
+		Data: &settingsPage{
+			Version: p.cfg.Version, Settings: p.cfg.Settings, Payloads: p.cfg.Payloads.String(),
+			Max: p.cfg.Pool.Config().MaxConns,
+		},
+	}, nil
 }
 
 // readNothing answers an address that leads nowhere.

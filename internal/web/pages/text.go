@@ -15,7 +15,8 @@ const (
 	cellBytes  = 300
 )
 
-// text is somebody else's text, to be shown as what it is: what is invisible, or turns the direction of what follows, stands there as a sign with its name.
+// text is somebody else's text, to be shown as what it is: what is invisible, or turns the
+// direction of what follows, stands there as a sign with its name.
 type text struct {
 	Runs  []run
 	Shown int // bytes
@@ -76,7 +77,8 @@ func newText(s string, limit int, lines bool) text {
 	return t
 }
 
-// odd tells characters that are not seen as what they are: controls, directions and other formats, blanks of no width, bytes that are no UTF-8.
+// odd tells characters that are not seen as what they are: controls, directions and other formats,
+// blanks of no width, bytes that are no UTF-8.
 func odd(r rune, lines bool) bool {
 	switch r {
 	case '\n', '\t':

@@ -71,7 +71,10 @@ type change struct {
 
 // readThen applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
 func (p *Pages) readThen(ctx context.Context, campaign string, seq int64, of whyOf) (*then, error) {
-	out := &then{Most: thenEvents, TooFar: seq > thenEvents, NoCode: len(p.cfg.Projections) == 0, Hidden: !p.cfg.Payloads.Sees(auth.From(ctx))}
+	out := &then{
+		Most: thenEvents, TooFar: seq > thenEvents, NoCode: len(p.cfg.Projections) == 0,
+		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
+	}
 	if seq > 0 {
 		e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
 		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
@@ -118,9 +121,12 @@ func (p *Pages) has(projection string) bool {
 
 // projector answers what applies events for one projection, which the process must have the code of.
 func (p *Pages) projector(reg projector.Registered) (*projector.Projector, error) {
-	versions := slices.DeleteFunc(slices.Clone(p.cfg.Projections), func(c projector.Projection) bool { return c.Spec().Name != reg.Name })
+	versions := slices.DeleteFunc(slices.Clone(p.cfg.Projections), func(c projector.Projection) bool {
+		return c.Spec().Name != reg.Name
+	})
 	return projector.New(projector.Config{
-		Pool: p.cfg.Pool, Projections: versions, ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.cfg.Catalogue, Logger: p.cfg.Logger,
+		Pool: p.cfg.Pool, Projections: versions, ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.cfg.Catalogue,
+		Logger: p.cfg.Logger,
 	})
 }
 
@@ -149,7 +155,8 @@ func unreached(err error) (string, error) {
 	var applied *projector.ApplyError
 	var pgErr *pgconn.PgError
 	switch {
-	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered), errors.Is(err, projector.ErrTouched),
+	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered),
+		errors.Is(err, projector.ErrTouched),
 		errors.Is(err, projector.ErrStateTooLarge):
 		return redact.Error(err), nil
 	case errors.As(err, &pgErr) && pgErr.Code != "57014":

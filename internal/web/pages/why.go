@@ -44,7 +44,9 @@ type whyRow struct {
 }
 
 // readWhy answers which events wrote a row's values; the campaign's events are applied beside the live tables.
-func (p *Pages) readWhy(ctx context.Context, registered []projector.Registered, of whyOf, campaign string, seq int64) (*why, error) {
+func (p *Pages) readWhy(
+	ctx context.Context, registered []projector.Registered, of whyOf, campaign string, seq int64,
+) (*why, error) {
 	out := &why{Of: of}
 	i := slices.IndexFunc(registered, func(reg projector.Registered) bool { return reg.Name == of.Projection })
 	if i < 0 || !p.has(of.Projection) {
@@ -55,7 +57,10 @@ func (p *Pages) readWhy(ctx context.Context, registered []projector.Registered, 
 	if err != nil {
 		return nil, err
 	}
-	found, err := one.Why(ctx, projector.WhyRequest{Projection: of.Projection, CampaignID: campaign, Table: of.Table, Key: of.Key, Seq: seq})
+	found, err := one.Why(ctx, projector.WhyRequest{
+		Projection: of.Projection, CampaignID: campaign, Table: of.Table,
+		Key: of.Key, Seq: seq,
+	})
 	if err != nil {
 		out.Failed, err = unreached(err)
 		return out, err
@@ -69,11 +74,13 @@ func (p *Pages) readWhy(ctx context.Context, registered []projector.Registered, 
 	return out, nil
 }
 
-// whyAddress answers where a row of a table is explained; "": nowhere, for it has no key, or its key is not for everybody's eyes.
+// whyAddress answers where a row of a table is explained; "": nowhere, for it has no key, or its
+// key is not for everybody's eyes.
 func (p *Pages) whyAddress(s projector.State, t projector.StateTable, raw json.RawMessage) string {
 	of := whyOf{Projection: s.Projection, Table: t.Table}
 	var values, shown map[string]json.RawMessage
-	if len(t.Key) == 0 || s.Seq == 0 || json.Unmarshal(raw, &values) != nil || json.Unmarshal(p.redacted(raw), &shown) != nil {
+	if len(t.Key) == 0 || s.Seq == 0 || json.Unmarshal(raw, &values) != nil ||
+		json.Unmarshal(p.redacted(raw), &shown) != nil {
 		return ""
 	}
 	for _, column := range t.Key {

@@ -25,11 +25,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// What strangers put where texts go: markup, characters that turn the direction of what follows or are not seen, and more of it than fits.
+// What strangers put where texts go: markup, characters that turn the direction of what follows or
+// are not seen, and more of it than fits.
 const (
 	hostileID   = "<img src=x onerror=alert(1)>"
-	hostileText = `</pre><script>document.title='owned'</script> "quoted" {{.}} ` + "\u202Egnp.exe\u202C \u2066hidden\u2069 zero\u200Bwidth\x07bell"
-	megabyte    = 1 << 20
+	hostileText = `</pre><script>document.title='owned'</script> "quoted" {{.}} ` +
+		"\u202Egnp.exe\u202C \u2066hidden\u2069 zero\u200Bwidth\x07bell"
+	megabyte = 1 << 20
 )
 
 // world is an installation with all that a person on call may meet.
@@ -65,12 +67,17 @@ func heroes() projector.Projection {
 // scores panics at each event that is cursed, until it is mended.
 func scores(mended func() bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
-		Name: "scores", Version: 1, Types: []string{"hero_wounded", "cursed", "entombed"}, OnFailure: projector.Policy{Action: projector.ActionDead},
+		Name: "scores", Version: 1, Types: []string{"hero_wounded", "cursed", "entombed"},
+		OnFailure:   projector.Policy{Action: projector.ActionDead},
 		OnFailureOf: map[string]projector.Policy{"cursed": {Action: projector.ActionDead}},
-		Tables:      `CREATE TABLE scores (campaign_id text NOT NULL, hero text NOT NULL, points bigint NOT NULL, PRIMARY KEY (campaign_id, hero))`,
+		Tables: `CREATE TABLE scores (campaign_id text NOT NULL, hero text NOT NULL, points bigint NOT NULL,
+			PRIMARY KEY (campaign_id, hero))`,
 	})
-	projector.On(h, "hero_wounded", func(_ context.Context, g *projector.Group, e journal.Event, _ struct{ Points int }) error {
-		g.Queue(`INSERT INTO scores AS s VALUES ($1, $2, 3) ON CONFLICT (campaign_id, hero) DO UPDATE SET points = s.points + 3`, e.CampaignID, e.AggregateID)
+	projector.On(h, "hero_wounded", func(_ context.Context, g *projector.Group, e journal.Event,
+		_ struct{ Points int },
+	) error {
+		g.Queue(`INSERT INTO scores AS s VALUES ($1, $2, 3) ON CONFLICT (campaign_id, hero) DO UPDATE
+			SET points = s.points + 3`, e.CampaignID, e.AggregateID)
 		return nil
 	})
 	projector.On(h, "entombed", func(context.Context, *projector.Group, journal.Event, struct{}) error {
@@ -99,7 +106,10 @@ func (refuser) Publish(_ context.Context, events []publisher.Event) error {
 			failures = append(failures, publisher.Failure{Index: i, Err: publisher.ErrNotTried})
 		case e.Type == "cursed":
 			failed[e.CampaignID] = true
-			failures = append(failures, publisher.Failure{Index: i, Err: errors.New("422: " + strings.Replace(hostileText, "</pre>", "</code>", 1)), Permanent: true})
+			failures = append(failures, publisher.Failure{
+				Index: i,
+				Err:   errors.New("422: " + strings.Replace(hostileText, "</pre>", "</code>", 1)), Permanent: true,
+			})
 		}
 	}
 	if failures != nil {
@@ -115,9 +125,16 @@ func (taker) Name() string                                     { return "taker" 
 func (taker) Publish(context.Context, []publisher.Event) error { return nil }
 
 func heroEvents(n int) []journal.Event {
-	events := []journal.Event{{Type: "hero_joined", AggregateType: "hero", AggregateID: "alina", Actor: "dm", Tags: []string{"hero=alina"}, Payload: json.RawMessage(`{"name":"Alina","hp":60}`)}}
+	events := []journal.Event{{
+		Type: "hero_joined", AggregateType: "hero", AggregateID: "alina", Actor: "dm",
+		Tags: []string{"hero=alina"}, Payload: json.RawMessage(`{"name":"Alina","hp":60}`),
+	}}
 	for i := 1; i < n; i++ {
-		events = append(events, journal.Event{Type: "hero_wounded", AggregateType: "hero", AggregateID: "alina", Actor: "goblin-" + fmt.Sprint(i%3), Payload: json.RawMessage(`{"points":3}`), Metadata: json.RawMessage(`{"trace":"4bf92f35"}`)})
+		events = append(events, journal.Event{
+			Type: "hero_wounded", AggregateType: "hero", AggregateID: "alina",
+			Actor: "goblin-" + fmt.Sprint(i%3), Payload: json.RawMessage(`{"points":3}`),
+			Metadata: json.RawMessage(`{"trace":"4bf92f35"}`),
+		})
 	}
 	return events
 }
@@ -179,7 +196,10 @@ func (w *world) fill(t *testing.T) {
 	for i := range 9 {
 		campaign := fmt.Sprintf("cave-%02d", i)
 		w.append(t, campaign, heroEvents(3+i)...)
-		w.append(t, campaign, journal.Event{Type: "cursed", AggregateID: "imp", Payload: json.RawMessage(`{"spell":"hex","strength":13}`)})
+		w.append(t, campaign, journal.Event{
+			Type: "cursed", AggregateID: "imp",
+			Payload: json.RawMessage(`{"spell":"hex","strength":13}`),
+		})
 	}
 	large, err := json.Marshal(map[string]string{"note": hostileText, "large": strings.Repeat("ж", (megabyte-4096)/2)})
 	if err != nil {
@@ -190,8 +210,11 @@ func (w *world) fill(t *testing.T) {
 	w.relay(t)
 	w.append(t, "waiting-room", heroEvents(4)...)
 	w.append(t, "oak", heroEvents(3)...)
-	if _, err := w.pool.Exec(ctx, `INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
-		VALUES ('worker-a-1', 'default', 'node-a', 4242, now() - interval '3 hours', now(), 12, 90210), ('worker-b-7', 'default', 'node-b', 77, now() - interval '9 hours', now() - interval '5 minutes', 0, 1234567)`); err != nil {
+	if _, err := w.pool.Exec(ctx, `INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at,
+		campaigns_held, events_applied)
+		VALUES ('worker-a-1', 'default', 'node-a', 4242, now() - interval '3 hours', now(), 12, 90210),
+			('worker-b-7', 'default', 'node-b', 77, now() - interval '9 hours', now() - interval '5 minutes', 0,
+			1234567)`); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -216,7 +239,10 @@ func (w *world) relay(t *testing.T) {
 	t.Helper()
 	relay, err := publisher.New(publisher.Config{
 		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}}, PollInterval: 10 * time.Millisecond,
-		Publishers: []publisher.Publisher{{Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"}, Attempts: 1}, {Name: "audit-trail", Sink: taker{}, Topics: []string{"campaign-events"}}},
+		Publishers: []publisher.Publisher{{
+			Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"},
+			Attempts: 1,
+		}, {Name: "audit-trail", Sink: taker{}, Topics: []string{"campaign-events"}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +279,8 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 		t.Fatal(err)
 	}
 	acting := admin.Config{
-		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}}, Publishers: []publisher.Publisher{{Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"}}},
+		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}},
+		Publishers: []publisher.Publisher{{Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"}}},
 	}
 	if w.travels {
 		acting.Projector, acting.Projections = verifier, []string{"heroes", "scores"}
@@ -263,7 +290,9 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 		t.Fatal(err)
 	}
 	server, err := web.New(t.Context(), web.Config{
-		Addr: "127.0.0.1:0", Pool: w.pool, Acts: acts, Version: "test", Payloads: payload.Rule{Least: auth.Operator}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Projections: code, Settings: []pages.Setting{{Name: "TIDEMARK_CONCURRENCY", Value: "8", Usage: "groups applied at once"}},
+		Addr: "127.0.0.1:0", Pool: w.pool, Acts: acts, Version: "test", Payloads: payload.Rule{Least: auth.Operator},
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Projections: code,
+		Settings: []pages.Setting{{Name: "TIDEMARK_CONCURRENCY", Value: "8", Usage: "groups applied at once"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -278,8 +307,10 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 		}
 	})
 	runner, err := admin.NewRunner(admin.RunnerConfig{ // it has no publisher billing: what is to be sent there waits
-		Pool: w.pool, Owner: "the test's worker", Interval: 20 * time.Millisecond, Batch: 2, Projector: verifier, Projections: []string{"heroes", "scores"},
-		Topics: []publisher.Topic{{Name: "campaign-events"}}, Publishers: []publisher.Publisher{{Name: "audit-trail", Sink: taker{}, Topics: []string{"campaign-events"}}},
+		Pool: w.pool, Owner: "the test's worker", Interval: 20 * time.Millisecond, Batch: 2, Projector: verifier,
+		Projections: []string{"heroes", "scores"},
+		Topics:      []publisher.Topic{{Name: "campaign-events"}},
+		Publishers:  []publisher.Publisher{{Name: "audit-trail", Sink: taker{}, Topics: []string{"campaign-events"}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +325,8 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 	})
 	w.base = "http://" + server.Addr().String()
 	for _, role := range []auth.Role{auth.Viewer, auth.Operator, auth.Admin} {
-		if w.token[role], err = auth.Create(t.Context(), w.pool, role.String(), role, 0, auth.Identity{Name: "the test"}, ""); err != nil {
+		if w.token[role], err = auth.Create(t.Context(), w.pool, role.String(), role, 0, auth.Identity{Name: "the test"},
+			""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -87,7 +87,8 @@ func ParsePaths(list string) ([]Path, error) {
 // Sees says whether somebody sees payloads at all.
 func (r Rule) Sees(id auth.Identity) bool { return id.Role >= r.Least }
 
-// Show answers what somebody sees of a payload or of metadata: nil for nothing at all, and a document that is no JSON as it is.
+// Show answers what somebody sees of a payload or of metadata: nil for nothing at all, and a
+// document that is no JSON as it is.
 func (r Rule) Show(id auth.Identity, document json.RawMessage) json.RawMessage {
 	if !r.Sees(id) {
 		return nil

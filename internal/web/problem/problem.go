@@ -1,4 +1,5 @@
-// Package problem writes errors of HTTP as application/problem+json (RFC 9457), with the value that was refused, the limit and the remedy.
+// Package problem writes errors of HTTP as application/problem+json (RFC 9457), with the value that
+// was refused, the limit and the remedy.
 package problem
 
 import (

@@ -15,14 +15,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// ErrInProgress is returned by [Inbox.Do] while another delivery of the event is being handled: do not acknowledge it, and let it come again.
+// ErrInProgress is returned by [Inbox.Do] while another delivery of the event is being handled: do
+// not acknowledge it, and let it come again.
 var ErrInProgress = errors.New("another delivery of the event is being handled")
 
 // Config configures an [Inbox].
 type Config struct {
 	Client redis.UniversalClient // required; who makes it closes it
 	TTL    time.Duration         // how long a mark lasts; default inbox.DefaultTTL
-	Turn   time.Duration         // how long a handler may take in Do before another delivery is handled beside it; default 5 minutes
+	// how long a handler may take in Do before another delivery is handled beside it; default 5 minutes
+	Turn time.Duration
 }
 
 // Inbox marks events. It is safe for concurrent use.
@@ -49,13 +51,17 @@ func New(cfg Config) (*Inbox, error) {
 		return nil, errors.New("the inbox needs a Client of Redis")
 	}
 	if cfg.TTL < time.Second || cfg.Turn < time.Millisecond || cfg.Turn > cfg.TTL {
-		return nil, fmt.Errorf("TTL is %s and Turn %s: a mark must last at least 1s, and a turn 1ms to the TTL", cfg.TTL, cfg.Turn)
+		return nil, fmt.Errorf("TTL is %s and Turn %s: a mark must last at least 1s, and a turn 1ms to the TTL", cfg.TTL,
+			cfg.Turn)
 	}
 	return &Inbox{cfg}, nil
 }
 
-// CheckAndMark tells whether the event comes to the consumer for the first time, and marks it at once. Call [Inbox.Unmark] if it cannot be handled.
-func (i *Inbox) CheckAndMark(ctx context.Context, consumer, campaignID string, eventID uuid.UUID) (first bool, err error) {
+// CheckAndMark tells whether the event comes to the consumer for the first time, and marks it at
+// once. Call [Inbox.Unmark] if it cannot be handled.
+func (i *Inbox) CheckAndMark(
+	ctx context.Context, consumer, campaignID string, eventID uuid.UUID,
+) (first bool, err error) {
 	key, err := keyOf(consumer, campaignID, eventID)
 	if err != nil {
 		return false, err
@@ -75,9 +81,13 @@ func (i *Inbox) Unmark(ctx context.Context, consumer, campaignID string, eventID
 	return nil
 }
 
-// Do calls handle if the event has not come to the consumer before, and marks it once that has succeeded. If handle fails or panics, the mark is taken away. It answers
-// whether handle was called, handle's error, or [ErrInProgress]. An error after handle was called means that the event will be handled again.
-func (i *Inbox) Do(ctx context.Context, consumer, campaignID string, eventID uuid.UUID, handle func(context.Context) error) (handled bool, err error) {
+// Do calls handle if the event has not come to the consumer before, and marks it once that has
+// succeeded. If handle fails or panics, the mark is taken away. It answers whether handle was
+// called, handle's error, or [ErrInProgress]. An error after handle was called means that the event
+// will be handled again.
+func (i *Inbox) Do(
+	ctx context.Context, consumer, campaignID string, eventID uuid.UUID, handle func(context.Context) error,
+) (handled bool, err error) {
 	key, err := keyOf(consumer, campaignID, eventID)
 	if err != nil {
 		return false, err

@@ -46,7 +46,8 @@ func TestAnEventIsNewOnceForEachConsumerUntilItIsUnmarked(t *testing.T) {
 	if !first("a") || first("a") || !first("b") {
 		t.Error("it is not new once for each")
 	}
-	if ttl := client.TTL(t.Context(), "evt:processed:a:"+id.String()+"/oak").Val(); ttl > inbox.DefaultTTL || ttl < inbox.DefaultTTL-time.Hour {
+	if ttl := client.TTL(t.Context(), "evt:processed:a:"+id.String()+"/oak").Val(); ttl > inbox.DefaultTTL ||
+		ttl < inbox.DefaultTTL-time.Hour {
 		t.Errorf("the mark lasts %s", ttl)
 	}
 	if err := in.Unmark(t.Context(), "a", "oak", id); err != nil {
@@ -72,7 +73,8 @@ func TestDoHandlesOnce(t *testing.T) {
 			return fails
 		})
 	}
-	if handled, err := do(t.Context(), errNo); !handled || !errors.Is(err, errNo) || client.Exists(t.Context(), key).Val() != 0 {
+	if handled, err := do(t.Context(), errNo); !handled || !errors.Is(err, errNo) ||
+		client.Exists(t.Context(), key).Val() != 0 {
 		t.Errorf("a handler that fails: %t, %v", handled, err)
 	}
 	func() {
@@ -83,7 +85,8 @@ func TestDoHandlesOnce(t *testing.T) {
 		t.Error("a handler that panics leaves its mark")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := in.Do(ctx, "a", "oak", id, func(context.Context) error { cancel(); return errNo }); !errors.Is(err, errNo) || client.Exists(t.Context(), key).Val() != 0 {
+	if _, err := in.Do(ctx, "a", "oak", id, func(context.Context) error { cancel(); return errNo }); !errors.Is(err,
+		errNo) || client.Exists(t.Context(), key).Val() != 0 {
 		t.Errorf("a handler whose context ends: %v, or it leaves its mark", err)
 	}
 	if handled, err := do(t.Context(), nil); !handled || err != nil {
@@ -160,7 +163,11 @@ func TestBadSettingsAndNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer func() { _ = client.Close() }()
-	for _, cfg := range []redisinbox.Config{{}, {Client: client, TTL: -1}, {Client: client, TTL: time.Hour, Turn: 2 * time.Hour}} {
+	for _, cfg := range []redisinbox.Config{
+		{},
+		{Client: client, TTL: -1},
+		{Client: client, TTL: time.Hour, Turn: 2 * time.Hour},
+	} {
 		if _, err := redisinbox.New(cfg); err == nil {
 			t.Errorf("%v: no error", cfg)
 		}
@@ -169,7 +176,8 @@ func TestBadSettingsAndNamesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.CheckAndMark(t.Context(), "", "oak", uuid.New()); err == nil || !strings.Contains(err.Error(), "has no name") {
+	if _, err := in.CheckAndMark(t.Context(), "", "oak", uuid.New()); err == nil ||
+		!strings.Contains(err.Error(), "has no name") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := in.Do(t.Context(), "a", "oak", uuid.Nil, nil); err == nil || !strings.Contains(err.Error(), "has no id") {
@@ -184,7 +192,8 @@ func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	if first, err := in.CheckAndMark(t.Context(), "a", "oak", marked); err != nil || !first {
 		t.Errorf("first is %t, %v", first, err)
 	}
-	if handled, err := in.Do(t.Context(), "a", "oak", done, func(context.Context) error { return nil }); err != nil || !handled {
+	if handled, err := in.Do(t.Context(), "a", "oak", done, func(context.Context) error { return nil }); err != nil ||
+		!handled {
 		t.Errorf("handled is %t, %v", handled, err)
 	}
 	for _, id := range []uuid.UUID{marked, done} {

@@ -33,7 +33,8 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 				return nil
 			}, "applied from the start once more",
 		},
-		{"keeps state in memory", `CREATE TABLE bad (campaign_id text, total bigint)`, remembering(), "applied from the start once more"},
+		{"keeps state in memory", `CREATE TABLE bad (campaign_id text, total
+			bigint)`, remembering(), "applied from the start once more"},
 		{
 			"counts its groups", `CREATE TABLE bad (campaign_id text PRIMARY KEY, n bigint)`,
 			func(_ context.Context, g *projector.Group) error {
@@ -47,13 +48,15 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 			"mixes campaigns", `CREATE TABLE bad (one int PRIMARY KEY, latest text)`,
 			func(_ context.Context, g *projector.Group) error {
 				for _, e := range g.Events {
-					g.Queue(`INSERT INTO bad VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest`, fmt.Sprint(e.CampaignID, e.Seq))
+					g.Queue(`INSERT INTO bad VALUES (1, $1) ON CONFLICT (one) DO UPDATE
+						SET latest = excluded.latest`, fmt.Sprint(e.CampaignID, e.Seq))
 				}
 				return nil
 			}, "interleaved campaigns equal one after another",
 		},
 		{
-			"numbers rows across campaigns", `CREATE TABLE bad (id bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint)`,
+			"numbers rows across campaigns", `CREATE TABLE bad (id bigint GENERATED ALWAYS AS IDENTITY, campaign_id text,
+				seq bigint)`,
 			func(_ context.Context, g *projector.Group) error {
 				for _, e := range g.Events {
 					g.Queue(`INSERT INTO bad (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
@@ -65,7 +68,8 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 			"makes tables as it goes", `CREATE TABLE bad (campaign_id text)`,
 			func(_ context.Context, g *projector.Group) error {
 				g.Queue(`CREATE TABLE IF NOT EXISTS tidemark_views.undeclared (campaign_id text)`)
-				g.Queue(`INSERT INTO bad SELECT $1 WHERE NOT EXISTS (SELECT FROM bad WHERE campaign_id = $1)`, g.Events[0].CampaignID)
+				g.Queue(`INSERT INTO bad SELECT $1 WHERE NOT EXISTS (SELECT FROM bad
+					WHERE campaign_id = $1)`, g.Events[0].CampaignID)
 				return nil
 			}, "only its own tables are touched",
 		},
@@ -111,10 +115,12 @@ func TestEventsThatProveNothingAreRefused(t *testing.T) {
 		spec:  projector.Spec{Name: "idle", Version: 1, Tables: `CREATE TABLE idle (n int)`},
 		apply: func(context.Context, *projector.Group) error { return nil },
 	}
-	if err := prepared(t, pool, nothing, events()).err; err == nil || !strings.Contains(err.Error(), "leave all tables of idle empty") {
+	if err := prepared(t, pool, nothing, events()).err; err == nil ||
+		!strings.Contains(err.Error(), "leave all tables of idle empty") {
 		t.Errorf("tables that stay empty: got %v", err)
 	}
-	if err := prepared(t, pool, nothing, events()[:1]).err; err == nil || !strings.Contains(err.Error(), "are of 1 campaigns") {
+	if err := prepared(t, pool, nothing, events()[:1]).err; err == nil ||
+		!strings.Contains(err.Error(), "are of 1 campaigns") {
 		t.Errorf("one campaign: got %v", err)
 	}
 }

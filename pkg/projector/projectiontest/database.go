@@ -39,7 +39,8 @@ const (
 	// queryTables answers all tables there are for people to fill. Work itself changes the last few.
 	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
 		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
-			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'), ('tidemark', 'workers'))
+			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'),
+				('tidemark', 'workers'))
 		ORDER BY 1`
 )
 

@@ -32,7 +32,8 @@ func TestCorrectProjectionsPass(t *testing.T) {
 
 const seatsSQL = `-- projection: seats_by_file
 -- version: 1
-CREATE TABLE seats_by_file (campaign_id text, seat text, taken_by text, since timestamptz, PRIMARY KEY (campaign_id, seat));
+CREATE TABLE seats_by_file (campaign_id text, seat text, taken_by text, since timestamptz,
+	PRIMARY KEY (campaign_id, seat));
 -- on: seat_taken
 INSERT INTO seats_by_file VALUES (event.campaign_id, event.payload->>'seat', event.payload->>'by', event.recorded_at)
 ON CONFLICT (campaign_id, seat) DO UPDATE SET taken_by = excluded.taken_by, since = excluded.since;
@@ -50,7 +51,8 @@ func seatHandlers() projector.Projection {
 		CREATE TABLE seats_by_handlers (campaign_id text, seat text, taken_by text, PRIMARY KEY (campaign_id, seat));
 		CREATE TABLE seat_history (campaign_id text, position bigint, PRIMARY KEY (campaign_id, position))`})
 	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e journal.Event, s seat) error {
-		g.Queue(`INSERT INTO seats_by_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seat) DO UPDATE SET taken_by = excluded.taken_by`, e.CampaignID, s.Seat, s.By)
+		g.Queue(`INSERT INTO seats_by_handlers VALUES ($1, $2, $3) ON CONFLICT (campaign_id, seat) DO UPDATE
+			SET taken_by = excluded.taken_by`, e.CampaignID, s.Seat, s.By)
 		g.Queue(`INSERT INTO seat_history VALUES ($1, $2)`, e.CampaignID, e.Position)
 		return nil
 	})

@@ -145,7 +145,8 @@ func severalWorkers(ctx context.Context, db *database) error {
 	return db.drain(ctx, few) // what one left to another that had ended by then
 }
 
-// rolledBack puts a projection beside the one under test that fails in the first group of each campaign, after the other's statements have run.
+// rolledBack puts a projection beside the one under test that fails in the first group of each
+// campaign, after the other's statements have run.
 func rolledBack(ctx context.Context, db *database) error {
 	if err := db.arrive(ctx, db.kit.places); err != nil {
 		return err

@@ -11,15 +11,19 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// Run tests the projection with events, which are appended in their order, each to its CampaignID. There must be two campaigns or more, and the
-// tables must not end up empty.
+// Run tests the projection with events, which are appended in their order, each to its CampaignID.
+// There must be two campaigns or more, and the tables must not end up empty.
 //
-// pool says which server to use, and as whom: a role that may create databases. Run creates databases
-// of its own there, with the extensions that pool's database has, and drops them before it returns; it
-// writes nothing to pool's database. The caller closes pool, with defer or later.
+// pool says which server to use, and as whom: a role that may create databases. Run creates
+// databases of its own there, with the extensions that pool's database has, and drops them before
+// it returns; it writes nothing to pool's database. The caller closes pool, with defer or later.
 //
-// configure, where given, changes the projector's configuration: a projection of events with aliases or upcasters needs its Catalogue.
-func Run(t *testing.T, pool *pgxpool.Pool, projection projector.Projection, events []journal.Event, configure ...func(*projector.Config)) {
+// configure, where given, changes the projector's configuration: a projection of events with
+// aliases or upcasters needs its Catalogue.
+func Run(
+	t *testing.T, pool *pgxpool.Pool, projection projector.Projection, events []journal.Event,
+	configure ...func(*projector.Config),
+) {
 	t.Helper()
 	k := newKit(pool, projection, configure)
 	// With defer, not t.Cleanup: the caller's own defer may close the pool as soon as Run returns.
@@ -80,7 +84,9 @@ func (k *kit) prepare(ctx context.Context, events []journal.Event) error {
 }
 
 // tablesAfter answers the projection's tables in a fresh database after work on it.
-func (k *kit) tablesAfter(ctx context.Context, work func(context.Context, *database) error) (tables snapshot, err error) {
+func (k *kit) tablesAfter(
+	ctx context.Context, work func(context.Context, *database) error,
+) (tables snapshot, err error) {
 	err = k.withDatabase(ctx, func(db *database) error {
 		if err := work(ctx, db); err != nil {
 			return err

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// queryPutAside lets the journal wait in a schema of its own until its events arrive, so that they are the same rows, to the microsecond, in
-	// whatever order they come. Nothing else but that arrival writes tidemark's tables by hand.
+	// queryPutAside lets the journal wait in a schema of its own until its events arrive, so that they
+	// are the same rows, to the microsecond, in whatever order they come. Nothing else but that
+	// arrival writes tidemark's tables by hand.
 	queryPutAside = `
 		CREATE SCHEMA projectiontest;
 		CREATE TABLE projectiontest.journal AS TABLE tidemark.journal;
@@ -121,14 +122,16 @@ func (k *kit) copyExtensions(ctx context.Context, db *database) error {
 		return err
 	}
 	for _, name := range names {
-		if _, err := db.pool.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE"); err != nil {
+		if _, err := db.pool.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+
+			pgx.Identifier{name}.Sanitize()+" CASCADE"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// withDatabase answers a connection string with another database: a URL, or keywords and values, of which the last of a kind counts.
+// withDatabase answers a connection string with another database: a URL, or keywords and values, of
+// which the last of a kind counts.
 func withDatabase(connString, name string) string {
 	u, err := url.Parse(connString)
 	if err != nil || u.Scheme == "" {

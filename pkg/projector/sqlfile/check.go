@@ -54,7 +54,9 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 			return nil, err
 		}
 		for _, what := range touched {
-			errs.add(statement.line, "it creates or changes %s: a file makes tables, indexes, types and functions of its own schema alone, named without one", what)
+			errs.add(statement.line,
+				"it creates or changes %s: a file makes tables, indexes, types and functions of its own schema alone, named "+
+					"without one", what)
 		}
 		known = append(known, touched...)
 	}

@@ -17,7 +17,10 @@ func TestCheckReportsWhatPostgresSaysWithTheLine(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"nothing wrong", sessionsHead + "-- on: x\nUPDATE sessions SET note = event.actor WHERE campaign_id = event.campaign_id;", nil},
+		{
+			"nothing wrong",
+			sessionsHead + "-- on: x\nUPDATE sessions SET note = event.actor WHERE campaign_id = event.campaign_id;", nil,
+		},
 		{"unknown columns in several statements", sessionsHead + `-- on: x
 UPDATE sessions
 SET note = event.payload->>'é', -- ünïcode
@@ -26,14 +29,27 @@ SET note = event.payload->>'é', -- ünïcode
 DELETE FROM session;`, []string{
 			`s.sql:11: column "strated_at" of relation "sessions" does not exist`, `s.sql:13: relation "session" does not exist`,
 		}},
-		{"a value of the wrong type", sessionsHead + "-- on: x\nDELETE FROM sessions\nWHERE event\n.seq > 1 AND note\n= event.seq;", []string{
-			`s.sql:12: operator does not exist: text = bigint (No operator matches the given name and argument types. You might need to add explicit type casts)`,
-		}},
-		{"a table that cannot be made", "-- projection: s\n-- version: 1\nCREATE TABLE s (\n  a text,\n  b txet\n);\n-- on: x\nDELETE FROM missing", []string{`s.sql:5: type "txet" does not exist`}},
-		{"bad syntax", sessionsHead + "-- on: x\nSELECT 1;\nDELETE FORM sessions;", []string{`s.sql:10: syntax error at or near "FORM"`}},
+		{
+			"a value of the wrong type",
+			sessionsHead + "-- on: x\nDELETE FROM sessions\nWHERE event\n.seq > 1 AND note\n= event.seq;",
+			[]string{
+				`s.sql:12: operator does not exist: text = bigint (No operator matches the given name and argument types. You might need to add explicit type casts)`,
+			},
+		},
+		{
+			"a table that cannot be made",
+			"-- projection: s\n-- version: 1\nCREATE TABLE s (\n  a text,\n  b txet\n);\n-- on: x\nDELETE FROM missing",
+			[]string{`s.sql:5: type "txet" does not exist`},
+		},
+		{
+			"bad syntax", sessionsHead + "-- on: x\nSELECT 1;\nDELETE FORM sessions;",
+			[]string{`s.sql:10: syntax error at or near "FORM"`},
+		},
 		{"every field has its type", sessionsHead + `-- on: x
-SELECT event.campaign_id || '', event.seq + 1, event.position + 1, event.event_id = gen_random_uuid(), event.event_type || '', event.event_version + 1,
-    event.aggregate_type || '', event.aggregate_id || '', event.actor || '', cardinality(event.tags), event.tags[1] || '', event.payload->>'a', event.metadata->>'a',
+SELECT event.campaign_id || '', event.seq + 1, event.position + 1, event.event_id = gen_random_uuid(),
+	event.event_type || '', event.event_version + 1,
+    event.aggregate_type || '', event.aggregate_id || '', event.actor || '', cardinality(event.tags),
+    	event.tags[1] || '', event.payload->>'a', event.metadata->>'a',
     event.occurred_at + interval '1 day', event.recorded_at - event.occurred_at;`, nil},
 	}
 	for _, tt := range tests {
@@ -80,7 +96,8 @@ func TestCheckLeavesTheTransactionAsItWas(t *testing.T) {
 		t.Errorf("commit after the checks: %v", err)
 	}
 	var left int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'tidemark\_check%'`).Scan(&left); err != nil {
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace
+		WHERE nspname LIKE 'tidemark\_check%'`).Scan(&left); err != nil {
 		t.Fatal(err)
 	}
 	if left != 0 {
@@ -94,7 +111,8 @@ func TestCheckIgnoresTablesThatAreThereAlready(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `CREATE TABLE sessions (campaign_id text, of_an_older_version int)`); err != nil {
 		t.Fatal(err)
 	}
-	projection, err := loadText(sessionsHead + "-- on: x\nSELECT note FROM sessions;\n-- on: y\nSELECT of_an_older_version FROM sessions;")
+	projection, err := loadText(sessionsHead + "-- on: x\nSELECT note FROM sessions;\n-- on: y\nSELECT " +
+		"of_an_older_version FROM sessions;")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +123,8 @@ func TestCheckIgnoresTablesThatAreThereAlready(t *testing.T) {
 func TestCheckTellsAnInterruptionFromAMistake(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projection, err := loadText(sessionsHead + "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60);\n-- on: x\nSELECT 1;")
+	projection, err := loadText(sessionsHead + "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60);\n-- on: " +
+		"x\nSELECT 1;")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,12 @@ func eventFields() []eventField {
 		{"event_id", "uuid", "j.event_id", func(e *journal.Event) any { return e.ID.String() }},
 		{"event_type", "text", "j.event_type", func(e *journal.Event) any { return e.Type }},
 		{"event_version", "int", "j.event_version", func(e *journal.Event) any { return int32(e.Version) }},
-		{"aggregate_type", "text", "nullif(j.aggregate_type, '')", func(e *journal.Event) any { return textOrNull(e.AggregateType) }},
-		{"aggregate_id", "text", "nullif(j.aggregate_id, '')", func(e *journal.Event) any { return textOrNull(e.AggregateID) }},
+		{"aggregate_type", "text", "nullif(j.aggregate_type, '')", func(e *journal.Event) any {
+			return textOrNull(e.AggregateType)
+		}},
+		{"aggregate_id", "text", "nullif(j.aggregate_id, '')", func(e *journal.Event) any {
+			return textOrNull(e.AggregateID)
+		}},
 		{"actor", "text", "nullif(j.actor, '')", func(e *journal.Event) any { return textOrNull(e.Actor) }},
 		{"tags", "text[]", "coalesce(j.tags, '{}')", func(e *journal.Event) any { return tagsOrEmpty(e.Tags) }},
 		{"payload", "jsonb", "j.payload", func(e *journal.Event) any { return objectOrEmpty(e.Payload) }},

@@ -75,7 +75,8 @@ func (fn *sqlFunction) Create(schema string, rows []bool) string {
 	}
 	answers := func(s *sqlStatement) bool { return answer[s] }
 	return fmt.Sprintf("DO $%[3]s_make$ BEGIN "+
-		"CREATE FUNCTION %[1]s.%[2]s (%[3]s_campaigns text[], %[3]s_after bigint[], %[3]s_until bigint[]) RETURNS void LANGUAGE plpgsql AS $%[3]s$%[4]s$%[3]s$; "+
+		"CREATE FUNCTION %[1]s.%[2]s (%[3]s_campaigns text[], %[3]s_after bigint[], %[3]s_until bigint[]) RETURNS void "+
+		"LANGUAGE plpgsql AS $%[3]s$%[4]s$%[3]s$; "+
 		"EXCEPTION WHEN duplicate_function OR unique_violation THEN NULL; END $%[3]s_make$",
 		schema, fn.name, variablePrefix, fn.body(answers))
 }
@@ -119,7 +120,8 @@ BEGIN
 		) j
 		ORDER BY c.ord
 	LOOP
-`, strings.Join(declared, "\n\t"), variablePrefix, strings.Join(targets, ", "), strings.Join(reads, ", "), strings.Join(types, ", "))
+`, strings.Join(declared, "\n\t"), variablePrefix, strings.Join(targets, ", "), strings.Join(reads, ", "),
+		strings.Join(types, ", "))
 	if len(fn.file.handlers) == 1 {
 		fn.handle(&b, fn.file.handlers[0], answers)
 	} else {
@@ -143,7 +145,9 @@ BEGIN
 func (fn *sqlFunction) handle(b *strings.Builder, handler *sqlHandler, answers func(*sqlStatement) bool) {
 	for _, eventType := range handler.types {
 		if only := fn.only[eventType]; only > 0 {
-			fmt.Fprintf(b, "IF %[1]s_event_version <> %[2]d AND %[1]s_event_type = %[3]s THEN RAISE 'an event is of version %%', %[1]s_event_version; END IF;\n",
+			fmt.Fprintf(b,
+				"IF %[1]s_event_version <> %[2]d AND %[1]s_event_type = %[3]s THEN RAISE 'an event is of version %%', "+
+					"%[1]s_event_version; END IF;\n",
 				variablePrefix, only, function.Literal(eventType))
 		}
 	}

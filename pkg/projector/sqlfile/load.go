@@ -42,7 +42,8 @@ func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
 		}
 		this := identity{projection.spec.Name, projection.spec.Version}
 		if other, taken := fileOf[this]; taken {
-			reason := fmt.Sprintf("version %d of projection %q is already in %s", projection.spec.Version, projection.spec.Name, other)
+			reason := fmt.Sprintf("version %d of projection %q is already in %s", projection.spec.Version, projection.spec.Name,
+				other)
 			errs = append(errs, &Error{File: entry.Name(), Line: projection.nameLine, Reason: reason})
 			continue
 		}

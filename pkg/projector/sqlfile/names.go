@@ -17,7 +17,8 @@ func (p *sqlParser) declare(tokens []token) {
 		return
 	}
 	i := 1
-	for i < len(tokens) && tokens[i].isAny("or", "replace", "unlogged", "materialized", "recursive", "global", "local", "temp", "temporary") {
+	for i < len(tokens) && tokens[i].isAny("or", "replace", "unlogged", "materialized", "recursive", "global", "local",
+		"temp", "temporary") {
 		if tokens[i].isAny("temp", "temporary") {
 			p.errs.add(tokens[i].line, "a temporary table is gone when its connection closes: leave out %s", tokens[i].text)
 		}

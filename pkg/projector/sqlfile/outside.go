@@ -19,7 +19,8 @@ const queryOutside = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::tex
 		UNION ALL
 		SELECT o.oprnamespace, 'operator', o.oprname, o.xmin FROM pg_catalog.pg_operator o
 		UNION ALL
-		SELECT c.relnamespace, 'trigger', t.tgname, t.xmin FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+		SELECT c.relnamespace, 'trigger', t.tgname, t.xmin FROM pg_catalog.pg_trigger t
+			JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
 		WHERE NOT t.tgisinternal
 		UNION ALL
 		SELECT n.oid, 'schema', n.nspname, n.xmin FROM pg_catalog.pg_namespace n
@@ -32,7 +33,8 @@ const queryOutside = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::tex
 			AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
 		UNION ALL
 		SELECT m.place, m.kind, m.name FROM made m
-		WHERE CASE WHEN age(m.xid) <= 0 THEN pg_xact_status(((SELECT x.id FROM top x) - age(m.xid))::text::xid8) = 'in progress' ELSE false END
+		WHERE CASE WHEN age(m.xid) <= 0 THEN pg_xact_status(((SELECT x.id
+			FROM top x) - age(m.xid))::text::xid8) = 'in progress' ELSE false END
 	)
 	SELECT t.kind || ' ' || CASE t.kind WHEN 'schema' THEN quote_ident(t.name) ELSE format('%I.%I', n.nspname, t.name) END
 	FROM touched t JOIN pg_catalog.pg_namespace n ON n.oid = t.place

@@ -17,7 +17,8 @@ func (p *sqlParser) onFailure(line int, value string) {
 	switch policy.Action {
 	case projector.ActionRetry, projector.ActionDead, projector.ActionSkip, projector.ActionPause:
 	default:
-		p.errs.add(line, "on failure: %q: write retry, dead, skip or pause, then settings such as attempts 5, base 2s", action)
+		p.errs.add(line, "on failure: %q: write retry, dead, skip or pause, then settings such as attempts 5, base 2s",
+			action)
 		return
 	}
 	for _, s := range settings {

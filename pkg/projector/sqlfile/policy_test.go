@@ -11,7 +11,8 @@ import (
 
 func TestLoadReadsPolicies(t *testing.T) {
 	t.Parallel()
-	projection, err := loadText("-- on failure: retry, attempts 5, base 2s, max 1m, factor 3, jitter 0.2, timeout 10s\n-- second chances: 4, base 30m, max 12h\n" + sessionsHead + `
+	projection, err := loadText("-- on failure: retry, attempts 5, base 2s, max 1m, factor 3, jitter 0.2, timeout " +
+		"10s\n-- second chances: 4, base 30m, max 12h\n" + sessionsHead + `
 -- on: session_started
 INSERT INTO sessions (campaign_id) VALUES (event.campaign_id);
 -- on: session_ended, session_aborted
@@ -25,18 +26,28 @@ DELETE FROM sessions;
 		t.Fatal(err)
 	}
 	spec := projection.Spec()
-	want := projector.Policy{Action: projector.ActionRetry, Attempts: 5, Base: 2 * time.Second, Max: time.Minute, Factor: 3, Jitter: 0.2, Timeout: 10 * time.Second}
+	want := projector.Policy{
+		Action: projector.ActionRetry, Attempts: 5, Base: 2 * time.Second, Max: time.Minute,
+		Factor: 3, Jitter: 0.2, Timeout: 10 * time.Second,
+	}
 	if spec.OnFailure != want {
 		t.Errorf("got %+v, want %+v", spec.OnFailure, want)
 	}
-	of := map[string]projector.Policy{"session_ended": {Action: projector.ActionSkip}, "session_aborted": {Action: projector.ActionSkip}, "noted": {Action: projector.ActionPause, Jitter: -1}}
+	of := map[string]projector.Policy{
+		"session_ended":   {Action: projector.ActionSkip},
+		"session_aborted": {Action: projector.ActionSkip}, "noted": {Action: projector.ActionPause, Jitter: -1},
+	}
 	if !maps.Equal(spec.OnFailureOf, of) {
 		t.Errorf("got %+v, want %+v", spec.OnFailureOf, of)
 	}
-	if want := (projector.SecondChances{Count: 4, Base: 30 * time.Minute, Max: 12 * time.Hour}); spec.SecondChances != want {
+	if want := (projector.SecondChances{
+		Count: 4, Base: 30 * time.Minute,
+		Max: 12 * time.Hour,
+	}); spec.SecondChances != want {
 		t.Errorf("got %+v, want %+v", spec.SecondChances, want)
 	}
-	if _, err := projector.New(projector.Config{Projections: []projector.Projection{projection}}); err == nil || strings.Contains(err.Error(), "OnFailure") {
+	if _, err := projector.New(projector.Config{Projections: []projector.Projection{projection}}); err == nil ||
+		strings.Contains(err.Error(), "OnFailure") {
 		t.Errorf("New does not take them: %v", err)
 	}
 }
@@ -44,10 +55,16 @@ DELETE FROM sessions;
 func TestLoadReportsMistakesInPolicies(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ header, want string }{
-		{"-- on failure: again", `s.sql:1: on failure: "again": write retry, dead, skip or pause, then settings such as attempts 5, base 2s`},
+		{
+			"-- on failure: again",
+			`s.sql:1: on failure: "again": write retry, dead, skip or pause, then settings such as attempts 5, base 2s`,
+		},
 		{"-- on failure: retry attempts 5", `s.sql:1: on failure: "retry attempts 5": write retry`},
 		{"-- on failure: retry, attempts", `s.sql:1: on failure: "attempts": write a name and a value, as in base 2s`},
-		{"-- on failure: retry, patience 3", `s.sql:1: on failure: unknown setting "patience": there are attempts, base, max, factor, jitter, timeout`},
+		{
+			"-- on failure: retry, patience 3",
+			`s.sql:1: on failure: unknown setting "patience": there are attempts, base, max, factor, jitter, timeout`,
+		},
 		{"-- on failure: retry, attempts 0", `s.sql:1: attempts "0": a whole number from 1`},
 		{"-- on failure: retry, base 5", `s.sql:1: base "5": a time such as 500ms, 2s, 5m or 1h`},
 		{"-- on failure: retry, factor many", `s.sql:1: factor "many": a number such as 1.5`},
@@ -62,7 +79,8 @@ func TestLoadReportsMistakesInPolicies(t *testing.T) {
 			t.Errorf("%s\ngot  %v\nwant %s", test.header, err, test.want)
 		}
 	}
-	_, err := loadText(sessionsHead + "-- on: noted\n-- second chances: 3\n-- on failure: skip\n-- on failure: dead\nDELETE FROM sessions;")
+	_, err := loadText(sessionsHead + "-- on: noted\n-- second chances: 3\n-- on failure: skip\n-- on failure: " +
+		"dead\nDELETE FROM sessions;")
 	for _, want := range []string{"second chances below a handler", "s.sql:11: a second policy for noted"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -38,7 +38,8 @@ func (p *sqlParser) compileHandler(tokens []token) sqlStatement {
 	case isTransactionControl(tokens):
 		p.errs.add(first.line, "%s: the projector begins and ends the transaction", strings.ToUpper(first.text))
 	case !first.isAny("insert", "update", "delete", "merge", "with", "select"):
-		p.errs.add(first.line, "%s: a handler is made of INSERT, UPDATE, DELETE, MERGE, WITH and SELECT", strings.ToUpper(first.text))
+		p.errs.add(first.line, "%s: a handler is made of INSERT, UPDATE, DELETE, MERGE, WITH and SELECT",
+			strings.ToUpper(first.text))
 	}
 	p.collectQualified(tokens)
 	return p.compile(tokens, nil)

@@ -96,7 +96,8 @@ func keepsIDs(k *kit) {
 	k.atMostTwice(received)
 }
 
-// An id is unique within its campaign alone. The campaigns' names look alike to an encoding that puts them beside the id without care.
+// An id is unique within its campaign alone. The campaigns' names look alike to an encoding that
+// puts them beside the id without care.
 func tellsCampaignsApart(k *kit) {
 	defer k.close()
 	campaigns := []string{"a", "a/b", "a.b%2Fc: d", "zażółć\\"}
@@ -187,7 +188,8 @@ func refuses(k *kit) {
 		}
 	}
 	// Alone in a batch it is refused just the same.
-	if err := k.Sink.Publish(k.Context(), bad); !errors.As(err, &batchErr) || len(batchErr.Failures) != 1 || !batchErr.Failures[0].Permanent {
+	if err := k.Sink.Publish(k.Context(), bad); !errors.As(err, &batchErr) || len(batchErr.Failures) != 1 ||
+		!batchErr.Failures[0].Permanent {
 		k.Errorf("a refused event alone: got %v", err)
 	}
 }
@@ -214,7 +216,9 @@ func (k *kit) blamesNoEvent(err error, when string) {
 		k.Errorf("%s: no error", when)
 	}
 	var batchErr *publisher.BatchError
-	if errors.As(err, &batchErr) && slices.ContainsFunc(batchErr.Failures, func(f publisher.Failure) bool { return f.Permanent }) {
+	if errors.As(err, &batchErr) && slices.ContainsFunc(batchErr.Failures, func(f publisher.Failure) bool {
+		return f.Permanent
+	}) {
 		k.Errorf("%s: an event is refused for good: %v", when, err)
 	}
 }

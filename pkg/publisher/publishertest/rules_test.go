@@ -46,7 +46,10 @@ func (s *bad) Close() error {
 func (s *bad) arrive(e publisher.Event, id uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.received = append(s.received, Received{EventID: id, CampaignID: e.CampaignID, Body: publisher.Encoder{}.AppendBody(nil, &e)})
+	s.received = append(s.received, Received{
+		EventID: id, CampaignID: e.CampaignID,
+		Body: publisher.Encoder{}.AppendBody(nil, &e),
+	})
 }
 
 // state answers whether the sink is closed or down, and what it waits for.
@@ -154,14 +157,19 @@ func (v *verdict) Fatalf(format string, args ...any) {
 }
 
 // broken answers the rules that a sink breaks. One that keeps them is given time; one that does not is not waited for.
-func broken(t *testing.T, patience time.Duration, publish func(ctx context.Context, s *bad, events []publisher.Event) error) (names []string) {
+func broken(
+	t *testing.T, patience time.Duration, publish func(ctx context.Context, s *bad, events []publisher.Event) error,
+) (names []string) {
 	for _, r := range rules() {
 		ctx, cancel := context.WithCancel(t.Context())
 		v := &verdict{ctx: ctx}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.check(&kit{tester: v, Target: targetOf(&bad{publish: publish, over: ctx.Done()}), patience: patience, promptly: patience, sent: map[identity]publisher.Event{}})
+			r.check(&kit{
+				tester: v, Target: targetOf(&bad{publish: publish, over: ctx.Done()}), patience: patience,
+				promptly: patience, sent: map[identity]publisher.Event{},
+			})
 		}()
 		<-done
 		cancel()

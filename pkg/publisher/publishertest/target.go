@@ -19,7 +19,8 @@ type Target struct {
 	// Received returns all that has arrived so far, in the order of arrival, or for each campaign in order. Required.
 	Received func(ctx context.Context) ([]Received, error)
 
-	// Poison makes an event that the other side or the encoding refuses for good, e.g. by its size. nil: there is no such event.
+	// Poison makes an event that the other side or the encoding refuses for good, e.g. by its size.
+	// nil: there is no such event.
 	Poison func(e *publisher.Event)
 
 	// Stall lets the other side accept connections and answer nothing until resume is called. nil: it cannot.
@@ -46,8 +47,9 @@ func (r Received) identity() identity { return identity{r.CampaignID, r.EventID}
 
 func identityOf(e publisher.Event) identity { return identity{e.CampaignID, e.ID} }
 
-// Run runs the rules, each against a target of its own that open returns with nothing received yet. A target's Sink is closed by Run. encoder is
-// what the sink was told to encode with; bodies are compared with it.
+// Run runs the rules, each against a target of its own that open returns with nothing received yet.
+// A target's Sink is closed by Run. encoder is what the sink was told to encode with; bodies are
+// compared with it.
 func Run(t *testing.T, encoder publisher.Encoder, open func(t *testing.T) Target) {
 	t.Helper()
 	for _, r := range rules() {
@@ -59,7 +61,10 @@ func Run(t *testing.T, encoder publisher.Encoder, open func(t *testing.T) Target
 			if target.Sink.Name() == "" {
 				t.Error("the sink has no name")
 			}
-			r.check(&kit{tester: t, Target: target, encoder: encoder, patience: patience, promptly: promptly, sent: map[identity]publisher.Event{}})
+			r.check(&kit{
+				tester: t, Target: target, encoder: encoder, patience: patience, promptly: promptly,
+				sent: map[identity]publisher.Event{},
+			})
 		})
 	}
 }
@@ -96,10 +101,13 @@ func (k *kit) events(each, from int, campaigns ...string) (events []publisher.Ev
 		for c, campaign := range campaigns {
 			seq := int64(from + i)
 			e := publisher.Event{Topic: "orders", Event: journal.Event{
-				ID: uuid.Must(uuid.NewV7()), Type: "order_placed", Version: 2, Intent: journal.ProjectionAndReplay, Actor: "anna \"the quick\" ä",
+				ID: uuid.Must(uuid.NewV7()), Type: "order_placed", Version: 2, Intent: journal.ProjectionAndReplay,
+				Actor:         "anna \"the quick\" ä",
 				AggregateType: "order", AggregateID: fmt.Sprint(seq), Tags: []string{"customer=7"},
-				Payload: fmt.Appendf(nil, `{"n": %d, "text": "zażółć \u0001"}`, seq), Metadata: []byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`),
-				OccurredAt: time.Date(2026, 2, 3, 4, 5, 6, 789000, time.UTC), RecordedAt: time.Date(2026, 2, 3, 4, 5, 7, 0, time.UTC),
+				Payload:    fmt.Appendf(nil, `{"n": %d, "text": "zażółć \u0001"}`, seq),
+				Metadata:   []byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`),
+				OccurredAt: time.Date(2026, 2, 3, 4, 5, 6, 789000, time.UTC),
+				RecordedAt: time.Date(2026, 2, 3, 4, 5, 7, 0, time.UTC),
 				CampaignID: campaign, Seq: seq, Position: seq*100 + int64(c),
 			}}
 			k.remember(e)
@@ -155,7 +163,8 @@ func (k *kit) await(events []publisher.Event) []Received {
 	}
 }
 
-// inOrder checks that what was received was sent, that it says what was sent, and that each campaign's events came for the first time in their order.
+// inOrder checks that what was received was sent, that it says what was sent, and that each
+// campaign's events came for the first time in their order.
 func (k *kit) inOrder(received []Received) {
 	k.Helper()
 	last, seen := map[string]int64{}, map[identity]bool{}

@@ -11,30 +11,34 @@ import (
 
 // Kind is the kind "file": file:///var/log/events.ndjson, "stdout:", or settings.
 func Kind() publisher.Kind {
-	return publisher.Kind{Name: "file", Schemes: []string{"stdout"}, Open: func(s publisher.Settings) (publisher.Sink, error) {
-		var settings struct {
-			Path    string        `yaml:"path"`
-			MaxSize string        `yaml:"max_size"` // "64MiB"
-			MaxAge  time.Duration `yaml:"max_age"`
-			Sync    *bool         `yaml:"sync"`
-		}
-		if s.URL != nil {
-			settings.Path = s.URL.Path + s.URL.Opaque
-			if s.URL.Scheme == "stdout" {
-				settings.Path = "-"
+	return publisher.Kind{
+		Name: "file", Schemes: []string{"stdout"},
+		Open: func(s publisher.Settings) (publisher.Sink, error) {
+			var settings struct {
+				Path    string        `yaml:"path"`
+				MaxSize string        `yaml:"max_size"` // "64MiB"
+				MaxAge  time.Duration `yaml:"max_age"`
+				Sync    *bool         `yaml:"sync"`
 			}
-		}
-		if err := s.Decode(&settings); err != nil {
-			return nil, err
-		}
-		size, err := bytesOf(settings.MaxSize)
-		if err != nil {
-			return nil, err
-		}
-		return New(Config{
-			Name: s.Publisher, Path: settings.Path, MaxSize: size, MaxAge: settings.MaxAge, NoSync: settings.Sync != nil && !*settings.Sync, Encoder: s.Encoder,
-		})
-	}}
+			if s.URL != nil {
+				settings.Path = s.URL.Path + s.URL.Opaque
+				if s.URL.Scheme == "stdout" {
+					settings.Path = "-"
+				}
+			}
+			if err := s.Decode(&settings); err != nil {
+				return nil, err
+			}
+			size, err := bytesOf(settings.MaxSize)
+			if err != nil {
+				return nil, err
+			}
+			return New(Config{
+				Name: s.Publisher, Path: settings.Path, MaxSize: size, MaxAge: settings.MaxAge, NoSync: settings.Sync != nil &&
+					!*settings.Sync, Encoder: s.Encoder,
+			})
+		},
+	}
 }
 
 // bytesOf reads a size such as 64MiB; empty is none.

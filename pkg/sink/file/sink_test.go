@@ -56,7 +56,10 @@ func lines(t *testing.T, path string) (all []string) {
 
 func TestFileKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
-	for _, format := range []publisher.Format{publisher.FormatEnvelope, publisher.FormatCloudEvents, publisher.FormatCloudEventsStructured} {
+	for _, format := range []publisher.Format{
+		publisher.FormatEnvelope, publisher.FormatCloudEvents,
+		publisher.FormatCloudEventsStructured,
+	} {
 		t.Run(string(format), func(t *testing.T) {
 			encoder := publisher.Encoder{Format: format}
 			publishertest.Run(t, encoder, func(t *testing.T) publishertest.Target {
@@ -85,14 +88,23 @@ func parse(t *testing.T, line string) publishertest.Received {
 		t.Fatalf("%v in %q", err, line)
 	}
 	if parsed.Attributes == nil {
-		return publishertest.Received{EventID: uuid.MustParse(parsed.ID[:36]), CampaignID: parsed.Subject, Body: []byte(strings.TrimSuffix(line, "\n"))}
+		return publishertest.Received{
+			EventID: uuid.MustParse(parsed.ID[:36]), CampaignID: parsed.Subject,
+			Body: []byte(strings.TrimSuffix(line, "\n")),
+		}
 	}
 	a := parsed.Attributes
-	return publishertest.Received{EventID: uuid.MustParse((a["event_id"] + a["ce-id"])[:36]), CampaignID: a["campaign_id"] + a["ce-subject"], Body: parsed.Body}
+	return publishertest.Received{
+		EventID:    uuid.MustParse((a["event_id"] + a["ce-id"])[:36]),
+		CampaignID: a["campaign_id"] + a["ce-subject"], Body: parsed.Body,
+	}
 }
 
 func event(seq int64) publisher.Event {
-	return publisher.Event{Topic: "t", Event: journal.Event{ID: uuid.New(), Type: "noted", CampaignID: "c", Seq: seq, Payload: []byte(`{}`)}}
+	return publisher.Event{Topic: "t", Event: journal.Event{
+		ID: uuid.New(), Type: "noted", CampaignID: "c", Seq: seq,
+		Payload: []byte(`{}`),
+	}}
 }
 
 func TestATornLastLineIsCutOff(t *testing.T) {
@@ -150,7 +162,8 @@ func TestWhatCannotBeWrittenIsAnErrorOfTheSink(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := file.New(file.Config{Path: "", MaxSize: -1, Encoder: publisher.Encoder{Format: "xml"}}); err == nil ||
-		!strings.Contains(err.Error(), "path is missing") || !strings.Contains(err.Error(), `"xml"`) || !strings.Contains(err.Error(), "max_size is -1") {
+		!strings.Contains(err.Error(), "path is missing") || !strings.Contains(err.Error(), `"xml"`) ||
+		!strings.Contains(err.Error(), "max_size is -1") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -163,7 +176,8 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestADiskThatIsFullIsNoEventsFault(t *testing.T) {
 	t.Parallel()
 	s := open(t, file.Config{Path: "-", Stdout: full{}})
-	if err := s.Publish(t.Context(), []publisher.Event{event(1)}); !errors.Is(err, syscall.ENOSPC) || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", publisher.Outage(errors.New("down"))) {
+	if err := s.Publish(t.Context(), []publisher.Event{event(1)}); !errors.Is(err, syscall.ENOSPC) ||
+		fmt.Sprintf("%T", err) != fmt.Sprintf("%T", publisher.Outage(errors.New("down"))) {
 		t.Errorf("got %T, %v", err, err)
 	}
 	if err := s.Healthy(t.Context()); err != nil {

@@ -41,7 +41,9 @@ func (s *Sink) newBatch(events []publisher.Event) *batch {
 		headers := memory.headers(len(attrs)+1, len(events)-i)
 		headers[0] = kgo.RecordHeader{Key: "content-type", Value: contentType}
 		for k, a := range attrs {
-			headers[k+1] = kgo.RecordHeader{Key: a.Name, Value: memory.keep(func(b []byte) []byte { return append(b, a.Value...) }, len(a.Value))}
+			headers[k+1] = kgo.RecordHeader{Key: a.Name, Value: memory.keep(func(b []byte) []byte {
+				return append(b, a.Value...)
+			}, len(a.Value))}
 		}
 		b.campaigns[i], b.errs[i] = e.CampaignID, errPending
 		records[i] = kgo.Record{
@@ -94,7 +96,8 @@ func (s *Sink) tooLarge(r *kgo.Record) error {
 		size += perHeader + len(h.Key) + len(h.Value)
 	}
 	if size > s.cfg.MaxMessageBytes {
-		return fmt.Errorf("%w: it has %d bytes, max_message_bytes is %d; raise it here and on the topic (max.message.bytes)", kerr.MessageTooLarge, size, s.cfg.MaxMessageBytes)
+		return fmt.Errorf("%w: it has %d bytes, max_message_bytes is %d; raise it here and on the topic (max.message.bytes)",
+			kerr.MessageTooLarge, size, s.cfg.MaxMessageBytes)
 	}
 	return nil
 }

@@ -34,7 +34,10 @@ type broker struct {
 
 func start(t *testing.T, options ...kfake.Opt) *broker {
 	t.Helper()
-	b := &broker{t: t, stalled: make(chan struct{}, 100), options: append([]kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(t.TempDir()), kfake.SeedTopics(3, topic)}, options...)}
+	b := &broker{
+		t: t, stalled: make(chan struct{}, 100),
+		options: append([]kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(t.TempDir()), kfake.SeedTopics(3, topic)}, options...),
+	}
 	port, err := freeport.TCP(t.Context()) // for it to be there still when the broker comes back
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +85,8 @@ func (b *broker) read(ctx context.Context) ([]publishertest.Received, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reader == nil {
-		reader, err := kgo.NewClient(kgo.SeedBrokers(b.address()), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(50*time.Millisecond), kgo.MetadataMinAge(100*time.Millisecond))
+		reader, err := kgo.NewClient(kgo.SeedBrokers(b.address()), kgo.ConsumeTopics(topic),
+			kgo.FetchMaxWait(50*time.Millisecond), kgo.MetadataMinAge(100*time.Millisecond))
 		if err != nil {
 			return nil, err
 		}

@@ -21,18 +21,20 @@ import (
 
 // Config configures a [Sink].
 type Config struct {
-	Name            string        // default "kafka"
-	Brokers         []string      // host:port, at least one; without a port 9092
-	Topic           string        // required; all events go to it
-	User, Password  string        // credentials, both or neither
-	SASL            string        // how they are shown: "plain" (the default), "scram-sha-256", "scram-sha-512"
-	TLS             *tls.Config   // nil: none
-	MaxMessageBytes int           // of a batch and thus of an event; larger events are refused. Default 1,000,012 as brokers have it
-	Linger          time.Duration // how long a partition's batch waits to be filled by other batches of events; default: it does not
-	Compression     string        // "snappy" (the default), "none", "gzip", "lz4", "zstd"
-	CreateTopic     bool          // let the broker create the topic if it does so
-	ClientID        string        // in the broker's logs and quotas; default "tidemark"
-	Encoder         publisher.Encoder
+	Name           string      // default "kafka"
+	Brokers        []string    // host:port, at least one; without a port 9092
+	Topic          string      // required; all events go to it
+	User, Password string      // credentials, both or neither
+	SASL           string      // how they are shown: "plain" (the default), "scram-sha-256", "scram-sha-512"
+	TLS            *tls.Config // nil: none
+	// of a batch and thus of an event; larger events are refused. Default 1,000,012 as brokers have it
+	MaxMessageBytes int
+	// how long a partition's batch waits to be filled by other batches of events; default: it does not
+	Linger      time.Duration
+	Compression string // "snappy" (the default), "none", "gzip", "lz4", "zstd"
+	CreateTopic bool   // let the broker create the topic if it does so
+	ClientID    string // in the broker's logs and quotas; default "tidemark"
+	Encoder     publisher.Encoder
 
 	prompt bool // what one Publish brings is sent at once
 }
@@ -68,13 +70,15 @@ func (cfg *Config) options() ([]kgo.Opt, error) {
 		wrong("topic is %q: a topic's name has up to 249 letters, digits, dots, underscores and hyphens", cfg.Topic)
 	}
 	if cfg.MaxMessageBytes < minMaxMessageBytes || cfg.MaxMessageBytes > maxMaxMessageBytes {
-		wrong("max_message_bytes is %d: it must be from %d to %d", cfg.MaxMessageBytes, minMaxMessageBytes, maxMaxMessageBytes)
+		wrong("max_message_bytes is %d: it must be from %d to %d", cfg.MaxMessageBytes, minMaxMessageBytes,
+			maxMaxMessageBytes)
 	}
 	if cfg.Linger < 0 || cfg.Linger > maxLinger {
 		wrong("linger is %s: it must be from 0 to %s", cfg.Linger, maxLinger)
 	}
 	codec, ok := map[string]kgo.CompressionCodec{
-		"none": kgo.NoCompression(), "snappy": kgo.SnappyCompression(), "gzip": kgo.GzipCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+		"none": kgo.NoCompression(), "snappy": kgo.SnappyCompression(), "gzip": kgo.GzipCompression(),
+		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 	}[cfg.Compression]
 	if !ok {
 		wrong("compression is %q: it must be none, snappy, gzip, lz4 or zstd", cfg.Compression)
@@ -85,8 +89,10 @@ func (cfg *Config) options() ([]kgo.Opt, error) {
 	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(cfg.Brokers...), kgo.ClientID(cfg.ClientID), kgo.DefaultProduceTopic(cfg.Topic),
-		kgo.ProducerBatchMaxBytes(int32(cfg.MaxMessageBytes)), kgo.BrokerMaxWriteBytes(max(100<<20, int32(cfg.MaxMessageBytes)+1<<20)),
-		kgo.ProducerLinger(cfg.Linger), kgo.ProducerBatchCompression(codec, kgo.NoCompression()), kgo.MetadataMinAge(metadataMinAge),
+		kgo.ProducerBatchMaxBytes(int32(cfg.MaxMessageBytes)),
+		kgo.BrokerMaxWriteBytes(max(100<<20, int32(cfg.MaxMessageBytes)+1<<20)),
+		kgo.ProducerLinger(cfg.Linger), kgo.ProducerBatchCompression(codec, kgo.NoCompression()),
+		kgo.MetadataMinAge(metadataMinAge),
 		// What a Publish whose time is up leaves behind must not be sent later: the relay sends it again.
 		kgo.AllowIdempotentProduceCancellation(),
 	}

@@ -10,7 +10,10 @@ import (
 
 // refuses tells whether the broker refuses events for their own sake, and will again.
 func refuses(err error) bool {
-	for _, known := range []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp} {
+	for _, known := range []error{
+		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord,
+		kerr.InvalidTimestamp,
+	} {
 		if errors.Is(err, known) {
 			return true
 		}
@@ -22,7 +25,8 @@ func refuses(err error) bool {
 // the sink is not healthy.
 func standing(err error) bool {
 	for _, known := range []error{
-		kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.UnknownTopicOrPartition, kerr.InvalidRequiredAcks,
+		kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
+		kerr.UnsupportedSaslMechanism, kerr.UnknownTopicOrPartition, kerr.InvalidRequiredAcks,
 	} {
 		if errors.Is(err, known) {
 			return true

@@ -41,7 +41,10 @@ func New(cfg Config) (*Sink, error) {
 		return nil, err
 	}
 	links := &connections{}
-	return &Sink{cfg: cfg, options: append(options, kgo.WithHooks(links)), links: links, room: semaphore.NewWeighted(everything)}, nil
+	return &Sink{
+		cfg: cfg, options: append(options, kgo.WithHooks(links)), links: links,
+		room: semaphore.NewWeighted(everything),
+	}, nil
 }
 
 // Name is the configured name.

@@ -40,14 +40,20 @@ func large(e *publisher.Event) {
 }
 
 func event(campaign string, seq int64) publisher.Event {
-	return publisher.Event{Topic: "t", Event: journal.Event{ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: seq, Payload: []byte(`{}`)}}
+	return publisher.Event{Topic: "t", Event: journal.Event{
+		ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: seq,
+		Payload: []byte(`{}`),
+	}}
 }
 
 func TestKafkaKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]kafka.Config{
-		"what is too large is refused here":          {},
-		"what is too large is refused by the broker": {MaxMessageBytes: 10 << 20, Compression: "zstd", Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents, AttributePrefix: "ce_"}},
+		"what is too large is refused here": {},
+		"what is too large is refused by the broker": {
+			MaxMessageBytes: 10 << 20, Compression: "zstd",
+			Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents, AttributePrefix: "ce_"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +97,9 @@ func TestEventsOfOneCampaignAreInOnePartitionUnderItsKey(t *testing.T) {
 				t.Errorf("campaign %s is in partitions %d and %d", r.Key, p, r.Partition)
 			}
 			partitions[string(r.Key)] = r.Partition
-			if !slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == "content-type" && string(h.Value) == "application/json" }) {
+			if !slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool {
+				return h.Key == "content-type" && string(h.Value) == "application/json"
+			}) {
 				t.Errorf("the headers are %v", r.Headers)
 			}
 		})
@@ -108,7 +116,8 @@ func TestWhatTheBrokerRefusesByTheBatchIsPutDownToTheEventAtFault(t *testing.T) 
 	if err := s.Publish(t.Context(), events); !errors.As(err, &refused) {
 		t.Fatalf("got %v", err)
 	}
-	if f := refused.Failures; len(f) != 2 || f[0].Index != 1 || !f[0].Permanent || !errors.Is(f[0].Err, kerr.MessageTooLarge) || f[1].Index != 3 || !errors.Is(f[1].Err, publisher.ErrNotTried) {
+	if f := refused.Failures; len(f) != 2 || f[0].Index != 1 || !f[0].Permanent ||
+		!errors.Is(f[0].Err, kerr.MessageTooLarge) || f[1].Index != 3 || !errors.Is(f[1].Err, publisher.ErrNotTried) {
 		t.Errorf("the failures are %+v", f)
 	}
 }
@@ -116,17 +125,28 @@ func TestWhatTheBrokerRefusesByTheBatchIsPutDownToTheEventAtFault(t *testing.T) 
 func TestAnOutageBlamesNoEvent(t *testing.T) {
 	t.Parallel()
 	acl := func(operation kmsg.ACLOperation) kfake.ACL {
-		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: operation, Allow: true}
+		return kfake.ACL{
+			Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+			Operation: operation, Allow: true,
+		}
 	}
-	b := start(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("SCRAM-SHA-512", "root", "pw"), kfake.User("PLAIN", "reader", "pw", acl(kmsg.ACLOperationDescribe), kfake.ACL{
-		Resource: kmsg.ACLResourceTypeCluster, Name: "kafka-cluster", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationIdempotentWrite, Allow: true,
-	}), kfake.User("PLAIN", "stranger", "pw", acl(kmsg.ACLOperationDescribe)))
+	b := start(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("SCRAM-SHA-512", "root", "pw"),
+		kfake.User("PLAIN", "reader", "pw", acl(kmsg.ACLOperationDescribe), kfake.ACL{
+			Resource: kmsg.ACLResourceTypeCluster, Name: "kafka-cluster", Pattern: kmsg.ACLResourcePatternTypeLiteral,
+			Operation: kmsg.ACLOperationIdempotentWrite, Allow: true,
+		}), kfake.User("PLAIN", "stranger", "pw", acl(kmsg.ACLOperationDescribe)))
 	for name, test := range map[string]struct {
 		cfg  kafka.Config
 		want error
 	}{
-		"a topic that does not exist":    {kafka.Config{Topic: "nowhere", User: "root", Password: "pw", SASL: "scram-sha-512"}, kerr.UnknownTopicOrPartition},
-		"a topic that may not be read":   {kafka.Config{Topic: "secret", User: "reader", Password: "pw"}, kerr.TopicAuthorizationFailed},
+		"a topic that does not exist": {kafka.Config{
+			Topic: "nowhere", User: "root", Password: "pw",
+			SASL: "scram-sha-512",
+		}, kerr.UnknownTopicOrPartition},
+		"a topic that may not be read": {
+			kafka.Config{Topic: "secret", User: "reader", Password: "pw"},
+			kerr.TopicAuthorizationFailed,
+		},
 		"a topic that may only be read":  {kafka.Config{User: "reader", Password: "pw"}, kerr.TopicAuthorizationFailed},
 		"a producer that is not allowed": {kafka.Config{User: "stranger", Password: "pw"}, kerr.ClusterAuthorizationFailed},
 		// Others say SASL_AUTHENTICATION_FAILED; this broker hangs up, or leaves the client to its time-out.
@@ -189,14 +209,17 @@ func settings(t *testing.T, address string) publisher.Settings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return publisher.Settings{Publisher: "p", URL: u, Logger: slog.New(slog.DiscardHandler), Decode: func(any) error { return nil }}
+	return publisher.Settings{Publisher: "p", URL: u, Logger: slog.New(slog.DiscardHandler), Decode: func(any) error {
+		return nil
+	}}
 }
 
 func TestAURLIsEnough(t *testing.T) {
 	t.Parallel()
 	tls, files := settingtest.Certificate(t)
 	b := start(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "anna", "p@ss"), kfake.TLS(tls))
-	sink, err := kafka.Kind().Open(settings(t, "kafkas://anna:p%40ss@"+b.address()+",127.0.0.1:1/"+topic+"?sasl=scram-sha-256&ca="+url.QueryEscape(files.Cert)))
+	sink, err := kafka.Kind().Open(settings(t, "kafkas://anna:p%40ss@"+b.address()+",127.0.0.1:1/"+
+		topic+"?sasl=scram-sha-256&ca="+url.QueryEscape(files.Cert)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +240,8 @@ func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 	for address, wants := range map[string][]string{
 		"kafka:": {"brokers are missing: name at least one as host:port", "topic is missing"},
 		"kafka://h:0/a%20b?linger=2h&compression=rar&max_message_bytes=7": {
-			`brokers holds "h:0": write host:port`, `topic is "a b"`, "linger is 2h0m0s: it must be from 0 to 1m0s", `compression is "rar": it must be none, snappy`, "max_message_bytes is 7: it must be from 1024",
+			`brokers holds "h:0": write host:port`, `topic is "a b"`, "linger is 2h0m0s: it must be from 0 to 1m0s",
+			`compression is "rar": it must be none, snappy`, "max_message_bytes is 7: it must be from 1024",
 		},
 		"kafka://u:p@h/t?sasl=md5":  {`sasl is "md5": it must be plain, scram-sha-256`},
 		"kafka://u@h/t":             {`user is "u" and user or password is missing`},
@@ -236,7 +260,8 @@ func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kafka.Kind().Open(settings(t, "kafka://h/t?ca="+file)); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
+	if _, err := kafka.Kind().Open(settings(t, "kafka://h/t?ca="+file)); err == nil ||
+		!strings.Contains(err.Error(), "holds no certificate") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,7 +16,8 @@ func Kind() publisher.Kind {
 			Body  bool   `yaml:"body"`
 		}
 		if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
-			return nil, fmt.Errorf(`the URL names %q, and a log has no address: write "log:"`, s.URL.Host+s.URL.Path+s.URL.Opaque)
+			return nil, fmt.Errorf(`the URL names %q, and a log has no address: write "log:"`,
+				s.URL.Host+s.URL.Path+s.URL.Opaque)
 		}
 		if err := setting.Read(s, &settings); err != nil {
 			return nil, err

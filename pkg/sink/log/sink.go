@@ -56,7 +56,8 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	for i := range events {
 		e := &events[i]
 		attrs := make([]slog.Attr, 0, 8)
-		attrs = append(attrs, slog.String("topic", e.Topic), slog.String("event_id", e.ID.String()), slog.String("event_type", e.Type), slog.Int("version", e.Version),
+		attrs = append(attrs, slog.String("topic", e.Topic), slog.String("event_id", e.ID.String()),
+			slog.String("event_type", e.Type), slog.Int("version", e.Version),
 			slog.String("campaign_id", e.CampaignID), slog.Int64("seq", e.Seq), slog.Int64("position", e.Position))
 		if s.cfg.Body {
 			attrs = append(attrs, slog.String("body", string(s.cfg.Encoder.AppendBody(nil, e))))

@@ -51,7 +51,10 @@ func TestLogKeepsTheRulesOfSinks(t *testing.T) {
 				if err := json.Unmarshal([]byte(line), &record); err != nil {
 					return nil, err
 				}
-				received = append(received, publishertest.Received{EventID: record.EventID, CampaignID: record.CampaignID, Body: []byte(record.Body)})
+				received = append(received, publishertest.Received{
+					EventID: record.EventID, CampaignID: record.CampaignID,
+					Body: []byte(record.Body),
+				})
 			}
 			return received, nil
 		}}
@@ -66,7 +69,10 @@ func TestAPayloadIsLoggedOnlyIfWanted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := publisher.Event{Topic: "orders", Event: journal.Event{ID: uuid.New(), Type: "noted", CampaignID: "c", Seq: 7, Payload: []byte(`{"secret":1}`)}}
+		e := publisher.Event{Topic: "orders", Event: journal.Event{
+			ID: uuid.New(), Type: "noted", CampaignID: "c", Seq: 7,
+			Payload: []byte(`{"secret":1}`),
+		}}
 		if err := s.Publish(t.Context(), []publisher.Event{e}); err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +102,9 @@ func TestARecordHasTheLevelThatIsSet(t *testing.T) {
 func TestBadSettingsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"log:?level=loud": `level is "loud": it must be debug, info, warn or error`, "log://host/path": `the URL names "host/path", and a log has no address: write "log:"`,
-		"log:?lvl=info": `the URL has a parameter "lvl": it may have level, body`,
+		"log:?level=loud": `level is "loud": it must be debug, info, warn or error`,
+		"log://host/path": `the URL names "host/path", and a log has no address: write "log:"`,
+		"log:?lvl=info":   `the URL has a parameter "lvl": it may have level, body`,
 	} {
 		if _, err := open(t, address, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", address, err)

@@ -30,7 +30,8 @@ func TestHeadersOfCloudEventsAreEncodedAsTheBindingSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"100%": "100%25", "50%25": "50%2525", "a b": "a%20b", `say "when"`: "say%20%22when%22", "Euro € 😀": "Euro%20%E2%82%AC%20%F0%9F%98%80",
+		"100%": "100%25", "50%25": "50%2525", "a b": "a%20b", `say "when"`: "say%20%22when%22",
+		"Euro € 😀":   "Euro%20%E2%82%AC%20%F0%9F%98%80",
 		`back\slash`: `back\slash`, "plain/one": "plain/one", "line\r\nbreak": "line%0D%0Abreak",
 	}
 	var events []publisher.Event
@@ -39,7 +40,10 @@ func TestHeadersOfCloudEventsAreEncodedAsTheBindingSays(t *testing.T) {
 		e.Actor = text
 		events = append(events, e)
 	}
-	sink := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events", Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents}})
+	sink := open(t, nats.Config{
+		Servers: []string{b.address()}, Subject: "events",
+		Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents},
+	})
 	if err := sink.Publish(t.Context(), events); err != nil {
 		t.Fatal(err)
 	}

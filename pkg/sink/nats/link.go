@@ -30,9 +30,13 @@ func (s *Sink) connect(ctx context.Context) (*link, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(time.Millisecond, min(timeout, time.Until(deadline)))
 	}
-	conn, err := nats.Connect(strings.Join(s.cfg.Servers, ","), append(s.options[:len(s.options):len(s.options)], nats.Timeout(timeout),
-		nats.ClosedHandler(func(c *nats.Conn) { l.fail(errors.Join(errors.New("the connection is closed"), c.LastError())) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { l.fail(err) }))...)
+	conn, err := nats.Connect(strings.Join(s.cfg.Servers, ","),
+		append(s.options[:len(s.options):len(s.options)], nats.Timeout(timeout),
+			nats.ClosedHandler(func(c *nats.Conn) {
+				l.fail(errors.Join(errors.New("the connection is closed"),
+					c.LastError()))
+			}),
+			nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { l.fail(err) }))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", strings.Join(s.cfg.Servers, ", "), err)
 	}

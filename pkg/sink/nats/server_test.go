@@ -31,7 +31,10 @@ func start(t *testing.T, change func(*server.Options)) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &broker{options: server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}}
+	b := &broker{options: server.Options{
+		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(),
+		NoLog: true, NoSigs: true,
+	}}
 	if change != nil {
 		change(&b.options)
 	}
@@ -62,7 +65,9 @@ func (b *broker) stopped() {
 func (b *broker) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.options.Port)) }
 
 // stream makes a stream for a subject, and answers what reads it.
-func stream(t *testing.T, address string, config jetstream.StreamConfig, options ...nats.Option) func(context.Context) ([]publishertest.Received, error) {
+func stream(
+	t *testing.T, address string, config jetstream.StreamConfig, options ...nats.Option,
+) func(context.Context) ([]publishertest.Received, error) {
 	t.Helper()
 	conn, err := nats.Connect(address, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))...)
 	if err != nil {
@@ -106,7 +111,10 @@ func stream(t *testing.T, address string, config jetstream.StreamConfig, options
 					return nil, err
 				}
 			}
-			received = append(received, publishertest.Received{EventID: uuid.MustParse(id[:36]), CampaignID: campaign, Body: m.Data})
+			received = append(received, publishertest.Received{
+				EventID: uuid.MustParse(id[:36]), CampaignID: campaign,
+				Body: m.Data,
+			})
 		}
 		return received, nil
 	}

@@ -154,7 +154,8 @@ func (s *Sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckF
 	}
 	m.Subject, m.Data = s.subject(e), s.cfg.Encoder.AppendBody(m.Data[:0], e)
 	if size := sizeOf(&m.Msg); l.maxSize > 0 && size > l.maxSize {
-		return nil, fmt.Errorf("%w: it has %d bytes, max_msg_size of the stream is %d; raise it there", errTooLarge, size, l.maxSize)
+		return nil, fmt.Errorf("%w: it has %d bytes, max_msg_size of the stream is %d; raise it there", errTooLarge, size,
+			l.maxSize)
 	}
 	return l.js.PublishMsgAsync(&m.Msg, jetstream.WithRetryAttempts(0))
 }

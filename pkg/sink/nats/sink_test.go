@@ -38,7 +38,10 @@ func open(t *testing.T, cfg nats.Config) *nats.Sink {
 }
 
 func event(campaign string, seq int64) publisher.Event {
-	return publisher.Event{Topic: "t", Event: journal.Event{ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: seq, Payload: []byte(`{}`)}}
+	return publisher.Event{Topic: "t", Event: journal.Event{
+		ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: seq,
+		Payload: []byte(`{}`),
+	}}
 }
 
 func large(size int) func(*publisher.Event) {
@@ -53,7 +56,10 @@ func TestNATSKeepsTheRulesOfSinks(t *testing.T) {
 		maxSize int32
 	}{
 		"what the server does not take is refused": {nats.Config{Subject: "events"}, 2 << 20, -1},
-		"what the stream does not take is refused": {nats.Config{Subject: "events.{topic}.{type}.{campaign}", Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents}}, 9000, 8192},
+		"what the stream does not take is refused": {nats.Config{
+			Subject: "events.{topic}.{type}.{campaign}",
+			Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents},
+		}, 9000, 8192},
 		"strictly": {nats.Config{Subject: "events", Strict: true, Stream: "all"}, 2 << 20, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,11 +68,17 @@ func TestNATSKeepsTheRulesOfSinks(t *testing.T) {
 				b := start(t, nil)
 				cfg := test.cfg
 				cfg.Servers = []string{b.address()}
-				received := stream(t, b.address(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events", "events.>"}, MaxMsgSize: test.maxSize})
-				return publishertest.Target{Sink: open(t, cfg), Received: received, Poison: large(test.poison), Stop: func() func() {
-					b.stopped()
-					return func() { b.up(t) }
-				}}
+				received := stream(t, b.address(), jetstream.StreamConfig{
+					Name: "all", Subjects: []string{"events", "events.>"},
+					MaxMsgSize: test.maxSize,
+				})
+				return publishertest.Target{
+					Sink: open(t, cfg), Received: received, Poison: large(test.poison),
+					Stop: func() func() {
+						b.stopped()
+						return func() { b.up(t) }
+					},
+				}
 			})
 		})
 	}
@@ -91,8 +103,14 @@ func TestNATSKeepsTheRulesOfSinksOnTheServerThatIsThere(t *testing.T) {
 	}
 	publishertest.Run(t, publisher.Encoder{}, func(t *testing.T) publishertest.Target {
 		name := unique()
-		received := stream(t, address, jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
-		return publishertest.Target{Sink: open(t, nats.Config{Servers: []string{address}, Subject: name}), Received: received, Poison: large(2 << 20)}
+		received := stream(t, address, jetstream.StreamConfig{
+			Name: name, Subjects: []string{name},
+			Storage: jetstream.MemoryStorage,
+		})
+		return publishertest.Target{
+			Sink:     open(t, nats.Config{Servers: []string{address}, Subject: name}),
+			Received: received, Poison: large(2 << 20),
+		}
 	})
 }
 
@@ -124,7 +142,8 @@ func TestNothingIsSentBehindAnEventThatIsTooLarge(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	got, err := received(t.Context())
-	if err != nil || len(got) != 3 || got[0].EventID != events[0].ID || got[1].EventID != events[1].ID || got[2].EventID != events[3].ID {
+	if err != nil || len(got) != 3 || got[0].EventID != events[0].ID || got[1].EventID != events[1].ID ||
+		got[2].EventID != events[3].ID {
 		t.Errorf("%+v are stored, %v", got, err)
 	}
 }
@@ -149,24 +168,50 @@ func TestAServerThatIsSilentEndsPublishWithItsContext(t *testing.T) {
 func TestAnOutageBlamesNoEvent(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(o *server.Options) {
-		o.Users = []*server.User{{Username: "root", Password: "pw"}, {Username: "reader", Password: "pw", Permissions: &server.Permissions{
-			Publish: &server.SubjectPermission{Allow: []string{"$JS.API.>"}},
-		}}}
+		o.Users = []*server.User{
+			{Username: "root", Password: "pw"},
+			{Username: "reader", Password: "pw", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: []string{"$JS.API.>"}},
+			}},
+		}
 	})
-	_ = stream(t, b.address(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events"}}, client.UserInfo("root", "pw"))
-	_ = stream(t, b.address(), jetstream.StreamConfig{Name: "full", Subjects: []string{"full"}, MaxMsgs: 1, Discard: jetstream.DiscardNew}, client.UserInfo("root", "pw"))
+	_ = stream(t, b.address(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events"}},
+		client.UserInfo("root", "pw"))
+	_ = stream(t, b.address(), jetstream.StreamConfig{
+		Name: "full", Subjects: []string{"full"}, MaxMsgs: 1,
+		Discard: jetstream.DiscardNew,
+	}, client.UserInfo("root", "pw"))
 	plain := start(t, func(o *server.Options) { o.JetStream = false })
 	for name, test := range map[string]struct {
 		cfg       nats.Config
 		want      string
 		unhealthy bool
 	}{
-		"a stream that does not exist": {nats.Config{Subject: "nowhere", User: "root", Password: "pw"}, "no response from stream: JetStream must be on, with a stream that stores the subject", true},
-		"another stream":               {nats.Config{Subject: "events", Stream: "full", User: "root", Password: "pw"}, "expected stream does not match", false},
-		"a right that is missing":      {nats.Config{Subject: "events", User: "reader", Password: "pw"}, "ermissions violation", true},
-		"a password that is wrong":     {nats.Config{Subject: "events", User: "root", Password: "guess"}, "uthorization", true},
-		"a stream that is full":        {nats.Config{Subject: "full", User: "root", Password: "pw"}, "maximum messages exceeded", false},
-		"a server without JetStream":   {nats.Config{Subject: "events", Servers: []string{plain.address()}}, "no response from stream", true},
+		"a stream that does not exist": {
+			nats.Config{Subject: "nowhere", User: "root", Password: "pw"},
+			"no response from stream: JetStream must be on, with a stream that stores the subject", true,
+		},
+		"another stream": {
+			nats.Config{Subject: "events", Stream: "full", User: "root", Password: "pw"},
+			"expected stream does not match", false,
+		},
+		"a right that is missing": {
+			nats.Config{Subject: "events", User: "reader", Password: "pw"},
+			"ermissions violation", true,
+		},
+		"a password that is wrong": {
+			nats.Config{Subject: "events", User: "root", Password: "guess"},
+			"uthorization",
+			true,
+		},
+		"a stream that is full": {
+			nats.Config{Subject: "full", User: "root", Password: "pw"},
+			"maximum messages exceeded", false,
+		},
+		"a server without JetStream": {
+			nats.Config{Subject: "events", Servers: []string{plain.address()}},
+			"no response from stream", true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,15 +239,19 @@ func settings(t *testing.T, address string) publisher.Settings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return publisher.Settings{Publisher: "p", URL: u, Logger: slog.New(slog.DiscardHandler), Decode: func(any) error { return nil }}
+	return publisher.Settings{Publisher: "p", URL: u, Logger: slog.New(slog.DiscardHandler), Decode: func(any) error {
+		return nil
+	}}
 }
 
 func TestAURLIsEnough(t *testing.T) {
 	t.Parallel()
 	tls, files := settingtest.Certificate(t)
 	b := start(t, func(o *server.Options) { o.TLS, o.TLSConfig, o.Username, o.Password = true, tls, "anna", "p@ss" })
-	received := stream(t, b.address(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events.>"}}, client.RootCAs(files.Cert), client.UserInfo("anna", "p@ss"))
-	sink, err := nats.Kind().Open(settings(t, "natss://anna:p%40ss@"+b.address()+",127.0.0.1:1/events.{campaign}?stream=all&ca="+url.QueryEscape(files.Cert)))
+	received := stream(t, b.address(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events.>"}},
+		client.RootCAs(files.Cert), client.UserInfo("anna", "p@ss"))
+	sink, err := nats.Kind().Open(settings(t, "natss://anna:p%40ss@"+
+		b.address()+",127.0.0.1:1/events.{campaign}?stream=all&ca="+url.QueryEscape(files.Cert)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,15 +271,18 @@ func TestAURLIsEnough(t *testing.T) {
 func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 	t.Parallel()
 	for address, wants := range map[string][]string{
-		"nats:":                            {"servers are missing: name at least one as host:port", "subject is missing"},
-		"nats://h:0/a..b":                  {`servers holds "h:0": write host:port`, `subject is "a..b"`},
-		"nats://h/a.{seq}":                 {`subject is "a.{seq}": it is words with dots`},
-		"nats://h/a?connect_timeout=2h":    {"connect_timeout is 2h0m0s: it must be from 0 to 1m0s"},
-		"nats://u:p@h/a?token=t":           {"user, token and creds exclude each other"},
-		"nats://h/a?user=u":                {`user is "u" and user or password is missing`},
-		"nats://h/a?creds=/no/such":        {"creds: stat /no/such", "name a file"},
-		"nats://h/a?key=/no/such":          {"a client's certificate needs both"},
-		"nats://h/a?subjects=b&strict=yes": {`the URL has a parameter "subjects": it may have servers, subject`, `strict is "yes" in the URL: write true or false`},
+		"nats:":                         {"servers are missing: name at least one as host:port", "subject is missing"},
+		"nats://h:0/a..b":               {`servers holds "h:0": write host:port`, `subject is "a..b"`},
+		"nats://h/a.{seq}":              {`subject is "a.{seq}": it is words with dots`},
+		"nats://h/a?connect_timeout=2h": {"connect_timeout is 2h0m0s: it must be from 0 to 1m0s"},
+		"nats://u:p@h/a?token=t":        {"user, token and creds exclude each other"},
+		"nats://h/a?user=u":             {`user is "u" and user or password is missing`},
+		"nats://h/a?creds=/no/such":     {"creds: stat /no/such", "name a file"},
+		"nats://h/a?key=/no/such":       {"a client's certificate needs both"},
+		"nats://h/a?subjects=b&strict=yes": {
+			`the URL has a parameter "subjects": it may have servers, subject`,
+			`strict is "yes" in the URL: write true or false`,
+		},
 	} {
 		_, err := nats.Kind().Open(settings(t, address))
 		for _, want := range wants {
@@ -261,7 +313,8 @@ func TestNATSHeadersAreTheEventsOwn(t *testing.T) {
 	full.AggregateType, full.Payload = "seat", []byte(`{"long": "longer than the next"}`)
 	full.Metadata = []byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`)
 	events := []publisher.Event{full, bare}
-	if err := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events"}).Publish(t.Context(), events); err != nil {
+	if err := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events"}).Publish(t.Context(),
+		events); err != nil {
 		t.Fatal(err)
 	}
 	for i := range events {
@@ -270,7 +323,8 @@ func TestNATSHeadersAreTheEventsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := publisher.Encoder{}.Encode(&events[i])
-		if !bytes.Equal(m.Data, want.Body) || len(m.Header) != len(want.Attributes)+2 || m.Header.Get(jetstream.MsgIDHeader) != events[i].Identity() {
+		if !bytes.Equal(m.Data, want.Body) || len(m.Header) != len(want.Attributes)+2 ||
+			m.Header.Get(jetstream.MsgIDHeader) != events[i].Identity() {
 			t.Errorf("event %d came as %s with %v", i, m.Data, m.Header)
 		}
 		for _, a := range want.Attributes {

@@ -13,7 +13,8 @@ func (s *Sink) subject(e *publisher.Event) string {
 	if !strings.Contains(s.cfg.Subject, "{") {
 		return s.cfg.Subject
 	}
-	return strings.NewReplacer("{topic}", token(e.Topic), "{type}", token(e.Type), "{campaign}", token(e.CampaignID)).Replace(s.cfg.Subject)
+	return strings.NewReplacer("{topic}", token(e.Topic), "{type}", token(e.Type), "{campaign}",
+		token(e.CampaignID)).Replace(s.cfg.Subject)
 }
 
 // subjects is what all events' subjects match.
@@ -50,7 +51,8 @@ func checkSubject(subject string) error {
 	}
 	bare := strings.NewReplacer("{topic}", "t", "{type}", "t", "{campaign}", "t").Replace(subject)
 	if strings.ContainsAny(bare, " \t\r\n*>{}") || strings.Contains("."+bare+".", "..") {
-		return fmt.Errorf("subject is %q: it is words with dots between them, without spaces, * and >, and may hold {topic}, {type} and {campaign}", subject)
+		return fmt.Errorf("subject is %q: it is words with dots between them, without spaces, * and >, and may hold "+
+			"{topic}, {type} and {campaign}", subject)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ func is(err error, codes ...string) bool { return err != nil && slices.Contains(
 // permanent tells whether the database would refuse the event again: what it holds is wrong.
 func permanent(err error) bool {
 	c := code(err)
-	return strings.HasPrefix(c, dataException) || strings.HasPrefix(c, constraintViolation) || strings.HasPrefix(c, programLimit)
+	return strings.HasPrefix(c, dataException) || strings.HasPrefix(c, constraintViolation) ||
+		strings.HasPrefix(c, programLimit)
 }
 
 // refused tells whether an event is at fault, rather than the connection, the server, the table or its

@@ -16,19 +16,25 @@ type settings struct {
 
 // Kind is the kind "postgres": postgres://user:password@host:5432/database?table=events, or settings.
 func Kind() publisher.Kind {
-	return publisher.Kind{Name: "postgres", Schemes: []string{"postgresql"}, Open: func(s publisher.Settings) (publisher.Sink, error) {
-		var own settings
-		address := ""
-		if s.URL != nil {
-			connection := *s.URL
-			s.URL, connection.RawQuery = divide(s.URL)
-			address = connection.String()
-		}
-		if err := setting.Read(s, &own); err != nil {
-			return nil, err
-		}
-		return New(Config{Name: s.Publisher, URL: address, Table: own.Table, NoCreate: own.NoCreate, Connections: own.Connections, Encoder: s.Encoder})
-	}}
+	return publisher.Kind{
+		Name: "postgres", Schemes: []string{"postgresql"},
+		Open: func(s publisher.Settings) (publisher.Sink, error) {
+			var own settings
+			address := ""
+			if s.URL != nil {
+				connection := *s.URL
+				s.URL, connection.RawQuery = divide(s.URL)
+				address = connection.String()
+			}
+			if err := setting.Read(s, &own); err != nil {
+				return nil, err
+			}
+			return New(Config{
+				Name: s.Publisher, URL: address, Table: own.Table, NoCreate: own.NoCreate,
+				Connections: own.Connections, Encoder: s.Encoder,
+			})
+		},
+	}
 }
 
 // divide answers the URL with the sink's own parameters alone, and all others.

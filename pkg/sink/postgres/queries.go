@@ -33,7 +33,8 @@ END $create$`
 const queryInsert = `
 INSERT INTO %s (event_id, topic, event_type, campaign_id, seq, position, created_at, attributes, body)
 SELECT event_id, topic, event_type, campaign_id, seq, position, created_at, attributes::jsonb, body::json
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[], $9::text[])
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[],
+	$9::text[])
   WITH ORDINALITY AS sent (event_id, topic, event_type, campaign_id, seq, position, created_at, attributes, body, place)
 ORDER BY place
 ON CONFLICT (campaign_id, event_id) DO NOTHING`

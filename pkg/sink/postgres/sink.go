@@ -34,7 +34,10 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{cfg: cfg, table: table, insert: fmt.Sprintf(queryInsert, table), create: fmt.Sprintf(queryCreate, table), pool: pool}, nil
+	return &Sink{
+		cfg: cfg, table: table, insert: fmt.Sprintf(queryInsert, table), create: fmt.Sprintf(queryCreate, table),
+		pool: pool,
+	}, nil
 }
 
 // Name is the configured name.

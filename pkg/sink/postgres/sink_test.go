@@ -36,7 +36,8 @@ func open(t *testing.T, cfg postgres.Config) *postgres.Sink {
 func events(campaign string, n int) (events []publisher.Event) {
 	for i := range n {
 		events = append(events, publisher.Event{Topic: "orders", Event: journal.Event{
-			ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: int64(i + 1), Position: int64(100 + i), Payload: []byte(`{}`),
+			ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: int64(i + 1), Position: int64(100 + i),
+			Payload: []byte(`{}`),
 		}})
 	}
 	return events
@@ -44,7 +45,10 @@ func events(campaign string, n int) (events []publisher.Event) {
 
 func TestPostgresKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
-	for _, format := range []publisher.Format{publisher.FormatEnvelope, publisher.FormatRaw, publisher.FormatCloudEventsStructured} {
+	for _, format := range []publisher.Format{
+		publisher.FormatEnvelope, publisher.FormatRaw,
+		publisher.FormatCloudEventsStructured,
+	} {
 		t.Run(string(format), func(t *testing.T) {
 			t.Parallel()
 			encoder := publisher.Encoder{Format: format}
@@ -80,13 +84,16 @@ func TestABatchIsOneStatement(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.exec(`CREATE TABLE statements (n bigint);
-		CREATE FUNCTION count_it() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO statements VALUES (1); RETURN NULL; END';
+		CREATE FUNCTION count_it() RETURNS trigger
+			LANGUAGE plpgsql AS 'BEGIN INSERT INTO statements VALUES (1); RETURN NULL; END';
 		CREATE TRIGGER count_it AFTER INSERT ON published_events FOR EACH STATEMENT EXECUTE FUNCTION count_it()`)
 	if err := s.Publish(t.Context(), slices.Concat(events("a", 50), events("b", 50))); err != nil {
 		t.Fatal(err)
 	}
 	var statements, rows int
-	if err := db.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM statements), (SELECT count(*) FROM published_events)").Scan(&statements, &rows); err != nil {
+	if err := db.pool.QueryRow(t.Context(),
+		"SELECT (SELECT count(*) FROM statements), (SELECT count(*) FROM published_events)").Scan(&statements,
+		&rows); err != nil {
 		t.Fatal(err)
 	}
 	if statements != 1 || rows != 101 {
@@ -105,7 +112,8 @@ func TestAnEventThatIsSentAgainIsThereOnce(t *testing.T) {
 		}
 	}
 	var text string
-	row := db.pool.QueryRow(t.Context(), `SELECT string_agg(concat_ws(' ', topic, event_type, campaign_id, seq, position, attributes->>'event_type', body->>'version'), ', ' ORDER BY arrival)
+	row := db.pool.QueryRow(t.Context(), `SELECT string_agg(concat_ws(' ', topic, event_type, campaign_id, seq, position,
+		attributes->>'event_type', body->>'version'), ', ' ORDER BY arrival)
 		FROM published_events`)
 	if err := row.Scan(&text); err != nil {
 		t.Fatal(err)
@@ -140,7 +148,8 @@ func TestATableOfOnesOwnMayRefuseEvents(t *testing.T) {
 	}{
 		"constraint": {`ALTER TABLE published_events ADD CHECK (seq <> 2)`, true},
 		"trigger": {`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not today''; END';
-			CREATE TRIGGER refuse BEFORE INSERT ON published_events FOR EACH ROW WHEN (NEW.seq = 2) EXECUTE FUNCTION refuse()`, false},
+			CREATE TRIGGER refuse BEFORE INSERT ON published_events FOR EACH ROW
+				WHEN (NEW.seq = 2) EXECUTE FUNCTION refuse()`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +164,8 @@ func TestATableOfOnesOwnMayRefuseEvents(t *testing.T) {
 			if !errors.As(err, &batch) || len(batch.Failures) != 2 {
 				t.Fatalf("got %v", err)
 			}
-			if first, second := batch.Failures[0], batch.Failures[1]; first.Index != 1 || first.Permanent != test.permanent || second.Index != 2 || !errors.Is(second.Err, publisher.ErrNotTried) {
+			if first, second := batch.Failures[0], batch.Failures[1]; first.Index != 1 || first.Permanent != test.permanent ||
+				second.Index != 2 || !errors.Is(second.Err, publisher.ErrNotTried) {
 				t.Errorf("the failures are %+v", batch.Failures)
 			}
 		})
@@ -168,15 +178,28 @@ func TestATableThatCannotBeUsedIsAnErrorOfTheSink(t *testing.T) {
 		setUp, want string
 		cfg         postgres.Config
 	}{
-		"missing":       {"", `table "published_events": ERROR: relation "published_events" does not exist (SQLSTATE 42P01): create the table, or let the sink do so`, postgres.Config{NoCreate: true}},
-		"no schema":     {"", `create its schema`, postgres.Config{Table: "nowhere.events"}},
-		"other columns": {"CREATE TABLE published_events (event_id uuid PRIMARY KEY)", `docs/publishing.md`, postgres.Config{}},
+		"missing": {
+			"",
+			`table "published_events": ERROR: relation "published_events" does not exist (SQLSTATE 42P01): create the table, or let the sink do so`,
+			postgres.Config{NoCreate: true},
+		},
+		"no schema": {"", `create its schema`, postgres.Config{Table: "nowhere.events"}},
+		"other columns": {
+			"CREATE TABLE published_events (event_id uuid PRIMARY KEY)", `docs/publishing.md`,
+			postgres.Config{},
+		},
 		"only the id is unique": {
-			"CREATE TABLE published_events (event_id uuid PRIMARY KEY, topic text, event_type text, campaign_id text, seq bigint, position bigint, created_at timestamptz, attributes jsonb, body json)",
+			"CREATE TABLE published_events (event_id uuid PRIMARY KEY, topic text, event_type text, campaign_id text, seq " +
+				"bigint, position bigint, created_at timestamptz, attributes jsonb, body json)",
 			`campaign_id and event_id together must be the primary key or unique`,
 			postgres.Config{},
 		},
-		"nothing unique":  {"CREATE TABLE published_events (event_id uuid, topic text, event_type text, campaign_id text, seq bigint, position bigint, created_at timestamptz, attributes jsonb, body json)", `campaign_id and event_id together must be the primary key or unique`, postgres.Config{}},
+		"nothing unique": {
+			"CREATE TABLE published_events (event_id uuid, topic text, event_type text, campaign_id text, " +
+				"seq bigint, position bigint, created_at timestamptz, attributes jsonb, body json)",
+			`campaign_id and event_id together must be the primary key or unique`,
+			postgres.Config{},
+		},
 		"read-only":       {"", `read-only`, postgres.Config{}},
 		"wrong parameter": {"", `no_such_setting`, postgres.Config{}},
 	} {
@@ -199,10 +222,12 @@ func TestATableThatCannotBeUsedIsAnErrorOfTheSink(t *testing.T) {
 			if err == nil || errors.As(err, &batch) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
-			if mark := fmt.Sprintf("%T", publisher.Outage(errors.New("down"))); name != "wrong parameter" && fmt.Sprintf("%T", err) != mark {
+			if mark := fmt.Sprintf("%T", publisher.Outage(errors.New("down"))); name != "wrong parameter" &&
+				fmt.Sprintf("%T", err) != mark {
 				t.Errorf("%v is not marked as no event's fault", err)
 			}
-			if err := s.Healthy(t.Context()); (err != nil) != strings.HasPrefix(test.want, "read-only") && name != "wrong parameter" {
+			if err := s.Healthy(t.Context()); (err != nil) != strings.HasPrefix(test.want, "read-only") &&
+				name != "wrong parameter" {
 				t.Errorf("its health is %v", err)
 			}
 		})
@@ -225,7 +250,8 @@ func openURL(t *testing.T, address string) error {
 func TestTheURLNamesTableAndConnection(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t)
-	u, err := url.Parse(pgtest.With(pgtest.With(pgtest.With(db.url, "table", "copy"), "connections", "2"), "application_name", "somebody"))
+	u, err := url.Parse(pgtest.With(pgtest.With(pgtest.With(db.url, "table", "copy"), "connections", "2"),
+		"application_name", "somebody"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +264,9 @@ func TestTheURLNamesTableAndConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	var name string
-	if err := db.pool.QueryRow(t.Context(), "SELECT max(application_name) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%INSERT INTO \"copy\"%ON CONFLICT%' AND pid <> pg_backend_pid()").Scan(&name); err != nil || name != "somebody" {
+	if err := db.pool.QueryRow(t.Context(),
+		"SELECT max(application_name) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%INSERT "+
+			"INTO \"copy\"%ON CONFLICT%' AND pid <> pg_backend_pid()").Scan(&name); err != nil || name != "somebody" {
 		t.Errorf("the connection is %q, %v", name, err)
 	}
 	if received, err := db.read(t.Context(), "copy"); err != nil || len(received) != 2 || s.Name() != "copies" {
@@ -249,17 +277,20 @@ func TestTheURLNamesTableAndConnection(t *testing.T) {
 func TestBadSettingsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"postgres://u@h/d?table=a.b.c": `table is "a.b.c": write table or schema.table`, "postgres://u@h/d?connections=101": "connections is 101: it must be from 1 to 100",
+		"postgres://u@h/d?table=a.b.c":                      `table is "a.b.c": write table or schema.table`,
+		"postgres://u@h/d?connections=101":                  "connections is 101: it must be from 1 to 100",
 		"postgres://u@h/d?connections=-1":                   "connections is -1: it must be from 1 to 100",
 		"postgres://u@h/d?connections=many":                 `connections is "many" in the URL`,
 		"postgres://u:secret@h:5432/d?sslmode=encouraged":   "sslmode is invalid",
 		"postgres://u@h/d?table=" + strings.Repeat("x", 64): "each of 1 to 63 bytes",
 	} {
-		if err := openURL(t, address); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if err := openURL(t, address); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}
-	if _, err := postgres.New(postgres.Config{Encoder: publisher.Encoder{Format: "xml"}}); err == nil || !strings.Contains(err.Error(), "url is missing") || !strings.Contains(err.Error(), `"xml"`) {
+	if _, err := postgres.New(postgres.Config{Encoder: publisher.Encoder{Format: "xml"}}); err == nil ||
+		!strings.Contains(err.Error(), "url is missing") || !strings.Contains(err.Error(), `"xml"`) {
 		t.Errorf("got %v", err)
 	}
 	if err := openURL(t, "postgresql://u:p@127.0.0.1:1/d"); err != nil {

@@ -71,7 +71,8 @@ func startBroker() (*broker, error) {
 	if _, err := os.Stat(filepath.Join(bin, "rabbitmq-server")); err != nil {
 		program, err := exec.LookPath("rabbitmq-server")
 		if err != nil {
-			return nil, fmt.Errorf("this test needs RabbitMQ: run `make testtools`, or install Debian's package rabbitmq-server (%w)", err)
+			return nil, fmt.Errorf("this test needs RabbitMQ: run `make testtools`, or install Debian's package "+
+				"rabbitmq-server (%w)", err)
 		}
 		bin = filepath.Dir(program)
 	}
@@ -83,17 +84,24 @@ func startBroker() (*broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, content := range map[string]string{"rabbitmq.conf": fmt.Sprintf(configFile, ports[0], maxMessageBytes), "plugins": "[].", "env.conf": ""} {
+	for name, content := range map[string]string{
+		"rabbitmq.conf": fmt.Sprintf(configFile, ports[0], maxMessageBytes),
+		"plugins":       "[].", "env.conf": "",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			return nil, err
 		}
 	}
 	b := &broker{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), bin: bin, dir: dir}
 	b.env = append(os.Environ(),
-		"HOME="+dir, "RABBITMQ_NODENAME=tidemark-test-"+strconv.Itoa(ports[0])+"@localhost", "RABBITMQ_MNESIA_BASE="+filepath.Join(dir, "mnesia"),
-		"RABBITMQ_LOG_BASE="+filepath.Join(dir, "log"), "RABBITMQ_LOGS=-", "RABBITMQ_CONFIG_FILE="+filepath.Join(dir, "rabbitmq.conf"),
-		"RABBITMQ_ADVANCED_CONFIG_FILE="+filepath.Join(dir, "none.config"), "RABBITMQ_CONF_ENV_FILE="+filepath.Join(dir, "env.conf"),
-		"RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(dir, "plugins"), "RABBITMQ_GENERATED_CONFIG_DIR="+filepath.Join(dir, "config"),
+		"HOME="+dir, "RABBITMQ_NODENAME=tidemark-test-"+strconv.Itoa(ports[0])+"@localhost", "RABBITMQ_MNESIA_BASE="+
+			filepath.Join(dir, "mnesia"),
+		"RABBITMQ_LOG_BASE="+filepath.Join(dir, "log"), "RABBITMQ_LOGS=-", "RABBITMQ_CONFIG_FILE="+
+			filepath.Join(dir, "rabbitmq.conf"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE="+filepath.Join(dir, "none.config"), "RABBITMQ_CONF_ENV_FILE="+
+			filepath.Join(dir, "env.conf"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(dir, "plugins"), "RABBITMQ_GENERATED_CONFIG_DIR="+
+			filepath.Join(dir, "config"),
 		"RABBITMQ_PID_FILE="+filepath.Join(dir, "pid"), "RABBITMQ_DIST_PORT="+strconv.Itoa(ports[1]),
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1} -rabbit schedulers 1",
 		"ERL_EPMD_PORT="+strconv.Itoa(ports[2]), "ERL_EPMD_ADDRESS=127.0.0.1")

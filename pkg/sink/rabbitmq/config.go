@@ -12,15 +12,18 @@ import (
 
 // Config configures a [Sink].
 type Config struct {
-	Name            string      // default "rabbitmq"
-	URL             string      // required, amqp://user:password@host:5672/vhost, or amqps://
-	TLS             *tls.Config // for amqps; nil: the system's authorities
-	Exchange        string      // default "", the exchange that knows each queue by its name
-	ExchangeType    string      // "topic", "direct", "fanout", "headers": the exchange is declared, durable. Default: it must be there
-	RoutingKey      string      // default "{event_type}"; may hold {topic}, {event_type}, {campaign_id}, {aggregate_type}, {aggregate_id}
-	AllowUnroutable bool        // an event that no queue is bound for is dropped by the broker, and counts as published
-	Transient       bool        // the broker may forget messages when it restarts
-	MaxMessageBytes int         // of a body; larger events are refused without asking. Default 16 MiB, which RabbitMQ 4 takes
+	Name     string      // default "rabbitmq"
+	URL      string      // required, amqp://user:password@host:5672/vhost, or amqps://
+	TLS      *tls.Config // for amqps; nil: the system's authorities
+	Exchange string      // default "", the exchange that knows each queue by its name
+	// "topic", "direct", "fanout", "headers": the exchange is declared, durable. Default: it must be there
+	ExchangeType string
+	// default "{event_type}"; may hold {topic}, {event_type}, {campaign_id}, {aggregate_type}, {aggregate_id}
+	RoutingKey      string
+	AllowUnroutable bool // an event that no queue is bound for is dropped by the broker, and counts as published
+	Transient       bool // the broker may forget messages when it restarts
+	// of a body; larger events are refused without asking. Default 16 MiB, which RabbitMQ 4 takes
+	MaxMessageBytes int
 	Encoder         publisher.Encoder
 }
 
@@ -50,7 +53,8 @@ func (cfg *Config) fill() error {
 	switch cfg.ExchangeType {
 	case "", amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders:
 	default:
-		wrong("exchange_type is %q: it must be topic, direct, fanout or headers, or left out where the exchange is there already", cfg.ExchangeType)
+		wrong("exchange_type is %q: it must be topic, direct, fanout or headers, or left out where the exchange is there "+
+			"already", cfg.ExchangeType)
 	}
 	if cfg.ExchangeType != "" && cfg.Exchange == "" {
 		wrong("exchange_type is %q and exchange is missing: name the exchange to declare", cfg.ExchangeType)

@@ -31,8 +31,9 @@ type session struct {
 }
 
 const (
-	maxIdle     = 16
-	maxWave     = 256 // events on their way at once in a channel; the library waits while there is no room for what it returns
+	maxIdle = 16
+	// events on their way at once in a channel; the library waits while there is no room for what it returns
+	maxWave     = 256
 	dialTimeout = 30 * time.Second
 )
 
@@ -176,7 +177,8 @@ func (s *Sink) prepare(c *session) error {
 	case s.cfg.ExchangeType != "":
 		err = c.ExchangeDeclare(s.cfg.Exchange, s.cfg.ExchangeType, true, false, false, false, nil)
 	case s.cfg.Exchange != "":
-		err = c.ExchangeDeclarePassive(s.cfg.Exchange, amqp.ExchangeTopic, true, false, false, false, nil) // the type is not looked at
+		// the type is not looked at
+		err = c.ExchangeDeclarePassive(s.cfg.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
 	}
 	if err != nil {
 		return err

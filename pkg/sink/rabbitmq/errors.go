@@ -23,9 +23,11 @@ func (s *Sink) explain(err error) error {
 	}
 	switch closed.Code {
 	case amqp.NotFound:
-		return publisher.Outage(fmt.Errorf("exchange %q: %w: declare it, or let the sink do so with exchange_type", s.cfg.Exchange, err))
+		return publisher.Outage(fmt.Errorf("exchange %q: %w: declare it, or let the sink do so with exchange_type",
+			s.cfg.Exchange, err))
 	case amqp.AccessRefused:
-		return publisher.Outage(fmt.Errorf("exchange %q: %w: give the user the permission to write, and to configure if the sink is to declare it", s.cfg.Exchange, err))
+		return publisher.Outage(fmt.Errorf("exchange %q: %w: give the user the permission to write, and to configure if "+
+			"the sink is to declare it", s.cfg.Exchange, err))
 	case amqp.PreconditionFailed:
 		return fmt.Errorf("exchange %q: %w: leave exchange_type out, or name the one it has", s.cfg.Exchange, err)
 	}

@@ -14,7 +14,8 @@ const maxShort = 255
 func checkKey(template string) error {
 	rest := keyOf(template, &publisher.Event{})
 	if strings.ContainsAny(rest, "{}") {
-		return fmt.Errorf("routing_key is %q: it may hold {topic}, {event_type}, {campaign_id}, {aggregate_type} and {aggregate_id}, and no other braces", template)
+		return fmt.Errorf("routing_key is %q: it may hold {topic}, {event_type}, {campaign_id}, {aggregate_type} and "+
+			"{aggregate_id}, and no other braces", template)
 	}
 	return nil
 }
@@ -24,6 +25,7 @@ func keyOf(template string, e *publisher.Event) string {
 	if template == "{event_type}" {
 		return e.Type
 	}
-	return strings.NewReplacer("{topic}", e.Topic, "{event_type}", e.Type, "{campaign_id}", e.CampaignID, "{aggregate_type}", e.AggregateType,
+	return strings.NewReplacer("{topic}", e.Topic, "{event_type}", e.Type, "{campaign_id}", e.CampaignID,
+		"{aggregate_type}", e.AggregateType,
 		"{aggregate_id}", e.AggregateID).Replace(template)
 }

@@ -23,34 +23,39 @@ type settings struct {
 // Kind is the kind "rabbitmq": amqp://user:password@host:5672/vhost?exchange=events, with amqps:// for
 // TLS, or settings.
 func Kind() publisher.Kind {
-	return publisher.Kind{Name: "rabbitmq", Schemes: []string{"amqp", "amqps"}, Open: func(s publisher.Settings) (publisher.Sink, error) {
-		var own settings
-		address := url.URL{}
-		if s.URL != nil {
-			address = *s.URL
-			s.URL, address.RawQuery = divide(s.URL)
-		}
-		if err := setting.Read(s, &own); err != nil {
-			return nil, err
-		}
-		tls, err := setting.TLS{CA: own.CA, Cert: own.Cert, Key: own.Key, ServerName: own.ServerName}.Config()
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case tls != nil && address.Host != "":
-			address.Scheme = "amqps"
-		case address.Scheme == "rabbitmq":
-			address.Scheme = "amqp"
-		}
-		if s.Encoder.AttributePrefix == "" {
-			s.Encoder.AttributePrefix = "cloudEvents_"
-		}
-		return New(Config{
-			Name: s.Publisher, URL: address.String(), TLS: tls, Exchange: own.Exchange, ExchangeType: own.ExchangeType, RoutingKey: own.RoutingKey,
-			AllowUnroutable: own.AllowUnroutable, Transient: own.Transient, MaxMessageBytes: own.MaxMessageBytes, Encoder: s.Encoder,
-		})
-	}}
+	return publisher.Kind{
+		Name: "rabbitmq", Schemes: []string{"amqp", "amqps"},
+		Open: func(s publisher.Settings) (publisher.Sink, error) {
+			var own settings
+			address := url.URL{}
+			if s.URL != nil {
+				address = *s.URL
+				s.URL, address.RawQuery = divide(s.URL)
+			}
+			if err := setting.Read(s, &own); err != nil {
+				return nil, err
+			}
+			tls, err := setting.TLS{CA: own.CA, Cert: own.Cert, Key: own.Key, ServerName: own.ServerName}.Config()
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case tls != nil && address.Host != "":
+				address.Scheme = "amqps"
+			case address.Scheme == "rabbitmq":
+				address.Scheme = "amqp"
+			}
+			if s.Encoder.AttributePrefix == "" {
+				s.Encoder.AttributePrefix = "cloudEvents_"
+			}
+			return New(Config{
+				Name: s.Publisher, URL: address.String(), TLS: tls, Exchange: own.Exchange, ExchangeType: own.ExchangeType,
+				RoutingKey:      own.RoutingKey,
+				AllowUnroutable: own.AllowUnroutable, Transient: own.Transient, MaxMessageBytes: own.MaxMessageBytes,
+				Encoder: s.Encoder,
+			})
+		},
+	}
 }
 
 // divide answers the URL without the parameters that every AMQP client knows, and those.

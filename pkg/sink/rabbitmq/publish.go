@@ -73,7 +73,8 @@ func (r *round) message(lane, i int) (*message, error) {
 	e := &r.events[i]
 	m := &message{index: i, lane: lane, key: keyOf(r.cfg.RoutingKey, e)}
 	if len(m.key) > maxShort {
-		return nil, fmt.Errorf("its routing key %.40q… has %d bytes: the protocol takes up to %d; choose another routing_key", m.key, len(m.key), maxShort)
+		return nil, fmt.Errorf("its routing key %.40q… has %d bytes: the protocol takes up to %d; choose another "+
+			"routing_key", m.key, len(m.key), maxShort)
 	}
 	body := r.cfg.Encoder.AppendBody(nil, e)
 	if len(body) > r.cfg.MaxMessageBytes {
@@ -85,7 +86,8 @@ func (r *round) message(lane, i int) (*message, error) {
 		headers[a.Name] = a.Value
 	}
 	m.publishing = amqp.Publishing{
-		Headers: headers, ContentType: r.cfg.Encoder.ContentType(), DeliveryMode: amqp.Persistent, MessageId: messageID(e), Timestamp: e.OccurredAt, Body: body,
+		Headers: headers, ContentType: r.cfg.Encoder.ContentType(), DeliveryMode: amqp.Persistent, MessageId: messageID(e),
+		Timestamp: e.OccurredAt, Body: body,
 	}
 	if len(e.Type) <= maxShort {
 		m.publishing.Type = e.Type
@@ -160,7 +162,8 @@ func (r *round) attempt(ctx context.Context, c *session, wave []*message) error 
 	err := c.link.within(ctx, func() (err error) {
 		for _, m := range wave {
 			m.returned = nil
-			if m.confirm, err = c.PublishWithDeferredConfirm(r.cfg.Exchange, m.key, !r.cfg.AllowUnroutable, false, m.publishing); err != nil {
+			if m.confirm, err = c.PublishWithDeferredConfirm(r.cfg.Exchange, m.key, !r.cfg.AllowUnroutable, false,
+				m.publishing); err != nil {
 				return c.why(err)
 			}
 		}
@@ -183,10 +186,12 @@ func (r *round) attempt(ctx context.Context, c *session, wave []*message) error 
 func (r *round) settle(m *message) {
 	switch {
 	case m.returned != nil:
-		r.fail(m, fmt.Errorf("RabbitMQ has returned it: %d %s: bind a queue to exchange %q for key %q, or set allow_unroutable",
+		r.fail(m, fmt.Errorf("RabbitMQ has returned it: %d %s: bind a queue to exchange %q for key %q, or set "+
+			"allow_unroutable",
 			m.returned.ReplyCode, m.returned.ReplyText, r.cfg.Exchange, m.key), false)
 	case !m.confirm.Acked():
-		r.fail(m, fmt.Errorf("%w: RabbitMQ does not acknowledge it (basic.nack), as when a queue is full", publisher.ErrNotTried), false)
+		r.fail(m, fmt.Errorf("%w: RabbitMQ does not acknowledge it (basic.nack), as when a queue is full",
+			publisher.ErrNotTried), false)
 	}
 }
 

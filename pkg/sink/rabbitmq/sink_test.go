@@ -22,7 +22,8 @@ import (
 func events(campaign string, n int) (events []publisher.Event) {
 	for i := range n {
 		events = append(events, publisher.Event{Topic: "orders", Event: journal.Event{
-			ID: uuid.New(), Type: "noted", CampaignID: campaign, AggregateType: "order", AggregateID: "7", Seq: int64(i + 1), Payload: []byte(`{}`),
+			ID: uuid.New(), Type: "noted", CampaignID: campaign, AggregateType: "order", AggregateID: "7", Seq: int64(i + 1),
+			Payload: []byte(`{}`),
 		}})
 	}
 	return events
@@ -80,7 +81,8 @@ func TestAMessageSaysWhatItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := q.last
-	if d.RoutingKey != "orders.order.7.c.noted" || d.ContentType != "application/json" || d.DeliveryMode != amqp.Persistent || d.Type != "noted" || d.MessageId != e[0].Identity() ||
+	if d.RoutingKey != "orders.order.7.c.noted" || d.ContentType != "application/json" ||
+		d.DeliveryMode != amqp.Persistent || d.Type != "noted" || d.MessageId != e[0].Identity() ||
 		d.Headers["seq"] != "1" {
 		t.Errorf("got %+v", d)
 	}
@@ -98,7 +100,8 @@ func TestAnEventThatNoQueueIsBoundForIsRefused(t *testing.T) {
 	batch := slices.Concat(events("a", 3), events("b", 2))
 	batch[1].Type = "unheard"
 	err := q.open(rabbitmq.Config{}).Publish(t.Context(), batch)
-	if indexes, words := failures(t, err); !slices.Equal(indexes, []int{1, 2}) || !slices.Equal(words, []string{"refused", "not tried"}) ||
+	if indexes, words := failures(t, err); !slices.Equal(indexes, []int{1, 2}) ||
+		!slices.Equal(words, []string{"refused", "not tried"}) ||
 		!strings.Contains(err.Error(), `NO_ROUTE: bind a queue to exchange "`+q.name+`" for key "unheard"`) {
 		t.Errorf("events %d are %q: %v", indexes, words, err)
 	}
@@ -117,7 +120,9 @@ func TestAQueueThatIsFullIsNobodysFault(t *testing.T) {
 	s := q.open(rabbitmq.Config{})
 	err := s.Publish(t.Context(), events("a", 4))
 	indexes, words := failures(t, err)
-	if len(indexes) == 0 || indexes[len(indexes)-1] != 3 || slices.ContainsFunc(words, func(word string) bool { return word != "not tried" }) || !strings.Contains(err.Error(), "basic.nack") {
+	if len(indexes) == 0 || indexes[len(indexes)-1] != 3 ||
+		slices.ContainsFunc(words, func(word string) bool { return word != "not tried" }) ||
+		!strings.Contains(err.Error(), "basic.nack") {
 		t.Errorf("events %d are %q: %v", indexes, words, err)
 	}
 }
@@ -192,7 +197,8 @@ func TestAMissingExchangeIsAnErrorOfTheSink(t *testing.T) {
 	s := q.open(rabbitmq.Config{Exchange: "missing " + q.name})
 	err := s.Publish(t.Context(), events("a", 1))
 	var batch *publisher.BatchError
-	if err == nil || errors.As(err, &batch) || !strings.Contains(err.Error(), "declare it, or let the sink do so with exchange_type") {
+	if err == nil || errors.As(err, &batch) || !strings.Contains(err.Error(),
+		"declare it, or let the sink do so with exchange_type") {
 		t.Errorf("got %v", err)
 	}
 	if fmt.Sprintf("%T", err) != fmt.Sprintf("%T", publisher.Outage(errors.New("down"))) {
@@ -239,7 +245,8 @@ func TestABlockedConnectionIsLeftAlone(t *testing.T) { //nolint:paralleltest // 
 		}
 	}
 	started := time.Now()
-	if err := publishWithin(t, s, 5*time.Minute, batch); err == nil || !strings.Contains(err.Error(), "connection blocked") || time.Since(started) > 2*time.Minute {
+	if err := publishWithin(t, s, 5*time.Minute, batch); err == nil ||
+		!strings.Contains(err.Error(), "connection blocked") || time.Since(started) > 2*time.Minute {
 		t.Errorf("after %s: %v", time.Since(started), err)
 	}
 	if err := s.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), "connection blocked") {
@@ -298,7 +305,8 @@ func TestBadSettingsSayWhatToDo(t *testing.T) {
 		"amqps://h/?ca=no-such-file.pem":                 "no-such-file.pem",
 		"amqp://h/?exchange=" + strings.Repeat("x", 256): "exchange has 256 bytes: it may have up to 255",
 	} {
-		if _, err := openURL(t, address); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if _, err := openURL(t, address); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}

@@ -37,7 +37,10 @@ type call struct {
 }
 
 func (s *Sink) publish(ctx context.Context, events []publisher.Event) error {
-	b := &batch{Sink: s, events: events, errs: make([]error, len(events)), failed: map[string]int{}, bodies: make([][]byte, len(events))}
+	b := &batch{
+		Sink: s, events: events, errs: make([]error, len(events)), failed: map[string]int{},
+		bodies: make([][]byte, len(events)),
+	}
 	rest := make([]int, 0, len(events))
 	for i := range events {
 		if b.behind(i) {
@@ -90,12 +93,14 @@ func (b *batch) next(rest []int) (calls []*call, later []int) {
 
 // args are the script's parameters. They are text, since numbers would be bounded by what the client takes.
 func (b *batch) args(c *call) []any {
-	args := append(make([]any, 0, 3+24*len(c.places)), strconv.Itoa(b.cfg.MaxLength), strconv.Itoa(lateKept), strconv.Itoa(min(b.cfg.MinReplicas, 1)))
+	args := append(make([]any, 0, 3+24*len(c.places)), strconv.Itoa(b.cfg.MaxLength), strconv.Itoa(lateKept),
+		strconv.Itoa(min(b.cfg.MinReplicas, 1)))
 	for _, i := range c.places {
 		e := &b.events[i]
 		b.attrs = b.cfg.Encoder.AppendAttributes(b.attrs[:0], e)
 		words := len(args) + 1
-		args = append(args, strconv.FormatInt(max(0, e.Position), 10), nil, "event_id", e.ID.String(), "campaign_id", e.CampaignID)
+		args = append(args, strconv.FormatInt(max(0, e.Position), 10), nil, "event_id", e.ID.String(), "campaign_id",
+			e.CampaignID)
 		for _, a := range b.attrs {
 			if a.Name != "event_id" && a.Name != "campaign_id" {
 				args = append(args, a.Name, a.Value)

@@ -27,9 +27,10 @@ type Config struct {
 	MaxLength       int         // entries of a stream to which Redis trims it, about; 0: all are kept
 	MaxMessageBytes int         // of a body; what is larger is refused; default 16 MiB, up to 256 MiB
 	ConnectTimeout  time.Duration
-	MinReplicas     int           // that must have a batch before it counts as published; default 0: Redis itself is enough
-	ReplicaTimeout  time.Duration // how long a batch waits for them; default 1s, up to 5s
-	Encoder         publisher.Encoder
+	// that must have a batch before it counts as published; default 0: Redis itself is enough
+	MinReplicas    int
+	ReplicaTimeout time.Duration // how long a batch waits for them; default 1s, up to 5s
+	Encoder        publisher.Encoder
 }
 
 const (
@@ -39,7 +40,8 @@ const (
 	defaultConnectTimeout  = 2 * time.Second
 	defaultReplicaTimeout  = time.Second
 	mostReplicaTimeout     = 5 * time.Second
-	answerTimeout          = 10 * time.Second // for what takes milliseconds; Publish and Healthy end earlier with their context
+	// for what takes milliseconds; Publish and Healthy end earlier with their context
+	answerTimeout = 10 * time.Second
 )
 
 // options checks the configuration, fills in what it leaves open, and answers what to connect with.
@@ -95,10 +97,12 @@ func (cfg *Config) options() (*redis.UniversalOptions, error) {
 		wrong("replica_timeout is %s: it must be from 1ms to %s", cfg.ReplicaTimeout, mostReplicaTimeout)
 	}
 	return &redis.UniversalOptions{
-		Addrs: cfg.Servers, IsClusterMode: cfg.Cluster, DB: cfg.Database, Username: cfg.User, Password: cfg.Password, TLSConfig: cfg.TLS,
+		Addrs: cfg.Servers, IsClusterMode: cfg.Cluster, DB: cfg.Database, Username: cfg.User, Password: cfg.Password,
+		TLSConfig:             cfg.TLS,
 		ContextTimeoutEnabled: true, DialTimeout: cfg.ConnectTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout,
 		MaxRetries: -1, DialerRetries: 1, // the relay tries again
-		PipelinePoolSize: -1, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		PipelinePoolSize: -1, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}, errors.Join(errs...)
 }
 

@@ -17,20 +17,26 @@ func settings(t *testing.T, address string) publisher.Settings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return publisher.Settings{Publisher: "p", URL: u, Logger: slog.New(slog.DiscardHandler), Decode: func(any) error { return nil }}
+	return publisher.Settings{Publisher: "p", URL: u, Logger: slog.New(slog.DiscardHandler), Decode: func(any) error {
+		return nil
+	}}
 }
 
 func TestAURLIsEnough(t *testing.T) {
 	t.Parallel()
 	_, files := settingtest.Certificate(t)
-	b := start(t, "--tls-port", "0", "--tls-cert-file", files.Cert, "--tls-key-file", files.Key, "--tls-ca-cert-file", files.Cert, "--tls-auth-clients", "no")
+	b := start(t, "--tls-port", "0", "--tls-cert-file", files.Cert, "--tls-key-file", files.Key, "--tls-ca-cert-file",
+		files.Cert, "--tls-auth-clients", "no")
 	b.do("acl", "setuser", "anna", "on", ">p@ss", "~*", "+@all")
 	for _, test := range []struct {
 		name, address string
 		tls           bool
 	}{
 		{"plain", "redis://anna:p%40ss@" + b.address() + "/3?stream=of.{campaign}&max_length=9", false},
-		{"secured", "rediss://anna:p%40ss@" + b.address() + "/3?stream=of.{campaign}&ca=" + url.QueryEscape(files.Cert), true},
+		{
+			"secured", "rediss://anna:p%40ss@" + b.address() + "/3?stream=of.{campaign}&ca=" + url.QueryEscape(files.Cert),
+			true,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.tls { // the same port, from now on
@@ -69,7 +75,10 @@ func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 		"redis://h?min_replicas=-1":              {"min_replicas is -1"},
 		"redis://h?replica_timeout=1m":           {"replica_timeout is 1m0s: it must be from 1ms to 5s"},
 		"redis://h?key=/no/such":                 {"a client's certificate needs both"},
-		"redis://h?streams=b&cluster=maybe":      {`the URL has a parameter "streams": it may have servers, cluster`, `cluster is "maybe" in the URL: write true or false`},
+		"redis://h?streams=b&cluster=maybe": {
+			`the URL has a parameter "streams": it may have servers, cluster`,
+			`cluster is "maybe" in the URL: write true or false`,
+		},
 	} {
 		_, err := redis.Kind().Open(settings(t, address))
 		for _, want := range wants {

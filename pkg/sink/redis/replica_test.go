@@ -30,7 +30,8 @@ func (s *server) follow(args ...string) *replica {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r := &replica{Client: client.NewClient(&client.Options{Addr: redistest.Start(s.t, append(args, "--replicaof", host, port)...)})}
+	r := &replica{Client: client.NewClient(&client.Options{Addr: redistest.Start(s.t,
+		append(args, "--replicaof", host, port)...)})}
 	s.t.Cleanup(func() { _ = r.Close() })
 	info, err := r.Info(s.t.Context(), "server").Result()
 	if err != nil {
@@ -43,7 +44,9 @@ func (s *server) follow(args ...string) *replica {
 			}
 		}
 	}
-	s.eventually("the replica follows", func() bool { return strings.Contains(s.do("info", "replication").(string), "state=online") })
+	s.eventually("the replica follows", func() bool {
+		return strings.Contains(s.do("info", "replication").(string), "state=online")
+	})
 	return r
 }
 
@@ -73,7 +76,9 @@ func TestABatchIsPublishedOnceEnoughReplicasHaveIt(t *testing.T) {
 	cfg := redis.Config{Servers: []string{b.address()}, Stream: "s", MinReplicas: 1, ReplicaTimeout: 5 * time.Second}
 	first, second := event("a", 1, 100), event("b", 1, 90)
 	patient := open(t, cfg)
-	b.eventually("the first is published", func() bool { return patient.Publish(t.Context(), []publisher.Event{first}) == nil })
+	b.eventually("the first is published", func() bool {
+		return patient.Publish(t.Context(), []publisher.Event{first}) == nil
+	})
 	if n, err := r.XLen(t.Context(), "s").Result(); n != 1 || err != nil {
 		t.Errorf("the replica has %d entries, %v", n, err)
 	}
@@ -94,7 +99,9 @@ func TestABatchIsPublishedOnceEnoughReplicasHaveIt(t *testing.T) {
 		t.Error("a batch that was there already has written nothing that WAIT, as documented, could wait for")
 	}
 	b.signal(r, syscall.SIGCONT)
-	b.eventually("the second is published", func() bool { return patient.Publish(t.Context(), []publisher.Event{first, second}) == nil })
+	b.eventually("the second is published", func() bool {
+		return patient.Publish(t.Context(), []publisher.Event{first, second}) == nil
+	})
 	if n, err := r.XLen(t.Context(), "s").Result(); n != 2 || err != nil {
 		t.Errorf("the replica has %d entries, %v", n, err)
 	}
@@ -107,7 +114,8 @@ func TestMoreReplicasThanThereAreIsAnOutage(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	s := open(t, redis.Config{Servers: []string{b.address()}, MinReplicas: 1, ReplicaTimeout: time.Millisecond})
-	if err := s.Publish(t.Context(), []publisher.Event{event("a", 1, 1)}); err == nil || !marked(err) || !strings.Contains(err.Error(), "0 of 1 replicas") {
+	if err := s.Publish(t.Context(), []publisher.Event{event("a", 1, 1)}); err == nil || !marked(err) ||
+		!strings.Contains(err.Error(), "0 of 1 replicas") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -116,9 +124,13 @@ func TestOfAClusterTheStreamsServerWaitsForItsReplicas(t *testing.T) {
 	t.Parallel()
 	b := start(t, "--cluster-enabled", "yes")
 	b.do("cluster", "addslotsrange", "0", "16383")
-	s := open(t, redis.Config{Servers: []string{b.Options().Addr}, Cluster: true, Stream: "of {campaign}", MinReplicas: 1, ReplicaTimeout: time.Millisecond})
+	s := open(t, redis.Config{
+		Servers: []string{b.Options().Addr}, Cluster: true, Stream: "of {campaign}", MinReplicas: 1,
+		ReplicaTimeout: time.Millisecond,
+	})
 	batch := []publisher.Event{event("a", 1, 1), event("b", 1, 2), event("a", 2, 3)}
-	b.eventually("it says that there is no replica", func() bool { // the node takes a moment to find that it is a whole cluster
+	// the node takes a moment to find that it is a whole cluster
+	b.eventually("it says that there is no replica", func() bool {
 		err := s.Publish(t.Context(), batch)
 		return err != nil && strings.Contains(err.Error(), "0 of 1 replicas")
 	})

@@ -106,7 +106,8 @@ func (b *batch) replicated(c *call) error {
 	case err != nil:
 		return fmt.Errorf("wait for replicas of stream %q: %w", c.stream, err)
 	case n < int64(b.cfg.MinReplicas):
-		return publisher.Outage(fmt.Errorf("stream %q: %d of %d replicas (min_replicas) have acknowledged what was added after %s (replica_timeout); it is sent again", c.stream, n, b.cfg.MinReplicas, b.cfg.ReplicaTimeout))
+		return publisher.Outage(fmt.Errorf("stream %q: %d of %d replicas (min_replicas) have acknowledged what was added "+
+			"after %s (replica_timeout); it is sent again", c.stream, n, b.cfg.MinReplicas, b.cfg.ReplicaTimeout))
 	}
 	return nil
 }

@@ -80,7 +80,10 @@ func (s *server) received(prefix string) func(context.Context) ([]publishertest.
 			for _, e := range entries {
 				body, _ := e.Values["body"].(string)
 				campaign, _ := e.Values["campaign_id"].(string)
-				received = append(received, publishertest.Received{EventID: uuid.MustParse(e.Values["event_id"].(string)), CampaignID: campaign, Body: []byte(body)})
+				received = append(received, publishertest.Received{
+					EventID:    uuid.MustParse(e.Values["event_id"].(string)),
+					CampaignID: campaign, Body: []byte(body),
+				})
 			}
 		}
 		return received, nil

@@ -33,7 +33,10 @@ func open(t *testing.T, cfg redis.Config) *redis.Sink {
 }
 
 func event(campaign string, seq, position int64) publisher.Event {
-	return publisher.Event{Topic: "t", Event: journal.Event{ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: seq, Position: position, Payload: []byte(`{}`)}}
+	return publisher.Event{Topic: "t", Event: journal.Event{
+		ID: uuid.New(), Type: "noted", CampaignID: campaign, Seq: seq,
+		Position: position, Payload: []byte(`{}`),
+	}}
 }
 
 func publish(t *testing.T, s *redis.Sink, events ...publisher.Event) {
@@ -53,8 +56,11 @@ func large(e *publisher.Event) { e.Payload = fmt.Appendf(nil, `{"n": %q}`, strin
 func TestRedisKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]redis.Config{
-		"a stream a topic":    {},
-		"a stream a campaign": {Stream: "events.{campaign}", MaxLength: 1000, Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents, AttributePrefix: "ce_"}},
+		"a stream a topic": {},
+		"a stream a campaign": {
+			Stream: "events.{campaign}", MaxLength: 1000,
+			Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents, AttributePrefix: "ce_"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +72,10 @@ func TestRedisKeepsTheRulesOfSinks(t *testing.T) {
 				if prefix == "" {
 					prefix = "tidemark:"
 				}
-				return publishertest.Target{Sink: open(t, cfg), Received: b.received(prefix), Poison: large, Stall: b.stall, Stop: b.stop}
+				return publishertest.Target{
+					Sink: open(t, cfg), Received: b.received(prefix), Poison: large, Stall: b.stall,
+					Stop: b.stop,
+				}
 			})
 		})
 	}
@@ -76,11 +85,13 @@ func TestAnEntryHasTheEventsPositionAsItsIDAndIsThereOnce(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	s := open(t, redis.Config{Servers: []string{b.address()}, Stream: "s"})
-	batch := []publisher.Event{event("a", 1, 100), event("b", 1, 101), event("a", 2, 9007199254740993)} // which a float cannot hold
+	// which a float cannot hold
+	batch := []publisher.Event{event("a", 1, 100), event("b", 1, 101), event("a", 2, 9007199254740993)}
 	for _, part := range [][]publisher.Event{batch[:2], batch, batch[1:]} {
 		publish(t, s, part...)
 	}
-	if ids, events := b.entries("s"); !slices.Equal(ids, []string{"100-0", "101-0", "9007199254740993-0"}) || events[2] != batch[2].ID.String() {
+	if ids, events := b.entries("s"); !slices.Equal(ids, []string{"100-0", "101-0", "9007199254740993-0"}) ||
+		events[2] != batch[2].ID.String() {
 		t.Errorf("the stream holds %s, %s", ids, events)
 	}
 }
@@ -92,7 +103,8 @@ func TestCampaignsMayOvertakeOneAnother(t *testing.T) {
 	b := start(t)
 	s := open(t, redis.Config{Servers: []string{b.address()}, Stream: "s"})
 	first := []publisher.Event{event("a", 1, 100), event("a", 2, 110)}
-	late := []publisher.Event{event("b", 1, 90), event("b", 2, 110), event("b", 3, 105)} // one of them with a position that is another's, as after a restored backup
+	// one of them with a position that is another's, as after a restored backup
+	late := []publisher.Event{event("b", 1, 90), event("b", 2, 110), event("b", 3, 105)}
 	later := []publisher.Event{event("a", 3, 120), event("b", 4, 115)}
 	for range 3 { // as after a rewind
 		publish(t, s, first...)
@@ -147,7 +159,8 @@ func TestAStreamThatIsAheadOfThePositionsTakesEventsAllTheSame(t *testing.T) {
 	for range 2 {
 		publish(t, s, event("a", 1, 0), event("a", 2, 100))
 	}
-	if ids, _ := b.entries("s"); !slices.Equal(ids, []string{"1800000000000-7", "1800000000000-8", "1800000000000-9", "1800000000000-10", "1800000000000-11"}) {
+	if ids, _ := b.entries("s"); !slices.Equal(ids,
+		[]string{"1800000000000-7", "1800000000000-8", "1800000000000-9", "1800000000000-10", "1800000000000-11"}) {
 		t.Errorf("the stream has %s", ids)
 	}
 }
@@ -173,7 +186,8 @@ func TestEventsGoToTheStreamThatTheTemplateNames(t *testing.T) {
 	b := start(t)
 	s := open(t, redis.Config{Servers: []string{b.address()}, Stream: "{topic}/{campaign}/{type}"})
 	var events []publisher.Event
-	for i, kind := range []string{"paid", "placed", "placed", "paid"} { // a campaign's events come in several rounds, in order
+	// a campaign's events come in several rounds, in order
+	for i, kind := range []string{"paid", "placed", "placed", "paid"} {
 		for _, campaign := range []string{"a", "b{1}"} {
 			e := event(campaign, int64(i), int64(i+1))
 			e.Type = kind
@@ -198,16 +212,22 @@ func TestAKeyThatIsNoStreamRefusesItsEventsAlone(t *testing.T) {
 	b.do("set", "of b", "a string")
 	s := open(t, redis.Config{Servers: []string{b.address()}, Stream: "of {campaign}"})
 	var refused *publisher.BatchError
-	err := s.Publish(t.Context(), []publisher.Event{event("a", 1, 1), event("b", 1, 2), event("b", 2, 3), event("a", 2, 4)})
-	if !errors.As(err, &refused) || len(refused.Failures) != 2 || refused.Failures[0].Index != 1 || refused.Failures[0].Permanent || refused.Failures[1].Index != 2 ||
-		!errors.Is(refused.Failures[1].Err, publisher.ErrNotTried) || !strings.Contains(err.Error(), `key "of b" is no stream`) {
+	err := s.Publish(t.Context(), []publisher.Event{
+		event("a", 1, 1), event("b", 1, 2), event("b", 2, 3),
+		event("a", 2, 4),
+	})
+	if !errors.As(err, &refused) || len(refused.Failures) != 2 || refused.Failures[0].Index != 1 ||
+		refused.Failures[0].Permanent || refused.Failures[1].Index != 2 ||
+		!errors.Is(refused.Failures[1].Err, publisher.ErrNotTried) ||
+		!strings.Contains(err.Error(), `key "of b" is no stream`) {
 		t.Errorf("got %v", err)
 	}
 	if ids, _ := b.entries("of a"); len(ids) != 2 {
 		t.Errorf("the other campaign has %s", ids)
 	}
 	s = open(t, redis.Config{Servers: []string{b.address()}, Stream: "of b"})
-	if err := s.Publish(t.Context(), []publisher.Event{event("a", 1, 1)}); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), `stream "of b": WRONGTYPE`) {
+	if err := s.Publish(t.Context(), []publisher.Event{event("a", 1, 1)}); err == nil || errors.As(err, &refused) ||
+		!strings.Contains(err.Error(), `stream "of b": WRONGTYPE`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -224,7 +244,8 @@ func TestALargeBatchIsSentInSeveralCalls(t *testing.T) {
 	}
 	publish(t, s, events...)
 	ids, _ := b.entries("s")
-	if calls := b.do("info", "commandstats").(string); len(ids) != 6 || ids[5] != "6-0" || !strings.Contains(calls, "cmdstat_evalsha:calls=6") {
+	if calls := b.do("info", "commandstats").(string); len(ids) != 6 || ids[5] != "6-0" ||
+		!strings.Contains(calls, "cmdstat_evalsha:calls=6") {
 		t.Errorf("the stream has %s\n%s", ids, calls)
 	}
 }
@@ -240,7 +261,8 @@ func TestABatchIsOneCall(t *testing.T) {
 		events = append(events, event(fmt.Sprint(i%7), i, i+2))
 	}
 	publish(t, s, events...)
-	if calls := b.do("info", "commandstats").(string); !strings.Contains(calls, "cmdstat_evalsha:calls=1,") || !strings.Contains(calls, "cmdstat_xadd:calls=100,") || strings.Contains(calls, "cmdstat_xrange") {
+	if calls := b.do("info", "commandstats").(string); !strings.Contains(calls, "cmdstat_evalsha:calls=1,") ||
+		!strings.Contains(calls, "cmdstat_xadd:calls=100,") || strings.Contains(calls, "cmdstat_xrange") {
 		t.Error(calls)
 	}
 	b.do("script", "flush")
@@ -291,7 +313,8 @@ func TestAServerThatIsSilentEndsPublishWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
 	started := time.Now()
-	if err := s.Publish(ctx, []publisher.Event{event("a", 1, 1)}); !errors.Is(err, context.Canceled) || time.Since(started) > 30*time.Second {
+	if err := s.Publish(ctx, []publisher.Event{event("a", 1, 1)}); !errors.Is(err, context.Canceled) ||
+		time.Since(started) > 30*time.Second {
 		t.Errorf("after %s: %v", time.Since(started), err)
 	}
 }
@@ -301,10 +324,14 @@ func TestAClusterKeepsAStreamInOneSlot(t *testing.T) {
 	b := start(t, "--cluster-enabled", "yes")
 	b.do("cluster", "addslotsrange", "0", "16383")
 	s := open(t, redis.Config{Servers: []string{b.Options().Addr}, Cluster: true, Stream: "of {campaign}"})
-	batch := []publisher.Event{event("a", 1, 100), event("{b}", 1, 90), event("a", 2, 80), event("{b}", 2, 70), event("{}c{%", 1, 10), event("{}c{%", 2, 9)}
+	batch := []publisher.Event{
+		event("a", 1, 100), event("{b}", 1, 90), event("a", 2, 80), event("{b}", 2, 70),
+		event("{}c{%", 1, 10), event("{}c{%", 2, 9),
+	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(3 * time.Minute); ; <-tick.C { // the node takes a moment to find that it is a whole cluster
+	// the node takes a moment to find that it is a whole cluster
+	for deadline := time.Now().Add(3 * time.Minute); ; <-tick.C {
 		err := s.Publish(t.Context(), batch)
 		if err == nil {
 			break
@@ -314,7 +341,10 @@ func TestAClusterKeepsAStreamInOneSlot(t *testing.T) {
 		}
 	}
 	publish(t, s, batch...)
-	for campaign, want := range map[string]string{"a": "[100-0 100-1]", "%7Bb%7D": "[90-0 90-1]", "%7B%7Dc%7B%25": "[10-0 10-1]"} {
+	for campaign, want := range map[string]string{
+		"a": "[100-0 100-1]", "%7Bb%7D": "[90-0 90-1]",
+		"%7B%7Dc%7B%25": "[10-0 10-1]",
+	} {
 		if ids, _ := b.entries("of " + campaign); fmt.Sprint(ids) != want {
 			t.Errorf("campaign %s has %s", campaign, ids)
 		}
@@ -325,7 +355,8 @@ func TestAClusterKeepsAStreamInOneSlot(t *testing.T) {
 func TestTheRightsThatAreDocumentedAreEnough(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	b.do("acl", "setuser", "writer", "on", ">pw", "~s", "~{s}:late*", "+evalsha", "+eval", "+xadd", "+xrange", "+xinfo", "+hget", "+hset", "+hlen", "+rename", "+ping")
+	b.do("acl", "setuser", "writer", "on", ">pw", "~s", "~{s}:late*", "+evalsha", "+eval", "+xadd", "+xrange", "+xinfo",
+		"+hget", "+hset", "+hlen", "+rename", "+ping")
 	s := open(t, redis.Config{Servers: []string{b.address()}, Stream: "s", User: "writer", Password: "pw"})
 	batch := []publisher.Event{event("a", 1, 100), event("b", 1, 90)}
 	publish(t, s, batch...)

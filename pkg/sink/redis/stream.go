@@ -12,7 +12,8 @@ func streamOf(template string, e *publisher.Event) string {
 	if !strings.Contains(template, "{") {
 		return template
 	}
-	return strings.NewReplacer("{topic}", escape(e.Topic), "{type}", escape(e.Type), "{campaign}", escape(e.CampaignID)).Replace(template)
+	return strings.NewReplacer("{topic}", escape(e.Topic), "{type}", escape(e.Type), "{campaign}",
+		escape(e.CampaignID)).Replace(template)
 }
 
 // escape keeps braces out of the names of streams, since a cluster looks for its slot between them.
@@ -36,7 +37,8 @@ func divides(template string) bool {
 func checkStream(template string) error {
 	bare := strings.NewReplacer("{topic}", "", "{type}", "", "{campaign}", "").Replace(template)
 	if strings.ContainsAny(bare, "{}") {
-		return fmt.Errorf("stream is %q: it is a key, which may hold {topic}, {type} and {campaign}, and no other braces", template)
+		return fmt.Errorf("stream is %q: it is a key, which may hold {topic}, {type} and {campaign}, and no other braces",
+			template)
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ func Kind() publisher.Kind {
 			Separator string        `yaml:"separator"`
 		}
 		if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
-			return nil, fmt.Errorf(`the URL names %q, and statistics have no address: write "statistics:"`, s.URL.Host+s.URL.Path+s.URL.Opaque)
+			return nil, fmt.Errorf(`the URL names %q, and statistics have no address: write "statistics:"`,
+				s.URL.Host+s.URL.Path+s.URL.Opaque)
 		}
 		if err := setting.Read(s, &settings); err != nil {
 			return nil, err

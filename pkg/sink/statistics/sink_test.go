@@ -123,7 +123,10 @@ func (l lines) Write(line []byte) (int, error) {
 func TestWhatWasCountedSinceIsLogged(t *testing.T) {
 	t.Parallel()
 	logged := make(lines, 10)
-	s, err := statistics.New(statistics.Config{Logger: slog.New(slog.NewTextHandler(logged, nil)), Every: 100 * time.Millisecond})
+	s, err := statistics.New(statistics.Config{
+		Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		Every:  100 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,14 +167,18 @@ func TestCloseLogsTheRest(t *testing.T) {
 func TestBadSettingsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"statistics:?every=5ms": "every is 5ms: it must be at least 100ms", "statistics://host": `the URL names "host", and statistics have no address: write "statistics:"`,
-		"statistics:?evry=5s": `the URL has a parameter "evry": it may have every, separator`,
+		"statistics:?every=5ms": "every is 5ms: it must be at least 100ms",
+		"statistics://host":     `the URL names "host", and statistics have no address: write "statistics:"`,
+		"statistics:?evry=5s":   `the URL has a parameter "evry": it may have every, separator`,
 	} {
 		u, err := url.Parse(address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = statistics.Kind().Open(publisher.Settings{URL: u, Logger: slog.New(slog.DiscardHandler), Decode: func(any) error { return nil }})
+		_, err = statistics.Kind().Open(publisher.Settings{
+			URL: u, Logger: slog.New(slog.DiscardHandler),
+			Decode: func(any) error { return nil },
+		})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", address, err)
 		}

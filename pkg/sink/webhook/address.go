@@ -28,7 +28,8 @@ func (g guard) check(addr netip.Addr) error {
 	if public(addr) || slices.ContainsFunc(g.allowed, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is private, local or reserved: if it is meant, name it, or its network, in allow_networks", errAddress, addr)
+	return fmt.Errorf("%w: %s is private, local or reserved: if it is meant, name it, or its network, in allow_networks",
+		errAddress, addr)
 }
 
 // public tells whether an address is one of the internet's, after the IANA's registries of special-purpose addresses.
@@ -44,7 +45,9 @@ func public(addr netip.Addr) bool {
 }
 
 func in(addr netip.Addr, networks []string) bool {
-	return slices.ContainsFunc(networks, func(network string) bool { return netip.MustParsePrefix(network).Contains(addr) })
+	return slices.ContainsFunc(networks, func(network string) bool {
+		return netip.MustParsePrefix(network).Contains(addr)
+	})
 }
 
 func reserved4() []string {
@@ -87,7 +90,8 @@ func networkOf(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("allow_networks holds %q: give networks such as 10.1.0.0/16 or fd00:1::/64, or addresses", text)
+		return netip.Prefix{},
+			fmt.Errorf("allow_networks holds %q: give networks such as 10.1.0.0/16 or fd00:1::/64, or addresses", text)
 	}
 	if p.Addr().Is4In6() {
 		return netip.Prefix{}, fmt.Errorf("allow_networks holds %q: write IPv4 networks as such, e.g. 10.1.0.0/16", text)

@@ -27,7 +27,8 @@ func TestOnlyPublicAddressesAreDialled(t *testing.T) {
 			t.Errorf("%s is dialled", text)
 		}
 	}
-	for _, text := range strings.Fields("1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 172.15.255.255 172.32.0.0 192.167.255.255 192.169.0.0 223.255.255.255 " +
+	for _, text := range strings.Fields("1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 " +
+		"172.15.255.255 172.32.0.0 192.167.255.255 192.169.0.0 223.255.255.255 " +
 		"2606:4700::1111 2a00:1450::1 64:ff9b::808:808 ::ffff:8.8.8.8") {
 		if err := (guard{}).control("tcp", netip.AddrPortFrom(netip.MustParseAddr(text), 443).String(), nil); err != nil {
 			t.Errorf("%s is not dialled: %v", text, err)
@@ -42,9 +43,13 @@ func TestOnlyPublicAddressesAreDialled(t *testing.T) {
 
 func TestWhatIsAllowedIsDialledAndNothingElse(t *testing.T) {
 	t.Parallel()
-	g := guard{[]netip.Prefix{mustNetwork(t, "10.1.0.0/16"), mustNetwork(t, "::ffff:192.168.0.7"), mustNetwork(t, "fd00:1::/64")}}
+	g := guard{[]netip.Prefix{
+		mustNetwork(t, "10.1.0.0/16"), mustNetwork(t, "::ffff:192.168.0.7"),
+		mustNetwork(t, "fd00:1::/64"),
+	}}
 	for text, want := range map[string]bool{
-		"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.0": false, "192.168.0.7": true, "192.168.0.8": false, "fd00:1::5": true, "fd00:1:0:1::5": false, "169.254.169.254": false, "1.1.1.1": true,
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.0": false, "192.168.0.7": true, "192.168.0.8": false,
+		"fd00:1::5": true, "fd00:1:0:1::5": false, "169.254.169.254": false, "1.1.1.1": true,
 	} {
 		if err := g.check(netip.MustParseAddr(text)); (err == nil) != want {
 			t.Errorf("%s: %v, want it allowed: %t", text, err, want)

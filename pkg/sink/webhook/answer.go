@@ -39,7 +39,8 @@ func (s *Sink) judge(answer *http.Response, said []byte) error {
 	case status < 200:
 		return err
 	case status < 400:
-		return fmt.Errorf("%w%s: redirects are not followed, set the url to where the endpoint is", err, target(answer.Header.Get("Location")))
+		return fmt.Errorf("%w%s: redirects are not followed, set the url to where the endpoint is", err,
+			target(answer.Header.Get("Location")))
 	}
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -56,7 +57,8 @@ func (s *Sink) judge(answer *http.Response, said []byte) error {
 			return err
 		}
 		return &suspect{err}
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired,
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusProxyAuthRequired,
 		http.StatusLengthRequired, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest, http.StatusUpgradeRequired:
 		return err // whoever set up the endpoint, the secret or the format has to act: the same would happen to every event
 	case http.StatusRequestTimeout, http.StatusTooEarly:

@@ -40,9 +40,11 @@ func TestEachStatusMeansOneThing(t *testing.T) {
 		200: taken, 201: taken, 202: taken, 204: taken, 299: taken,
 		301: endpoint, 302: endpoint, 304: endpoint, 308: endpoint,
 		400: forGood, 413: forGood, 422: forGood,
-		401: endpoint, 403: endpoint, 404: endpoint, 405: endpoint, 407: endpoint, 410: endpoint, 415: endpoint, 429: endpoint,
+		401: endpoint, 403: endpoint, 404: endpoint, 405: endpoint, 407: endpoint, 410: endpoint, 415: endpoint,
+		429: endpoint,
 		402: refused, 409: refused, 418: refused, 431: refused, 451: refused, 499: refused,
-		408: refused, 425: refused, 500: refused, 502: refused, 503: refused, 504: refused, 599: refused, // by itself, as others get through
+		// by itself, as others get through
+		408: refused, 425: refused, 500: refused, 502: refused, 503: refused, 504: refused, 599: refused,
 		600: refused, 999: refused,
 	}
 	for status, want := range want {
@@ -108,9 +110,11 @@ func TestRetryAfterIsObeyedAndBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "300": 5 * time.Minute, "301": 5 * time.Minute, "99999999999999999999999": 5 * time.Minute,
-		"-7": 0, "7.5": 0, "soon": 0, "+7": 0,
-		"Sun, 01 Mar 2026 12:00:42 GMT": 42 * time.Second, "Sunday, 01-Mar-26 12:00:42 GMT": 42 * time.Second, "Sun Mar  1 12:00:42 2026": 42 * time.Second,
+		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "300": 5 * time.Minute, "301": 5 * time.Minute,
+		"99999999999999999999999": 5 * time.Minute,
+		"-7":                      0, "7.5": 0, "soon": 0, "+7": 0,
+		"Sun, 01 Mar 2026 12:00:42 GMT": 42 * time.Second, "Sunday, 01-Mar-26 12:00:42 GMT": 42 * time.Second,
+		"Sun Mar  1 12:00:42 2026":      42 * time.Second,
 		"Sun, 01 Mar 2026 11:59:59 GMT": 0, "Sun, 01 Mar 2099 12:00:00 GMT": 5 * time.Minute,
 	} {
 		wait, asked := retryAfter(text, now, 5*time.Minute)
@@ -126,7 +130,8 @@ func TestRetryAfterIsObeyedAndBounded(t *testing.T) {
 				w.WriteHeader(status)
 			}
 		})
-		err := open(t, Config{URL: url, AllowNetworks: loopback(), Concurrency: 1}).Publish(t.Context(), []publisher.Event{of("a", 1), of("a", 2), of("b", 1), of("c", 1)})
+		err := open(t, Config{URL: url, AllowNetworks: loopback(), Concurrency: 1}).Publish(t.Context(),
+			[]publisher.Event{of("a", 1), of("a", 2), of("b", 1), of("c", 1)})
 		var batch *publisher.BatchError
 		if !errors.As(err, &batch) || len(batch.Failures) != 3 || requests.Load() != 2 {
 			t.Errorf("%d: after %d requests got %v", status, requests.Load(), err)
@@ -144,9 +149,11 @@ func TestGonePausesAndKeepsWhatWasTaken(t *testing.T) {
 			w.WriteHeader(http.StatusGone)
 		}
 	})
-	err := open(t, Config{URL: url, AllowNetworks: loopback(), Concurrency: 1}).Publish(t.Context(), []publisher.Event{of("a", 1), of("b", 1), of("c", 1)})
+	err := open(t, Config{URL: url, AllowNetworks: loopback(), Concurrency: 1}).Publish(t.Context(),
+		[]publisher.Event{of("a", 1), of("b", 1), of("c", 1)})
 	var batch *publisher.BatchError
-	if !errors.As(err, &batch) || len(batch.Failures) != 2 || fmt.Sprintf("%T", errorOf(err)) != fmt.Sprintf("%T", publisher.Pause(nil)) {
+	if !errors.As(err, &batch) || len(batch.Failures) != 2 ||
+		fmt.Sprintf("%T", errorOf(err)) != fmt.Sprintf("%T", publisher.Pause(nil)) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -204,7 +211,8 @@ func TestAnAttemptIsSignedAnewUnderTheSameID(t *testing.T) {
 	o := newOther(t)
 	old := webhook.NewSecret()
 	s := open(t, Config{
-		URL: "http://anna:pass@" + o.address + "/a?b=c", Secrets: []webhook.Secret{old, o.secret}, AllowNetworks: loopback(), Headers: map[string]string{"X-Tenant": "7"},
+		URL: "http://anna:pass@" + o.address + "/a?b=c", Secrets: []webhook.Secret{old, o.secret}, AllowNetworks: loopback(),
+		Headers: map[string]string{"X-Tenant": "7"},
 	})
 	e := of("żó ł%\n\"", 1)
 	e.Metadata = []byte(`{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=%20b"}`)
@@ -215,8 +223,10 @@ func TestAnAttemptIsSignedAnewUnderTheSameID(t *testing.T) {
 	}
 	for _, h := range o.headers {
 		for name, want := range map[string]string{
-			webhook.HeaderID: e.Identity(), "Tidemark-Event-Id": e.ID.String(), "Tidemark-Event-Type": "noted", "Tidemark-Seq": "1", "X-Tenant": "7", "Tracestate": "a=%20b",
-			"Authorization": "Basic YW5uYTpwYXNz", "Content-Type": "application/json", "Tidemark-Campaign-Id": "%C5%BC%C3%B3%20%C5%82%25%0A%22", "User-Agent": "Tidemark",
+			webhook.HeaderID: e.Identity(), "Tidemark-Event-Id": e.ID.String(), "Tidemark-Event-Type": "noted",
+			"Tidemark-Seq": "1", "X-Tenant": "7", "Tracestate": "a=%20b",
+			"Authorization": "Basic YW5uYTpwYXNz", "Content-Type": "application/json",
+			"Tidemark-Campaign-Id": "%C5%BC%C3%B3%20%C5%82%25%0A%22", "User-Agent": "Tidemark",
 		} {
 			if got := h.Get(name); got != want {
 				t.Errorf("%s is %q, want %q", name, got, want)
@@ -231,22 +241,28 @@ func TestAnAttemptIsSignedAnewUnderTheSameID(t *testing.T) {
 func TestBadSettingsAreNamedTogether(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
-		URL: "ftp://secret@x", Concurrency: -1, Timeout: -1, RetryAfterMax: time.Nanosecond, Headers: map[string]string{"Webhook-Id": "1", "a b": "c", "d": "e\r\nf: g"}, Proxy: "nowhere",
+		URL: "ftp://secret@x", Concurrency: -1, Timeout: -1, RetryAfterMax: time.Nanosecond,
+		Headers: map[string]string{"Webhook-Id": "1", "a b": "c", "d": "e\r\nf: g"}, Proxy: "nowhere",
 		Encoder: publisher.Encoder{Format: "xml"},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`url begins with "ftp://x"`, `proxy begins with`, "concurrency is -1", "timeout is -1ns", "retry_after_max is 1ns", `"Webhook-Id" is the sink's own`, `"a b" has a name`, `"d" has a value`, `"xml"`,
+		`url begins with "ftp://x"`, `proxy begins with`, "concurrency is -1", "timeout is -1ns", "retry_after_max is 1ns",
+		`"Webhook-Id" is the sink's own`, `"a b" has a name`, `"d" has a value`, `"xml"`,
 		"no secrets to sign with",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
 	}
-	for url, want := range map[string]string{"http://169.254.169.254/": "169.254.169.254 is private", "http://[::ffff:7f00:1]/": "127.0.0.1 is private", "": "url is missing", "https://pass word@x": "url is no URL"} {
-		if _, err := New(Config{URL: url, Unsigned: true}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pass") {
+	for url, want := range map[string]string{
+		"http://169.254.169.254/": "169.254.169.254 is private",
+		"http://[::ffff:7f00:1]/": "127.0.0.1 is private", "": "url is missing", "https://pass word@x": "url is no URL",
+	} {
+		if _, err := New(Config{URL: url, Unsigned: true}); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "pass") {
 			t.Errorf("%s: got %v, want %q", url, err, want)
 		}
 	}

@@ -38,7 +38,10 @@ type suspicion struct {
 }
 
 func newBatch(s *Sink, events []publisher.Event) *batch {
-	b := &batch{sink: s, events: events, sent: make([]bool, len(events)), refused: map[int]*refusal{}, suspects: map[int]suspicion{}}
+	b := &batch{
+		sink: s, events: events, sent: make([]bool, len(events)), refused: map[int]*refusal{},
+		suspects: map[int]suspicion{},
+	}
 	places := map[string]int{}
 	for i := range events {
 		place, known := places[events[i].CampaignID]

@@ -26,8 +26,10 @@ type Config struct {
 	HeaderTimeout time.Duration     // from the request's end to the answer's headers; default 10 s
 	RetryAfterMax time.Duration     // bounds what Retry-After may ask for; default 5 minutes
 	AllowNetworks []netip.Prefix    // that may be dialled although they are not public
-	Proxy         string            // a proxy's URL, or "environment" for what HTTPS_PROXY and the like say; default none. Its address is checked as others are
-	Encoder       publisher.Encoder
+	// a proxy's URL, or "environment" for what HTTPS_PROXY and the like say; default none. Its address
+	// is checked as others are
+	Proxy   string
+	Encoder publisher.Encoder
 }
 
 const (
@@ -49,7 +51,8 @@ func (c Config) withDefaults() Config {
 		c.Concurrency = defaultConcurrency
 	}
 	for value, fallback := range map[*time.Duration]time.Duration{
-		&c.Timeout: defaultTimeout, &c.DialTimeout: defaultDialTimeout, &c.HeaderTimeout: defaultHeaderTimeout, &c.RetryAfterMax: defaultRetryAfterMax,
+		&c.Timeout: defaultTimeout, &c.DialTimeout: defaultDialTimeout, &c.HeaderTimeout: defaultHeaderTimeout,
+		&c.RetryAfterMax: defaultRetryAfterMax,
 	} {
 		if *value == 0 {
 			*value = fallback
@@ -76,7 +79,10 @@ func (c Config) check() (to, proxy *url.URL, err error) {
 	case c.Unsigned && len(c.Secrets) > 0:
 		errs = append(errs, errors.New("unsigned is set, and there are secrets: leave out one of both"))
 	case !c.Unsigned && len(c.Secrets) == 0:
-		errs = append(errs, errors.New("there are no secrets to sign with: give secrets: [whsec_…], made e.g. with: echo whsec_$(openssl rand -base64 32); or say unsigned: true; in a URL alone they stand behind a #, as https://example.com/events#whsec_… or #unsigned"))
+		errs = append(errs,
+			errors.New("there are no secrets to sign with: give secrets: [whsec_…], made e.g. with: echo whsec_$(openssl "+
+				"rand -base64 32); or say unsigned: true; in a URL alone they stand behind a #, as "+
+				"https://example.com/events#whsec_… or #unsigned"))
 	}
 	for i, s := range c.Secrets {
 		if s.IsZero() {
@@ -89,7 +95,12 @@ func (c Config) check() (to, proxy *url.URL, err error) {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"timeout", c.Timeout}, {"dial_timeout", c.DialTimeout}, {"header_timeout", c.HeaderTimeout}, {"retry_after_max", c.RetryAfterMax}} {
+	}{
+		{"timeout", c.Timeout},
+		{"dial_timeout", c.DialTimeout},
+		{"header_timeout", c.HeaderTimeout},
+		{"retry_after_max", c.RetryAfterMax},
+	} {
 		if d.value < time.Millisecond {
 			errs = append(errs, fmt.Errorf("%s is %s, it must be at least 1ms", d.name, d.value))
 		}
@@ -121,7 +132,8 @@ func endpoint(what, text string) (*url.URL, error) {
 // unfit says why a header cannot be set, or nothing.
 func unfit(name, value string) string {
 	switch strings.ToLower(name) {
-	case webhook.HeaderID, webhook.HeaderTimestamp, webhook.HeaderSignature, "content-type", "content-length", "transfer-encoding", "connection", "host", "expect", "upgrade", "trailer", "te":
+	case webhook.HeaderID, webhook.HeaderTimestamp, webhook.HeaderSignature, "content-type", "content-length",
+		"transfer-encoding", "connection", "host", "expect", "upgrade", "trailer", "te":
 		return "is the sink's own: leave it out"
 	}
 	token := func(r rune) bool { return r > '~' || r <= ' ' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }

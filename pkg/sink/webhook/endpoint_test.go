@@ -139,7 +139,10 @@ func TestWebhookKeepsTheRulesOfSinks(t *testing.T) {
 			publishertest.Run(t, encoder, func(t *testing.T) publishertest.Target {
 				o := newOther(t)
 				return publishertest.Target{
-					Sink: open(t, Config{URL: "http://" + o.address, Secrets: []webhook.Secret{o.secret}, AllowNetworks: loopback(), Encoder: encoder}),
+					Sink: open(t, Config{
+						URL: "http://" + o.address, Secrets: []webhook.Secret{o.secret}, AllowNetworks: loopback(),
+						Encoder: encoder,
+					}),
 					Received: func(context.Context) ([]publishertest.Received, error) {
 						o.mu.Lock()
 						defer o.mu.Unlock()
@@ -170,5 +173,8 @@ func TestWebhookKeepsTheRulesOfSinks(t *testing.T) {
 
 // of makes an event of a campaign.
 func of(campaign string, seq int64) publisher.Event {
-	return publisher.Event{Topic: "t", Event: journal.Event{ID: uuid.Must(uuid.NewV7()), Type: "noted", CampaignID: campaign, Seq: seq, Position: seq, Payload: []byte(`{}`)}}
+	return publisher.Event{Topic: "t", Event: journal.Event{
+		ID: uuid.Must(uuid.NewV7()), Type: "noted",
+		CampaignID: campaign, Seq: seq, Position: seq, Payload: []byte(`{}`),
+	}}
 }

@@ -98,7 +98,10 @@ func TestAHostileEndpoint(t *testing.T) {
 		treat func(context.Context, *net.TCPConn)
 		want  string // part of the error; empty: the event was taken
 	}{
-		"that never answers": {func(ctx context.Context, _ *net.TCPConn) { <-ctx.Done() }, "timeout awaiting response headers"},
+		"that never answers": {
+			func(ctx context.Context, _ *net.TCPConn) { <-ctx.Done() },
+			"timeout awaiting response headers",
+		},
 		"that sends its headers bit by bit": {func(ctx context.Context, conn *net.TCPConn) {
 			_ = readRequest(conn)
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
@@ -142,13 +145,20 @@ func TestAHostileEndpoint(t *testing.T) {
 			_ = conn.CloseWrite()
 			<-ctx.Done()
 		}, "EOF"},
-		"that speaks something else":     {answering("220 mail.example.com ESMTP\r\n"), "malformed HTTP"},
-		"that wants another protocol":    {answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"), "answers 101 Switching Protocols"},
-		"that lies about its length":     {answering("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n"), "bad Content-Length"},
-		"that answers with pages":        {answering("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"), ""},
-		"that answers twice":             {answering(ok + ok), ""},
-		"that redirects to the metadata": {answering("HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest?t=secret\r\nContent-Length: 0\r\n\r\n"), "answers 302 Found to \"http://169.254.169.254\": redirects are not followed"},
-		"that redirects to nowhere":      {answering("HTTP/1.1 307 Oh\r\nLocation: :// x\r\nContent-Length: 0\r\n\r\n"), "answers 307 Temporary Redirect: redirects are not followed"},
+		"that speaks something else": {answering("220 mail.example.com ESMTP\r\n"), "malformed HTTP"},
+		"that wants another protocol": {answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: " +
+			"Upgrade\r\n\r\n"), "answers 101 Switching Protocols"},
+		"that lies about its length": {answering("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n"), "bad Content-Length"},
+		"that answers with pages": {answering("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: " +
+			"6\r\n\r\n<html>"), ""},
+		"that answers twice": {answering(ok + ok), ""},
+		"that redirects to the metadata": {answering("HTTP/1.1 302 Found\r\nLocation: " +
+			"http://169.254.169.254/latest?t=secret\r\nContent-Length: 0\r\n\r\n"), "answers 302 Found to " +
+			"\"http://169.254.169.254\": redirects are not followed"},
+		"that redirects to nowhere": {
+			answering("HTTP/1.1 307 Oh\r\nLocation: :// x\r\nContent-Length: 0\r\n\r\n"),
+			"answers 307 Temporary Redirect: redirects are not followed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,8 +199,10 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	inner, accepted := hostile(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 	for _, status := range []int{300, 301, 302, 303, 304, 305, 307, 308} {
-		url, _ := hostile(t, answering(fmt.Sprintf("HTTP/1.1 %d X\r\nLocation: %s/\r\nContent-Length: 0\r\n\r\n", status, inner)))
-		if err := open(t, Config{URL: url, AllowNetworks: loopback()}).Publish(t.Context(), []publisher.Event{of("a", 1)}); err == nil {
+		url, _ := hostile(t, answering(fmt.Sprintf("HTTP/1.1 %d X\r\nLocation: %s/\r\nContent-Length: 0\r\n\r\n", status,
+			inner)))
+		if err := open(t, Config{URL: url, AllowNetworks: loopback()}).Publish(t.Context(),
+			[]publisher.Event{of("a", 1)}); err == nil {
 			t.Errorf("status %d counts as taken", status)
 		}
 	}
@@ -204,7 +216,8 @@ func TestAnEndpointThatIsNotPublicIsNotDialled(t *testing.T) {
 	url, accepted := hostile(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 	port := url[strings.LastIndex(url, ":"):]
 	s := open(t, Config{URL: "http://localhost" + port}) // a name says nothing until it is resolved
-	if err := s.Publish(t.Context(), []publisher.Event{of("a", 1)}); !errors.Is(err, errAddress) || !strings.Contains(err.Error(), "allow_networks") {
+	if err := s.Publish(t.Context(), []publisher.Event{of("a", 1)}); !errors.Is(err, errAddress) ||
+		!strings.Contains(err.Error(), "allow_networks") {
 		t.Errorf("got %v", err)
 	}
 	if accepted.Load() > 0 {

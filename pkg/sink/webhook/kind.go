@@ -30,22 +30,25 @@ type settings struct {
 // Kind is the kind "webhook": https://example.com/events#whsec_…, or settings. What follows the # is
 // never sent: secrets, with commas between them, or "unsigned".
 func Kind() publisher.Kind {
-	return publisher.Kind{Name: "webhook", Schemes: []string{"https", "http"}, Open: func(s publisher.Settings) (publisher.Sink, error) {
-		var given settings
-		if s.URL != nil {
-			given.take(*s.URL)
-		}
-		if err := s.Decode(&given); err != nil {
-			return nil, err
-		}
-		cfg, err := given.config()
-		cfg.Name, cfg.Encoder = s.Publisher, s.Encoder
-		if err != nil {
-			_, _, others := cfg.withDefaults().check()
-			return nil, errors.Join(err, others)
-		}
-		return New(cfg)
-	}}
+	return publisher.Kind{
+		Name: "webhook", Schemes: []string{"https", "http"},
+		Open: func(s publisher.Settings) (publisher.Sink, error) {
+			var given settings
+			if s.URL != nil {
+				given.take(*s.URL)
+			}
+			if err := s.Decode(&given); err != nil {
+				return nil, err
+			}
+			cfg, err := given.config()
+			cfg.Name, cfg.Encoder = s.Publisher, s.Encoder
+			if err != nil {
+				_, _, others := cfg.withDefaults().check()
+				return nil, errors.Join(err, others)
+			}
+			return New(cfg)
+		},
+	}
 }
 
 // take reads the URL of the short form.
@@ -65,7 +68,8 @@ func (s *settings) take(u url.URL) {
 
 func (s *settings) config() (Config, error) {
 	cfg := Config{
-		URL: s.URL, Unsigned: s.Unsigned, Headers: s.Headers, Concurrency: s.Concurrency, Timeout: s.Timeout, DialTimeout: s.DialTimeout, HeaderTimeout: s.HeaderTimeout,
+		URL: s.URL, Unsigned: s.Unsigned, Headers: s.Headers, Concurrency: s.Concurrency, Timeout: s.Timeout,
+		DialTimeout: s.DialTimeout, HeaderTimeout: s.HeaderTimeout,
 		RetryAfterMax: s.RetryAfterMax, Proxy: s.Proxy,
 	}
 	var errs []error

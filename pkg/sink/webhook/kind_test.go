@@ -15,7 +15,9 @@ func TestAKindIsOpenedByURLOrBySettings(t *testing.T) {
 	t.Parallel()
 	a, b := webhook.NewSecret().Reveal(), webhook.NewSecret().Reveal()
 	openKind := func(text, document string) (*Sink, error) {
-		settings := publisher.Settings{Publisher: "hook", Decode: func(into any) error { return yaml.UnmarshalWithOptions([]byte(document), into, yaml.Strict()) }}
+		settings := publisher.Settings{Publisher: "hook", Decode: func(into any) error {
+			return yaml.UnmarshalWithOptions([]byte(document), into, yaml.Strict())
+		}}
 		if text != "" {
 			u, err := url.Parse(text)
 			if err != nil {
@@ -34,14 +36,18 @@ func TestAKindIsOpenedByURLOrBySettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.to.String() != "https://example.com/a?b=c" || len(s.cfg.Secrets) != 2 || s.cfg.Secrets[1].Reveal() != b || s.Name() != "hook" {
+	if s.to.String() != "https://example.com/a?b=c" || len(s.cfg.Secrets) != 2 || s.cfg.Secrets[1].Reveal() != b ||
+		s.Name() != "hook" {
 		t.Errorf("it is %s with %d secrets, named %s", s.to, len(s.cfg.Secrets), s.Name())
 	}
 	if s, err = openKind("http://example.com/#unsigned", "{}"); err != nil || !s.cfg.Unsigned {
 		t.Errorf("unsigned: %v", err)
 	}
-	s, err = openKind("", "url: https://10.0.0.7/\nsecrets: ["+a+"]\nallow_networks: [10.0.0.0/8]\ntimeout: 3s\nheaders: {X-A: b}\nconcurrency: 2\nretry_after_max: 1m\nproxy: http://10.0.0.1:3128")
-	if err != nil || s.cfg.Timeout.String() != "3s" || s.cfg.Concurrency != 2 || s.cfg.RetryAfterMax.String() != "1m0s" || s.cfg.Headers["X-A"] != "b" {
+	s, err = openKind("", "url: https://10.0.0.7/\nsecrets: ["+
+		a+"]\nallow_networks: [10.0.0.0/8]\ntimeout: 3s\nheaders: {X-A: b}\nconcurrency: 2\nretry_after_max: 1m\nproxy: "+
+		"http://10.0.0.1:3128")
+	if err != nil || s.cfg.Timeout.String() != "3s" || s.cfg.Concurrency != 2 || s.cfg.RetryAfterMax.String() != "1m0s" ||
+		s.cfg.Headers["X-A"] != "b" {
 		t.Errorf("settings: %v", err)
 	}
 	for document, want := range map[string]string{

@@ -22,7 +22,9 @@ func (s *Sink) post(outer context.Context, e *publisher.Event) error {
 	ctx, cancel := context.WithTimeout(outer, s.cfg.Timeout)
 	defer cancel()
 	var connected atomic.Bool // and greeted: what fails before is no event's doing
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		connected.Store(true)
+	}})
 	request, err := s.request(ctx, e)
 	if err != nil {
 		return &refusal{err, true}

@@ -35,7 +35,10 @@ func (s Journal) Append(ctx context.Context, events []journal.Event, condition *
 	var options pgx.TxOptions
 	giveUp := false
 	if s.Wild {
-		options.IsoLevel = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}[rand.IntN(4)]
+		options.IsoLevel = []pgx.TxIsoLevel{
+			pgx.ReadCommitted, pgx.ReadCommitted, pgx.RepeatableRead,
+			pgx.Serializable,
+		}[rand.IntN(4)]
 		giveUp = rand.IntN(10) == 0
 	}
 	err := pgx.BeginTxFunc(ctx, s.Pool, options, func(tx pgx.Tx) error {
@@ -45,7 +48,10 @@ func (s Journal) Append(ctx context.Context, events []journal.Event, condition *
 			}
 		} else {
 			for _, e := range events {
-				if _, err := journal.AppendAll(ctx, tx, journal.Batch{CampaignID: e.CampaignID, Events: []journal.Event{e}}); err != nil {
+				if _, err := journal.AppendAll(ctx, tx, journal.Batch{
+					CampaignID: e.CampaignID,
+					Events:     []journal.Event{e},
+				}); err != nil {
 					return err
 				}
 			}

@@ -72,7 +72,10 @@ func randomEvents(writer int, said testimony) []journal.Event {
 	payload, _ := json.Marshal(said) // of text and numbers: cannot fail
 	var events []journal.Event
 	for range 1 + rand.IntN(2) {
-		e := journal.Event{CampaignID: fmt.Sprint("c", (writer+rand.IntN(3))%oracleWriters), Type: pick("opened", "closed", "noted"), Payload: payload}
+		e := journal.Event{
+			CampaignID: fmt.Sprint("c", (writer+rand.IntN(3))%oracleWriters),
+			Type:       pick("opened", "closed", "noted"), Payload: payload,
+		}
 		for _, tag := range []string{"x", "y", "z"} {
 			if rand.IntN(3) == 0 {
 				e.Tags = append(e.Tags, tag)
@@ -101,7 +104,8 @@ func writeOnce(ctx context.Context, s Store, writer int) error {
 	return s.Append(ctx, randomEvents(writer, said), &condition)
 }
 
-// checkTestimonies recomputes each append against the order of the journal: before the first event of an append stands all that its writer knew, and nothing else that its query selects.
+// checkTestimonies recomputes each append against the order of the journal: before the first event
+// of an append stands all that its writer knew, and nothing else that its query selects.
 func checkTestimonies(t *testing.T, s Store) (asked int) {
 	t.Helper()
 	before, _, err := s.Read(t.Context(), journal.Query{})
@@ -129,13 +133,15 @@ func checkTestimonies(t *testing.T, s Store) (asked int) {
 			}
 		}
 		if there != said.Known {
-			t.Errorf("event %d was allowed, whose writer asked %+v and knew %+v: before it stands %+v", e.Position, *said.Query, said.Known, there)
+			t.Errorf("event %d was allowed, whose writer asked %+v and knew %+v: before it stands %+v", e.Position, *said.Query,
+				said.Known, there)
 		}
 	}
 	return asked
 }
 
-// Oracle has many writers ask overlapping queries and append on what they saw, or append without asking, and checks that none was allowed what it should have been refused.
+// Oracle has many writers ask overlapping queries and append on what they saw, or append without
+// asking, and checks that none was allowed what it should have been refused.
 func Oracle(t *testing.T, s Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), oracleFor())
@@ -161,13 +167,15 @@ func Oracle(t *testing.T, s Store) {
 		t.Fatal(err)
 	}
 	asked := checkTestimonies(t, s)
-	t.Logf("%d writers for %v: %d events of appends that had asked, %d appends refused, %d ended otherwise", oracleWriters, oracleFor(), asked, refused.Load(), excused.Load())
+	t.Logf("%d writers for %v: %d events of appends that had asked, %d appends refused, %d ended otherwise",
+		oracleWriters, oracleFor(), asked, refused.Load(), excused.Load())
 	if asked == 0 {
 		t.Error("nobody was allowed anything")
 	}
 }
 
-// SingleWriter has one writer append on what it knows, which is sometimes less than there is, and checks that it is refused exactly then when something stands in its way.
+// SingleWriter has one writer append on what it knows, which is sometimes less than there is, and
+// checks that it is refused exactly then when something stands in its way.
 func SingleWriter(t *testing.T, s Store) {
 	t.Helper()
 	verdicts := map[bool]int{}

@@ -82,13 +82,17 @@ func (r register) set(ctx context.Context, to int) (op operation, out answer, er
 		return op, out, err
 	}
 	payload, _ := json.Marshal(map[string]int{"Value": to}) // of a map of numbers: cannot fail
-	e := journal.Event{CampaignID: fmt.Sprint("c", to%3), Type: "set", Tags: []string{"register=a", "all"}, Payload: payload}
+	e := journal.Event{
+		CampaignID: fmt.Sprint("c", to%3), Type: "set", Tags: []string{"register=a", "all"},
+		Payload: payload,
+	}
 	err = r.store.Append(ctx, []journal.Event{e}, &condition)
 	refused := errors.Is(err, journal.ErrConditionFailed) || errors.Is(err, ErrNothing)
 	return operation{set: true, from: from, to: to}, answer{done: err == nil, unknown: err != nil && !refused}, nil
 }
 
-// play lets clients read and set until each has done so many operations, and answers what each saw. Before one in four a client disturbs the others.
+// play lets clients read and set until each has done so many operations, and answers what each saw.
+// Before one in four a client disturbs the others.
 func (r register) play(ctx context.Context, disturb func(ctx context.Context)) []porcupine.Operation {
 	var mu sync.Mutex
 	var history []porcupine.Operation
@@ -129,7 +133,9 @@ func (r register) play(ctx context.Context, disturb func(ctx context.Context)) [
 	return history
 }
 
-// Register has clients read and set a register at once, and checks that there is an order of all they did that explains what each was answered. What disturb does now and then, unless it is nil, may make operations fail.
+// Register has clients read and set a register at once, and checks that there is an order of all
+// they did that explains what each was answered. What disturb does now and then, unless it is nil,
+// may make operations fail.
 func Register(t *testing.T, s Store, disturb func(ctx context.Context)) {
 	t.Helper()
 	history := register{s}.play(t.Context(), disturb)

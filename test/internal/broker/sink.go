@@ -52,7 +52,8 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 		for i := range events {
 			e := &events[i]
 			if err := encoder.Encode(line{Last: i == len(events)-1, Event: &Arrival{
-				From: s.From, Publisher: s.Publisher, Topic: e.Topic, ID: e.ID, Type: e.Type, Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, Body: s.Encoder.Encode(e).Body,
+				From: s.From, Publisher: s.Publisher, Topic: e.Topic, ID: e.ID, Type: e.Type, Campaign: e.CampaignID, Seq: e.Seq,
+				Position: e.Position, Body: s.Encoder.Encode(e).Body,
 			}}); err != nil {
 				return err
 			}
@@ -91,7 +92,8 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// ask writes and reads an answer. A connection on which that has failed is not used again: nobody knows what will still come on it.
+// ask writes and reads an answer. A connection on which that has failed is not used again: nobody
+// knows what will still come on it.
 func (s *Sink) ask(ctx context.Context, write func(*bufio.Writer) error) (answer, error) {
 	var reply answer
 	c, err := s.client(ctx)
@@ -142,5 +144,6 @@ func (s *Sink) client(ctx context.Context) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn, in: json.NewDecoder(bufio.NewReader(conn)), out: bufio.NewWriterSize(conn, 1024)}, nil // small: a batch goes out in parts
+	// small: a batch goes out in parts
+	return &client{conn: conn, in: json.NewDecoder(bufio.NewReader(conn)), out: bufio.NewWriterSize(conn, 1024)}, nil
 }

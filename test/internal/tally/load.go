@@ -41,7 +41,9 @@ func AppendAll(t testing.TB, pool *pgxpool.Pool, batches ...journal.Batch) {
 	}
 }
 
-func write(ctx context.Context, pool *pgxpool.Pool, campaign string, events []journal.Event, linger time.Duration) error {
+func write(
+	ctx context.Context, pool *pgxpool.Pool, campaign string, events []journal.Event, linger time.Duration,
+) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
 			return err
@@ -71,7 +73,8 @@ type Running struct {
 	errs     []error
 }
 
-// Start lets the writers go. An append whose outcome is unknown, because the server went away, is repeated under the same event ids until it is known.
+// Start lets the writers go. An append whose outcome is unknown, because the server went away, is
+// repeated under the same event ids until it is known.
 func (l Load) Start(t testing.TB) *Running {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -92,7 +95,8 @@ func (l Load) Start(t testing.TB) *Running {
 // Appended is how many events have been acknowledged so far.
 func (r *Running) Appended() int64 { return r.appended.Load() }
 
-// Stop ends the load, checks that the journal holds the events that were acknowledged, each once, and returns how many they are.
+// Stop ends the load, checks that the journal holds the events that were acknowledged, each once,
+// and returns how many they are.
 func (r *Running) Stop(t testing.TB, pool *pgxpool.Pool) int64 {
 	t.Helper()
 	r.stop()

@@ -50,8 +50,9 @@ func Tallies(prefix string) projector.Projection {
 // Hook is called by [Entries] before it writes the effect of an event.
 type Hook func(context.Context, *projector.Group, journal.Event) error
 
-// Entries is the projection "<prefix>entries": a row for each time an event is applied. Its table has no unique key, so that an event applied twice
-// stands there twice, and numbers its rows, so that events out of order show. before may be nil.
+// Entries is the projection "<prefix>entries": a row for each time an event is applied. Its table
+// has no unique key, so that an event applied twice stands there twice, and numbers its rows, so
+// that events out of order show. before may be nil.
 func Entries(prefix string, before Hook) projector.Projection {
 	table := pgx.Identifier{prefix + "entries"}.Sanitize()
 	h := projector.NewHandlers(projector.Spec{Name: prefix + "entries", Version: 1, Tables: `

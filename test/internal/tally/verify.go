@@ -67,7 +67,8 @@ func Settle(t testing.TB, pool *pgxpool.Pool, group string) {
 		AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE consumer_group = $1)`, group))
 }
 
-// WatchFailures makes the database remember every failure that is put down to a projection. The function it returns counts them.
+// WatchFailures makes the database remember every failure that is put down to a projection. The
+// function it returns counts them.
 func WatchFailures(t testing.TB, pool *pgxpool.Pool) (count func() int) {
 	t.Helper()
 	Exec(t, pool, `
@@ -85,7 +86,8 @@ func WatchFailures(t testing.TB, pool *pgxpool.Pool) (count func() int) {
 	}
 }
 
-// Verify compares both projections of the prefix with a fold of the whole journal, which it returns, and checks that nothing is left to do.
+// Verify compares both projections of the prefix with a fold of the whole journal, which it
+// returns, and checks that nothing is left to do.
 func Verify(t testing.TB, pool *pgxpool.Pool, prefix string) map[string]Tally {
 	t.Helper()
 	folded, entries := map[string]Tally{}, map[string][]int64{}
@@ -103,7 +105,9 @@ func Verify(t testing.TB, pool *pgxpool.Pool, prefix string) map[string]Tally {
 		folded[e.CampaignID] = tally
 	}
 	differences := compareTallies(t, pool, prefix, folded)
-	rows, err := pool.Query(t.Context(), `SELECT campaign_id, seq FROM `+pgx.Identifier{prefix + "entries"}.Sanitize()+` ORDER BY campaign_id, n`)
+	rows, err := pool.Query(t.Context(), `SELECT campaign_id, seq
+		FROM `+pgx.Identifier{prefix + "entries"}.Sanitize()+` ORDER BY campaign_id,
+		n`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +121,8 @@ func Verify(t testing.TB, pool *pgxpool.Pool, prefix string) map[string]Tally {
 	}
 	for campaign, want := range folded {
 		if got := entries[campaign]; !counts(got, want.Count) {
-			differences = append(differences, fmt.Sprintf("campaign %s of %d events was applied as %v", campaign, want.Count, head(got)))
+			differences = append(differences, fmt.Sprintf("campaign %s of %d events was applied as %v", campaign, want.Count,
+				head(got)))
 		}
 		delete(entries, campaign)
 	}
@@ -130,8 +135,10 @@ func Verify(t testing.TB, pool *pgxpool.Pool, prefix string) map[string]Tally {
 	for _, d := range differences[:min(5, len(differences))] {
 		t.Error(d)
 	}
-	if n := Value[int](t, pool, `SELECT count(*) FROM tidemark.leases l JOIN tidemark.projections p ON p.consumer_group = l.consumer_group AND p.name = $1
-		WHERE l.checkpoint <> (SELECT max(j.seq) FROM tidemark.journal j WHERE j.campaign_id = l.campaign_id)`, prefix+"tallies"); n > 0 {
+	if n := Value[int](t, pool, `SELECT count(*) FROM tidemark.leases l
+		JOIN tidemark.projections p ON p.consumer_group = l.consumer_group AND p.name = $1
+		WHERE l.checkpoint <> (SELECT max(j.seq) FROM tidemark.journal j
+			WHERE j.campaign_id = l.campaign_id)`, prefix+"tallies"); n > 0 {
 		t.Errorf("%d checkpoints are not at their campaign's last event", n)
 	}
 	return folded
@@ -149,7 +156,8 @@ func compareTallies(t testing.TB, pool *pgxpool.Pool, prefix string, folded map[
 	if _, err := pgx.ForEachRow(rows, []any{&campaign, &stored}, func() error {
 		found++
 		if want := folded[campaign]; stored != want {
-			differences = append(differences, fmt.Sprintf("the document of campaign %s is %+v, the fold of its events %+v", campaign, stored, want))
+			differences = append(differences, fmt.Sprintf("the document of campaign %s is %+v, the fold of its events %+v",
+				campaign, stored, want))
 		}
 		return nil
 	}); err != nil {

@@ -17,7 +17,8 @@ func Pool(t testing.TB, url, name string, conns int32) *pgxpool.Pool {
 	return HastyPool(t, url, name, conns, time.Minute)
 }
 
-// HastyPool is a [Pool] for a database that may fall silent: an attempt to connect that hangs takes a place of the pool's for no longer than patience.
+// HastyPool is a [Pool] for a database that may fall silent: an attempt to connect that hangs takes
+// a place of the pool's for no longer than patience.
 func HastyPool(t testing.TB, url, name string, conns int32, patience time.Duration) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
@@ -35,8 +36,8 @@ func HastyPool(t testing.TB, url, name string, conns int32, patience time.Durati
 	return pool
 }
 
-// Run starts a worker in this process. The function it returns stops the worker, waits for it and fails the test if it ended with an error; the
-// test's end calls it too.
+// Run starts a worker in this process. The function it returns stops the worker, waits for it and
+// fails the test if it ended with an error; the test's end calls it too.
 func Run(t testing.TB, cfg projector.Config) (stop func()) {
 	t.Helper()
 	if cfg.Logger == nil {

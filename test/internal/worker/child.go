@@ -28,7 +28,8 @@ import (
 // configEnv turns the test binary into a worker. It holds the worker's [Config].
 const configEnv = "TIDEMARK_TEST_WORKER"
 
-// Applying is the step between [projector.StepRead] and [projector.StepApplied]: in the middle of a group, with some of its effects written.
+// Applying is the step between [projector.StepRead] and [projector.StepApplied]: in the middle of a
+// group, with some of its effects written.
 const Applying projector.Step = "applying"
 
 // What a worker says on its standard output.
@@ -103,14 +104,16 @@ func run(config string) error {
 	go h.obey()
 	projections := []projector.Projection{tally.Tallies("")}
 	if !cfg.TalliesOnly {
-		projections = append([]projector.Projection{tally.Entries("", cfg.Bomb.before(h.applying(cfg.Patient)))}, projections...)
+		projections = append([]projector.Projection{tally.Entries("", cfg.Bomb.before(h.applying(cfg.Patient)))},
+			projections...)
 	}
 	mode := projector.ModeOutboxApplyOnly
 	if cfg.Shadow {
 		mode = projector.ModeShadowOnly
 	}
 	p, err := projector.New(projector.Config{
-		Mode: mode, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL, GroupEvents: cfg.GroupEvents, ClaimCampaigns: cfg.Claim, Concurrency: cfg.Concurrency,
+		Mode: mode, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL, GroupEvents: cfg.GroupEvents,
+		ClaimCampaigns: cfg.Claim, Concurrency: cfg.Concurrency,
 		PollInterval: cfg.PollInterval, NoListen: cfg.NoListen, OnStep: h.step,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)).With("worker", cfg.Name),
 	})
@@ -135,7 +138,8 @@ func (h *halt) step(step projector.Step) {
 	<-h.proceed
 }
 
-// applying is for the middle of a group: it halts before the third event of a campaign, with the effects of the first two written.
+// applying is for the middle of a group: it halts before the third event of a campaign, with the
+// effects of the first two written.
 func (h *halt) applying(patient bool) tally.Hook {
 	return func(ctx context.Context, g *projector.Group, e journal.Event) error {
 		if patient && e.Seq == 1 {
@@ -143,7 +147,8 @@ func (h *halt) applying(patient bool) tally.Hook {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0", pgx.QueryExecModeSimpleProtocol); err != nil {
+			if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0",
+				pgx.QueryExecModeSimpleProtocol); err != nil {
 				return err
 			}
 		}

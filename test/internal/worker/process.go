@@ -36,7 +36,10 @@ func Start(t testing.TB, cfg Config) *Process {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &Process{cmd: exec.CommandContext(ctx, os.Args[0]), begun: make(chan struct{}), said: make(chan string, 2), ended: make(chan struct{}), log: &log{}}
+	p := &Process{
+		cmd: exec.CommandContext(ctx, os.Args[0]), begun: make(chan struct{}), said: make(chan string, 2),
+		ended: make(chan struct{}), log: &log{},
+	}
 	p.cmd.Env = append(os.Environ(), configEnv+"="+string(config))
 	p.cmd.Stderr = p.log
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

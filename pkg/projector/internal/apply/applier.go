@@ -64,8 +64,10 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 		units, n, done, err = a.applyUnlessLost(ctx, units, func(ctx context.Context, units []*Unit) (int, []*Unit, error) {
 			return a.applyBatched(ctx, units, ahead.Take())
 		})
-		if err != nil && (a.isolable(ctx, err) || failure.OwnLockTimeout(err)) { // savepointed it is known whose statement waits
-			a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units), "error", err)
+		// savepointed it is known whose statement waits
+		if err != nil && (a.isolable(ctx, err) || failure.OwnLockTimeout(err)) {
+			a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units),
+				"error", err)
 			a.Savepoints.Store(savepointsAfter)
 			units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
 		}
@@ -88,7 +90,8 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 		return nil, err
 	default:
 		if !errors.Is(err, lease.ErrLost) {
-			a.Cfg.Logger.WarnContext(ctx, "group failed, applying its campaigns one by one", "strategy", isolated, "campaigns", len(units), "error", err)
+			a.Cfg.Logger.WarnContext(ctx, "group failed, applying its campaigns one by one", "strategy", isolated,
+				"campaigns", len(units), "error", err)
 		}
 		size := a.Pace.Limit.Events()
 		var late *failure.DeadlineError
@@ -125,7 +128,9 @@ func (a *Applier) isolable(ctx context.Context, err error) bool {
 // applyUnlessLost calls apply. If that fails because leases were lost, or because another transaction
 // has locked them for long, it drops those units and calls apply again with the rest. It answers the
 // units that are still held.
-func (a *Applier) applyUnlessLost(ctx context.Context, units []*Unit, apply applying) (held []*Unit, n int, done []*Unit, err error) {
+func (a *Applier) applyUnlessLost(
+	ctx context.Context, units []*Unit, apply applying,
+) (held []*Unit, n int, done []*Unit, err error) {
 	for len(units) > 0 {
 		n, done, err = apply(ctx, units)
 		if !errors.Is(err, lease.ErrLost) && !failure.OwnLockTimeout(err) {
@@ -139,13 +144,16 @@ func (a *Applier) applyUnlessLost(ctx context.Context, units []*Unit, apply appl
 		if lookErr != nil {
 			return units, 0, nil, lookErr
 		}
-		held := slices.DeleteFunc(slices.Clone(units), func(u *Unit) bool { return !slices.Contains(ids, u.Lease.CampaignID) })
+		held := slices.DeleteFunc(slices.Clone(units), func(u *Unit) bool {
+			return !slices.Contains(ids, u.Lease.CampaignID)
+		})
 		if len(held) == len(units) {
 			return units, 0, nil, err // it is not known whose it was: one by one
 		}
 		for _, u := range Without(units, held) {
 			a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
-			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.Lease.CampaignID, "generation", u.Lease.Generation)
+			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.Lease.CampaignID,
+				"generation", u.Lease.Generation)
 		}
 		units = held
 	}
@@ -166,7 +174,8 @@ func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transactio
 		}
 	}
 	if t.splittable() {
-		a.Cfg.Logger.DebugContext(ctx, "group is applied", "strategy", savepointed, "reason", "it is large, and savepoints cost next to nothing", "campaigns", len(t.Units))
+		a.Cfg.Logger.DebugContext(ctx, "group is applied", "strategy", savepointed,
+			"reason", "it is large, and savepoints cost next to nothing", "campaigns", len(t.Units))
 		return a.savepointed(ctx, t, false)
 	}
 	defer t.Abort(ctx)

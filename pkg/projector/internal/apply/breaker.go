@@ -9,8 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// breakerThreshold is how many failures in a row, of any of the worker's requests, open its breaker. One lost connection is none of the database's business and
-// often comes as two: that of the group and that of the giving back.
+// breakerThreshold is how many failures in a row, of any of the worker's requests, open its
+// breaker. One lost connection is none of the database's business and often comes as two: that of
+// the group and that of the giving back.
 const breakerThreshold = 3
 
 // breakerState is the value of the metric tidemark_breaker_state.
@@ -22,9 +23,11 @@ const (
 	breakerOpen                         // nothing is claimed
 )
 
-// Breaker keeps one worker away from a database, or a link to it, that fails: its dispatcher asks before each claim, its workers before each group. It opens after
-// breakerThreshold failures in a row, waits with full jitter (up to 50 ms, doubled with each further failure, up to 5 s), lets one campaign be claimed and tried, and
-// closes when that, or anything else that was still under way, succeeds. It says nothing of events: none of this costs one an attempt.
+// Breaker keeps one worker away from a database, or a link to it, that fails: its dispatcher asks
+// before each claim, its workers before each group. It opens after breakerThreshold failures in a
+// row, waits with full jitter (up to 50 ms, doubled with each further failure, up to 5 s), lets one
+// campaign be claimed and tried, and closes when that, or anything else that was still under way,
+// succeeds. It says nothing of events: none of this costs one an attempt.
 type Breaker struct {
 	log     *slog.Logger
 	gauge   prometheus.Gauge
@@ -42,7 +45,8 @@ func NewBreaker(log *slog.Logger, gauge prometheus.Gauge, backoff func(int) time
 	return &Breaker{log: log, gauge: gauge, backoff: backoff, changed: make(chan struct{})}
 }
 
-// Pass waits while the breaker is open. It answers whether what follows is a trial: to be kept small, and to be waited for with settle.
+// Pass waits while the breaker is open. It answers whether what follows is a trial: to be kept
+// small, and to be waited for with settle.
 func (b *Breaker) Pass(ctx context.Context) (trial bool) {
 	for ctx.Err() == nil {
 		b.mu.Lock()
@@ -95,7 +99,8 @@ func (b *Breaker) Open() bool {
 	return b.state == breakerOpen
 }
 
-// Failed counts a failure. It answers whether somebody should hear of it: while the breaker is open only its changes are news.
+// Failed counts a failure. It answers whether somebody should hear of it: while the breaker is open
+// only its changes are news.
 func (b *Breaker) Failed(ctx context.Context, err error) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,8 @@ var errGone = errors.New("the database is gone")
 // testBreaker has waits that the test names, and writes to the log that it returns.
 func testBreaker(wait func(failures int) time.Duration) (*Breaker, *bytes.Buffer) {
 	log := &bytes.Buffer{}
-	return NewBreaker(slog.New(slog.NewTextHandler(log, nil)), prometheus.NewGauge(prometheus.GaugeOpts{Name: "state"}), wait), log
+	return NewBreaker(slog.New(slog.NewTextHandler(log, nil)), prometheus.NewGauge(prometheus.GaugeOpts{Name: "state"}),
+		wait), log
 }
 
 func forever(int) time.Duration { return time.Hour }

@@ -21,10 +21,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// Supervise calls a projection's code with a context that ends at its deadline. Code that does not return even then, or when ctx ends, goes on in its goroutine without anybody: the
-// connection is closed under it and its group is of no more use, so that it can do no harm, and the projector goes on. In a transaction that is not the projector's
-// own there is no going on without it: it is waited for.
-func (a *Applier) Supervise(ctx context.Context, k *registry.Known, g *kind.Group, run func(context.Context) error) error {
+// Supervise calls a projection's code with a context that ends at its deadline. Code that does not
+// return even then, or when ctx ends, goes on in its goroutine without anybody: the connection is
+// closed under it and its group is of no more use, so that it can do no harm, and the projector
+// goes on. In a transaction that is not the projector's own there is no going on without it: it is
+// waited for.
+func (a *Applier) Supervise(
+	ctx context.Context, k *registry.Known, g *kind.Group, run func(context.Context) error,
+) error {
 	timeout, start := k.Timeout(g.Events), time.Now()
 	pulse.Of(ctx).Within(a.Promises.Step)
 	bounded, cancel := context.WithTimeout(ctx, timeout)
@@ -53,14 +57,17 @@ func (a *Applier) Supervise(ctx context.Context, k *registry.Known, g *kind.Grou
 }
 
 // late makes a [DeadlineError] of what the deadline has caused.
-func late(bounded context.Context, k *registry.Known, g *kind.Group, err error, timeout time.Duration, start time.Time) error {
+func late(
+	bounded context.Context, k *registry.Known, g *kind.Group, err error, timeout time.Duration, start time.Time,
+) error {
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
 		closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
 		if closed || errors.Is(err, context.DeadlineExceeded) {
 			return wrapAs(err, k, failure.NewDeadline(k.Name, timeout, "", failure.Attempt{Lost: closed}))
 		}
 	}
-	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) && kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed() {
+	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) &&
+		kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed() {
 		// pgx closes a connection whose request is given up. It was not the network that ended this one.
 		return wrapAs(err, k, failure.NewDeadline(k.Name, timeout, "", failure.Attempt{Lost: true, Own: true}))
 	}
@@ -109,19 +116,25 @@ func (h *handling) run(call func() error, m *registry.Metrics) {
 }
 
 // abandon goes on without code that does not return.
-func (a *Applier) abandon(ctx context.Context, k *registry.Known, g *kind.Group, h *handling, timeout time.Duration) error {
+func (a *Applier) abandon(
+	ctx context.Context, k *registry.Known, g *kind.Group, h *handling, timeout time.Duration,
+) error {
 	kind.EndGroup(g)
 	kind.LineOf(g).Abandoned = true
 	kind.LineOf(g).Disconnect()
 	stack := h.stack()
 	a.Metrics.Abandoned.WithLabelValues(k.Name).Inc()
 	a.Metrics.Stuck.Inc()
-	a.Cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.Name, "timeout", timeout, "stack", stack)
+	a.Cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.Name,
+		"timeout", timeout, "stack", stack)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	first := g.Events[0]
-	return &failure.ApplyError{Projection: k.Name, CampaignID: first.CampaignID, Err: failure.NewDeadline(k.Name, timeout, stack, failure.Attempt{Lost: true})}
+	return &failure.ApplyError{
+		Projection: k.Name, CampaignID: first.CampaignID,
+		Err: failure.NewDeadline(k.Name, timeout, stack, failure.Attempt{Lost: true}),
+	}
 }
 
 // stack is where the goroutine is.
@@ -152,14 +165,19 @@ func noteLate(err error, events []journal.Event) {
 	var late *failure.DeadlineError
 	if errors.As(err, &late) {
 		tried := failure.AttemptOf(late)
-		tried.Events, tried.At = len(events), failure.Verdict{Projection: late.Projection, CampaignID: events[0].CampaignID, Seq: events[0].Seq}
+		tried.Events, tried.At = len(events), failure.Verdict{
+			Projection: late.Projection, CampaignID: events[0].CampaignID,
+			Seq: events[0].Seq,
+		}
 	}
 }
 
 // applyCampaignInTime is applyCampaign that gets over deadlines which cost the transaction. A deadline
 // of many events says nothing of one: they are tried one by one then. verdicts is what is known
 // beforehand.
-func (a *Applier) applyCampaignInTime(ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool) (int, error) {
+func (a *Applier) applyCampaignInTime(
+	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
+) (int, error) {
 	for {
 		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
 		var late *failure.DeadlineError

@@ -10,14 +10,15 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// held is what a transaction holds of a group: its units, their events, what the registry and the pairs say of them, and
-// what has failed. It sends nothing.
+// held is what a transaction holds of a group: its units, their events, what the registry and the
+// pairs say of them, and what has failed. It sends nothing.
 type held struct {
-	Units    []*Unit
-	view     *registry.View
-	pairs    map[string]map[string]*deferred.Standing // by campaign and projection
-	LeftOut  map[deferred.Key][]int64                 // events that operators have left out, by projection without its set and campaign
-	Events   []journal.Event                          // of all units, in order
+	Units []*Unit
+	view  *registry.View
+	pairs map[string]map[string]*deferred.Standing // by campaign and projection
+	// events that operators have left out, by projection without its set and campaign
+	LeftOut  map[deferred.Key][]int64
+	Events   []journal.Event // of all units, in order
 	failures []*incident
 	verdicts map[failure.Verdict]error // what is known of events beforehand
 }
@@ -133,7 +134,10 @@ func (h *held) LeaveOut(projection, campaignID string, seq int64) {
 
 // LeavesOut says whether the event is left out of the projection.
 func (h *held) LeavesOut(k *registry.Known, e *journal.Event) bool {
-	return h.LeftOut != nil && slices.Contains(h.LeftOut[deferred.Key{Projection: k.Described.Name, CampaignID: e.CampaignID}], e.Seq)
+	return h.LeftOut != nil && slices.Contains(h.LeftOut[deferred.Key{
+		Projection: k.Described.Name,
+		CampaignID: e.CampaignID,
+	}], e.Seq)
 }
 
 // Wants says whether the projection is to apply the event.
@@ -143,7 +147,10 @@ func (h *held) Wants(k *registry.Known, e *journal.Event) bool {
 
 // Stretch adds a part of a campaign without the events that are left out of the projection.
 func (h *held) Stretch(s *Stretches, k *registry.Known, campaignID string, after, until int64) {
-	for _, seq := range slices.Sorted(slices.Values(h.LeftOut[deferred.Key{Projection: k.Described.Name, CampaignID: campaignID}])) {
+	for _, seq := range slices.Sorted(slices.Values(h.LeftOut[deferred.Key{
+		Projection: k.Described.Name,
+		CampaignID: campaignID,
+	}])) {
 		if seq > after && seq <= until {
 			s.add(campaignID, after, seq-1)
 			after = seq
@@ -160,7 +167,8 @@ func (h *held) campaigns() []string {
 	return ids
 }
 
-// verdict is what is known of an event before it is tried: that it cannot be read, or that the projection has failed on it in a way that took the transaction with it.
+// verdict is what is known of an event before it is tried: that it cannot be read, or that the
+// projection has failed on it in a way that took the transaction with it.
 func (h *held) verdict(k *registry.Known, u *Unit, e *journal.Event) error {
 	if err := u.Spoiled[e.Seq]; err != nil {
 		return err

@@ -55,7 +55,8 @@ func (a *Applier) describe(k *registry.Known, e *journal.Event, err error) defer
 	return f
 }
 
-// fail notes that a projection could not apply e. What follows from it is written when the transaction ends. It says whether the projection goes on after the event.
+// fail notes that a projection could not apply e. What follows from it is written when the
+// transaction ends. It says whether the projection goes on after the event.
 func (t *Transaction) fail(k *registry.Known, e *journal.Event, cause error) (skipped bool) {
 	var inner *failure.ApplyError
 	if errors.As(cause, &inner) {
@@ -72,7 +73,8 @@ func (t *Transaction) fail(k *registry.Known, e *journal.Event, cause error) (sk
 	return f.policy.Action == kind.ActionSkip
 }
 
-// failReset notes that the rows of a campaign could not be deleted ahead of e. The projection does not go on without that, whatever its policy on the event.
+// failReset notes that the rows of a campaign could not be deleted ahead of e. The projection does
+// not go on without that, whatever its policy on the event.
 func (t *Transaction) failReset(k *registry.Known, e *journal.Event, cause error) {
 	t.fail(k, e, cause)
 	f := t.failures[len(t.failures)-1]
@@ -91,7 +93,8 @@ func (t *Transaction) writeFailures() {
 			continue
 		}
 		k := t.view.Known(f.Projection)
-		deferred.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.Chances, rand.Float64()), func(o deferred.Outcome) { f.outcome = o })
+		deferred.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.Chances, rand.Float64()),
+			func(o deferred.Outcome) { f.outcome = o })
 		if f.policy.Action == kind.ActionPause {
 			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
 			pauses.Failed(t.Batch, f.Group, f.Projection, f.Worker, reason)
@@ -106,7 +109,8 @@ func (t *Transaction) report(ctx context.Context) {
 	}
 	for _, f := range t.failures {
 		t.Applier.Metrics.Failed.WithLabelValues(f.Projection).Inc()
-		log := t.Applier.Cfg.Logger.With("projection", f.Projection, "campaign", f.CampaignID, "seq", f.Seq, "event_type", f.EventType, "class", f.Class, "code", f.Code,
+		log := t.Applier.Cfg.Logger.With("projection", f.Projection, "campaign", f.CampaignID, "seq", f.Seq, "event_type",
+			f.EventType, "class", f.Class, "code", f.Code,
 			"fingerprint", f.Fingerprint, "error", f.Message)
 		switch {
 		case f.policy.Action == kind.ActionSkip:
@@ -119,7 +123,8 @@ func (t *Transaction) report(ctx context.Context) {
 			if f.outcome.NextAttempt.IsZero() {
 				log.ErrorContext(ctx, "projection failed, pair is dead: it waits for an operator")
 			} else {
-				log.ErrorContext(ctx, "projection failed, pair is dead: it gets a second chance", "next_attempt", f.outcome.NextAttempt)
+				log.ErrorContext(ctx, "projection failed, pair is dead: it gets a second chance",
+					"next_attempt", f.outcome.NextAttempt)
 			}
 			continue
 		}

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// A worker's group under way may hold rows that an inline apply wants and wait for a lease that it has taken. So inline applies wait for rows no longer than this, give
-	// everything back, let the other finish, and try again.
+	// A worker's group under way may hold rows that an inline apply wants and wait for a lease that it
+	// has taken. So inline applies wait for rows no longer than this, give everything back, let the
+	// other finish, and try again.
 	inlinePatience = "200ms"
 	inlineAttempts = 25
 
@@ -31,7 +32,8 @@ var (
 	// ErrNotRegistered is returned by [Projector.ApplyInline] before [Projector.Register] has succeeded.
 	ErrNotRegistered = errors.New("the projections are not registered: call Register before the first append")
 
-	// ErrIsolation is returned by [Projector.ApplyInline] in a transaction that is not READ COMMITTED; its message names the level.
+	// ErrIsolation is returned by [Projector.ApplyInline] in a transaction that is not READ COMMITTED;
+	// its message names the level.
 	ErrIsolation = errors.New("inline apply needs a READ COMMITTED transaction")
 
 	// errBacklog leaves a campaign to the queue: there is more to apply than belongs into an append.
@@ -73,7 +75,8 @@ func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 			return fmt.Errorf("apply inline: %w", err)
 		}
 		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") && attempt < inlineAttempts && !in.Cfg.InlineBestEffort {
+		if errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") && attempt < inlineAttempts &&
+			!in.Cfg.InlineBestEffort {
 			continue // lock not available, deadlock
 		}
 		if !in.Cfg.InlineBestEffort || errors.Is(err, ErrIsolation) || ctx.Err() != nil {
@@ -86,7 +89,8 @@ func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 	}
 }
 
-// applyInline applies what the campaigns are behind, inside a savepoint that is gone when it succeeds, and returns the number of events.
+// applyInline applies what the campaigns are behind, inside a savepoint that is gone when it
+// succeeds, and returns the number of events.
 func (in *Inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []string) (n int, err error) {
 	units, before, err := in.takeOver(ctx, conn, campaigns)
 	if err != nil {
@@ -112,7 +116,9 @@ func (in *Inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []
 }
 
 // takeOver opens the savepoint and takes the campaigns' leases. It returns the settings to put back.
-func (in *Inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []string) (units []*Unit, before []string, err error) {
+func (in *Inliner) takeOver(
+	ctx context.Context, conn *pgx.Conn, campaigns []string,
+) (units []*Unit, before []string, err error) {
 	var isolation string
 	before = make([]string, 5)
 	line := pipeline.NewPipeline(conn)
@@ -132,14 +138,17 @@ func (in *Inliner) takeOver(ctx context.Context, conn *pgx.Conn, campaigns []str
 		return nil, nil, err
 	}
 	if isolation != readCommitted {
-		return nil, nil, fmt.Errorf("%w, this one is %s: begin it as such, or apply by workers", ErrIsolation, strings.ToUpper(isolation))
+		return nil, nil, fmt.Errorf("%w, this one is %s: begin it as such, or apply by workers", ErrIsolation,
+			strings.ToUpper(isolation))
 	}
 	slices.SortFunc(units, func(a, b *Unit) int { return strings.Compare(a.Lease.CampaignID, b.Lease.CampaignID) })
 	return units, before, nil
 }
 
 // applySlice applies as much of the units as one group holds. If that is all, end queues what comes last.
-func (in *Inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*Unit, end func(*Transaction)) (n int, rest []*Unit, err error) {
+func (in *Inliner) applySlice(
+	ctx context.Context, conn *pgx.Conn, units []*Unit, end func(*Transaction),
+) (n int, rest []*Unit, err error) {
 	t := in.Applier.Within(conn, units, in.Cfg.GroupEvents)
 	t.Streams = false // the connection is somebody else's
 	defer t.recycle()
@@ -168,7 +177,8 @@ func (in *Inliner) applySlice(ctx context.Context, conn *pgx.Conn, units []*Unit
 	return n, rest, t.finish(ctx, func(*Unit) bool { return false })
 }
 
-// queueEnd puts the settings back, leaves work items for campaigns that are left to the workers, and keeps what was done.
+// queueEnd puts the settings back, leaves work items for campaigns that are left to the workers,
+// and keeps what was done.
 func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 	if in.PutsOff {
 		line.QueueLookAhead()
@@ -196,7 +206,8 @@ func (in *Inliner) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns
 	return nil
 }
 
-// undoInline goes back to where the transaction stood: effects, leases, settings. An error says that there is no way back.
+// undoInline goes back to where the transaction stood: effects, leases, settings. An error says
+// that there is no way back.
 func undoInline(ctx context.Context, conn *pgx.Conn) error {
 	// One by one: in a transaction that has failed Postgres parses nothing but the first.
 	if _, err := conn.Exec(ctx, queryUndoInline, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -213,11 +224,14 @@ const (
 	queryRelease    = `RELEASE SAVEPOINT tidemark_inline`
 
 	// querySettingsNow reads what querySetInline changes until the transaction ends or it is put back.
-	querySettingsNow = `SELECT current_setting('transaction_isolation'), current_setting('search_path'), current_setting('enable_seqscan'), current_setting('jit'),
+	querySettingsNow = `SELECT current_setting('transaction_isolation'), current_setting('search_path'),
+		current_setting('enable_seqscan'), current_setting('jit'),
 		current_setting('enable_memoize'), current_setting('lock_timeout')`
-	querySetInline = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', $2, true), set_config('jit', $3, true), set_config('enable_memoize', $4, true),
+	querySetInline = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', $2, true),
+		set_config('jit', $3, true), set_config('enable_memoize', $4, true),
 		set_config('lock_timeout', $5, true)`
 )
 
-// queryShadowPatience keeps a shadow from waiting for rows: it gives way to workers before they could be in a deadlock with it.
+// queryShadowPatience keeps a shadow from waiting for rows: it gives way to workers before they
+// could be in a deadlock with it.
 const queryShadowPatience = `SELECT set_config('lock_timeout', '200ms', true)`

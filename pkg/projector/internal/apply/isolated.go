@@ -27,7 +27,8 @@ func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) 
 		switch {
 		case errors.Is(err, lease.ErrLost):
 			a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
-			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", units[i].Lease.CampaignID, "generation", units[i].Lease.Generation)
+			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", units[i].Lease.CampaignID,
+				"generation", units[i].Lease.Generation)
 		case err != nil:
 			return applied, err
 		}
@@ -36,7 +37,9 @@ func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) 
 	return applied, nil
 }
 
-func (a *Applier) applyCampaign(ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool) (int, error) {
+func (a *Applier) applyCampaign(
+	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
+) (int, error) {
 	t, err := a.begin(ctx, units, events)
 	if err != nil {
 		return 0, err
@@ -49,7 +52,9 @@ func (a *Applier) applyCampaign(ctx context.Context, units []*Unit, events int, 
 	}
 	defer t.Abort(ctx)
 	t.link(ctx)
-	if !marked { // a suspect's lease must go on being renewed: by when it was, and when its owner was seen last, the dead are told from the living
+	// a suspect's lease must go on being renewed: by when it was, and when its owner was seen last,
+	// the dead are told from the living
+	if !marked {
 		if err := t.fenceFirst(ctx, always); err != nil {
 			return 0, err
 		}
@@ -121,7 +126,9 @@ func (t *Transaction) applyUnit(ctx context.Context, k *registry.Known, u *Unit)
 // ApplyUpTo applies events up to the one that fails: it answers how many it applied, and the cause;
 // nil if none fails. It halves what fails, or goes by what the error says, until a single event is
 // left, so that one among a thousand costs a dozen savepoints.
-func (t *Transaction) ApplyUpTo(ctx context.Context, k *registry.Known, u *Unit, events []journal.Event) (n int, cause, err error) {
+func (t *Transaction) ApplyUpTo(
+	ctx context.Context, k *registry.Known, u *Unit, events []journal.Event,
+) (n int, cause, err error) {
 	if t.mark != nil {
 		return t.applyMarked(ctx, k, u, events)
 	}

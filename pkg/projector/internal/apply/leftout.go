@@ -4,8 +4,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/deferred"
 )
 
-// Events that operators have resolved are left out by all that applies a campaign again: pairs, copies of a rebuild, scratch tables. Live work does not look for them: an event is resolved only
-// behind the checkpoint. The exception is a projection that was removed and registered again (registered.ResolvedAhead).
+// Events that operators have resolved are left out by all that applies a campaign again: pairs,
+// copies of a rebuild, scratch tables. Live work does not look for them: an event is resolved only
+// behind the checkpoint. The exception is a projection that was removed and registered again
+// (registered.ResolvedAhead).
 
 // queueLeftOut queues a read of what is left out in campaigns.
 func (t *Transaction) queueLeftOut(campaignIDs []string) {

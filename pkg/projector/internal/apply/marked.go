@@ -31,7 +31,8 @@ func (a *Applier) Together(apply func() error) error {
 
 // convicted says whether the event that the last dead process had named has killed it.
 func convicted(s *lease.Suspect) bool {
-	return s.Projection != "" && s.Crashes >= deadly && s.Deaths >= deadlyMarked && (s.Deaths >= s.Unexplained || s.Deaths >= certain)
+	return s.Projection != "" && s.Crashes >= deadly && s.Deaths >= deadlyMarked &&
+		(s.Deaths >= s.Unexplained || s.Deaths >= certain)
 }
 
 // ApplySuspect applies the units of one suspect campaign while nothing else is applied in this
@@ -58,7 +59,10 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	log.WarnContext(ctx, "campaign has cost several processes, applying it alone and one by one", "marked", s.Marked)
 	known := map[failure.Verdict]error{}
 	if convicted(s) {
-		known[failure.Verdict{Projection: s.Projection, CampaignID: held.CampaignID, Seq: s.Seq}] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
+		known[failure.Verdict{
+			Projection: s.Projection, CampaignID: held.CampaignID,
+			Seq: s.Seq,
+		}] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
 	}
 	ctx, span := a.Tracer.Start(ctx)
 	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Limit.Events(), known, true)
@@ -97,7 +101,9 @@ func (a *Applier) applyMarked(ctx context.Context, units []*Unit) error {
 
 // applyMarked applies events one by one, each named by a mark that is committed before it is tried.
 // Otherwise it is like applyUpTo.
-func (t *Transaction) applyMarked(ctx context.Context, k *registry.Known, u *Unit, events []journal.Event) (n int, cause, err error) {
+func (t *Transaction) applyMarked(
+	ctx context.Context, k *registry.Known, u *Unit, events []journal.Event,
+) (n int, cause, err error) {
 	for i := range events {
 		if known := t.verdict(k, u, &events[i]); known != nil {
 			return i, known, nil

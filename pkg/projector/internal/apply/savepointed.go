@@ -30,11 +30,13 @@ func retried(units []*Unit) bool {
 // splittable says whether savepoints cost the group next to nothing: it is large, so a savepoint for
 // each projection does not count, and what projections queue can be cut into parts.
 func (t *Transaction) splittable() bool {
-	if !t.Streams || len(t.calls) > 0 || len(t.Events) < splitFrom || slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil }) {
+	if !t.Streams || len(t.calls) > 0 || len(t.Events) < splitFrom ||
+		slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil }) {
 		return false
 	}
 	return !slices.ContainsFunc(t.view.Projections, func(k *registry.Known) bool {
-		return t.view.Rows[k.Name].State == registry.StateActive && (kind.Eventwise(k.Projection) == nil || k.Intricate.Load() || t.looksAhead(k))
+		return t.view.Rows[k.Name].State == registry.StateActive &&
+			(kind.Eventwise(k.Projection) == nil || k.Intricate.Load() || t.looksAhead(k))
 	})
 }
 
@@ -255,7 +257,9 @@ func (t *Transaction) bisect(ctx context.Context, tasks []*task, hinted bool) er
 	from, to := 0, len(tasks)/2
 	var named *failure.ApplyError
 	if hinted = !hinted && errors.As(cause, &named); hinted {
-		if i := slices.IndexFunc(tasks, func(one *task) bool { return one.unit.Lease.CampaignID == named.CampaignID }); i >= 0 {
+		if i := slices.IndexFunc(tasks, func(one *task) bool {
+			return one.unit.Lease.CampaignID == named.CampaignID
+		}); i >= 0 {
 			from, to = i, i+1
 		}
 	}
@@ -333,7 +337,8 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 			switch together := undone[one.k]; {
 			case len(before.Queries) == 0:
 			case first && together != nil:
-				together.Queries, together.origins = append(together.Queries, before.Queries...), append(together.origins, before.origins...)
+				together.Queries, together.origins = append(together.Queries, before.Queries...),
+					append(together.origins, before.origins...)
 			default:
 				undone[one.k], parts = before, append(parts, before)
 			}

@@ -142,7 +142,10 @@ func cutIntoParts(all []*collection, calm bool) []*part {
 	}
 	var parts []*part
 	for _, c := range all {
-		whole := &part{k: c.k, timeout: c.limit, tasks: c.tasks, Savepoint: pipeline.Savepoint{Queries: c.Batch.QueuedQueries}, origins: c.Origins[:c.Batch.Len()]}
+		whole := &part{
+			k: c.k, timeout: c.limit, tasks: c.tasks,
+			Savepoint: pipeline.Savepoint{Queries: c.Batch.QueuedQueries}, origins: c.Origins[:c.Batch.Len()],
+		}
 		most := mostParts / len(all)
 		switch {
 		case c.k.Savepoints.Load() > 0:
@@ -197,7 +200,8 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 	}
 	before, after := p.piece(0, from), p.piece(to, len(p.Queries))
 	if skipped {
-		after.Queries, after.origins = slices.Concat(before.Queries, after.Queries), slices.Concat(before.origins, after.origins)
+		after.Queries, after.origins = slices.Concat(before.Queries, after.Queries),
+			slices.Concat(before.origins, after.origins)
 		before = p.piece(0, 0)
 	}
 	return before, after.cut(max(1, p.finer))
@@ -205,7 +209,10 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 
 // piece is what lies between two statements of a part.
 func (p *part) piece(from, to int) *part {
-	return &part{k: p.k, timeout: p.timeout, tasks: p.tasks, Savepoint: pipeline.Savepoint{Queries: p.Queries[from:to:to]}, origins: p.origins[from:to:to]}
+	return &part{
+		k: p.k, timeout: p.timeout, tasks: p.tasks,
+		Savepoint: pipeline.Savepoint{Queries: p.Queries[from:to:to]}, origins: p.origins[from:to:to],
+	}
 }
 
 // part is what one savepoint holds: all that a projection has queued for some units. If it fails the others stay.

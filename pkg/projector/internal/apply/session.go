@@ -61,7 +61,8 @@ func (s *session) Group(k *registry.Known, events []journal.Event) *kind.Group {
 func (s *session) QueueSettings() {
 	// A handler may sit in Go for as long as its timeout, and a while until it is given up.
 	idle := max(s.base.Cfg.LeaseTTL, s.base.Longest+2*registry.Grace)
-	s.Queue(querySettings, s.path, strconv.FormatInt(idle.Milliseconds(), 10), s.base.Longest.Milliseconds(), max(1, s.base.Longest.Milliseconds()/2)).
+	s.Queue(querySettings, s.path, strconv.FormatInt(idle.Milliseconds(), 10), s.base.Longest.Milliseconds(),
+		max(1, s.base.Longest.Milliseconds()/2)).
 		QueryRow(func(row pgx.Row) error {
 			var milliseconds float64
 			err := row.Scan(nil, nil, nil, nil, nil, nil, nil, &milliseconds)
@@ -94,7 +95,8 @@ func (s *session) queuePatience() {
 	s.Queue(pipeline.QueryPatience)
 }
 
-// watchLocks looks who keeps the transaction's connection from going on, until stop is called. It needs another connection of the pool; where there is none to be had, nobody knows.
+// watchLocks looks who keeps the transaction's connection from going on, until stop is called. It
+// needs another connection of the pool; where there is none to be had, nobody knows.
 func (s *session) watchLocks(ctx context.Context) (stop func()) {
 	pid := s.Conn.PgConn().PID()
 	watching, cancel := context.WithCancel(ctx)
@@ -106,7 +108,8 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 			if err != nil {
 				return
 			}
-			bounded, end := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout) // it takes a millisecond: cut short, it would cost a connection
+			// it takes a millisecond: cut short, it would cost a connection
+			bounded, end := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 			err = conn.QueryRow(bounded, registry.QueryBlockers, int32(pid)).Scan(&found)
 			end()
 			conn.Release()

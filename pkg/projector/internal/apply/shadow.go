@@ -13,11 +13,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// ShadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them from workers while it is open, which is half a lease's life at most.
+// ShadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them
+// from workers while it is open, which is half a lease's life at most.
 const ShadowCampaigns = 16
 
-// shadow walks round the queue and does what a worker would do, in transactions that it rolls back, the claim included. It keeps no leases, counts no attempt, and changes
-// no row but those by which it is known, should the process die, what it died of; what would have happened is counted in metrics and logged once a round. A sequence that a projection draws from moves all the same.
+// shadow walks round the queue and does what a worker would do, in transactions that it rolls back,
+// the claim included. It keeps no leases, counts no attempt, and changes no row but those by which
+// it is known, should the process die, what it died of; what would have happened is counted in
+// metrics and logged once a round. A sequence that a projection draws from moves all the same.
 type shadow struct {
 	p       *Applier
 	cursor  string
@@ -67,7 +70,8 @@ func (s *shadow) Round(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// Step tries the campaigns that a claim finds, and says whether the round goes on. A round ends with the pairs whose retry is due.
+// Step tries the campaigns that a claim finds, and says whether the round goes on. A round ends
+// with the pairs whose retry is due.
 func (s *shadow) Step(ctx context.Context) (again bool, err error) {
 	cursor := s.cursor
 	if cursor == "" {
@@ -111,8 +115,9 @@ func (s *shadow) Step(ctx context.Context) (again bool, err error) {
 	})
 }
 
-// try opens a transaction, has campaigns claimed, applies their events group by group to the end, each on what those before it have left, and rolls back. After half a
-// lease's life it leaves it at that.
+// try opens a transaction, has campaigns claimed, applies their events group by group to the end,
+// each on what those before it have left, and rolls back. After half a lease's life it leaves it at
+// that.
 func (s *shadow) try(ctx context.Context, claim func(*Transaction) (units []*Unit, more bool, err error)) error {
 	p := s.p
 	enough := time.Now().Add(p.Cfg.LeaseTTL / 2)
@@ -200,7 +205,8 @@ func (s *shadow) tryGroup(ctx context.Context, t *Transaction, units []*Unit) (r
 	return append(rest, units[len(t.Units):]...), nil
 }
 
-// tryApart applies a unit's events to one projection and counts what became of them. It says whether one of them stops it.
+// tryApart applies a unit's events to one projection and counts what became of them. It says
+// whether one of them stops it.
 func (s *shadow) tryApart(ctx context.Context, t *Transaction, k *registry.Known, u *Unit) (stopped bool, err error) {
 	before := len(t.failures)
 	err = t.applyUnit(ctx, k, u)
@@ -245,7 +251,8 @@ func (s *shadow) report(ctx context.Context) {
 		s.p.Cfg.Logger.WarnContext(ctx, "shadow: would have failed", "projection", at[0], "class", at[1], "events", n)
 	}
 	if s.cut > 0 {
-		s.p.Cfg.Logger.WarnContext(ctx, "shadow: not tried to the end, that takes longer than half a lease's life", "campaigns", s.cut)
+		s.p.Cfg.Logger.WarnContext(ctx, "shadow: not tried to the end, that takes longer than half a lease's life",
+			"campaigns", s.cut)
 	}
 	clear(s.applied)
 	clear(s.failed)

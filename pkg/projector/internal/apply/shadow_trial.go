@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// trial is campaigns that a shadow tries in one go, under a name that outlives the process: all that nobody has died of, or a single one that somebody has.
+// trial is campaigns that a shadow tries in one go, under a name that outlives the process: all
+// that nobody has died of, or a single one that somebody has.
 type trial struct {
 	units []*Unit
 	known lease.Trial
@@ -19,7 +20,8 @@ type trial struct {
 // suspect says whether processes have died of it.
 func (t *trial) suspect() bool { return t.known.Crashes > 0 }
 
-// convicted says whether an event is left out: one process has died of the campaign, and two more when they had named the event.
+// convicted says whether an event is left out: one process has died of the campaign, and two more
+// when they had named the event.
 func (t *trial) convicted() bool { return t.known.Crashes >= deadly && t.known.Deaths >= deadlyMarked }
 
 func (t *trial) campaigns() (ids []string) {
@@ -54,7 +56,8 @@ func (s *shadow) trials(ctx context.Context, units []*Unit) ([]*trial, error) {
 	return trials, nil
 }
 
-// watch has the transaction name each event of a campaign that processes have died of before it is tried, and leave out the one that they died of.
+// watch has the transaction name each event of a campaign that processes have died of before it is
+// tried, and leave out the one that they died of.
 func (s *shadow) watch(ctx context.Context, t *Transaction, one *trial) {
 	t.mark, t.verdicts = nil, nil
 	if !one.suspect() {
@@ -72,11 +75,13 @@ func (s *shadow) watch(ctx context.Context, t *Transaction, one *trial) {
 	t.verdicts = map[failure.Verdict]error{at: &failure.CrashError{Crashes: one.known.Crashes, Alone: one.known.Deaths}}
 	if !s.left[at] {
 		s.left[at] = true
-		s.p.Cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it", "projection", at.Projection, "campaign", at.CampaignID, "seq", at.Seq, "crashes", one.known.Crashes)
+		s.p.Cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it",
+			"projection", at.Projection, "campaign", at.CampaignID, "seq", at.Seq, "crashes", one.known.Crashes)
 	}
 }
 
-// survive tells the living from the dead once trials are over, whatever came of them. What processes have died of stays known until it has been tried to the end.
+// survive tells the living from the dead once trials are over, whatever came of them. What
+// processes have died of stays known until it has been tried to the end.
 func (s *shadow) survive(ctx context.Context, trials []*trial) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()

@@ -7,10 +7,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// ShareBurst is for how long the time of a rebuild may be saved up, and how far it may be overdrawn: a group costs what it costs.
+// ShareBurst is for how long the time of a rebuild may be saved up, and how far it may be
+// overdrawn: a group costs what it costs.
 const ShareBurst = 200 * time.Millisecond
 
-// Share bounds the time that the goroutines of this worker spend on what is being rebuilt. It is a budget of time that grows with the clock.
+// Share bounds the time that the goroutines of this worker spend on what is being rebuilt. It is a
+// budget of time that grows with the clock.
 type Share struct {
 	mu      sync.Mutex
 	Workers int

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
-// slabs keeps the memory of groups' events and statements for the groups that follow. Payloads are not reused: who keeps a copy of an event keeps
-// what it points to.
+// slabs keeps the memory of groups' events and statements for the groups that follow. Payloads are
+// not reused: who keeps a copy of an event keeps what it points to.
 type slabs struct{ events, origins sync.Pool }
 
 // slabEvents is the size of a new slab, at most.

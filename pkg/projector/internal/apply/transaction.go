@@ -23,11 +23,14 @@ type Transaction struct {
 	session
 	held
 	Applier *Applier
-	last    func()                                                                 // queues what ends it; nil: COMMIT
-	fenced  bool                                                                   // the fence stands
-	mark    func(ctx context.Context, u *Unit, projection string, seq int64) error // names each event before it is tried; nil: they are tried without
-	calls   map[*registry.Known]string                                             // of the projections that the database applies
-	Claimed bool                                                                   // its units are those that a claim queued before its read answers
+	last    func() // queues what ends it; nil: COMMIT
+	fenced  bool   // the fence stands
+	// names each event before it is tried; nil: they are tried without
+	mark func(ctx context.Context, u *Unit, projection string, seq int64) error
+	// of the projections that the database applies
+	calls map[*registry.Known]string
+	// its units are those that a claim queued before its read answers
+	Claimed bool
 }
 
 // begin opens a transaction and reads what the units need, in one round trip.
@@ -35,8 +38,11 @@ func (a *Applier) begin(ctx context.Context, units []*Unit, events int) (*Transa
 	return a.open(ctx, units, events, nil)
 }
 
-// open is begin, for a transaction in which the database applies the projections that have a call. If all have, it counts the events instead of reading them.
-func (a *Applier) open(ctx context.Context, units []*Unit, events int, calls map[*registry.Known]string) (*Transaction, error) {
+// open is begin, for a transaction in which the database applies the projections that have a call.
+// If all have, it counts the events instead of reading them.
+func (a *Applier) open(
+	ctx context.Context, units []*Unit, events int, calls map[*registry.Known]string,
+) (*Transaction, error) {
 	pulse.Of(ctx).Within(a.Promises.Step)
 	conn, err := a.Cfg.Pool.Acquire(ctx)
 	if err != nil {
@@ -52,8 +58,8 @@ func (a *Applier) open(ctx context.Context, units []*Unit, events int, calls map
 	return t, nil
 }
 
-// SuspectUnreadable makes the groups that follow a read which failed for an event find out which. It is spoiled then: each
-// projection fails at it for good, and all else goes on.
+// SuspectUnreadable makes the groups that follow a read which failed for an event find out which.
+// It is spoiled then: each projection fails at it for good, and all else goes on.
 func (a *Applier) SuspectUnreadable(err error) error {
 	if journal.CannotRead(err) {
 		a.Unreadable.Store(savepointsAfter)
@@ -70,7 +76,10 @@ func (a *Applier) On(conn *pgxpool.Conn, units []*Unit, events int, calls map[*r
 
 // Within returns a transaction that is open on a connection, or will be by what is queued first.
 func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction {
-	t := &Transaction{session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath}, Applier: a, held: held{Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events)}}
+	t := &Transaction{
+		session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath},
+		Applier: a, held: held{Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events)},
+	}
 	t.Origins = a.slabs.getOrigins()
 	t.Streams, t.Mode, t.Notice = a.Streams, a.Mode, a.Notice
 	return t
@@ -79,11 +88,15 @@ func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction
 // Read reads what the units need, as many events at most, in one round trip with whatever is queued.
 func (t *Transaction) Read(ctx context.Context, events int) error {
 	p := t.Applier
-	read := journal.GroupRead{Events: events, Bytes: p.Cfg.GroupBytes, Small: p.small.Load(), Careful: p.Unreadable.Load() > 0}
+	read := journal.GroupRead{
+		Events: events, Bytes: p.Cfg.GroupBytes, Small: p.small.Load(),
+		Careful: p.Unreadable.Load() > 0,
+	}
 	if t.Claimed {
 		read.Claimed = func(i int) (string, int64) { return t.Units[i].Lease.CampaignID, t.Units[i].Place }
 	} else {
-		read.CampaignIDs, read.After, read.Until = make([]string, len(t.Units)), make([]int64, len(t.Units)), make([]int64, len(t.Units))
+		read.CampaignIDs, read.After, read.Until = make([]string, len(t.Units)), make([]int64, len(t.Units)),
+			make([]int64, len(t.Units))
 	}
 	for i, u := range t.Units {
 		read.CampaignIDs[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
@@ -197,17 +210,22 @@ func (t *Transaction) counts() bool {
 	if v == nil {
 		v = t.Applier.Seen.Load()
 	}
-	return v != nil && len(t.calls) > 0 && t.Applier.Tracer == nil && !slices.ContainsFunc(v.Projections, func(k *registry.Known) bool { return v.Rows[k.Name].State == registry.StateActive && t.calls[k] == "" })
+	return v != nil && len(t.calls) > 0 && t.Applier.Tracer == nil &&
+		!slices.ContainsFunc(v.Projections, func(k *registry.Known) bool {
+			return v.Rows[k.Name].State == registry.StateActive && t.calls[k] == ""
+		})
 }
 
-// dropOutdated leaves alone those catch-up units whose pair is not what it was when they were claimed: the tables that it is about have been swapped, or dropped.
+// dropOutdated leaves alone those catch-up units whose pair is not what it was when they were
+// claimed: the tables that it is about have been swapped, or dropped.
 func (t *Transaction) dropOutdated() {
 	for _, u := range t.Units {
 		if u.Pair == nil {
 			continue
 		}
 		now, r := t.pairs[u.Lease.CampaignID][u.Pair.Projection], t.view.Rows[u.Pair.Projection]
-		if u.outdated = now == nil || now.NextSeq != u.Place+1 && !t.trying || r == nil || r.State != registry.StateActive || t.view.Known(u.Pair.Projection) == nil; u.outdated {
+		if u.outdated = now == nil || now.NextSeq != u.Place+1 && !t.trying || r == nil || r.State != registry.StateActive ||
+			t.view.Known(u.Pair.Projection) == nil; u.outdated {
 			u.Events, u.counted, u.More = nil, 0, false
 			continue
 		}
@@ -215,7 +233,8 @@ func (t *Transaction) dropOutdated() {
 	}
 }
 
-// Abort rolls back what has not been committed and gives the connection and the memory back. A connection in doubt is closed by the pool.
+// Abort rolls back what has not been committed and gives the connection and the memory back. A
+// connection in doubt is closed by the pool.
 func (t *Transaction) Abort(ctx context.Context) {
 	if t.Pool == nil {
 		return
@@ -250,15 +269,23 @@ const (
 	// QueryCommitBegin commits, and opens the next transaction with the same isolation.
 	QueryCommitBegin = `COMMIT AND CHAIN`
 
-	// querySettings applies to the transaction: where projections' tables are, that statements go by key (the plan of one prepared while its
-	// table was empty must not become a scan when it is not; a scan that cannot be avoided looks so dear then that it would be compiled; campaigns come once each, so remembering them is work for nothing; planning
-	// the short ones anew for each group's values took longer than running them), and that the server ends it if this process stops in the middle, and cancels statements that take too long ($3, in milliseconds), or wait too long for a lock ($4: less, so that it says
-	// which of the two it was). Where the role or the database has a lower limit that stays. It answers the limit on statements, in milliseconds.
-	querySettings = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true), set_config('enable_memoize', 'off', true),
-		set_config('plan_cache_mode', 'force_generic_plan', true), set_config('idle_in_transaction_session_timeout', $2, true),
-		set_config('lock_timeout', CASE WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $4 / 1000.0)
+	// querySettings applies to the transaction: where projections' tables are, that statements go by
+	// key (the plan of one prepared while its table was empty must not become a scan when it is not; a
+	// scan that cannot be avoided looks so dear then that it would be compiled; campaigns come once
+	// each, so remembering them is work for nothing; planning the short ones anew for each group's
+	// values took longer than running them), and that the server ends it if this process stops in the
+	// middle, and cancels statements that take too long ($3, in milliseconds), or wait too long for a
+	// lock ($4: less, so that it says which of the two it was). Where the role or the database has a
+	// lower limit that stays. It answers the limit on statements, in milliseconds.
+	querySettings = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', 'off', true),
+		set_config('jit', 'off', true), set_config('enable_memoize', 'off', true),
+		set_config('plan_cache_mode', 'force_generic_plan', true),
+			set_config('idle_in_transaction_session_timeout', $2, true),
+		set_config('lock_timeout', CASE WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms'
+			AND make_interval(secs => $4 / 1000.0)
 			THEN current_setting('lock_timeout') ELSE $4::bigint::text END, true),
-		extract(epoch FROM set_config('statement_timeout', CASE WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
+		extract(epoch FROM set_config('statement_timeout', CASE
+			WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
 			THEN current_setting('statement_timeout') ELSE $3::bigint::text END, true)::interval)::float8 * 1000`
 
 	// queryStatementTimeout changes the limit on statements for what follows in the transaction.

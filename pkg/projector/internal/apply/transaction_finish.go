@@ -15,8 +15,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// fence queues the fenced update of the units' leases: their new checkpoints, and whether they are given back. Units without more to do give their lease back; those
-// with more give it back if yield says so.
+// fence queues the fenced update of the units' leases: their new checkpoints, and whether they are
+// given back. Units without more to do give their lease back; those with more give it back if yield
+// says so.
 func (t *Transaction) fence(batch *pgx.Batch, yield func(*Unit) bool) {
 	// One step a lease: several pairs of one campaign share it.
 	steps := make([]lease.Step, 0, len(t.Units))
@@ -31,7 +32,8 @@ func (t *Transaction) fence(batch *pgx.Batch, yield func(*Unit) bool) {
 	t.Applier.Keeper.Advance(batch, steps)
 }
 
-// fenceFirst runs the fence before anything is written. Afterwards nobody can take over what the transaction holds until it ends.
+// fenceFirst runs the fence before anything is written. Afterwards nobody can take over what the
+// transaction holds until it ends.
 func (t *Transaction) fenceFirst(ctx context.Context, yield func(*Unit) bool) error {
 	t.At = pipeline.Origin{}
 	t.fence(t.Batch, yield)
@@ -48,9 +50,11 @@ func (t *Transaction) refused(err error) error {
 	return err
 }
 
-// finish writes what follows from the events of the units having been applied, and ends the transaction, in one round trip with whatever is queued. The fence, unless
-// it stands already, goes ahead of what is queued: who takes campaigns over (ApplyInline) locks their leases and then writes the projections' rows too, and the
-// two must wait for each other in one order. Only what [Group.Tx] has sent before comes before it.
+// finish writes what follows from the events of the units having been applied, and ends the
+// transaction, in one round trip with whatever is queued. The fence, unless it stands already, goes
+// ahead of what is queued: who takes campaigns over (ApplyInline) locks their leases and then
+// writes the projections' rows too, and the two must wait for each other in one order. Only what
+// [Group.Tx] has sent before comes before it.
 func (t *Transaction) finish(ctx context.Context, yield func(*Unit) bool) error {
 	t.At = pipeline.Origin{}
 	t.LimitStatements(t.Applier.Longest) // what follows is no projection's
@@ -93,7 +97,8 @@ func (t *Transaction) finish(ctx context.Context, yield func(*Unit) bool) error 
 	return nil
 }
 
-// countThrough counts, for each projection, the events that it has gone through in what has just been committed: without those that were skipped, and up to the one that stopped it.
+// countThrough counts, for each projection, the events that it has gone through in what has just
+// been committed: without those that were skipped, and up to the one that stopped it.
 func (t *Transaction) countThrough() {
 	all := 0
 	for _, u := range t.Units {
@@ -125,8 +130,9 @@ func (t *Transaction) end() {
 	t.Queue(QueryCommit)
 }
 
-// filePairs files the campaigns that move for every projection of the group that does not move with them: one that is joining or paused, and one
-// that this worker does not know in the version registered.
+// filePairs files the campaigns that move for every projection of the group that does not move with
+// them: one that is joining or paused, and one that this worker does not know in the version
+// registered.
 func (t *Transaction) filePairs() {
 	var filed []deferred.Standing
 	for i := range t.view.Registry {

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// Unit is a campaign to bring forward under its lease: all projections that are in step from the checkpoint on, or one deferred projection from
-// the place where it stands up to the checkpoint.
+// Unit is a campaign to bring forward under its lease: all projections that are in step from the
+// checkpoint on, or one deferred projection from the place where it stands up to the checkpoint.
 type Unit struct {
 	Lease  lease.Lease
 	Pair   *deferred.Standing // nil: live work
@@ -37,7 +37,8 @@ func CatchUp(l lease.Lease, p *deferred.Standing) *Unit {
 	return &Unit{Lease: l, Pair: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
 }
 
-// Probe bounds the unit to the event that its pair stands before. A pair that has failed there is likely to fail again, and what waits behind it would have been read for nothing.
+// Probe bounds the unit to the event that its pair stands before. A pair that has failed there is
+// likely to fail again, and what waits behind it would have been read for nothing.
 func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }
 
 // probes says whether something waits behind the event to which the unit is bounded.
@@ -64,7 +65,10 @@ func (u *Unit) Last() int64 {
 
 // step is what the group's end does to the unit's lease.
 func (u *Unit) step(release bool) lease.Step {
-	s := lease.Step{CampaignID: u.Lease.CampaignID, Generation: u.Lease.Generation, From: u.Lease.Checkpoint, To: u.Lease.Checkpoint, Release: release}
+	s := lease.Step{
+		CampaignID: u.Lease.CampaignID, Generation: u.Lease.Generation, From: u.Lease.Checkpoint,
+		To: u.Lease.Checkpoint, Release: release,
+	}
 	if u.Pair == nil {
 		s.To, s.Events, s.Hash = u.Last(), int64(u.Count()), u.hash()
 	} else {
@@ -73,7 +77,8 @@ func (u *Unit) step(release bool) lease.Step {
 	return s
 }
 
-// hash is that of the ids of the group's events, by which it can be proved later that these were applied, and no others; nil: it is not known.
+// hash is that of the ids of the group's events, by which it can be proved later that these were
+// applied, and no others; nil: it is not known.
 func (u *Unit) hash() *int64 {
 	if u.counted > 0 {
 		return u.hashed
@@ -106,7 +111,8 @@ func Unsuspected(units []*Unit) int {
 	return len(units)
 }
 
-// OfOneCampaign is how many of the units are the first one's campaign's: several pairs of one campaign share a lease, and so a transaction.
+// OfOneCampaign is how many of the units are the first one's campaign's: several pairs of one
+// campaign share a lease, and so a transaction.
 func OfOneCampaign(units []*Unit) int {
 	n := 1
 	for n < len(units) && units[n].Lease.CampaignID == units[0].Lease.CampaignID {

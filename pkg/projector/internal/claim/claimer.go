@@ -49,7 +49,8 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		}
 		loop.Within(c.Promises.Around)
 		trial := c.Breaker.Pass(ctx)
-		how := claiming{trial: trial, ahead: woken && !trial && c.Crew.working.Load() == 0 && c.Applier.Savepoints.Load() <= 0}
+		how := claiming{trial: trial, ahead: woken && !trial && c.Crew.working.Load() == 0 &&
+			c.Applier.Savepoints.Load() <= 0}
 		woken = false
 		// Asked in the same request and before it looks, so that what the claim does not see is notified, but
 		// for what is being appended meanwhile. Who has just been woken does not take the time for it: what
@@ -169,7 +170,9 @@ type claiming struct {
 
 // claim leases campaigns and hands them to the workers in assignments of about one group each. It
 // returns how many it leased.
-func (c *Claimer) claim(ctx context.Context, work chan<- apply.Assignment, how claiming) (n int, next following, err error) {
+func (c *Claimer) claim(
+	ctx context.Context, work chan<- apply.Assignment, how claiming,
+) (n int, next following, err error) {
 	start, finishes := time.Now(), c.Crew.finishes.Load()
 	size, most := c.Pace.Assignment()
 	if how.trial {
@@ -190,7 +193,8 @@ func (c *Claimer) claim(ctx context.Context, work chan<- apply.Assignment, how c
 	}
 	// A worker that finishes after this says so; one that has finished meanwhile may have had what was in the way.
 	c.Crew.inTheWay.Store(!claimed.Retry.IsZero())
-	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() && c.Crew.finishes.Load() != finishes}
+	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() &&
+		c.Crew.finishes.Load() != finishes}
 	c.cursor = claimed.Cursor
 	leases := c.Holder.Hold(claimed.Leases, start)
 	if first.Opened != nil && len(leases) == len(first.Units) {
@@ -254,7 +258,9 @@ func (c *Claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (l
 }
 
 // claimDeferred leases campaigns with pairs of projections that are due. The database's clock decides which are.
-func (c *Claimer) claimDeferred(ctx context.Context, work chan<- apply.Assignment, projections []string, most int) (n int, due time.Time, err error) {
+func (c *Claimer) claimDeferred(
+	ctx context.Context, work chan<- apply.Assignment, projections []string, most int,
+) (n int, due time.Time, err error) {
 	start := time.Now()
 	bounded, cancel := c.Whole(ctx)
 	defer cancel()
@@ -349,10 +355,14 @@ func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 	return units, nil
 }
 
-// claimAhead is a claim of about one group that opens the group's transaction and reads its events as well, in one round trip: the way from an append to its effect is a third shorter. It is for
-// a worker that has been woken and has nothing else to do; to find nothing costs more this way. The claim is a transaction of its own: should the process die
-// of what it has claimed, the leases say so.
-func (c *Claimer) claimAhead(ctx context.Context, most int, ask time.Duration) (claimed lease.Claimed, a apply.Assignment, err error) {
+// claimAhead is a claim of about one group that opens the group's transaction and reads its events
+// as well, in one round trip: the way from an append to its effect is a third shorter. It is for a
+// worker that has been woken and has nothing else to do; to find nothing costs more this way. The
+// claim is a transaction of its own: should the process die of what it has claimed, the leases say
+// so.
+func (c *Claimer) claimAhead(
+	ctx context.Context, most int, ask time.Duration,
+) (claimed lease.Claimed, a apply.Assignment, err error) {
 	conn, err := c.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return lease.Claimed{}, apply.Assignment{}, fmt.Errorf("acquire a connection: %w", err)

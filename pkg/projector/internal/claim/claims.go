@@ -10,14 +10,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// Claims is the connection that claims in a row keep to, one after the other. What a claim needs is planned once a connection, and that takes longer than the claim: going
-// around the pool, each connection would pay for it.
+// Claims is the connection that claims in a row keep to, one after the other. What a claim needs is
+// planned once a connection, and that takes longer than the claim: going around the pool, each
+// connection would pay for it.
 type Claims struct {
 	conn  *pgxpool.Conn
 	Spare int // connections beyond those that apply
 }
 
-// on returns the connection, or the pool if that has none to spare: one must be left for leases to be renewed on, and one that listens.
+// on returns the connection, or the pool if that has none to spare: one must be left for leases to
+// be renewed on, and one that listens.
 func (c *Claims) on(ctx context.Context, b *registry.Base) (lease.DB, error) {
 	needed := 2
 	if !b.Draining && !b.Cfg.NoListen {

@@ -84,7 +84,10 @@ func (c *Crew) Process(ctx context.Context, stopping <-chan struct{}, a apply.As
 			continue
 		}
 		var rest []*apply.Unit
-		if err := c.Applier.Together(func() (err error) { rest, err = c.Applier.Group(ctx, units[:n], a.Take()); return err }); err != nil {
+		if err := c.Applier.Together(func() (err error) {
+			rest, err = c.Applier.Group(ctx, units[:n], a.Take())
+			return err
+		}); err != nil {
 			return err
 		}
 		c.Holder.LetGo(apply.Without(units[:n], rest))

@@ -22,8 +22,9 @@ type Tables struct {
 	Own    []string // what came with them and was not added by users, as [Objects] answers it
 }
 
-// Objects answers what tables have, a line each: indexes and constraints as table.name, columns, defaults, settings, triggers and the like with their kind before them. search_path must begin with
-// the tables' schema.
+// Objects answers what tables have, a line each: indexes and constraints as table.name, columns,
+// defaults, settings, triggers and the like with their kind before them. search_path must begin
+// with the tables' schema.
 func Objects(ctx context.Context, db DB, t Tables) ([]string, error) {
 	return texts(ctx, db, queryObjects, t.Schema, t.Schema, t.Names)
 }
@@ -58,8 +59,9 @@ type Addition struct {
 	Name string // as [Objects] says it
 }
 
-// Added answers what old has been given since it was made and replacement has not: what old.Own does not name. The statements are for a search_path of both schemas,
-// the replacement's first, and tx for one of the old one.
+// Added answers what old has been given since it was made and replacement has not: what old.Own
+// does not name. The statements are for a search_path of both schemas, the replacement's first, and
+// tx for one of the old one.
 func Added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, error) {
 	has, err := objects(ctx, tx, replacement)
 	if err != nil {
@@ -76,14 +78,17 @@ func Added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, err
 type BlockedError struct{ By []string }
 
 func (e *BlockedError) Error() string {
-	return fmt.Sprintf("the tables cannot be exchanged, for these would go on with the old ones: %s: drop them first, and make them again afterwards", strings.Join(e.By, "; "))
+	return fmt.Sprintf("the tables cannot be exchanged, for these would go on with the old ones: %s: drop them first, "+
+		"and make them again afterwards", strings.Join(e.By, "; "))
 }
 
-// Swap puts what is in replacement's schema in the place of old, which goes to the schema attic; both schemas are left to the caller. Functions in old's schema whose names begin with prefix leave
-// with it. search_path must be old's schema.
+// Swap puts what is in replacement's schema in the place of old, which goes to the schema attic;
+// both schemas are left to the caller. Functions in old's schema whose names begin with prefix
+// leave with it. search_path must be old's schema.
 //
-// It gives the replacements the owner, grants, comments, policies, triggers and settings of their namesakes before it locks anything that readers use. Then it locks views on the tables before
-// the tables, as readers do. It returns a [*BlockedError] for what it cannot bring along.
+// It gives the replacements the owner, grants, comments, policies, triggers and settings of their
+// namesakes before it locks anything that readers use. Then it locks views on the tables before the
+// tables, as readers do. It returns a [*BlockedError] for what it cannot bring along.
 func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix string) error {
 	if err := Blocked(ctx, tx, old, replacement); err != nil {
 		return err
@@ -144,7 +149,8 @@ func Blocked(ctx context.Context, tx DB, old, replacement Tables) error {
 		return err
 	}
 	for _, column := range columns {
-		by = append(by, fmt.Sprintf("column %s, which is not as the projection made it, so that what it holds would be lost", column))
+		by = append(by, fmt.Sprintf("column %s, which is not as the projection made it, so that what it holds would be lost",
+			column))
 	}
 	if len(by) > 0 {
 		return &BlockedError{By: by}
@@ -159,10 +165,12 @@ type GuestsError struct {
 }
 
 func (e *GuestsError) Error() string {
-	return fmt.Sprintf("the tables in the schema %s are not dropped, for these stand on them and would go with them: %s: drop them first", e.Schema, strings.Join(e.By, "; "))
+	return fmt.Sprintf("the tables in the schema %s are not dropped, for these stand on them and would go with them: "+
+		"%s: drop them first", e.Schema, strings.Join(e.By, "; "))
 }
 
-// Drop drops a schema with all that is in it, if it is there. It returns a [*GuestsError] if anything outside of it stands on it.
+// Drop drops a schema with all that is in it, if it is there. It returns a [*GuestsError] if
+// anything outside of it stands on it.
 func Drop(ctx context.Context, tx pgx.Tx, schema string) error {
 	if err := Droppable(ctx, tx, schema); err != nil {
 		return err

@@ -1,14 +1,17 @@
 package exchange
 
 const (
-	// queryCarry answers how to give each table, view and sequence in schema $2 the owner, grants, comments, policies and triggers of that of the same name in schema $1, but for policies and triggers among $3, which came
-	// with it.
+	// queryCarry answers how to give each table, view and sequence in schema $2 the owner, grants,
+	// comments, policies and triggers of that of the same name in schema $1, but for policies and
+	// triggers among $3, which came with it.
 	queryCarry = `WITH pairs AS (
-			SELECT o.oid AS old, n.oid AS new, o.relname, o.relkind, o.relowner, n.relowner AS new_owner, o.relacl, n.relacl AS new_acl, o.relrowsecurity, o.relforcerowsecurity,
+			SELECT o.oid AS old, n.oid AS new, o.relname, o.relkind, o.relowner, n.relowner AS new_owner, o.relacl,
+				n.relacl AS new_acl, o.relrowsecurity, o.relforcerowsecurity,
 				o.reloptions, n.reloptions AS new_options, pg_catalog.format('%I.%I', $2::text, n.relname) AS target,
 				CASE o.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END AS kind
 			FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace os ON os.oid = o.relnamespace AND os.nspname = $1
-			JOIN pg_catalog.pg_class n ON n.relname = o.relname JOIN pg_catalog.pg_namespace ns ON ns.oid = n.relnamespace AND ns.nspname = $2
+			JOIN pg_catalog.pg_class n ON n.relname = o.relname JOIN pg_catalog.pg_namespace ns ON ns.oid = n.relnamespace
+				AND ns.nspname = $2
 			WHERE o.relkind IN ('r', 'p', 'v', 'S') AND n.relkind IN ('r', 'p', 'v', 'S')
 		), grants AS (
 			SELECT p.target, p.kind, '' AS column_name, a.grantee, a.privilege_type, a.is_grantable, true AS old
@@ -18,75 +21,119 @@ const (
 			FROM pairs p CROSS JOIN LATERAL aclexplode(p.new_acl) a WHERE a.grantee <> p.new_owner
 			UNION ALL
 			SELECT p.target, p.kind, pg_catalog.format('(%I)', c.attname), a.grantee, a.privilege_type, a.is_grantable, true
-			FROM pairs p JOIN pg_catalog.pg_attribute c ON c.attrelid = p.old AND NOT c.attisdropped CROSS JOIN LATERAL aclexplode(c.attacl) a
-			WHERE EXISTS (SELECT FROM pg_catalog.pg_attribute n WHERE n.attrelid = p.new AND n.attname = c.attname AND NOT n.attisdropped)
+			FROM pairs p JOIN pg_catalog.pg_attribute c ON c.attrelid = p.old AND NOT c.attisdropped CROSS
+				JOIN LATERAL aclexplode(c.attacl) a
+			WHERE EXISTS (SELECT FROM pg_catalog.pg_attribute n WHERE n.attrelid = p.new AND n.attname = c.attname
+				AND NOT n.attisdropped)
 		), changes AS (
-			SELECT g.target, g.kind, g.column_name, g.grantee, g.privilege_type, bool_or(g.is_grantable) AS is_grantable, bool_or(g.old) AS old
-			FROM grants g GROUP BY 1, 2, 3, 4, 5 HAVING bool_or(g.old) <> bool_or(NOT g.old) OR bool_or(g.old AND g.is_grantable) AND NOT bool_or(NOT g.old AND g.is_grantable)
+			SELECT g.target, g.kind, g.column_name, g.grantee, g.privilege_type, bool_or(g.is_grantable) AS is_grantable,
+				bool_or(g.old) AS old
+			FROM grants g GROUP BY 1, 2, 3, 4, 5 HAVING bool_or(g.old) <> bool_or(NOT g.old)
+				OR bool_or(g.old AND g.is_grantable) AND NOT bool_or(NOT g.old AND g.is_grantable)
 		), named AS (
-			SELECT c.*, CASE c.grantee WHEN 0 THEN 'PUBLIC' ELSE (SELECT pg_catalog.format('%I', r.rolname) FROM pg_catalog.pg_roles r WHERE r.oid = c.grantee) END AS who,
-				pg_catalog.format('%s%s ON %s %s', c.privilege_type, c.column_name, CASE c.kind WHEN 'VIEW' THEN 'TABLE' ELSE c.kind END, c.target) AS what
+			SELECT c.*, CASE c.grantee WHEN 0 THEN 'PUBLIC'
+				ELSE (SELECT pg_catalog.format('%I', r.rolname) FROM pg_catalog.pg_roles r WHERE r.oid = c.grantee) END AS who,
+				pg_catalog.format('%s%s ON %s %s', c.privilege_type, c.column_name, CASE c.kind WHEN 'VIEW' THEN 'TABLE'
+					ELSE c.kind END, c.target) AS what
 			FROM changes c
 		)
 		SELECT s.sql FROM (
-			SELECT 1, CASE WHEN n.old THEN pg_catalog.format('GRANT %s TO %s%s', n.what, n.who, CASE WHEN n.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+			SELECT 1, CASE WHEN n.old THEN pg_catalog.format('GRANT %s TO %s%s', n.what, n.who, CASE
+				WHEN n.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
 				ELSE pg_catalog.format('REVOKE %s FROM %s', n.what, n.who) END
 			FROM named n
 			UNION ALL
-			SELECT 2, pg_catalog.format('COMMENT ON %s %s IS %L', p.kind, p.target, pg_catalog.obj_description(p.old, 'pg_class')) FROM pairs p
-			WHERE pg_catalog.obj_description(p.old, 'pg_class') IS NOT NULL AND pg_catalog.obj_description(p.new, 'pg_class') IS NULL
+			SELECT 2, pg_catalog.format('COMMENT ON %s %s IS %L', p.kind, p.target,
+				pg_catalog.obj_description(p.old, 'pg_class')) FROM pairs p
+			WHERE pg_catalog.obj_description(p.old, 'pg_class') IS NOT NULL
+				AND pg_catalog.obj_description(p.new, 'pg_class') IS NULL
 			UNION ALL
-			SELECT 2, pg_catalog.format('COMMENT ON COLUMN %s.%I IS %L', p.target, n.attname, pg_catalog.col_description(p.old, c.attnum))
+			SELECT 2, pg_catalog.format('COMMENT ON COLUMN %s.%I IS %L', p.target, n.attname,
+				pg_catalog.col_description(p.old, c.attnum))
 			FROM pairs p JOIN pg_catalog.pg_attribute c ON c.attrelid = p.old AND c.attnum > 0 AND NOT c.attisdropped
 			JOIN pg_catalog.pg_attribute n ON n.attrelid = p.new AND n.attname = c.attname
-			WHERE p.kind <> 'SEQUENCE' AND pg_catalog.col_description(p.old, c.attnum) IS NOT NULL AND pg_catalog.col_description(p.new, n.attnum) IS NULL
+			WHERE p.kind <> 'SEQUENCE' AND pg_catalog.col_description(p.old, c.attnum) IS NOT NULL
+				AND pg_catalog.col_description(p.new, n.attnum) IS NULL
 			UNION ALL
-			SELECT 2, pg_catalog.format('COMMENT ON INDEX %I.%I IS %L', $2::text, j.relname, pg_catalog.obj_description(i.oid, 'pg_class'))
+			SELECT 2, pg_catalog.format('COMMENT ON INDEX %I.%I IS %L', $2::text, j.relname,
+				pg_catalog.obj_description(i.oid, 'pg_class'))
 			FROM pairs p JOIN pg_catalog.pg_index x ON x.indrelid = p.old JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
-			JOIN pg_catalog.pg_index y ON y.indrelid = p.new JOIN pg_catalog.pg_class j ON j.oid = y.indexrelid AND j.relname = i.relname
-			WHERE pg_catalog.obj_description(i.oid, 'pg_class') IS NOT NULL AND pg_catalog.obj_description(j.oid, 'pg_class') IS NULL
+			JOIN pg_catalog.pg_index y ON y.indrelid = p.new JOIN pg_catalog.pg_class j ON j.oid = y.indexrelid
+				AND j.relname = i.relname
+			WHERE pg_catalog.obj_description(i.oid, 'pg_class') IS NOT NULL
+				AND pg_catalog.obj_description(j.oid, 'pg_class') IS NULL
 			UNION ALL
-			SELECT 2, pg_catalog.format('COMMENT ON CONSTRAINT %I ON %s IS %L', d.conname, p.target, pg_catalog.obj_description(c.oid, 'pg_constraint'))
-			FROM pairs p JOIN pg_catalog.pg_constraint c ON c.conrelid = p.old JOIN pg_catalog.pg_constraint d ON d.conrelid = p.new AND d.conname = c.conname
-			WHERE pg_catalog.obj_description(c.oid, 'pg_constraint') IS NOT NULL AND pg_catalog.obj_description(d.oid, 'pg_constraint') IS NULL
+			SELECT 2, pg_catalog.format('COMMENT ON CONSTRAINT %I ON %s IS %L', d.conname, p.target,
+				pg_catalog.obj_description(c.oid, 'pg_constraint'))
+			FROM pairs p JOIN pg_catalog.pg_constraint c ON c.conrelid = p.old
+				JOIN pg_catalog.pg_constraint d ON d.conrelid = p.new AND d.conname = c.conname
+			WHERE pg_catalog.obj_description(c.oid, 'pg_constraint') IS NOT NULL
+				AND pg_catalog.obj_description(d.oid, 'pg_constraint') IS NULL
 			UNION ALL
-			SELECT 2, pg_catalog.format('COMMENT ON STATISTICS %I.%I IS %L', (SELECT s.nspname FROM pg_catalog.pg_namespace s WHERE s.oid = z.stxnamespace), z.stxname, pg_catalog.obj_description(x.oid, 'pg_statistic_ext'))
-			FROM pairs p JOIN pg_catalog.pg_statistic_ext x ON x.stxrelid = p.old JOIN pg_catalog.pg_statistic_ext z ON z.stxrelid = p.new AND z.stxname = x.stxname
-			WHERE pg_catalog.obj_description(x.oid, 'pg_statistic_ext') IS NOT NULL AND pg_catalog.obj_description(z.oid, 'pg_statistic_ext') IS NULL
+			SELECT 2, pg_catalog.format('COMMENT ON STATISTICS %I.%I IS %L',
+				(SELECT s.nspname FROM pg_catalog.pg_namespace s WHERE s.oid = z.stxnamespace), z.stxname,
+				pg_catalog.obj_description(x.oid, 'pg_statistic_ext'))
+			FROM pairs p JOIN pg_catalog.pg_statistic_ext x ON x.stxrelid = p.old
+				JOIN pg_catalog.pg_statistic_ext z ON z.stxrelid = p.new AND z.stxname = x.stxname
+			WHERE pg_catalog.obj_description(x.oid, 'pg_statistic_ext') IS NOT NULL
+				AND pg_catalog.obj_description(z.oid, 'pg_statistic_ext') IS NULL
 			UNION ALL
-			SELECT 2, pg_catalog.format('ALTER VIEW %s SET (%s)', p.target, o.option) FROM pairs p CROSS JOIN LATERAL unnest(p.reloptions) o (option)
-			WHERE p.kind = 'VIEW' AND split_part(o.option, '=', 1) <> ALL (SELECT split_part(x.option, '=', 1) FROM unnest(p.new_options) x (option))
+			SELECT 2, pg_catalog.format('ALTER VIEW %s SET (%s)', p.target, o.option) FROM pairs p CROSS
+				JOIN LATERAL unnest(p.reloptions) o (option)
+			WHERE p.kind = 'VIEW' AND split_part(o.option, '=', 1) <> ALL (SELECT split_part(x.option, '=', 1)
+				FROM unnest(p.new_options) x (option))
 			UNION ALL
-			SELECT 3, pg_catalog.format('CREATE POLICY %I ON %s AS %s FOR %s TO %s%s%s', y.polname, p.target, CASE WHEN y.polpermissive THEN 'PERMISSIVE' ELSE 'RESTRICTIVE' END,
-				CASE y.polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE' ELSE 'ALL' END,
-				(SELECT string_agg(CASE r.id WHEN 0 THEN 'PUBLIC' ELSE (SELECT pg_catalog.format('%I', a.rolname) FROM pg_catalog.pg_roles a WHERE a.oid = r.id) END, ', ') FROM unnest(y.polroles) r (id)),
-				' USING (' || pg_catalog.pg_get_expr(y.polqual, y.polrelid) || ')', ' WITH CHECK (' || pg_catalog.pg_get_expr(y.polwithcheck, y.polrelid) || ')')
+			SELECT 3, pg_catalog.format('CREATE POLICY %I ON %s AS %s FOR %s TO %s%s%s', y.polname, p.target, CASE
+				WHEN y.polpermissive THEN 'PERMISSIVE' ELSE 'RESTRICTIVE' END,
+				CASE y.polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE'
+					ELSE 'ALL' END,
+				(SELECT string_agg(CASE r.id WHEN 0 THEN 'PUBLIC'
+					ELSE (SELECT pg_catalog.format('%I', a.rolname) FROM pg_catalog.pg_roles a WHERE a.oid = r.id) END, ', ')
+					FROM unnest(y.polroles) r (id)),
+				' USING (' || pg_catalog.pg_get_expr(y.polqual, y.polrelid) || ')',
+					' WITH CHECK (' || pg_catalog.pg_get_expr(y.polwithcheck, y.polrelid) || ')')
 			FROM pairs p JOIN pg_catalog.pg_policy y ON y.polrelid = p.old
-			WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_policy z WHERE z.polrelid = p.new AND z.polname = y.polname) AND pg_catalog.format('policy %s.%s', p.relname, y.polname) <> ALL ($3::text[])
+			WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_policy z WHERE z.polrelid = p.new AND z.polname = y.polname)
+				AND pg_catalog.format('policy %s.%s', p.relname, y.polname) <> ALL ($3::text[])
 			UNION ALL
-			SELECT 4, pg_catalog.format('COMMENT ON POLICY %I ON %s IS %L', y.polname, p.target, pg_catalog.obj_description(y.oid, 'pg_policy'))
-			FROM pairs p JOIN pg_catalog.pg_policy y ON y.polrelid = p.old LEFT JOIN pg_catalog.pg_policy z ON z.polrelid = p.new AND z.polname = y.polname
-			WHERE pg_catalog.obj_description(y.oid, 'pg_policy') IS NOT NULL AND (z.oid IS NOT NULL OR pg_catalog.format('policy %s.%s', p.relname, y.polname) <> ALL ($3::text[]))
+			SELECT 4, pg_catalog.format('COMMENT ON POLICY %I ON %s IS %L', y.polname, p.target,
+				pg_catalog.obj_description(y.oid, 'pg_policy'))
+			FROM pairs p JOIN pg_catalog.pg_policy y ON y.polrelid = p.old LEFT
+				JOIN pg_catalog.pg_policy z ON z.polrelid = p.new AND z.polname = y.polname
+			WHERE pg_catalog.obj_description(y.oid, 'pg_policy') IS NOT NULL
+				AND (z.oid IS NOT NULL OR pg_catalog.format('policy %s.%s', p.relname, y.polname) <> ALL ($3::text[]))
 				AND pg_catalog.obj_description(z.oid, 'pg_policy') IS NULL
 			UNION ALL
 			SELECT 4, pg_catalog.format('ALTER TABLE %s %s ROW LEVEL SECURITY', p.target, x.verb)
-			FROM pairs p CROSS JOIN LATERAL (VALUES ('ENABLE', p.relrowsecurity), ('FORCE', p.relforcerowsecurity)) x (verb, wanted) WHERE x.wanted AND p.kind = 'TABLE'
+			FROM pairs p CROSS JOIN LATERAL (VALUES ('ENABLE', p.relrowsecurity), ('FORCE', p.relforcerowsecurity)) x (verb,
+				wanted) WHERE x.wanted AND p.kind = 'TABLE'
 			UNION ALL
-			SELECT 5, replace(pg_catalog.pg_get_triggerdef(g.oid), pg_catalog.format(' ON %I.%I ', $1::text, p.relname), pg_catalog.format(' ON %s ', p.target))
+			SELECT 5, replace(pg_catalog.pg_get_triggerdef(g.oid), pg_catalog.format(' ON %I.%I ', $1::text, p.relname),
+				pg_catalog.format(' ON %s ', p.target))
 			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old AND NOT g.tgisinternal AND g.tgparentid = 0
-			WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger h WHERE h.tgrelid = p.new AND h.tgname = g.tgname) AND pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[])
+			WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger h WHERE h.tgrelid = p.new AND h.tgname = g.tgname)
+				AND pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[])
 			UNION ALL
-			SELECT 6, pg_catalog.format('COMMENT ON TRIGGER %I ON %s IS %L', g.tgname, p.target, pg_catalog.obj_description(g.oid, 'pg_trigger'))
-			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old LEFT JOIN pg_catalog.pg_trigger h ON h.tgrelid = p.new AND h.tgname = g.tgname
-			WHERE pg_catalog.obj_description(g.oid, 'pg_trigger') IS NOT NULL AND (h.oid IS NOT NULL OR pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[]))
+			SELECT 6, pg_catalog.format('COMMENT ON TRIGGER %I ON %s IS %L', g.tgname, p.target,
+				pg_catalog.obj_description(g.oid, 'pg_trigger'))
+			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old LEFT
+				JOIN pg_catalog.pg_trigger h ON h.tgrelid = p.new AND h.tgname = g.tgname
+			WHERE pg_catalog.obj_description(g.oid, 'pg_trigger') IS NOT NULL
+				AND (h.oid IS NOT NULL OR pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[]))
 				AND pg_catalog.obj_description(h.oid, 'pg_trigger') IS NULL
 			UNION ALL
-			SELECT 6, pg_catalog.format('ALTER TABLE %s %s TRIGGER %I', p.target, CASE g.tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END, g.tgname)
-			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old AND NOT g.tgisinternal AND g.tgparentid = 0 LEFT JOIN pg_catalog.pg_trigger h ON h.tgrelid = p.new AND h.tgname = g.tgname
-			WHERE g.tgenabled <> coalesce(h.tgenabled, 'O') AND p.kind = 'TABLE' AND (h.oid IS NOT NULL OR pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[]))
+			SELECT 6, pg_catalog.format('ALTER TABLE %s %s TRIGGER %I', p.target, CASE g.tgenabled WHEN 'D' THEN 'DISABLE'
+				WHEN 'R' THEN 'ENABLE REPLICA' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END, g.tgname)
+			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old AND NOT g.tgisinternal AND g.tgparentid = 0 LEFT
+				JOIN pg_catalog.pg_trigger h ON h.tgrelid = p.new AND h.tgname = g.tgname
+			WHERE g.tgenabled <> coalesce(h.tgenabled, 'O') AND p.kind = 'TABLE'
+				AND (h.oid IS NOT NULL OR pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[]))
 			UNION ALL
-			SELECT 7, pg_catalog.format('ALTER %s %s OWNER TO %I', p.kind, p.target, (SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = p.relowner)) FROM pairs p
-			WHERE p.relowner <> p.new_owner AND NOT (p.relkind = 'S' AND EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = p.new AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0))
+			SELECT 7, pg_catalog.format('ALTER %s %s OWNER TO %I', p.kind, p.target,
+				(SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = p.relowner)) FROM pairs p
+			WHERE p.relowner <> p.new_owner AND NOT (p.relkind = 'S'
+				AND EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = p.new AND d.deptype IN ('a', 'i')
+				AND d.refobjsubid > 0))
 		) s (ord, sql)
 		ORDER BY s.ord, s.sql`
 )

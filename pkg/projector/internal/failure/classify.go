@@ -18,10 +18,14 @@ type Class string
 
 // The classes.
 const (
-	ClassInfrastructure Class = "infrastructure" // nothing: it is the database's or the network's. It costs the event no attempt
-	ClassTransient      Class = "transient"      // perhaps nothing: another attempt may succeed
-	ClassPermanent      Class = "permanent"      // that it cannot be applied, today or tomorrow, by the projection as it is
-	ClassLock           Class = "lock"           // nothing: a session holds a row or table that it needs. The pair is tried again about once a second, at the cost of no attempt
+	// nothing: it is the database's or the network's. It costs the event no attempt
+	ClassInfrastructure Class = "infrastructure"
+	ClassTransient      Class = "transient" // perhaps nothing: another attempt may succeed
+	// that it cannot be applied, today or tomorrow, by the projection as it is
+	ClassPermanent Class = "permanent"
+	// nothing: a session holds a row or table that it needs. The pair is tried again about once a
+	// second, at the cost of no attempt
+	ClassLock Class = "lock"
 )
 
 // Classes is projector.Classes.
@@ -74,7 +78,8 @@ func IsDecoding(err error) bool {
 	var syntax *json.SyntaxError
 	var mismatch *json.UnmarshalTypeError
 	var decode *journal.DecodeError
-	return errors.As(err, &decode) || errors.As(err, &syntax) || errors.As(err, &mismatch) || errors.Is(err, journal.ErrUnknownVersion)
+	return errors.As(err, &decode) || errors.As(err, &syntax) || errors.As(err, &mismatch) ||
+		errors.Is(err, journal.ErrUnknownVersion)
 }
 
 // IsInfrastructure is projector.IsInfrastructure.
@@ -90,7 +95,8 @@ func IsInfrastructure(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || pgconn.SafeToRetry(err)
 }
 
@@ -140,7 +146,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 // Redacted says of what type the value is.
 func (e *PanicError) Redacted() string { return fmt.Sprintf("panic (%T)", e.Value) }
 
-// FailureClass says that a panic is permanent: code that did not expect an event will not expect it the next time. One with the error of a deadlock is a deadlock.
+// FailureClass says that a panic is permanent: code that did not expect an event will not expect it
+// the next time. One with the error of a deadlock is a deadlock.
 func (e *PanicError) FailureClass() Class {
 	if cause, ok := e.Value.(error); ok {
 		if class := Classify(cause); class == ClassInfrastructure || class == ClassLock {

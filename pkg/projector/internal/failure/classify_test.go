@@ -75,7 +75,8 @@ func TestClassify(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		state("57P01"), state("55P03"), state("40P01"), &net.OpError{Op: "dial", Err: plain}, &pgconn.ConnectError{}, context.Canceled, fmt.Errorf("read: %w", context.DeadlineExceeded), io.ErrUnexpectedEOF, &BrokenError{plain},
+		state("57P01"), state("55P03"), state("40P01"), &net.OpError{Op: "dial", Err: plain}, &pgconn.ConnectError{},
+		context.Canceled, fmt.Errorf("read: %w", context.DeadlineExceeded), io.ErrUnexpectedEOF, &BrokenError{plain},
 	} {
 		if !IsInfrastructure(err) {
 			t.Errorf("of a request, %v is not the infrastructure's", err)
@@ -92,8 +93,14 @@ func TestAnErrorOfAnEventIsToldWithoutItsValues(t *testing.T) {
 		cause error
 		want  string
 	}{
-		{&pgconn.PgError{Code: "22P02", Message: `invalid input syntax for type integer: "secret"`, Detail: "secret"}, `projection p: event 7 (noted) of campaign "c": invalid input syntax for type integer: "…"`},
-		{fmt.Errorf("fold: %w", errors.New(`strconv.Atoi: parsing "secret": invalid syntax`)), `projection p: event 7 (noted) of campaign "c": … (an error of its own)`},
+		{
+			&pgconn.PgError{Code: "22P02", Message: `invalid input syntax for type integer: "secret"`, Detail: "secret"},
+			`projection p: event 7 (noted) of campaign "c": invalid input syntax for type integer: "…"`,
+		},
+		{
+			fmt.Errorf("fold: %w", errors.New(`strconv.Atoi: parsing "secret": invalid syntax`)),
+			`projection p: event 7 (noted) of campaign "c": … (an error of its own)`,
+		},
 	} {
 		e := &ApplyError{Projection: "p", CampaignID: "c", Seq: 7, EventType: "noted", Err: test.cause}
 		if got := e.Redacted(); got != test.want {

@@ -26,7 +26,8 @@ func (e *ApplyError) Error() string {
 	if e.Seq == 0 {
 		return fmt.Sprintf("projection %s: %v", e.Projection, e.Err)
 	}
-	return fmt.Sprintf("projection %s: event %d (%s) of campaign %q: %v", e.Projection, e.Seq, e.EventType, e.CampaignID, e.Err)
+	return fmt.Sprintf("projection %s: event %d (%s) of campaign %q: %v", e.Projection, e.Seq, e.EventType, e.CampaignID,
+		e.Err)
 }
 
 // RedactApply gives an error the text that those may see who do not see values of events.
@@ -34,7 +35,8 @@ func RedactApply(e *ApplyError, text string) { e.redacted = text }
 
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// Redacted is the message without text that may quote values of events: for logs, and for whoever does not see all payloads.
+// Redacted is the message without text that may quote values of events: for logs, and for whoever
+// does not see all payloads.
 func (e *ApplyError) Redacted() string {
 	shown := *e
 	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {
@@ -97,11 +99,13 @@ const (
 	stateCancelled = "57014"
 )
 
-// Cancelled makes a [DeadlineError] of a statement of a projection that the server cancelled after statement_timeout. One cancelled earlier was cancelled by somebody else:
-// an operator, or a lower setting of the role; that is the infrastructure's.
+// Cancelled makes a [DeadlineError] of a statement of a projection that the server cancelled after
+// statement_timeout. One cancelled earlier was cancelled by somebody else: an operator, or a lower
+// setting of the role; that is the infrastructure's.
 func Cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
 	var pgErr *pgconn.PgError
-	if projection == "" || timeout == 0 || time.Since(start) < timeout || !errors.As(err, &pgErr) || pgErr.Code != stateCancelled {
+	if projection == "" || timeout == 0 || time.Since(start) < timeout || !errors.As(err, &pgErr) ||
+		pgErr.Code != stateCancelled {
 		return err
 	}
 	return &DeadlineError{Projection: projection, Timeout: timeout}
@@ -114,7 +118,8 @@ type CrashError struct {
 }
 
 func (e *CrashError) Error() string {
-	return fmt.Sprintf("%d processes died with the campaign in their hands, %d of them while they applied it alone, the last one this event", e.Crashes, e.Alone)
+	return fmt.Sprintf("%d processes died with the campaign in their hands, %d of them while they applied it alone, "+
+		"the last one this event", e.Crashes, e.Alone)
 }
 
 // FailureClass says that it would end the next process too.

@@ -14,7 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 
-// Delete is what the Fold of a [Document] returns to delete the document. A later event may make it anew, from the zero T.
+// Delete is what the Fold of a [Document] returns to delete the document. A later event may make it
+// anew, from the zero T.
 var Delete = errors.New("delete the document")
 
 // Document is projector.Document.
@@ -25,11 +26,12 @@ type Document[T any] struct {
 	Columns string   // more columns, generated from doc: "name text GENERATED ALWAYS AS (doc->>'name') STORED"; optional
 	Indexes string   // DDL to run once the table is there; optional
 
-	// Key returns the key of the document that an event changes, within the event's campaign; "" for none. nil: one document for each
-	// campaign, under the key "-".
+	// Key returns the key of the document that an event changes, within the event's campaign; "" for
+	// none. nil: one document for each campaign, under the key "-".
 	Key func(e journal.Event) (string, error)
 
-	// Fold changes the document by the event. It sees the zero T if there is none yet. It must depend on nothing but its arguments.
+	// Fold changes the document by the event. It sees the zero T if there is none yet. It must depend
+	// on nothing but its arguments.
 	Fold func(doc *T, e journal.Event) error
 
 	// As in [Spec].
@@ -54,14 +56,18 @@ func NewDocument[T any](d Document[T]) Projection {
 	}
 }
 
-// The statements go by primary key, once a document. Rows of a campaign are written only under its lease, so an insert meets no other.
+// The statements go by primary key, once a document. Rows of a campaign are written only under its
+// lease, so an insert meets no other.
 const (
 	queryLoadDocuments = `SELECT k.n, d.doc FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (campaign_id, key, n)
 		CROSS JOIN LATERAL (SELECT doc FROM %s d WHERE d.campaign_id = k.campaign_id AND d.key = k.key OFFSET 0) d`
-	queryInsertDocuments = `INSERT INTO %s (campaign_id, key, doc) SELECT u.campaign_id, u.key, u.doc::jsonb FROM unnest($1::text[], $2::text[], $3::text[]) AS u (campaign_id, key, doc)`
-	queryUpdateDocuments = `UPDATE %s d SET doc = u.doc::jsonb FROM unnest($1::text[], $2::text[], $3::text[]) AS u (campaign_id, key, doc)
+	queryInsertDocuments = `INSERT INTO %s (campaign_id, key, doc) SELECT u.campaign_id, u.key, u.doc::jsonb
+		FROM unnest($1::text[], $2::text[], $3::text[]) AS u (campaign_id, key, doc)`
+	queryUpdateDocuments = `UPDATE %s d SET doc = u.doc::jsonb FROM unnest($1::text[], $2::text[],
+		$3::text[]) AS u (campaign_id, key, doc)
 		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
-	queryDeleteDocuments = `DELETE FROM %s d USING unnest($1::text[], $2::text[]) AS u (campaign_id, key) WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
+	queryDeleteDocuments = `DELETE FROM %s d USING unnest($1::text[], $2::text[]) AS u (campaign_id, key)
+		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
 )
 
 type document[T any] struct {
@@ -84,7 +90,8 @@ type working[T any] struct {
 	byEvent []*entry[T] // nil: the event concerns no document
 }
 
-// Spec implements [Projection]. No query is planned by what is known of whole documents, and gathering it takes most of an ANALYZE's time.
+// Spec implements [Projection]. No query is planned by what is known of whole documents, and
+// gathering it takes most of an ANALYZE's time.
 func (d *document[T]) Spec() Spec {
 	table := pgx.Identifier{d.Name}.Sanitize()
 	more := ""
@@ -94,7 +101,8 @@ func (d *document[T]) Spec() Spec {
 	return Spec{
 		Name: d.Name, Version: d.Version, Types: d.Types,
 		Tables: fmt.Sprintf(
-			`CREATE TABLE %s (campaign_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, doc jsonb NOT NULL, %sPRIMARY KEY (campaign_id, key)); ALTER TABLE %[1]s ALTER COLUMN doc SET STATISTICS 0; %[3]s`,
+			`CREATE TABLE %s (campaign_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, doc jsonb NOT NULL,
+				%sPRIMARY KEY (campaign_id, key)); ALTER TABLE %[1]s ALTER COLUMN doc SET STATISTICS 0; %[3]s`,
 			table, more, d.Indexes),
 		OnFailure: d.OnFailure, OnFailureOf: d.OnFailureOf, Classify: d.Classify, SecondChances: d.SecondChances,
 	}

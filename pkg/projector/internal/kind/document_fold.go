@@ -42,7 +42,8 @@ type folded[T any] struct {
 	eventType       string
 }
 
-// fewDocuments is how many a map of documents may have had if it is to be used again: emptying it costs what it once held.
+// fewDocuments is how many a map of documents may have had if it is to be used again: emptying it
+// costs what it once held.
 const fewDocuments = 64
 
 func (d *document[T]) NewFold() Folder {
@@ -101,7 +102,10 @@ func (f *documentFold[T]) Write(ctx context.Context, g *Group, last bool) error 
 		if d.deleted {
 			continue
 		}
-		g.pipeline.At = pipeline.Origin{Projection: g.projection, CampaignID: d.campaignID, Seq: d.seq, EventType: d.eventType}
+		g.pipeline.At = pipeline.Origin{
+			Projection: g.projection, CampaignID: d.campaignID, Seq: d.seq,
+			EventType: d.eventType,
+		}
 		doc, err := json.Marshal(d.doc)
 		if err != nil {
 			return fmt.Errorf("encode document %q: %w", d.key, err)
@@ -115,11 +119,13 @@ func (f *documentFold[T]) Write(ctx context.Context, g *Group, last bool) error 
 	if err != nil || rows == 0 {
 		return err
 	}
-	_, err = tx.conn.PgConn().CopyFrom(ctx, f.copy.end(), "COPY "+pgx.Identifier{f.of.Name}.Sanitize()+" (campaign_id, key, doc) FROM STDIN BINARY")
+	_, err = tx.conn.PgConn().CopyFrom(ctx, f.copy.end(), "COPY "+
+		pgx.Identifier{f.of.Name}.Sanitize()+" (campaign_id, key, doc) FROM STDIN BINARY")
 	return err
 }
 
-// copyBuffer is the rows of one COPY, in its binary format. Made by hand they take a quarter of the time that going by values does.
+// copyBuffer is the rows of one COPY, in its binary format. Made by hand they take a quarter of the
+// time that going by values does.
 type copyBuffer struct{ bytes []byte }
 
 func (b *copyBuffer) begin() {

@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 )
 
-// EachEvent applies one event of a projection that takes its events one by one. What it does about one follows from that one.
+// EachEvent applies one event of a projection that takes its events one by one. What it does about
+// one follows from that one.
 type EachEvent func(ctx context.Context, g *Group, e journal.Event) error
 
 // Eventwise answers how the projection takes its events one by one; nil: it does not.

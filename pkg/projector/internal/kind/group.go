@@ -22,7 +22,8 @@ type Group struct {
 	ended      atomic.Bool // the projector has gone on without its projection
 }
 
-// ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout. Whatever it still does has no effect.
+// ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout.
+// Whatever it still does has no effect.
 var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
 
 // NewGroup makes a group whose statements go through line.
@@ -39,7 +40,8 @@ func EndGroup(g *Group) { g.ended.Store(true) }
 // GroupEnded says whether it was ended.
 func GroupEnded(g *Group) bool { return g.ended.Load() }
 
-// At says that the statements queued from now on belong to e, so that an error names the event that caused it. [Handlers] and SQL files do it by themselves.
+// At says that the statements queued from now on belong to e, so that an error names the event that
+// caused it. [Handlers] and SQL files do it by themselves.
 func (g *Group) At(e journal.Event) { g.at(&e) }
 
 func (g *Group) at(e *journal.Event) {
@@ -49,8 +51,9 @@ func (g *Group) at(e *journal.Event) {
 	g.pipeline.At = pipeline.Origin{Projection: g.projection, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }
 
-// Queue adds a statement to the group's pipeline. All that is queued runs in order in one round trip; an error fails the group. The result
-// can be looked at with the returned query's Exec, Query or QueryRow.
+// Queue adds a statement to the group's pipeline. All that is queued runs in order in one round
+// trip; an error fails the group. The result can be looked at with the returned query's Exec, Query
+// or QueryRow.
 func (g *Group) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	if g.ended.Load() {
 		return &pgx.QueuedQuery{SQL: sql}
@@ -58,7 +61,8 @@ func (g *Group) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	return g.pipeline.Queue(sql+g.comment, args...)
 }
 
-// Tx runs what is queued and returns the transaction, for statements whose results decide what comes next. Each costs a round trip.
+// Tx runs what is queued and returns the transaction, for statements whose results decide what
+// comes next. Each costs a round trip.
 func (g *Group) Tx(ctx context.Context) (Tx, error) {
 	if g.ended.Load() {
 		return Tx{}, ErrAbandoned

@@ -19,7 +19,9 @@ func NewHandlers(spec Spec) *Handlers {
 }
 
 // On is projector.On.
-func On[T any](h *Handlers, eventType string, handle func(ctx context.Context, group *Group, e journal.Event, payload T) error) {
+func On[T any](
+	h *Handlers, eventType string, handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
+) {
 	h.calls[eventType] = func(ctx context.Context, g *Group, e journal.Event) error {
 		payload, err := journal.Decode[T](e)
 		if err != nil {
@@ -55,7 +57,8 @@ func (h *Handlers) applyEvent(ctx context.Context, g *Group, e journal.Event) er
 	return h.calls[e.Type](ctx, g, e)
 }
 
-// Handled answers the event types that a projection of handlers declares, and whether it has a handler for each of those asked for.
+// Handled answers the event types that a projection of handlers declares, and whether it has a
+// handler for each of those asked for.
 func Handled(p Projection) (declared []string, has func(eventType string) bool, ok bool) {
 	h, ok := p.(*Handlers)
 	if !ok {

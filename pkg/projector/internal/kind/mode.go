@@ -6,9 +6,10 @@ type Mode string
 // The modes.
 const (
 	ModeOutboxApplyOnly Mode = "outbox_apply_only" // appends enqueue, workers apply; the default
-	ModeInlineApplyOnly Mode = "inline_apply_only" // appends apply ([Projector.ApplyInline]) and do not enqueue; Run brings forward what is behind
-	ModeShadowOnly      Mode = "shadow_only"       // appends enqueue, Run applies and rolls everything back
-	ModeEnqueueOnly     Mode = "enqueue_only"      // appends enqueue, Run registers the group and applies nothing
+	// appends apply ([Projector.ApplyInline]) and do not enqueue; Run brings forward what is behind
+	ModeInlineApplyOnly Mode = "inline_apply_only"
+	ModeShadowOnly      Mode = "shadow_only"  // appends enqueue, Run applies and rolls everything back
+	ModeEnqueueOnly     Mode = "enqueue_only" // appends enqueue, Run registers the group and applies nothing
 )
 
 // Modes is projector.Modes.
@@ -21,9 +22,10 @@ type Step string
 
 // The steps, in order.
 const (
-	StepClaimed   Step = "claimed"   // leases are held
-	StepRead      Step = "read"      // the transaction is open, events are read
-	StepApplied   Step = "applied"   // projections have queued their effects
-	StepDeferring Step = "deferring" // instead: the culprits are found, what follows from them is about to be committed with the rest
+	StepClaimed Step = "claimed" // leases are held
+	StepRead    Step = "read"    // the transaction is open, events are read
+	StepApplied Step = "applied" // projections have queued their effects
+	// instead: the culprits are found, what follows from them is about to be committed with the rest
+	StepDeferring Step = "deferring"
 	StepCommitted Step = "committed" // checkpoint and effects are committed
 )

@@ -16,10 +16,13 @@ type Action string
 
 // The actions.
 const (
-	ActionRetry Action = "retry" // the pair waits and is tried again; it is dead after so many attempts, and at once if the failure is permanent
-	ActionDead  Action = "dead"  // the pair is dead at once
-	ActionSkip  Action = "skip"  // the projection goes on without the event; the failure log and a counter say so
-	ActionPause Action = "pause" // the pair waits, and the projection pauses for all campaigns until it is resumed, which tries again; nothing is ever dead
+	// the pair waits and is tried again; it is dead after so many attempts, and at once if the failure is permanent
+	ActionRetry Action = "retry"
+	ActionDead  Action = "dead" // the pair is dead at once
+	ActionSkip  Action = "skip" // the projection goes on without the event; the failure log and a counter say so
+	// the pair waits, and the projection pauses for all campaigns until it is resumed, which tries
+	// again; nothing is ever dead
+	ActionPause Action = "pause"
 )
 
 // Policy is projector.Policy.
@@ -41,13 +44,18 @@ type SecondChances struct {
 }
 
 // DefaultPolicy is what is left open in all wider ones.
-var DefaultPolicy = Policy{Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: 0.1} //nolint:gochecknoglobals // a constant
+var DefaultPolicy = Policy{
+	Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2,
+	Jitter: 0.1,
+} //nolint:gochecknoglobals // a constant
 
 // CompletePolicy fills in what p leaves open.
 func CompletePolicy(p, wider Policy) Policy {
 	return Policy{
-		Action: cmp.Or(p.Action, wider.Action), Attempts: cmp.Or(p.Attempts, wider.Attempts), Base: cmp.Or(p.Base, wider.Base), Max: cmp.Or(p.Max, wider.Max),
-		Factor: cmp.Or(p.Factor, wider.Factor), Jitter: cmp.Or(p.Jitter, wider.Jitter), Timeout: cmp.Or(p.Timeout, wider.Timeout),
+		Action: cmp.Or(p.Action, wider.Action), Attempts: cmp.Or(p.Attempts, wider.Attempts),
+		Base: cmp.Or(p.Base, wider.Base), Max: cmp.Or(p.Max, wider.Max),
+		Factor: cmp.Or(p.Factor, wider.Factor), Jitter: cmp.Or(p.Jitter, wider.Jitter),
+		Timeout: cmp.Or(p.Timeout, wider.Timeout),
 	}
 }
 
@@ -60,7 +68,8 @@ func CheckPolicy(p Policy) error {
 	switch p.Action {
 	case ActionRetry, ActionDead, ActionSkip, ActionPause:
 	default:
-		errs = append(errs, fmt.Errorf("action %q: use %s, %s, %s or %s", p.Action, ActionRetry, ActionDead, ActionSkip, ActionPause))
+		errs = append(errs, fmt.Errorf("action %q: use %s, %s, %s or %s", p.Action, ActionRetry, ActionDead, ActionSkip,
+			ActionPause))
 	}
 	if p.Attempts < 1 || p.Attempts > math.MaxInt32 {
 		errs = append(errs, fmt.Errorf("attempts is %d: use 1 … %d", p.Attempts, math.MaxInt32))
@@ -83,10 +92,12 @@ func CheckPolicy(p Policy) error {
 	return errors.Join(errs...)
 }
 
-// mostWaits bounds what is handed to the database for one failure; a factor so small that waits still grow after so many has hardly any effect.
+// mostWaits bounds what is handed to the database for one failure; a factor so small that waits
+// still grow after so many has hardly any effect.
 const mostWaits = 64
 
-// waits are those after the first failure, the second …, up to the one that all further ones have: min(base × factor^(n-1), max), times 1 ± jitter. random is from 0 to 1.
+// waits are those after the first failure, the second …, up to the one that all further ones have:
+// min(base × factor^(n-1), max), times 1 ± jitter. random is from 0 to 1.
 func (p Policy) waits(random float64) []time.Duration {
 	spread := 1 + max(p.Jitter, 0)*(2*random-1)
 	var waits []time.Duration
@@ -152,7 +163,8 @@ func (c SecondChances) waits() []time.Duration {
 	return waits
 }
 
-// lockWait is how long a pair waits that needs what another session has locked. A lock that stays is looked for less often: see queryDefer.
+// lockWait is how long a pair waits that needs what another session has locked. A lock that stays
+// is looked for less often: see queryDefer.
 const lockWait = time.Second
 
 // LongestWait is the longest time for which a pair waits under a policy.

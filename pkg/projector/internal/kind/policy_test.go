@@ -66,7 +66,8 @@ func TestTheDefaultWaitsDoubleFromASecondToFiveMinutes(t *testing.T) {
 	if want := "1s 2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m0s"; strings.Join(got, " ") != want {
 		t.Errorf("waits are %s, want %s", strings.Join(got, " "), want)
 	}
-	if low, high := DefaultPolicy.waits(0)[9], DefaultPolicy.waits(1)[9]; low != 270*time.Second || high != 330*time.Second {
+	if low, high := DefaultPolicy.waits(0)[9], DefaultPolicy.waits(1)[9]; low != 270*time.Second ||
+		high != 330*time.Second {
 		t.Errorf("the longest wait is %v … %v, want five minutes give or take a tenth", low, high)
 	}
 }

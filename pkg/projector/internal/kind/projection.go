@@ -17,7 +17,8 @@ type Spec struct {
 	Types   []string // event types it wants, by their current names; nil: all
 	Tables  string   // DDL that creates its tables and indexes, named without a schema
 
-	OnFailure     Policy             // what becomes of events that it cannot apply; zero fields: as [Config].OnFailure says
+	// what becomes of events that it cannot apply; zero fields: as [Config].OnFailure says
+	OnFailure     Policy
 	OnFailureOf   map[string]Policy  // the same for events of a type; zero fields: as OnFailure says
 	Classify      failure.Classifier // where it knows better than [Classify]; nil: nowhere
 	SecondChances SecondChances      // default: none
@@ -28,8 +29,9 @@ type Projection interface {
 	// Spec describes the projection. It must not change while a worker runs.
 	Spec() Spec
 
-	// Apply writes the effects of group's events through group. Events of a campaign come in the order of their seq; those of several campaigns may be
-	// in one group. An error, or the failure of a queued statement, fails the group; the projector then finds the culprit and defers only its
+	// Apply writes the effects of group's events through group. Events of a campaign come in the order
+	// of their seq; those of several campaigns may be in one group. An error, or the failure of a
+	// queued statement, fails the group; the projector then finds the culprit and defers only its
 	// campaign for this projection.
 	Apply(ctx context.Context, group *Group) error
 }
@@ -43,7 +45,8 @@ type Loader interface {
 // CheckSpec finds the mistakes of a name and a version.
 func CheckSpec(s Spec) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(s.Name) {
-		return fmt.Errorf("projection name %q: use 1 to 63 lower-case letters, digits and underscores, a letter first", s.Name)
+		return fmt.Errorf("projection name %q: use 1 to 63 lower-case letters, digits and underscores, a letter first",
+			s.Name)
 	}
 	if s.Version < 1 {
 		return fmt.Errorf("projection %s: version is %d, versions start at 1", s.Name, s.Version)
@@ -53,7 +56,8 @@ func CheckSpec(s Spec) error {
 
 // Resetter is projector.Resetter.
 type Resetter interface {
-	// Reset deletes, through group, all that the projection keeps of the campaigns. Their events follow from the first one on, in the same transaction. group has no events.
+	// Reset deletes, through group, all that the projection keeps of the campaigns. Their events
+	// follow from the first one on, in the same transaction. group has no events.
 	Reset(ctx context.Context, group *Group, campaignIDs []string) error
 }
 

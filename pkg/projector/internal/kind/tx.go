@@ -34,6 +34,8 @@ func (t Tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 }
 
 // CopyFrom writes many rows by COPY.
-func (t Tx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
+func (t Tx) CopyFrom(
+	ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource,
+) (int64, error) {
 	return t.conn.CopyFrom(ctx, table, columns, src)
 }

@@ -19,7 +19,8 @@ type Origin struct {
 	EventType  string
 }
 
-// Pipeline collects statements for one connection and runs them in one round trip, or in three where there are very many.
+// Pipeline collects statements for one connection and runs them in one round trip, or in three
+// where there are very many.
 type Pipeline struct {
 	Conn    *pgx.Conn
 	Batch   *pgx.Batch
@@ -109,7 +110,8 @@ func (p *Pipeline) send(ctx context.Context, batch *pgx.Batch, origins []Origin)
 	return results.Close()
 }
 
-// encode tries to encode the arguments of projections' statements, and answers the first that fails: pgx closes the connection over one that cannot be encoded.
+// encode tries to encode the arguments of projections' statements, and answers the first that
+// fails: pgx closes the connection over one that cannot be encoded.
 func (p *Pipeline) encode(ctx context.Context, queries []*pgx.QueuedQuery, origins []Origin) (failed int, err error) {
 	if p.Mode == pgx.QueryExecModeSimpleProtocol {
 		return 0, nil // there are no types to encode for, and pgx leaves the connection open
@@ -134,7 +136,8 @@ func (p *Pipeline) encode(ctx context.Context, queries []*pgx.QueuedQuery, origi
 	return 0, nil
 }
 
-// describe answers the types of a statement's parameters, nil where those of the arguments decide. It costs a round trip, where statements stay prepared only for the first of its text.
+// describe answers the types of a statement's parameters, nil where those of the arguments decide.
+// It costs a round trip, where statements stay prepared only for the first of its text.
 func (p *Pipeline) describe(ctx context.Context, sql string) (*pgconn.StatementDescription, error) {
 	switch p.Mode {
 	case pgx.QueryExecModeCacheStatement:
@@ -146,7 +149,8 @@ func (p *Pipeline) describe(ctx context.Context, sql string) (*pgconn.StatementD
 	}
 }
 
-// NeverSent says whether a batch failed before any of it was sent: an argument of it cannot be encoded. pgx has no type for that, and closes the connection all the same.
+// NeverSent says whether a batch failed before any of it was sent: an argument of it cannot be
+// encoded. pgx has no type for that, and closes the connection all the same.
 func NeverSent(err error) bool {
 	return strings.Contains(err.Error(), "error preprocessing batch (build)")
 }
@@ -166,5 +170,8 @@ func (o Origin) Wrap(err error) error {
 	if o.Projection == "" || err == nil {
 		return err
 	}
-	return &failure.ApplyError{Projection: o.Projection, CampaignID: o.CampaignID, Seq: o.Seq, EventType: o.EventType, Err: err}
+	return &failure.ApplyError{
+		Projection: o.Projection, CampaignID: o.CampaignID, Seq: o.Seq, EventType: o.EventType,
+		Err: err,
+	}
 }

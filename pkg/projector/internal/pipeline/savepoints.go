@@ -19,18 +19,23 @@ const (
 	// QueryPatienceBegins and queryPatience bound how long the statements of a group that is applied
 	// savepointed wait for locks: half a second in all, from the first statement on, then 20 ms each. A
 	// part that waits in vain takes nothing from the parts after it.
-	QueryPatienceBegins = `SELECT set_config('tidemark.waits_until', extract(epoch FROM clock_timestamp() + interval '500 ms')::text, true)`
-	QueryPatience       = `SELECT set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000,
-			greatest(20, 1000 * (current_setting('tidemark.waits_until')::numeric - extract(epoch FROM clock_timestamp()))))::integer::text, true)`
+	QueryPatienceBegins = `SELECT set_config('tidemark.waits_until',
+		extract(epoch FROM clock_timestamp() + interval '500 ms')::text, true)`
+	QueryPatience = `SELECT set_config('lock_timeout', least(extract(epoch
+		FROM current_setting('lock_timeout')::interval) * 1000,
+			greatest(20, 1000 * (current_setting('tidemark.waits_until')::numeric - extract(epoch
+				FROM clock_timestamp()))))::integer::text, true)`
 
 	// QueryPatienceAgain is for statements of ours that follow.
 	QueryPatienceAgain = `SELECT set_config('lock_timeout', '500ms', true)`
 )
 
-// Constraints and constraint triggers that are deferred are checked by COMMIT, which does not say which event violates one. Most projections have none, so nobody looks ahead until a COMMIT
-// has failed; then each part is made to show what COMMIT will say of it.
+// Constraints and constraint triggers that are deferred are checked by COMMIT, which does not say
+// which event violates one. Most projections have none, so nobody looks ahead until a COMMIT has
+// failed; then each part is made to show what COMMIT will say of it.
 const (
-	// querySavepointCheck and queryUndoCheck stand around queryCheckConstraints: after it they are deferred as before, and COMMIT runs the triggers that have effects, once.
+	// querySavepointCheck and queryUndoCheck stand around queryCheckConstraints: after it they are
+	// deferred as before, and COMMIT runs the triggers that have effects, once.
 	querySavepointCheck = `SAVEPOINT tidemark_check`
 	queryUndoCheck      = `ROLLBACK TO SAVEPOINT tidemark_check`
 
@@ -74,7 +79,8 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 		}
 	}
 	refused := make([]*refusal, len(sent))
-	again, keep := []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}}, []*pgx.QueuedQuery{{SQL: QueryReleasePart}, {SQL: QuerySavepointPart}}
+	again, keep := []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}},
+		[]*pgx.QueuedQuery{{SQL: QueryReleasePart}, {SQL: QuerySavepointPart}}
 	err = p.duplex(ctx, func(w *writer) error {
 		for i, one := range sent {
 			if _, err := w.run(again, statements); err != nil {
@@ -123,7 +129,9 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 
 // prepareParts prepares what the connection has not prepared yet. A part has failed at the first
 // statement that cannot be.
-func (p *Pipeline) prepareParts(ctx context.Context, parts []*Savepoint) (map[string]*pgconn.StatementDescription, error) {
+func (p *Pipeline) prepareParts(
+	ctx context.Context, parts []*Savepoint,
+) (map[string]*pgconn.StatementDescription, error) {
 	statements, refused := map[string]*pgconn.StatementDescription{}, map[string]error{}
 	for _, sql := range []string{QuerySavepointPart, QueryRollbackPart, QueryReleasePart, QueryPatience} {
 		statement, err := p.Conn.Prepare(ctx, sql, sql)

@@ -55,8 +55,10 @@ func runs(queries []*pgx.QueuedQuery, origins []Origin) []run {
 	return all
 }
 
-// stream runs statements whose results nobody reads, in one round trip. It does what a batch would do, without asking for and looking at a description of each
-// result, and without waiting to read while it writes; a batch of one UPSERT an event spends a fifth of its time on that. It returns the index of the statement that failed.
+// stream runs statements whose results nobody reads, in one round trip. It does what a batch would
+// do, without asking for and looking at a description of each result, and without waiting to read
+// while it writes; a batch of one UPSERT an event spends a fifth of its time on that. It returns
+// the index of the statement that failed.
 func (p *Pipeline) stream(ctx context.Context, queries []*pgx.QueuedQuery) (failed int, err error) {
 	statements := map[string]*pgconn.StatementDescription{}
 	for i, q := range queries {
@@ -89,8 +91,9 @@ func (p *Pipeline) stream(ctx context.Context, queries []*pgx.QueuedQuery) (fail
 	return 0, nil
 }
 
-// duplex writes and reads at the same time, so that neither side waits for the other to take what it has written. If that fails, or ctx ends, nobody knows what is on its way: the
-// connection is closed.
+// duplex writes and reads at the same time, so that neither side waits for the other to take what
+// it has written. If that fails, or ctx ends, nobody knows what is on its way: the connection is
+// closed.
 func (p *Pipeline) duplex(ctx context.Context, write func(*writer) error, read func(*pgproto3.Frontend) error) error {
 	conn := p.Conn.PgConn()
 	if ctx.Err() != nil {
@@ -145,7 +148,10 @@ func (w *writer) run(queries []*pgx.QueuedQuery, statements map[string]*pgconn.S
 		if err := w.builder.Build(w.types, statement, q.Arguments); err != nil {
 			return &refusal{i, err}, nil
 		}
-		w.frontend.SendBind(&pgproto3.Bind{PreparedStatement: statement.Name, ParameterFormatCodes: w.builder.ParamFormats, Parameters: w.builder.ParamValues})
+		w.frontend.SendBind(&pgproto3.Bind{
+			PreparedStatement: statement.Name, ParameterFormatCodes: w.builder.ParamFormats,
+			Parameters: w.builder.ParamValues,
+		})
 		w.frontend.SendExecute(&pgproto3.Execute{})
 		if err := w.sent(); err != nil {
 			return nil, err
@@ -168,7 +174,8 @@ func (w *writer) sent() error {
 	return w.frontend.Flush()
 }
 
-// receive reads until the server is ready again. It returns how many statements were done, and the failure of the next one.
+// receive reads until the server is ready again. It returns how many statements were done, and the
+// failure of the next one.
 func (p *Pipeline) receive(frontend *pgproto3.Frontend) (done int, failure *pgconn.PgError, err error) {
 	for {
 		message, err := frontend.Receive()

@@ -59,7 +59,9 @@ func TestAStream(t *testing.T) {
 		p.Queue(count).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
 		queueMany(p, 2*streamFrom, insertT, func(i int) []any { return []any{i, "x"} })
 		p.Queue(count).QueryRow(func(row pgx.Row) error { return row.Scan(&after) })
-		queueMany(p, streamFrom, "UPDATE t SET note = $2 WHERE n = $1 RETURNING note", func(i int) []any { return []any{i, nil} })
+		queueMany(p, streamFrom, "UPDATE t SET note = $2 WHERE n = $1 RETURNING note", func(i int) []any {
+			return []any{i, nil}
+		})
 		p.Queue("COMMIT")
 		if err := p.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -69,7 +71,8 @@ func TestAStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		if before != 0 || after != 2*streamFrom || noted != streamFrom || p.Conn.PgConn().TxStatus() != 'I' {
-			t.Errorf("before %d, after %d rows, %d with a note, transaction status %c: want 0, %d, %d, I", before, after, noted, p.Conn.PgConn().TxStatus(), 2*streamFrom, streamFrom)
+			t.Errorf("before %d, after %d rows, %d with a note, transaction status %c: want 0, %d, %d, I", before, after, noted,
+				p.Conn.PgConn().TxStatus(), 2*streamFrom, streamFrom)
 		}
 	})
 

@@ -11,7 +11,8 @@ import (
 )
 
 // queryProjections reads a table of one row a projection.
-const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at FROM tidemark.projections ORDER BY name`
+const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at
+	FROM tidemark.projections ORDER BY name`
 
 // Registered is projector.Registered.
 type Registered struct {

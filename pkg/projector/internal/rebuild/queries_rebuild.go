@@ -1,114 +1,151 @@
 package rebuild
 
-// The statements of rebuilds. They touch tables of one row a projection, under the registry's lock where they change them.
+// The statements of rebuilds. They touch tables of one row a projection, under the registry's lock
+// where they change them.
 const (
 	// queryTended reads what workers have to know of rebuilds.
 	queryTended = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
-			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
+			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
+				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
 			p.declined, coalesce(p.kept_until <= clock_timestamp(), false), r.max_share
 		FROM tidemark.projections p LEFT JOIN tidemark.rebuilds r ON p.name = r.projection || '~next'
 		WHERE p.consumer_group = $1 ORDER BY p.name`
 
 	querySets = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
-			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
+			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
+				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
 			p.own_objects, p.declined
 		FROM tidemark.projections p WHERE p.name = ANY ($1) ORDER BY p.name`
 	queryLockSets = querySets + ` FOR UPDATE OF p`
 
 	// queryRequest asks workers that have the code to begin: their tables and their version come with them.
-	queryRequest = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state) VALUES ($1, $2, $3, '', '{}', 'requested')`
+	queryRequest = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+		VALUES ($1, $2, $3, '', '{}', 'requested')`
 
 	// queryWriteRebuild leaves what is there: a worker that begins by itself asks for nothing in particular.
-	queryWriteRebuild = `INSERT INTO tidemark.rebuilds AS r (projection, max_share, allow_failed, keep, verify_sample, verify_ignore, actor, reason)
+	queryWriteRebuild = `INSERT INTO tidemark.rebuilds AS r (projection, max_share, allow_failed, keep, verify_sample,
+		verify_ignore, actor, reason)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (projection) DO NOTHING`
-	queryChangeRebuild = `UPDATE tidemark.rebuilds SET max_share = coalesce($2, max_share), allow_failed = coalesce($3, allow_failed), keep = coalesce($4, keep),
-		verify_sample = coalesce($5, verify_sample), verify_ignore = coalesce($6, verify_ignore), refusal = NULL, refused_at = NULL
+	queryChangeRebuild = `UPDATE tidemark.rebuilds SET max_share = coalesce($2, max_share),
+		allow_failed = coalesce($3, allow_failed), keep = coalesce($4, keep),
+		verify_sample = coalesce($5, verify_sample), verify_ignore = coalesce($6, verify_ignore), refusal = NULL,
+			refused_at = NULL
 		WHERE projection = $1`
-	queryReadRebuild = `SELECT allow_failed, keep, verify_sample, verify_ignore, coalesce(refused_at > clock_timestamp() - interval '10 s', false) FROM tidemark.rebuilds WHERE projection = $1`
-	// queryMeasureRebuild says how much there is to do. It reads the leases of the group, so it comes before the registry's lock; queryNoteMeasure notes it.
-	queryMeasureRebuild = `SELECT count(*), coalesce(sum(l.checkpoint), 0)::bigint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.checkpoint > 0`
-	queryNoteMeasure    = `UPDATE tidemark.rebuilds r SET campaigns = $2, events = $3, active_at = clock_timestamp() WHERE r.projection = $1`
-	queryRefuse         = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
-	queryForetell       = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
-	queryForgetRebuild  = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
-	QueryWithdraw       = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
-	queryForgetRow      = `DELETE FROM tidemark.projections WHERE name = $1`
-	queryDecline        = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
+	queryReadRebuild = `SELECT allow_failed, keep, verify_sample, verify_ignore,
+		coalesce(refused_at > clock_timestamp() - interval '10 s', false) FROM tidemark.rebuilds WHERE projection = $1`
+	// queryMeasureRebuild says how much there is to do. It reads the leases of the group, so it comes
+	// before the registry's lock; queryNoteMeasure notes it.
+	queryMeasureRebuild = `SELECT count(*), coalesce(sum(l.checkpoint), 0)::bigint FROM tidemark.leases l
+		WHERE l.consumer_group = $1 AND l.checkpoint > 0`
+	queryNoteMeasure = `UPDATE tidemark.rebuilds r SET campaigns = $2, events = $3, active_at = clock_timestamp()
+		WHERE r.projection = $1`
+	queryRefuse        = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
+	queryForetell      = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
+	queryForgetRebuild = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
+	QueryWithdraw      = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
+	queryForgetRow     = `DELETE FROM tidemark.projections WHERE name = $1`
+	queryDecline       = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
 
 	// queryTakeSet gives a row another name and place, and says until when its tables are kept.
-	queryTakeSet = `UPDATE tidemark.projections SET name = $2, schema_name = $3, kept_until = clock_timestamp() + $4::interval, declined = $5 WHERE name = $1`
+	queryTakeSet = `UPDATE tidemark.projections SET name = $2, schema_name = $3,
+		kept_until = clock_timestamp() + $4::interval, declined = $5 WHERE name = $1`
 
 	// queryKeepLonger is for tables that cannot be dropped.
 	queryKeepLonger = `UPDATE tidemark.projections SET kept_until = clock_timestamp() + interval '1 hour' WHERE name = $1`
 
-	// queryBehind counts the pairs that keep two sets of tables from being exchanged: those on their way up to one, and those that have failed up to $3. It reads the index of the projection's pairs.
+	// queryBehind counts the pairs that keep two sets of tables from being exchanged: those on their
+	// way up to one, and those that have failed up to $3. It reads the index of the projection's
+	// pairs.
 	queryBehind = `SELECT
-		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status = 'rebuilding' LIMIT 1) x),
-		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status IN ('failed', 'dead') LIMIT $3 + 1) x)`
+		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
+			AND d.status = 'rebuilding' LIMIT 1) x),
+		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
+			AND d.status IN ('failed', 'dead') LIMIT $3 + 1) x)`
 
-	// The statements of copying. The cursor's row is locked while the next range is looked for along the leases' primary key.
+	// The statements of copying. The cursor's row is locked while the next range is looked for along
+	// the leases' primary key.
 	queryCopyCursor = `SELECT r.copied_to FROM tidemark.rebuilds r WHERE r.projection = $1 AND EXISTS (
 			SELECT FROM tidemark.projections p WHERE p.name = $1 || '~next' AND p.state = 'copying' AND NOT EXISTS (
-				SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()))
+				SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
+					AND x.name = p.name AND x.expires_at > clock_timestamp()))
 		FOR UPDATE`
 	queryNextRange = `SELECT l.campaign_id, l.checkpoint FROM tidemark.leases l
 		WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.consumer_group, l.campaign_id LIMIT $3`
 	queryMoveCopyCursor = `UPDATE tidemark.rebuilds SET copied_to = $2 WHERE projection = $1`
 
 	// queryCopying says whether there is something to copy to; under the registry's lock that stays so.
-	queryCopying = `SELECT EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $1 AND p.version = $2 AND p.state = 'copying')`
+	queryCopying = `SELECT EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $1 AND p.version = $2
+		AND p.state = 'copying')`
 
 	// queryRangeFiled walks the pairs' primary key through the range.
-	queryRangeFiled = `SELECT d.campaign_id FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.campaign_id > $3 AND d.campaign_id <= $4`
-	queryRangeDone  = `INSERT INTO tidemark.rebuild_ranges (projection, first, last, campaigns, events) VALUES ($1, $2, $3, $4, $5)`
+	queryRangeFiled = `SELECT d.campaign_id FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
+		AND d.campaign_id > $3 AND d.campaign_id <= $4`
+	queryRangeDone = `INSERT INTO tidemark.rebuild_ranges (projection, first, last, campaigns, events)
+		VALUES ($1, $2, $3, $4, $5)`
 
-	// queryCommitLater has the transaction's end not wait for the disk. Should the server lose it, it loses all that was committed after it too, so that what is known to be copied is there; the end of the
-	// copying, which is committed later, waits for all of it.
+	// queryCommitLater has the transaction's end not wait for the disk. Should the server lose it, it
+	// loses all that was committed after it too, so that what is known to be copied is there; the end
+	// of the copying, which is committed later, waits for all of it.
 	queryCommitLater = `SELECT set_config('synchronous_commit', 'off', true)`
 
 	// queryEndCopy is under the registry's lock, exclusively.
-	queryEndCopy      = `UPDATE tidemark.projections SET state = 'copied' WHERE name = $1 AND version = $2 AND state = 'copying'`
+	queryEndCopy = `UPDATE tidemark.projections SET state = 'copied' WHERE name = $1 AND version = $2
+		AND state = 'copying'`
 	queryBeginCopy    = `UPDATE tidemark.projections SET state = 'copying' WHERE name = $1`
 	queryForgetRanges = `DELETE FROM tidemark.rebuild_ranges WHERE projection = $1`
 
 	// queryMoreBehind and queryCountBehind read the index of the projection's pairs: the first one so many
 	// rows, under the registry's lock, the second one all of them.
-	queryMoreBehind  = `SELECT count(*) > $3 FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 LIMIT $3 + 1) x`
+	queryMoreBehind = `SELECT count(*) > $3 FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1
+		AND d.projection = $2 LIMIT $3 + 1) x`
 	queryCountBehind = `SELECT count(*) FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2`
 
 	// queryPassing answers the columns of a schema's tables whose default is another one each time.
 	queryPassing = `SELECT c.relname || '.' || a.attname
-		FROM pg_catalog.pg_attrdef d JOIN pg_catalog.pg_class c ON c.oid = d.adrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		FROM pg_catalog.pg_attrdef d JOIN pg_catalog.pg_class c ON c.oid = d.adrelid
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.adnum
-		WHERE n.nspname = $1 AND pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~* '(now\(\)|timestamp\(\)|current_(timestamp|date|time)|localtime|random|uuid_generate)'`
+		WHERE n.nspname = $1 AND pg_catalog.pg_get_expr(d.adbin,
+			d.adrelid) ~* '(now\(\)|timestamp\(\)|current_(timestamp|date|time)|localtime|random|uuid_generate)'`
 
-	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 pairs, and probes the leases for each; where there are more they stand for the rest.
-	queryProgress = `SELECT r.projection, p.consumer_group, l.version, p.version, p.state, r.max_share, r.allow_failed, r.keep, r.verify_sample, r.actor, r.reason, r.started_at, r.active_at,
+	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 pairs, and probes the
+	// leases for each; where there are more they stand for the rest.
+	queryProgress = `SELECT r.projection, p.consumer_group, l.version, p.version, p.state, r.max_share, r.allow_failed,
+		r.keep, r.verify_sample, r.actor, r.reason, r.started_at, r.active_at,
 			coalesce(r.campaigns, 0), coalesce(r.events, 0), coalesce(r.refusal, ''), EXISTS (
-				SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group AND x.name = p.name AND x.expires_at > clock_timestamp()),
+				SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
+					AND x.name = p.name AND x.expires_at > clock_timestamp()),
 			CASE p.state WHEN 'active' THEN q.rebuilding ELSE greatest(r.campaigns - c.campaigns, 0) END,
-			CASE p.state WHEN 'active' THEN (b.events * greatest((q.rebuilding + q.failed + q.dead) / greatest(b.looked, 1)::float8, 1))::bigint ELSE greatest(r.events - c.events, 0) END,
+			CASE p.state WHEN 'active' THEN (b.events * greatest((q.rebuilding + q.failed + q.dead) / greatest(b.looked,
+				1)::float8, 1))::bigint ELSE greatest(r.events - c.events, 0) END,
 			q.failed, q.dead, q.estimated OR b.looked >= 10000, clock_timestamp()
-		FROM tidemark.rebuilds r JOIN tidemark.projections p ON p.name = r.projection || '~next' JOIN tidemark.projections l ON l.name = r.projection
+		FROM tidemark.rebuilds r JOIN tidemark.projections p ON p.name = r.projection || '~next'
+			JOIN tidemark.projections l ON l.name = r.projection
 		CROSS JOIN LATERAL (
-			SELECT coalesce(sum(c.campaigns), 0)::bigint AS campaigns, coalesce(sum(c.events), 0)::bigint AS events FROM tidemark.rebuild_ranges c WHERE c.projection = p.name
+			SELECT coalesce(sum(c.campaigns), 0)::bigint AS campaigns, coalesce(sum(c.events), 0)::bigint AS events
+				FROM tidemark.rebuild_ranges c WHERE c.projection = p.name
 		) c
 		CROSS JOIN LATERAL (
-			SELECT coalesce(sum(s.pairs) FILTER (WHERE s.status = 'rebuilding'), 0)::bigint AS rebuilding, coalesce(sum(s.pairs) FILTER (WHERE s.status = 'failed'), 0)::bigint AS failed,
-				coalesce(sum(s.pairs) FILTER (WHERE s.status = 'dead'), 0)::bigint AS dead, coalesce(bool_or(s.estimated), false) AS estimated
+			SELECT coalesce(sum(s.pairs) FILTER (WHERE s.status = 'rebuilding'), 0)::bigint AS rebuilding,
+				coalesce(sum(s.pairs) FILTER (WHERE s.status = 'failed'), 0)::bigint AS failed,
+				coalesce(sum(s.pairs) FILTER (WHERE s.status = 'dead'), 0)::bigint AS dead,
+					coalesce(bool_or(s.estimated), false) AS estimated
 			FROM tidemark.deferred_report(5000, 24) s WHERE s.consumer_group = p.consumer_group AND s.projection = p.name
 		) q
 		CROSS JOIN LATERAL (
-			SELECT count(*) AS looked, coalesce(sum(greatest(coalesce(e.checkpoint, 0) - d.next_seq + 1, 0)), 0)::bigint AS events
+			SELECT count(*) AS looked, coalesce(sum(greatest(coalesce(e.checkpoint, 0) - d.next_seq + 1, 0)),
+				0)::bigint AS events
 			FROM (
 				(SELECT d.campaign_id, d.next_seq FROM tidemark.deferred d
 				WHERE d.consumer_group = p.consumer_group AND d.projection = p.name AND d.next_attempt_at < 'infinity' LIMIT 10000)
 				UNION ALL
 				(SELECT d.campaign_id, d.next_seq FROM tidemark.deferred d
-				WHERE d.status IN ('failed', 'dead') AND d.consumer_group = p.consumer_group AND d.projection = p.name AND d.status = 'dead' AND d.next_attempt_at = 'infinity' LIMIT 10000)
+				WHERE d.status IN ('failed', 'dead') AND d.consumer_group = p.consumer_group AND d.projection = p.name
+					AND d.status = 'dead' AND d.next_attempt_at = 'infinity' LIMIT 10000)
 			) d
-			LEFT JOIN LATERAL (SELECT e.checkpoint FROM tidemark.leases e WHERE e.consumer_group = p.consumer_group AND e.campaign_id = d.campaign_id OFFSET 0) e ON true
+			LEFT JOIN LATERAL (SELECT e.checkpoint FROM tidemark.leases e WHERE e.consumer_group = p.consumer_group
+				AND e.campaign_id = d.campaign_id OFFSET 0) e ON true
 		) b
 		WHERE $1 = '' OR r.projection = $1 ORDER BY r.projection`
 )

@@ -30,7 +30,8 @@ var (
 	// ErrNoPrevious is returned by [Rollback] when the tables that were replaced are not kept any more, or never were.
 	ErrNoPrevious = errors.New("no previous tables of the projection are kept")
 
-	// ErrBehind is returned by [Rollback] for tables that are behind in more campaigns than allowed; its message says in how many.
+	// ErrBehind is returned by [Rollback] for tables that are behind in more campaigns than allowed;
+	// its message says in how many.
 	ErrBehind = errors.New("the tables are behind")
 )
 
@@ -47,8 +48,11 @@ type Options struct {
 	MaxShare    *float64       // of the time of each worker that goes to rebuilds, above 0 up to 1; default 0.5
 	AllowFailed *int64         // campaigns that may be failed or dead when the tables are exchanged; default 0
 	Keep        *time.Duration // how long the tables that are replaced are kept and followed; default 24h
-	Verify      *int           // campaigns, at random, whose new rows are compared with what their events make before the tables are exchanged; 0: none; default 1000
-	Ignore      []string       // columns that may differ then, "column" or "table.column"; those whose default is the time or chance may in any case
+	// campaigns, at random, whose new rows are compared with what their events make before the tables
+	// are exchanged; 0: none; default 1000
+	Verify *int
+	// columns that may differ then, "column" or "table.column"; those whose default is the time or chance may in any case
+	Ignore []string
 }
 
 func (o Options) validate() error {
@@ -72,7 +76,9 @@ func (o Options) validate() error {
 }
 
 // StartRebuild is projector.StartRebuild.
-func StartRebuild(ctx context.Context, db registry.Beginner, name string, o Options, act deferred.Act) (begun bool, err error) {
+func StartRebuild(
+	ctx context.Context, db registry.Beginner, name string, o Options, act deferred.Act,
+) (begun bool, err error) {
 	if err := o.validate(); err != nil {
 		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
 	}
@@ -100,7 +106,8 @@ func StartRebuild(ctx context.Context, db registry.Beginner, name string, o Opti
 			return err
 		}
 		begun = true
-		if _, err := tx.Exec(ctx, queryRequest, registry.NextTables.Of(name), live.ConsumerGroup, or(o.Version, 0)); err != nil {
+		if _, err := tx.Exec(ctx, queryRequest, registry.NextTables.Of(name), live.ConsumerGroup,
+			or(o.Version, 0)); err != nil {
 			return err
 		}
 		if err := writeRebuild(ctx, tx, name, o, act); err != nil {
@@ -114,8 +121,8 @@ func StartRebuild(ctx context.Context, db registry.Beginner, name string, o Opti
 	return begun, nil
 }
 
-// haveCode answers [ErrNoCode] for a version that is asked for and that no worker of those that say what they have can build. Where
-// none says anything, none may be running yet.
+// haveCode answers [ErrNoCode] for a version that is asked for and that no worker of those that say
+// what they have can build. Where none says anything, none may be running yet.
 func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) error {
 	if version == nil {
 		return nil
@@ -124,11 +131,13 @@ func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) 
 	if err != nil || len(known) == 0 || slices.Contains(known[name], *version) {
 		return err
 	}
-	return fmt.Errorf("%w: version %d is asked for, workers of consumer group %q have %v: start one that has it first", ErrNoCode, *version, group, known[name])
+	return fmt.Errorf("%w: version %d is asked for, workers of consumer group %q have %v: start one that has it first",
+		ErrNoCode, *version, group, known[name])
 }
 
 func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o Options, act deferred.Act) error {
-	_, err := tx.Exec(ctx, queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0), or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason)
+	_, err := tx.Exec(ctx, queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0),
+		or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason)
 	return err
 }
 

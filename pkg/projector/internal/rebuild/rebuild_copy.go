@@ -20,12 +20,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be leased one by one to be caught up: workers take ranges of them, apply all events up to the
-// checkpoints in one transaction, and note in that transaction that the range is done. What this cannot do is left to the catch-up that follows: ranges that fail, or whose worker dies, are filed as behind
-// from the first event on; and a campaign that moves meanwhile is filed by whoever moves it, to begin again with its rows deleted, whether they were there already or not.
+// The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be
+// leased one by one to be caught up: workers take ranges of them, apply all events up to the
+// checkpoints in one transaction, and note in that transaction that the range is done. What this
+// cannot do is left to the catch-up that follows: ranges that fail, or whose worker dies, are filed
+// as behind from the first event on; and a campaign that moves meanwhile is filed by whoever moves
+// it, to begin again with its rows deleted, whether they were there already or not.
 
 const (
-	// rangeCampaigns and rangeEvents are how much is copied in one transaction, about: others wait for its end when the registry changes. Folding in memory takes less time.
+	// rangeCampaigns and rangeEvents are how much is copied in one transaction, about: others wait for
+	// its end when the registry changes. Folding in memory takes less time.
 	rangeCampaigns       = 2000
 	rangeEvents          = 10_000
 	foldedRangeCampaigns = 10_000
@@ -78,7 +82,8 @@ func (b *Rebuilder) copySet(ctx context.Context, k *registry.Known) (done bool, 
 				case err != nil && (b.Infrastructure(ctx, err) || failure.IsLockTimeout(err)):
 					return err
 				case err != nil:
-					b.Cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.Name, "after", r.first, "to", r.last, "error", err)
+					b.Cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.Name,
+						"after", r.first, "to", r.last, "error", err)
 				}
 			}
 		})
@@ -125,8 +130,11 @@ func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Known) (r *campai
 	return r, err
 }
 
-// nextRange answers the campaigns after first, so many or with so many events at most, but one in any case; nil: there are none.
-func (b *Rebuilder) nextRange(ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64) (*campaignRange, error) {
+// nextRange answers the campaigns after first, so many or with so many events at most, but one in
+// any case; nil: there are none.
+func (b *Rebuilder) nextRange(
+	ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64,
+) (*campaignRange, error) {
 	rows, err := tx.Query(ctx, queryNextRange, b.Cfg.ConsumerGroup, first, campaigns)
 	if err != nil {
 		return nil, err
@@ -167,7 +175,8 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Known, r campaign
 	var copying bool
 	t.Queue(queryCopying, k.Name, k.Described.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
 	t.Sync()
-	deferred.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.LeaveOut) // before filed is read: who resolves meanwhile files
+	// before filed is read: who resolves meanwhile files
+	deferred.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.LeaveOut)
 	filed := map[string]bool{}
 	t.Queue(queryRangeFiled, b.Cfg.ConsumerGroup, k.Name, r.first, r.last).Query(func(rows pgx.Rows) error {
 		var id string
@@ -203,8 +212,11 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Known, r campaign
 	return nil
 }
 
-// copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection that has nothing of them yet.
-func copyCampaigns(ctx context.Context, t *apply.Transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease) error {
+// copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection
+// that has nothing of them yet.
+func copyCampaigns(
+	ctx context.Context, t *apply.Transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease,
+) error {
 	t.Use(k)
 	t.LimitStatements(k.Timeout(nil))
 	if call := k.Call.Load(); call != nil {
@@ -260,7 +272,8 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Known, fo
 	return t.Flush(ctx)
 }
 
-// EndCopy ends the copying once all ranges have been taken: those under way are waited for, and whoever comes later is too late.
+// EndCopy ends the copying once all ranges have been taken: those under way are waited for, and
+// whoever comes later is too late.
 func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Known) error {
 	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)

@@ -15,9 +15,11 @@ import (
 type Rebuild struct {
 	Projection  string
 	Group       string
-	FromVersion int    // of the tables that are read
-	Version     int    // that is built; 0: not known yet
-	State       string // "requested" until a worker that has the code begins, "copying" while campaigns are taken range by range, "copied" or "joining" while the others are filed, "active" while they catch up
+	FromVersion int // of the tables that are read
+	Version     int // that is built; 0: not known yet
+	// "requested" until a worker that has the code begins, "copying" while campaigns are taken range
+	// by range, "copied" or "joining" while the others are filed, "active" while they catch up
+	State       string
 	MaxShare    float64
 	AllowFailed int64
 	Keep        time.Duration
@@ -53,7 +55,8 @@ func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Reb
 	return all, nil
 }
 
-// Progress is the share of the rebuild's campaigns that have caught up, from 0 to 1. Campaigns that have failed have not.
+// Progress is the share of the rebuild's campaigns that have caught up, from 0 to 1. Campaigns that
+// have failed have not.
 func (r Rebuild) Progress() float64 {
 	switch left := r.Left + r.Failed + r.Dead; {
 	case r.ActiveAt == nil && r.Campaigns == 0:

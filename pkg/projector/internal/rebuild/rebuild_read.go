@@ -60,7 +60,8 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
 			p.campaigns = p.campaigns[1:]
 		}
-		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint || t.LeavesOut(p.k, e) {
+		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint ||
+			t.LeavesOut(p.k, e) {
 			return
 		}
 		t.Events = append(t.Events, *e)

@@ -14,11 +14,14 @@ import (
 )
 
 // ErrOtherTables is returned by [Rollback] when the tables that are kept are not those that [RollbackOptions] names.
-var ErrOtherTables = errors.New("other tables are kept by now than when the rollback was asked for: look at the projection again")
+var ErrOtherTables = errors.New("other tables are kept by now than when the rollback was asked for: look at the " +
+	"projection again")
 
 // RollbackOptions is projector.RollbackOptions.
 type RollbackOptions struct {
-	AllowBehind int64         // campaigns in which they may be behind: they show what they showed then, until a worker that has their version has caught up; -1: any number
+	// campaigns in which they may be behind: they show what they showed then, until a worker that has
+	// their version has caught up; -1: any number
+	AllowBehind int64
 	Keep        time.Duration // how long those that make way are kept in turn; default 24h
 	Kept        Kept          // the tables that come back, as [CheckRollback] answered them; default: whichever are kept
 }
@@ -89,7 +92,8 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, ke
 	if err != nil {
 		return ErrBehind
 	}
-	return fmt.Errorf("%w in %d campaigns, allowed are %d: run a worker that has version %d until they have caught up, or allow them",
+	return fmt.Errorf("%w in %d campaigns, allowed are %d: run a worker that has version %d until they have caught up, "+
+		"or allow them",
 		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
 }
 

@@ -48,7 +48,8 @@ func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Kn
 		if err != nil {
 			return err
 		}
-		b.Cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name, "version", k.Described.Version)
+		b.Cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name,
+			"version", k.Described.Version)
 		return nil
 	})
 }
@@ -109,19 +110,22 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 	if o.refused {
 		return o, ErrNotYet
 	}
-	if err := db.QueryRow(ctx, queryBehind, group, registry.NextTables.Of(name), o.allowFailed).Scan(&behind, &failed); err != nil {
+	if err := db.QueryRow(ctx, queryBehind, group, registry.NextTables.Of(name), o.allowFailed).Scan(&behind,
+		&failed); err != nil {
 		return o, err
 	}
 	switch {
 	case behind > 0:
 		return o, ErrNotYet
 	case failed > o.allowFailed:
-		return o, fmt.Errorf("at least %d of its campaigns are failed or dead, allowed are %d: mend and requeue them, or allow them", failed, o.allowFailed)
+		return o, fmt.Errorf("at least %d of its campaigns are failed or dead, allowed are %d: mend and requeue them, or "+
+			"allow them", failed, o.allowFailed)
 	}
 	return o, nil
 }
 
-// prepareSwap does ahead of the exchange what takes time: it counts rows, verifies a sample, and gathers statistics, without which the first plans of the new tables would be bad ones.
+// prepareSwap does ahead of the exchange what takes time: it counts rows, verifies a sample, and
+// gathers statistics, without which the first plans of the new tables would be bad ones.
 func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readiness) error {
 	if o.verify > 0 {
 		if err := b.countRows(ctx, k); err != nil {
@@ -135,21 +139,27 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readin
 		if err != nil {
 			return err
 		}
-		report, err := b.Replayer.Verify(ctx, replay.VerifyRequest{Projection: k.Name, Sample: o.verify, Ignore: append(passing, o.ignore...), Concurrency: 1})
+		report, err := b.Replayer.Verify(ctx, replay.VerifyRequest{
+			Projection: k.Name, Sample: o.verify,
+			Ignore: append(passing, o.ignore...), Concurrency: 1,
+		})
 		switch {
 		case errors.Is(err, replay.ErrNotVerifiable):
-			b.Cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.Described.Name, "reason", err)
+			b.Cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.Described.Name,
+				"reason", err)
 		case err != nil:
 			return err
 		case report.Differences() > 0:
-			return fmt.Errorf("%d differences between the new tables and what the journal says, in %d of %d campaigns that were verified: name columns that hold the time of the write as to be ignored, or do not verify",
+			return fmt.Errorf("%d differences between the new tables and what the journal says, in %d of %d campaigns that "+
+				"were verified: name columns that hold the time of the write as to be ignored, or do not verify",
 				report.Differences(), report.Differing, report.Campaigns)
 		}
 	}
 	if err := b.addLate(ctx, k); err != nil {
 		return err
 	}
-	if live := b.Seen.Load().Rows[k.Described.Name]; live != nil && live.Version == k.Described.Version { // they can be made again; the exchange has few left to forget
+	// they can be made again; the exchange has few left to forget
+	if live := b.Seen.Load().Rows[k.Described.Name]; live != nil && live.Version == k.Described.Version {
 		if _, err := b.Maintainer.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
 			return err
 		}
@@ -166,7 +176,8 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readin
 	return nil
 }
 
-// addLate gives the new tables what was added to the live ones since they were made: indexes without keeping writers from them.
+// addLate gives the new tables what was added to the live ones since they were made: indexes
+// without keeping writers from them.
 func (b *Rebuilder) addLate(ctx context.Context, k *registry.Known) error {
 	var added []exchange.Addition
 	err := pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
@@ -215,9 +226,13 @@ func (b *Rebuilder) runIn(ctx context.Context, k *registry.Known, sql string) er
 	return err
 }
 
-// swap puts one of a projection's sets of tables in the place of the live one, which becomes the previous one and is kept for so long. No rebuild of version declined, or of one that was declined before, or a lower one, begins
-// by itself afterwards. The caller holds the registry's lock.
-func swap(ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, keep time.Duration, declined int, act deferred.Act, what string) error {
+// swap puts one of a projection's sets of tables in the place of the live one, which becomes the
+// previous one and is kept for so long. No rebuild of version declined, or of one that was declined
+// before, or a lower one, begins by itself afterwards. The caller holds the registry's lock.
+func swap(
+	ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, keep time.Duration, declined int,
+	act deferred.Act, what string,
+) error {
 	rows, err := lockSets(ctx, tx, name)
 	if err != nil {
 		return err
@@ -241,7 +256,8 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, k
 	if _, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{attic}.Sanitize()); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, registry.QuerySearchPath, registry.LiveTables.SearchPath(name, live.SchemaName)); err != nil {
+	if _, err := tx.Exec(ctx, registry.QuerySearchPath,
+		registry.LiveTables.SearchPath(name, live.SchemaName)); err != nil {
 		return err
 	}
 	if from == registry.NextTables {
@@ -249,14 +265,16 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, k
 			return errors.Join(err, ErrNotYet) // the next attempt adds it
 		}
 	}
-	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic, function.Prefix(name, live.Version)); err != nil {
+	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic,
+		function.Prefix(name, live.Version)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{replacement.SchemaName}.Sanitize()); err != nil {
 		return err
 	}
 	if from == registry.PreviousTables {
-		if _, err := tx.Exec(ctx, fmt.Sprintf("ALTER SCHEMA %s RENAME TO %s", pgx.Identifier{attic}.Sanitize(), pgx.Identifier{replacement.SchemaName}.Sanitize())); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("ALTER SCHEMA %s RENAME TO %s", pgx.Identifier{attic}.Sanitize(),
+			pgx.Identifier{replacement.SchemaName}.Sanitize())); err != nil {
 			return err
 		}
 		attic = replacement.SchemaName
@@ -271,7 +289,8 @@ func swap(ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, k
 		{from, registry.LiveTables, live.SchemaName, nil, max(declined, live.Declined)},
 		{swapSet, registry.PreviousTables, attic, &keep, 0},
 	} {
-		if err := rename(ctx, tx, live.ConsumerGroup, r.from.Of(name), r.to.Of(name), r.schema, r.kept, r.declined); err != nil {
+		if err := rename(ctx, tx, live.ConsumerGroup, r.from.Of(name), r.to.Of(name), r.schema, r.kept,
+			r.declined); err != nil {
 			return err
 		}
 	}

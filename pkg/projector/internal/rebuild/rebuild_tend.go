@@ -62,7 +62,8 @@ func (b *Rebuilder) TendRebuilds(ctx context.Context) {
 	}
 }
 
-// Tend looks at the registry: it begins and goes on with rebuilds of what this worker has, removes tables that were kept for long enough, and makes functions of SQL files.
+// Tend looks at the registry: it begins and goes on with rebuilds of what this worker has, removes
+// tables that were kept for long enough, and makes functions of SQL files.
 func (b *Rebuilder) Tend(ctx context.Context) error {
 	for changed, round := true, 0; changed && round < tendRounds; round++ {
 		changed = false
@@ -128,10 +129,12 @@ func (b *Rebuilder) tendOne(ctx context.Context, name string, rows map[string]*t
 	switch {
 	case building != nil && building.State == registry.StateRequested && building.Version > 0:
 		wanted = b.Set(name, registry.LiveTables, building.Version)
-	case building != nil && building.State == registry.StateRequested && building.Version == 0 && newest.Described.Version >= live.Version:
+	case building != nil && building.State == registry.StateRequested && building.Version == 0 &&
+		newest.Described.Version >= live.Version:
 	case building != nil && building.Version == Withdrawn: // whoever aborts it may have died
 		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error { return nil })
-	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) && (building == nil || building.Version < newest.Described.Version):
+	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) &&
+		(building == nil || building.Version < newest.Described.Version):
 	default:
 		wanted = nil
 	}
@@ -189,7 +192,8 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 				if err := writeRebuild(ctx, tx, name, Options{}, by); err != nil {
 					return err
 				}
-			case building.State == registry.StateRequested && building.Version != Withdrawn && (building.Version == 0 || building.Version == version):
+			case building.State == registry.StateRequested && building.Version != Withdrawn &&
+				(building.Version == 0 || building.Version == version):
 				if _, err := tx.Exec(ctx, queryForgetRow, k.Name); err != nil {
 					return err
 				}
@@ -206,7 +210,9 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 		if err != nil || !inTheWay {
 			return err
 		}
-		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error { return nil }); err != nil {
+		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error {
+			return nil
+		}); err != nil {
 			return err
 		}
 	}
@@ -238,7 +244,8 @@ func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Known
 	}
 	for _, a := range added {
 		if _, err := tx.Exec(ctx, a.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return fmt.Errorf("give the new tables %s, which was added to those that are read; drop it, or add it again afterwards: %w", a.Name, err)
+			return fmt.Errorf("give the new tables %s, which was added to those that are read; drop it, or add it again "+
+				"afterwards: %w", a.Name, err)
 		}
 	}
 	return nil
@@ -252,14 +259,17 @@ func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSe
 	if !errors.As(err, &blocked) {
 		return err
 	}
-	b.Cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name, "error", err)
+	b.Cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name,
+		"error", err)
 	_, err = tx.Exec(ctx, queryForetell, live.Name, "when the rebuild began, "+redact.Error(err))
 	return err
 }
 
-// addedTo answers what users have added to the live tables and another set has not. It leaves the search_path of the live tables.
+// addedTo answers what users have added to the live tables and another set has not. It leaves the
+// search_path of the live tables.
 func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.Addition, error) {
-	if _, err := tx.Exec(ctx, registry.QuerySearchPath, registry.LiveTables.SearchPath(live.Name, live.SchemaName)); err != nil {
+	if _, err := tx.Exec(ctx, registry.QuerySearchPath,
+		registry.LiveTables.SearchPath(live.Name, live.SchemaName)); err != nil {
 		return nil, err
 	}
 	return exchange.Added(ctx, tx, live.tables(), set.tables())

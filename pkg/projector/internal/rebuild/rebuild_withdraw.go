@@ -39,9 +39,12 @@ func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act de
 	return nil
 }
 
-// withdraw removes one of a projection's sets of tables that is not the live one, with its pairs. First it takes it from the workers, in a transaction together with what first does, which gets the row
-// or nil. From then on nobody follows it, and the rest can be done bit by bit, and again.
-func withdraw(ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error) error {
+// withdraw removes one of a projection's sets of tables that is not the live one, with its pairs.
+// First it takes it from the workers, in a transaction together with what first does, which gets
+// the row or nil. From then on nobody follows it, and the rest can be done bit by bit, and again.
+func withdraw(
+	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
+) error {
 	var set *lockedSet
 	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, name)

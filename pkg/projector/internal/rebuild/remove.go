@@ -17,7 +17,8 @@ import (
 var ErrUnknownProjection = errors.New("no such projection is registered")
 
 // queryRemove deletes one row by its primary key, under the registry's lock.
-const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1 RETURNING consumer_group, schema_name, table_names`
+const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1
+	RETURNING consumer_group, schema_name, table_names`
 
 // Remove is projector.Remove.
 func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act deferred.Act) error {

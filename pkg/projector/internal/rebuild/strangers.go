@@ -43,7 +43,9 @@ func (b *Rebuilder) tellStrangers(ctx context.Context, rows map[string]*tended, 
 		return
 	}
 	s.warned = level == slog.LevelWarn
-	b.Cfg.Logger.Log(ctx, level, "the consumer group has projections that this worker does not have: it leaves them to others, a second later. "+
-		"Give each program a consumer group of its own, or all of them the same projections; a projection that no program has any more can be removed",
+	b.Cfg.Logger.Log(ctx, level,
+		"the consumer group has projections that this worker does not have: it leaves them to others, a second later. "+
+			"Give each program a consumer group of its own, or all of them the same projections; a projection that no program "+
+			"has any more can be removed",
 		"consumer_group", b.Cfg.ConsumerGroup, "projections", names)
 }

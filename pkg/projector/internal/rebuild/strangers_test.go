@@ -14,7 +14,10 @@ import (
 func TestProjectionsThatAWorkerDoesNotHaveAreAWarningOnceNoUpgradeTakesSoLong(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	p := &Rebuilder{Base: &registry.Base{Cfg: registry.Settings{ConsumerGroup: "g", Logger: slog.New(slog.NewTextHandler(&log, nil))}}}
+	p := &Rebuilder{Base: &registry.Base{Cfg: registry.Settings{
+		ConsumerGroup: "g",
+		Logger:        slog.New(slog.NewTextHandler(&log, nil)),
+	}}}
 	p.Entered.Store(true)
 	rows := map[string]*tended{}
 	for _, name := range []string{"b", "a", "a~next"} {

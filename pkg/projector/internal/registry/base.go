@@ -69,7 +69,9 @@ func (b *Base) Traced(ctx context.Context, what string, k *Known) (context.Conte
 	if b.Cfg.TracerProvider == nil {
 		return ctx, nil
 	}
-	return tracing.New(b.Cfg.TracerProvider, what+" "+k.Described.Name, trace.SpanKindInternal, attribute.String("tidemark.consumer_group", b.Cfg.ConsumerGroup), attribute.String("tidemark.projection", k.Described.Name),
+	return tracing.New(b.Cfg.TracerProvider, what+" "+k.Described.Name, trace.SpanKindInternal,
+		attribute.String("tidemark.consumer_group", b.Cfg.ConsumerGroup),
+		attribute.String("tidemark.projection", k.Described.Name),
 		attribute.Int("tidemark.projection_version", k.Described.Version)).Start(ctx)
 }
 
@@ -82,8 +84,10 @@ const Grace = time.Second
 // promises is by when loops are back.
 type promises struct {
 	Around time.Duration // of the dispatcher: three requests, each bounded by the life of a lease, and a wait
-	Step   time.Duration // of a worker, from one transaction or call of a projection to the next: what all projections have queued, and the request that ends the transaction
-	Kept   time.Duration // of what renews leases
+	// of a worker, from one transaction or call of a projection to the next: what all projections have
+	// queued, and the request that ends the transaction
+	Step time.Duration
+	Kept time.Duration // of what renews leases
 }
 
 // Bounds makes the promises from the settings, with as much again to spare.

@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	// exclusiveAttempts is how often an act tries to get the registry's lock, about 12 s in all. Between two attempts it waits outside the queue, exclusiveWait at first and then twice as long each time:
-	// groups of the same consumer group that come meanwhile are kept waiting for a tenth of the time at most.
+	// exclusiveAttempts is how often an act tries to get the registry's lock, about 12 s in all.
+	// Between two attempts it waits outside the queue, exclusiveWait at first and then twice as long
+	// each time: groups of the same consumer group that come meanwhile are kept waiting for a tenth of
+	// the time at most.
 	exclusiveAttempts = 10
 	exclusiveWait     = 100 * time.Millisecond
 	exclusiveWaitMost = 3 * time.Second
@@ -25,25 +27,29 @@ const (
 )
 
 const (
-	// queryRegistryExclusive waits until the groups of events that began under the registry as it was have ended. Groups that come later queue behind it, so lock_timeout is 300 ms.
+	// queryRegistryExclusive waits until the groups of events that began under the registry as it was
+	// have ended. Groups that come later queue behind it, so lock_timeout is 300 ms.
 	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, hashtextextended($1, 0)))`
 
 	// QueryExclusivePatience bounds how long an exclusive lock is waited for, and so for how long others wait behind it.
 	QueryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true)`
 
 	// queryGroupOf probes the primary key of a table of one row a projection.
-	queryGroupOf = `SELECT coalesce((SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = ANY ($1) ORDER BY p.name LIMIT 1), '')`
+	queryGroupOf = `SELECT coalesce((SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = ANY ($1)
+		ORDER BY p.name LIMIT 1), '')`
 
 	// queryRegistryHolders looks at the server's lock table.
 	queryRegistryHolders = `SELECT ` + holders + ` FROM (
-			SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 				AND ((l.classid::bigint << 32) | l.objid::bigint) = tidemark.lock_key(32003, hashtextextended($1, 0))
 		) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
 )
 
 const (
 	// QueryBlockers looks at the server's lock table, for a moment. It answers '' if the backend does not wait.
-	QueryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
+	QueryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT
+		JOIN pg_stat_activity a ON a.pid = h.pid`
 
 	// holders names sessions h by their row a of pg_stat_activity. A prepared transaction has none.
 	holders = `coalesce(string_agg(DISTINCT CASE WHEN coalesce(h.pid, 0) = 0 THEN 'a prepared transaction' ELSE format('pid %s (%s)', h.pid, concat_ws(', ',
@@ -61,7 +67,8 @@ type exclusive struct {
 	log      *slog.Logger // hears whom it waits for; nil: the error of the last attempt says so
 }
 
-// do runs what is to be done in a transaction that holds the registry's lock of the group and waits for no lock longer than 300 ms. Then it waits outside the queue and tries again.
+// do runs what is to be done in a transaction that holds the registry's lock of the group and waits
+// for no lock longer than 300 ms. Then it waits outside the queue and tries again.
 func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 	wait := exclusiveWait
 	for attempt := 1; ; attempt++ {
@@ -90,7 +97,8 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 			return fmt.Errorf("the registry of consumer group %q is in use by %s: %w", e.group, by, err)
 		}
 		if e.log != nil && (wait == exclusiveWaitMost || attempt == 2) {
-			e.log.WarnContext(ctx, "waiting for the registry, others go on meanwhile", "consumer_group", e.group, "in_use_by", by, "error", err)
+			e.log.WarnContext(ctx, "waiting for the registry, others go on meanwhile", "consumer_group", e.group,
+				"in_use_by", by, "error", err)
 		}
 		if !Pause(ctx, wait) {
 			return ctx.Err()
@@ -109,7 +117,8 @@ func (e exclusive) holders(ctx context.Context) (by string) {
 	return by
 }
 
-// Exclusively is [exclusive] for acts on a projection by its name. One that is not registered has no group, and nothing to wait for.
+// Exclusively is [exclusive] for acts on a projection by its name. One that is not registered has
+// no group, and nothing to wait for.
 func Exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx) error) error {
 	sets := []string{name, NextTables.Of(name), PreviousTables.Of(name)}
 	rows, err := db.Query(ctx, queryGroupOf, sets)

@@ -22,7 +22,8 @@ const (
 // call is how the database applies a group to a projection.
 type call struct{ name, SQL string }
 
-// Install makes k's function in the database unless it is there, and has groups applied by it. A projection without one is applied event by event.
+// Install makes k's function in the database unless it is there, and has groups applied by it. A
+// projection without one is applied event by event.
 func (b *Base) Install(ctx context.Context, k *Known) error {
 	source, ok := k.Projection.(function.Source)
 	if !ok || b.Cfg.NoFunctions || k.Call.Load() != nil || k.uncallable.Load() {
@@ -39,14 +40,16 @@ func (b *Base) Install(ctx context.Context, k *Known) error {
 		if err != nil && !failure.IsInfrastructure(err) {
 			// Its statements are none for a function, or this role may not make any.
 			k.uncallable.Store(true)
-			b.Cfg.Logger.InfoContext(ctx, "SQL file is run statement by statement: the database takes no function of it", "projection", k.Name, "reason", err)
+			b.Cfg.Logger.InfoContext(ctx, "SQL file is run statement by statement: the database takes no function of it",
+				"projection", k.Name, "reason", err)
 			return nil
 		}
 	}
 	if err != nil {
 		return err
 	}
-	k.Call.Store(&call{name: fn.Name(), SQL: fmt.Sprintf(queryCallFunction, pgx.Identifier{k.Schema, fn.Name()}.Sanitize())})
+	k.Call.Store(&call{name: fn.Name(), SQL: fmt.Sprintf(queryCallFunction,
+		pgx.Identifier{k.Schema, fn.Name()}.Sanitize())})
 	return nil
 }
 
@@ -84,18 +87,21 @@ func (b *Base) Calls() map[*Known]string {
 	return calls
 }
 
-// Uninstall has a projection applied event by event from now on if its function could not even be called: it is gone, or this role may not call it. Whose it
-// was the error does not say, for it came before anything ran; but it names the function.
+// Uninstall has a projection applied event by event from now on if its function could not even be
+// called: it is gone, or this role may not call it. Whose it was the error does not say, for it
+// came before anything ran; but it names the function.
 func (b *Base) Uninstall(ctx context.Context, err error) {
 	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) || pgErr.Where != "" || (pgErr.Code != undefinedFunction && pgErr.Code != insufficientPrivilege) {
+	if !errors.As(err, &pgErr) || pgErr.Where != "" ||
+		(pgErr.Code != undefinedFunction && pgErr.Code != insufficientPrivilege) {
 		return
 	}
 	for _, k := range b.Sets {
 		if c := k.Call.Load(); c != nil && strings.Contains(pgErr.Message, c.name) {
 			k.uncallable.Store(true)
 			k.Call.Store(nil)
-			b.Cfg.Logger.WarnContext(ctx, "SQL file is run statement by statement from now on: its function cannot be called", "projection", k.Name, "error", err)
+			b.Cfg.Logger.WarnContext(ctx, "SQL file is run statement by statement from now on: its function cannot be called",
+				"projection", k.Name, "error", err)
 		}
 	}
 }

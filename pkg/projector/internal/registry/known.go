@@ -17,11 +17,12 @@ import (
 // Known is a projection that this worker has, with one of the sets of tables that it may have.
 type Known struct {
 	kind.Projection
-	Described  kind.Spec
-	Name       string               // under which the set is registered
-	Schema     string               // of its tables
-	Path       string               // search_path of its statements
-	Comment    string               // ends its statements, so that those of two sets are prepared apart; "" for the live one
+	Described kind.Spec
+	Name      string // under which the set is registered
+	Schema    string // of its tables
+	Path      string // search_path of its statements
+	// ends its statements, so that those of two sets are prepared apart; "" for the live one
+	Comment    string
 	types      map[string]bool      // with their aliases; nil: all
 	Call       atomic.Pointer[call] // lets the database apply a group; nil: events are applied from here
 	uncallable atomic.Bool          // it has no such call, and is not to be given one
@@ -41,8 +42,11 @@ type Identity struct {
 	Version int
 }
 
-// Index answers the projections as they were given, with the tables that are read, and all sets of tables that they may have.
-func Index(projections []kind.Projection, catalogue *journal.Catalogue, onFailure kind.Policy, schema string) (list, sets []*Known, err error) {
+// Index answers the projections as they were given, with the tables that are read, and all sets of
+// tables that they may have.
+func Index(
+	projections []kind.Projection, catalogue *journal.Catalogue, onFailure kind.Policy, schema string,
+) (list, sets []*Known, err error) {
 	var errs []error
 	given := map[Identity]bool{}
 	for _, p := range projections {
@@ -149,7 +153,8 @@ func (k *Known) Origin(e journal.Event) pipeline.Origin {
 	return pipeline.Origin{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }
 
-// named answers a projection of this worker's by the name of one of its sets of tables, in any version; nil if it has none.
+// named answers a projection of this worker's by the name of one of its sets of tables, in any
+// version; nil if it has none.
 func (b *Base) named(name string) *Known {
 	i := slices.IndexFunc(b.Sets, func(k *Known) bool { return k.Name == name })
 	if i < 0 {
@@ -195,8 +200,8 @@ func (b *Base) Behind() []string {
 	return nil
 }
 
-// Infrastructure says whether a group's failure is the infrastructure's. A projection's own, on a connection that holds and under a context that has not ended, is what its classifier
-// calls it.
+// Infrastructure says whether a group's failure is the infrastructure's. A projection's own, on a
+// connection that holds and under a context that has not ended, is what its classifier calls it.
 func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return true
@@ -241,7 +246,8 @@ func (k *Known) Timeout(events []journal.Event) time.Duration {
 	return longest
 }
 
-// LongestTimeout is that of all projections and event types. The server ends a transaction that is idle for longer, and cancels statements that run longer.
+// LongestTimeout is that of all projections and event types. The server ends a transaction that is
+// idle for longer, and cancels statements that run longer.
 func LongestTimeout(projections []*Known) time.Duration {
 	longest := time.Duration(0)
 	for _, k := range projections {
@@ -291,6 +297,8 @@ func (r *Registered) Moves() bool {
 }
 
 func (r Registered) same(other Registered) bool {
-	return r.Name == other.Name && r.Version == other.Version && r.State == other.State && r.ConsumerGroup == other.ConsumerGroup && r.SchemaName == other.SchemaName &&
-		r.Paused == other.Paused && r.ResolvedAhead == other.ResolvedAhead && r.RegisteredAt.Equal(other.RegisteredAt) && slices.Equal(r.TableNames, other.TableNames)
+	return r.Name == other.Name && r.Version == other.Version && r.State == other.State &&
+		r.ConsumerGroup == other.ConsumerGroup && r.SchemaName == other.SchemaName &&
+		r.Paused == other.Paused && r.ResolvedAhead == other.ResolvedAhead && r.RegisteredAt.Equal(other.RegisteredAt) &&
+		slices.Equal(r.TableNames, other.TableNames)
 }

@@ -55,46 +55,85 @@ const (
 func NewMetrics(reg prometheus.Registerer, projections []*Known) (*Metrics, error) {
 	buckets := prometheus.ExponentialBuckets(0.0005, 2, 16)
 	m := &Metrics{
-		applied: prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_events_applied_total", Help: "Events whose effects have been committed."}),
-		groups:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_groups_applied_total", Help: "Transactions that applied events."}),
+		applied: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tidemark_events_applied_total",
+			Help: "Events whose effects have been committed.",
+		}),
+		groups: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tidemark_groups_applied_total",
+			Help: "Transactions that applied events.",
+		}),
 		Failed:  byProjection("tidemark_projection_failures_total", "Attempts that failed."),
 		Retried: byProjection("tidemark_projection_retries_total", "Attempts at events that had failed before."),
 		Dead:    byProjection("tidemark_projection_dead_total", "Attempts that failed and left their pair dead."),
 		Skipped: byProjection("tidemark_projection_skipped_total", "Events that failed and were skipped, by policy."),
 		events: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tidemark_group_events", Help: "Events applied in a transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 16), NativeHistogramBucketFactor: nativeFactor,
+			Name: "tidemark_group_events", Help: "Events applied in a transaction.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 16), NativeHistogramBucketFactor: nativeFactor,
 		}),
-		Through:  byProjection("tidemark_projection_applied_total", "Events that a projection has gone through, committed."),
-		Lost:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemark_leases_lost_total", Help: "Leases lost with work under way: taken over by another owner, or not renewed in time."}, []string{"reason"}),
-		Rejected: prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_fence_rejections_total", Help: "Transactions refused because a generation was stale."}),
+		Through: byProjection("tidemark_projection_applied_total", "Events that a projection has gone through, committed."),
+		Lost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidemark_leases_lost_total",
+			Help: "Leases lost with work under way: taken over by another owner, or not renewed in time.",
+		}, []string{"reason"}),
+		Rejected: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tidemark_fence_rejections_total",
+			Help: "Transactions refused because a generation was stale.",
+		}),
 		Wakeups: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_wakeups_total", Help: "Ends of a sleep: notified by an append or an operator, released by a campaign that was in the way, polled by the clock.",
+			Name: "tidemark_wakeups_total",
+			Help: "Ends of a sleep: notified by an append or an operator, released by a campaign that was in the way, " +
+				"polled by the clock.",
 		}, []string{"cause"}),
-		Listening: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tidemark_listening", Help: "Whether notifications arrive."}),
+		Listening: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tidemark_listening",
+			Help: "Whether notifications arrive.",
+		}),
 		Gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tidemark_gaps_total", Help: "Campaigns that nobody would have come to, by whether they could be repaired.",
 		}, []string{"outcome"}),
-		Held: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tidemark_leases_held", Help: "Campaigns leased by this worker."}),
+		Held: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tidemark_leases_held",
+			Help: "Campaigns leased by this worker.",
+		}),
 		Breaker: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tidemark_breaker_state", Help: "Whether the worker keeps away from a database that fails: 0 no (closed), 1 trying one campaign (half-open), 2 yes (open).",
+			Name: "tidemark_breaker_state",
+			Help: "Whether the worker keeps away from a database that fails: 0 no (closed), 1 trying one campaign " +
+				"(half-open), 2 yes (open).",
 		}),
 		Abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_projections_abandoned_total", Help: "Calls of projections that did not return within their timeout, nor when they were told.",
+			Name: "tidemark_projections_abandoned_total",
+			Help: "Calls of projections that did not return within their timeout, nor when they were told.",
 		}, []string{"projection"}),
-		Stuck: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tidemark_projections_stuck", Help: "Abandoned calls that have not returned since: each keeps a goroutine."}),
-		Claim: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tidemark_claim_duration_seconds", Help: "Time of a claim.", Buckets: buckets, NativeHistogramBucketFactor: nativeFactor}),
+		Stuck: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tidemark_projections_stuck",
+			Help: "Abandoned calls that have not returned since: each keeps a goroutine.",
+		}),
+		Claim: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "tidemark_claim_duration_seconds",
+			Help: "Time of a claim.", Buckets: buckets, NativeHistogramBucketFactor: nativeFactor,
+		}),
 		Apply: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tidemark_apply_duration_seconds", Help: "From the start of a group to its commit, a second try included.", Buckets: buckets, NativeHistogramBucketFactor: nativeFactor,
+			Name: "tidemark_apply_duration_seconds", Help: "From the start of a group to its commit, a second try included.",
+			Buckets: buckets, NativeHistogramBucketFactor: nativeFactor,
 		}),
 	}
-	m.Inline = prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_inline_events_total", Help: "Events applied by the transactions that appended them, if those have committed."})
-	m.InlineLeft = prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_inline_left_total", Help: "Inline applies that failed and were left to the workers."})
+	m.Inline = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "tidemark_inline_events_total",
+		Help: "Events applied by the transactions that appended them, if those have committed.",
+	})
+	m.InlineLeft = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "tidemark_inline_left_total",
+		Help: "Inline applies that failed and were left to the workers.",
+	})
 	m.ShadowApplied = byProjection("tidemark_shadow_events_total", "Events that a shadow worker applied and rolled back.")
 	m.ShadowFailed = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tidemark_shadow_failures_total", Help: "Events on which a projection failed in a shadow worker, each time it came to them.",
+		Name: "tidemark_shadow_failures_total",
+		Help: "Events on which a projection failed in a shadow worker, each time it came to them.",
 	}, []string{"projection", "class"})
 	m.Verified = byProjection("tidemark_verify_campaigns_total", "Campaigns verified in the background.")
-	m.Mismatches = byProjection("tidemark_verify_mismatches_total", "Rows that were found not to be as the journal says, each time a campaign was verified in the background.")
+	m.Mismatches = byProjection("tidemark_verify_mismatches_total",
+		"Rows that were found not to be as the journal says, each time a campaign was verified in the background.")
 	for _, reason := range []string{LostTakenOver, LostExpired} {
 		m.Lost.WithLabelValues(reason)
 	}
@@ -105,7 +144,10 @@ func NewMetrics(reg prometheus.Registerer, projections []*Known) (*Metrics, erro
 		m.Gaps.WithLabelValues(outcome)
 	}
 	for _, k := range projections {
-		for _, vec := range []*prometheus.CounterVec{m.Through, m.Failed, m.Retried, m.Dead, m.Skipped, m.Abandoned, m.ShadowApplied, m.Verified, m.Mismatches} {
+		for _, vec := range []*prometheus.CounterVec{
+			m.Through, m.Failed, m.Retried, m.Dead, m.Skipped, m.Abandoned,
+			m.ShadowApplied, m.Verified, m.Mismatches,
+		} {
 			vec.WithLabelValues(k.Name)
 		}
 		for _, class := range failure.Classes() {
@@ -113,7 +155,11 @@ func NewMetrics(reg prometheus.Registerer, projections []*Known) (*Metrics, erro
 		}
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.Verified, m.Mismatches, m.ShadowApplied, m.ShadowFailed, m.Inline, m.InlineLeft, m.applied, m.groups, m.events, m.Through, m.Rejected, m.Wakeups, m.Listening, m.Gaps, m.Failed, m.Retried, m.Dead, m.Skipped, m.Lost, m.Held, m.Breaker, m.Abandoned, m.Stuck, m.Claim, m.Apply} {
+	for _, c := range []prometheus.Collector{
+		m.Verified, m.Mismatches, m.ShadowApplied, m.ShadowFailed, m.Inline,
+		m.InlineLeft, m.applied, m.groups, m.events, m.Through, m.Rejected, m.Wakeups, m.Listening, m.Gaps, m.Failed,
+		m.Retried, m.Dead, m.Skipped, m.Lost, m.Held, m.Breaker, m.Abandoned, m.Stuck, m.Claim, m.Apply,
+	} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)

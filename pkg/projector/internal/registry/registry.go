@@ -71,8 +71,10 @@ func (g *Registrar) Register(ctx context.Context, k *Known) error {
 	return g.FileCampaigns(ctx, k)
 }
 
-// FileCampaigns files the campaigns that have moved for a projection that joins, and makes it active. It needs no lock of the registry: whoever has registered the projection has waited for the groups that did not
-// know of it, and all others file what they move. Of processes that file at the same time, the row of the projection lets one go on at a time.
+// FileCampaigns files the campaigns that have moved for a projection that joins, and makes it
+// active. It needs no lock of the registry: whoever has registered the projection has waited for
+// the groups that did not know of it, and all others file what they move. Of processes that file at
+// the same time, the row of the projection lets one go on at a time.
 func (g *Registrar) FileCampaigns(ctx context.Context, k *Known) error {
 	// Until it is active no catch-up of it runs, so that a pair filed twice is not applied twice.
 	for cursor := ""; ; {
@@ -87,7 +89,8 @@ func (g *Registrar) FileCampaigns(ctx context.Context, k *Known) error {
 			if err != nil {
 				return err
 			}
-			if cursor, n, err = deferred.FileMoved(ctx, tx, g.Cfg.ConsumerGroup, k.Name, cursor, fileCampaigns); err != nil || n == fileCampaigns {
+			if cursor, n, err = deferred.FileMoved(ctx, tx, g.Cfg.ConsumerGroup, k.Name, cursor, fileCampaigns); err != nil ||
+				n == fileCampaigns {
 				return err
 			}
 			_, err = tx.Exec(ctx, queryActivate, k.Name)
@@ -112,7 +115,10 @@ func (g *Registrar) Enter(ctx context.Context, k *Known) (now *Registered, err e
 		}
 		return now, err
 	}
-	register := exclusive{db: g.Cfg.Pool, group: g.Cfg.ConsumerGroup, attempts: patiently, log: g.Cfg.Logger.With("registering", k.Name)}
+	register := exclusive{
+		db: g.Cfg.Pool, group: g.Cfg.ConsumerGroup, attempts: patiently,
+		log: g.Cfg.Logger.With("registering", k.Name),
+	}
 	for left := true; left; {
 		// What a projection of the same name has left behind that was removed says nothing of this one.
 		if err := ClearLeft(ctx, g.Cfg.Pool, g.Cfg.ConsumerGroup, k.Name); err != nil {
@@ -154,8 +160,12 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Known) (*Registere
 	if err != nil {
 		return nil, err
 	}
-	r := &Registered{Name: k.Name, Version: k.Described.Version, State: StateJoining, ConsumerGroup: g.Cfg.ConsumerGroup, SchemaName: k.Schema, TableNames: tables, ResolvedAhead: ahead}
-	_, err = tx.Exec(ctx, queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames, ownReset(k), own, ahead)
+	r := &Registered{
+		Name: k.Name, Version: k.Described.Version, State: StateJoining, ConsumerGroup: g.Cfg.ConsumerGroup,
+		SchemaName: k.Schema, TableNames: tables, ResolvedAhead: ahead,
+	}
+	_, err = tx.Exec(ctx, queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames,
+		ownReset(k), own, ahead)
 	return r, err
 }
 
@@ -176,9 +186,11 @@ func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Re
 	projection, set := Split(name)
 	switch r := all[i]; {
 	case r.ConsumerGroup != b.Cfg.ConsumerGroup:
-		return nil, fmt.Errorf("%w: it belongs to consumer group %q, this worker serves %q: give it another name", ErrRegistered, r.ConsumerGroup, b.Cfg.ConsumerGroup)
+		return nil, fmt.Errorf("%w: it belongs to consumer group %q, this worker serves %q: give it another name",
+			ErrRegistered, r.ConsumerGroup, b.Cfg.ConsumerGroup)
 	case r.SchemaName != set.Schema(projection, b.Cfg.Schema):
-		return nil, fmt.Errorf("%w: its tables are in schema %q, this worker is configured for %q", ErrRegistered, r.SchemaName, b.Cfg.Schema)
+		return nil, fmt.Errorf("%w: its tables are in schema %q, this worker is configured for %q", ErrRegistered,
+			r.SchemaName, b.Cfg.Schema)
 	}
 	return &all[i], nil
 }

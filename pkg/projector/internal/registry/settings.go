@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 )
 
-// Settings are a Config that is complete. They are plain data: New converts the one into the other, so their fields are the same.
+// Settings are a Config that is complete. They are plain data: New converts the one into the other,
+// so their fields are the same.
 type Settings struct {
 	Pool                *pgxpool.Pool
 	Projections         []kind.Projection

@@ -18,7 +18,8 @@ import (
 
 // The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
 const (
-	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, current_setting('transaction_isolation')`
+	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean,
+		current_setting('transaction_isolation')`
 
 	// queryColumns lists the columns of a schema's tables, those without columns too.
 	queryColumns = `SELECT c.relname, coalesce(a.attname, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -28,7 +29,8 @@ const (
 	// queryOwners reads a table of one row a projection.
 	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
 
-	QuerySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true), 'tidemark_check_' || pg_backend_pid()`
+	QuerySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true),
+		'tidemark_check_' || pg_backend_pid()`
 )
 
 // Check is [Projector.Check].
@@ -41,13 +43,20 @@ func (g *Registrar) Check(ctx context.Context) error {
 	}
 	switch {
 	case standby:
-		return errors.Join(append(faults, errors.New("the server is a read-only standby: connect to the primary (several hosts in the URL and target_session_attrs=read-write find it)"))...)
+		return errors.Join(append(faults,
+			errors.New("the server is a read-only standby: connect to the primary (several hosts in the URL and "+
+				"target_session_attrs=read-write find it)"))...)
 	case readOnly:
-		return errors.Join(append(faults, errors.New("transactions of this role or database are read-only (default_transaction_read_only): switch that off, or connect as another role"))...)
+		return errors.Join(append(faults,
+			errors.New("transactions of this role or database are read-only (default_transaction_read_only): switch that "+
+				"off, or connect as another role"))...)
 	}
 	if isolation != "read committed" && isolation != "read uncommitted" {
-		return errors.Join(append(faults, fmt.Errorf("the connections' transactions are %s by default, they must be READ COMMITTED: each statement has to see what was committed before it. "+
-			"Set it for the role (ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed'), or for the pool (pgxpool.Config.ConnConfig.RuntimeParams)", strings.ToUpper(isolation)))...)
+		return errors.Join(append(faults,
+			fmt.Errorf("the connections' transactions are %s by default, they must be READ COMMITTED: each statement has to "+
+				"see what was committed before it. "+
+				"Set it for the role (ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed'), or for "+
+				"the pool (pgxpool.Config.ConnConfig.RuntimeParams)", strings.ToUpper(isolation)))...)
 	}
 	made, err := g.scratchTables(ctx)
 	if err != nil {
@@ -64,19 +73,25 @@ func (g *Registrar) checkTypes() (faults []error) {
 		if declared, has, ok := kind.Handled(k.Projection); ok {
 			for _, t := range declared {
 				if !has(t) {
-					faults = append(faults, fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the type out of Spec.Types", k.Described.Name, t))
+					faults = append(faults,
+						fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the "+
+							"type out of Spec.Types", k.Described.Name, t))
 				}
 			}
 			for _, t := range types {
 				if current := g.Cfg.Catalogue.Names(t)[0]; current != t && !has(current) {
-					faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so", k.Described.Name, t, current))
+					faults = append(faults,
+						fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so",
+							k.Described.Name, t, current))
 				}
 			}
 		}
 		for _, t := range types {
 			if intent := g.Cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
-				faults = append(faults, fmt.Errorf("projection %s handles the event type %s, which is %s and never shown to projections: take the handler out, or change the intent in the catalogue",
-					k.Described.Name, t, intent))
+				faults = append(faults,
+					fmt.Errorf("projection %s handles the event type %s, which is %s and never shown to projections: take the "+
+						"handler out, or change the intent in the catalogue",
+						k.Described.Name, t, intent))
 			}
 		}
 	}
@@ -86,8 +101,9 @@ func (g *Registrar) checkTypes() (faults []error) {
 // tableColumns is the columns of tables.
 type tableColumns map[string][]string
 
-// scratchTables creates each projection's tables in a schema of their own, which is rolled back, and answers them. Those whose DDL fails are left to registration and to
-// their own check, which say why.
+// scratchTables creates each projection's tables in a schema of their own, which is rolled back,
+// and answers them. Those whose DDL fails are left to registration and to their own check, which
+// say why.
 func (g *Registrar) scratchTables(ctx context.Context) (made map[*Known]tableColumns, err error) {
 	made = map[*Known]tableColumns{}
 	for _, k := range g.Projections {
@@ -151,7 +167,9 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Known]tableColumn
 		own := k.Described.Name
 		for _, table := range slices.Sorted(maps.Keys(made[k])) {
 			if other, taken := owner[table]; taken && other != own {
-				faults = append(faults, fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own, g.Cfg.Schema, table))
+				faults = append(faults,
+					fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own,
+						g.Cfg.Schema, table))
 				continue
 			}
 			owner[table] = own
@@ -160,13 +178,17 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Known]tableColumn
 			}
 			live, exists := there[table]
 			if !exists {
-				faults = append(faults, fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version", g.Cfg.Schema, table, own))
+				faults = append(faults,
+					fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version",
+						g.Cfg.Schema, table, own))
 				continue
 			}
 			for _, column := range made[k][table] {
 				if !slices.Contains(live, column) {
-					faults = append(faults, fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version, so that it is rebuilt",
-						g.Cfg.Schema, table, own, column))
+					faults = append(faults,
+						fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version, so that it is "+
+							"rebuilt",
+							g.Cfg.Schema, table, own, column))
 				}
 			}
 		}

@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TableSet is one of the sets of tables that a projection may have: those that are read, those that are to replace them, and those that were replaced. Each is
-// registered under a name of its own, and followed like a projection of its own.
+// TableSet is one of the sets of tables that a projection may have: those that are read, those that
+// are to replace them, and those that were replaced. Each is registered under a name of its own,
+// and followed like a projection of its own.
 type TableSet string
 
 // The sets.
@@ -45,7 +46,8 @@ func ProjectionOf(name string) string {
 // schemaBytes is the length of the longest name that Postgres does not cut off.
 const schemaBytes = 63
 
-// Schema answers where the projection's set is; liveSchema is where those are that are read. A name that would be too long ends in a digest of the projection's.
+// Schema answers where the projection's set is; liveSchema is where those are that are read. A name
+// that would be too long ends in a digest of the projection's.
 func (s TableSet) Schema(projection, liveSchema string) string {
 	if s == LiveTables {
 		return liveSchema
@@ -58,8 +60,9 @@ func (s TableSet) Schema(projection, liveSchema string) string {
 	return name
 }
 
-// SearchPath is that of a set's statements. pg_catalog is not named and therefore comes before all of it, while tables are still made in the first schema.
-// What is not in a schema of its own, such as an extension's functions, is found where the tables are that are read.
+// SearchPath is that of a set's statements. pg_catalog is not named and therefore comes before all
+// of it, while tables are still made in the first schema. What is not in a schema of its own, such
+// as an extension's functions, is found where the tables are that are read.
 func (s TableSet) SearchPath(projection, liveSchema string) string {
 	path := pgx.Identifier{liveSchema}.Sanitize() + ", pg_temp"
 	if s == LiveTables {
@@ -71,7 +74,8 @@ func (s TableSet) SearchPath(projection, liveSchema string) string {
 // among answers the projection with one of its sets of tables.
 func (k *Known) among(s TableSet, liveSchema string) *Known {
 	set := &Known{
-		Projection: k.Projection, Described: k.Described, Name: s.Of(k.Described.Name), Schema: s.Schema(k.Described.Name, liveSchema), Path: s.SearchPath(k.Described.Name, liveSchema),
+		Projection: k.Projection, Described: k.Described, Name: s.Of(k.Described.Name),
+		Schema: s.Schema(k.Described.Name, liveSchema), Path: s.SearchPath(k.Described.Name, liveSchema),
 		types: k.types, onFailure: k.onFailure, onFailureOf: k.onFailureOf, Chances: k.Chances,
 	}
 	if s != LiveTables {

@@ -24,7 +24,8 @@ func (b *Base) View(registry []Registered) *View {
 	}
 	for _, k := range b.Sets {
 		r := v.Rows[k.Name]
-		if r == nil || r.Version != k.Described.Version || r.ConsumerGroup != b.Cfg.ConsumerGroup || r.State == StateRequested {
+		if r == nil || r.Version != k.Described.Version || r.ConsumerGroup != b.Cfg.ConsumerGroup ||
+			r.State == StateRequested {
 			k.Call.Store(nil) // its function is gone, or not in its place
 			k.uncallable.Store(false)
 			continue

@@ -87,7 +87,8 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 			return err
 		}
 		for i, t := range s.tables {
-			if _, err := s.Conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %s AS TABLE %s", s.before(i), s.table(t.Name)), pgx.QueryExecModeSimpleProtocol); err != nil {
+			if _, err := s.Conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %s AS TABLE %s", s.before(i), s.table(t.Name)),
+				pgx.QueryExecModeSimpleProtocol); err != nil {
 				return err
 			}
 		}
@@ -99,8 +100,14 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 				if size += len(d.Got) + len(d.Want); size > stateBytes {
 					return
 				}
-				kind := map[DifferenceKind]ChangeKind{DifferenceMissing: ChangeAdded, DifferenceExtra: ChangeRemoved, DifferenceDifferent: ChangeChanged}[d.Kind]
-				changes = append(changes, Change{Kind: kind, Table: d.Table, Key: d.Key, Before: d.Got, After: d.Want, Columns: d.Columns})
+				kind := map[DifferenceKind]ChangeKind{
+					DifferenceMissing: ChangeAdded, DifferenceExtra: ChangeRemoved,
+					DifferenceDifferent: ChangeChanged,
+				}[d.Kind]
+				changes = append(changes, Change{
+					Kind: kind, Table: d.Table, Key: d.Key, Before: d.Got, After: d.Want,
+					Columns: d.Columns,
+				})
 			})
 			if err != nil {
 				return err
@@ -112,7 +119,8 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 		return nil
 	}, from, to)
 	if err != nil {
-		return nil, fmt.Errorf("what events %d to %d of campaign %q changed in projection %s: %w", from+1, to, campaignID, projection, err)
+		return nil, fmt.Errorf("what events %d to %d of campaign %q changed in projection %s: %w", from+1, to, campaignID,
+			projection, err)
 	}
 	return changes, nil
 }
@@ -120,8 +128,11 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 // before is a table that keeps rows as they were.
 func (s *scratch) before(i int) string { return s.table(fmt.Sprintf("tidemark_before_%d", i)) }
 
-// travel opens a scratch and calls visit with what brings it to an event of the campaign. seqs are those that visit goes to: they must exist.
-func (y *Replayer) travel(ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64) error {
+// travel opens a scratch and calls visit with what brings it to an event of the campaign. seqs are
+// those that visit goes to: they must exist.
+func (y *Replayer) travel(
+	ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64,
+) error {
 	k := y.Newest(projection)
 	if k == nil {
 		return fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, projection, y.Names())
@@ -190,7 +201,9 @@ func (w *travel) to(ctx context.Context, seq int64) (err error) {
 			next = min(seq, (w.place/w.every+1)*w.every)
 		}
 		u := w.s.from(w.campaignID, w.place, next)
-		if err := w.s.advance(ctx, []*apply.Unit{u}, func(_ string, seq int64) bool { return slices.Contains(w.leftOut, seq) }); err != nil {
+		if err := w.s.advance(ctx, []*apply.Unit{u}, func(_ string, seq int64) bool {
+			return slices.Contains(w.leftOut, seq)
+		}); err != nil {
 			return err
 		}
 		if w.place = next; able && w.every > 0 && next%w.every == 0 {
@@ -216,7 +229,8 @@ func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
 		if len(t.Key) == 0 {
 			order = append(order, "to_jsonb(t)")
 		}
-		rows, err := s.Conn.Query(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t ORDER BY %s", s.table(t.Name), strings.Join(order, ", ")))
+		rows, err := s.Conn.Query(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t ORDER BY %s", s.table(t.Name),
+			strings.Join(order, ", ")))
 		if err != nil {
 			return nil, err
 		}

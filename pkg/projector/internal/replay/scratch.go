@@ -25,16 +25,22 @@ const (
 	// queryBeginScratch opens a transaction that sees one moment of the database throughout. It is always rolled back.
 	queryBeginScratch = `BEGIN ISOLATION LEVEL REPEATABLE READ`
 
-	// queryScratchTables reads the catalogue: the tables of a schema in the order of their creation, and of each the columns of its primary key, those that can be
-	// written, those that number rows by themselves, and whether its rows can be told apart by campaign.
+	// queryScratchTables reads the catalogue: the tables of a schema in the order of their creation,
+	// and of each the columns of its primary key, those that can be written, those that number rows by
+	// themselves, and whether its rows can be told apart by campaign.
 	queryScratchTables = `SELECT c.relname, ARRAY(
-			SELECT a.attname::text FROM pg_catalog.pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
+			SELECT a.attname::text FROM pg_catalog.pg_index i CROSS
+				JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
 				JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
 			WHERE i.indrelid = c.oid AND i.indisprimary AND k.n <= i.indnkeyatts ORDER BY k.n),
-			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
-			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''),
-			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-				WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND (a.attidentity <> '' OR pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%')),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+				AND NOT a.attisdropped ORDER BY a.attnum),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+				AND NOT a.attisdropped AND a.attgenerated <> ''),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid
+				AND d.adnum = a.attnum
+				WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+					AND (a.attidentity <> '' OR pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%')),
 			EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
 				WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname = 'campaign_id' AND y.typcategory = 'S')
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -42,7 +48,8 @@ const (
 
 	// queryTouched reads which tables this transaction has written to from the locks that it holds until it ends.
 	queryTouched = `SELECT format('%I.%I', n.nspname, c.relname)
-		FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND c.relkind IN ('r', 'p')
 			AND n.nspname <> $1 AND n.nspname NOT IN ('pg_catalog', 'pg_toast') ORDER BY 1 LIMIT 1`
 
@@ -50,8 +57,10 @@ const (
 	compactEvents = 4000
 )
 
-// scratch is a projection's tables, empty at first, in a schema of their own within a transaction that is rolled back in the end: no other transaction ever sees them. The
-// transaction sees one moment of the database, so that what it reads of live tables, of places and of the journal belongs together.
+// scratch is a projection's tables, empty at first, in a schema of their own within a transaction
+// that is rolled back in the end: no other transaction ever sees them. The transaction sees one
+// moment of the database, so that what it reads of live tables, of places and of the journal
+// belongs together.
 type scratch struct {
 	*apply.Transaction
 	k       *registry.Known
@@ -158,9 +167,13 @@ func (s *scratch) close(ctx context.Context) {
 // table is the quoted name of one of the tables.
 func (s *scratch) table(name string) string { return pgx.Identifier{s.schema, name}.Sanitize() }
 
-// advance applies the units' events, from the place of each to its end, in groups as live work does. The events that skip names are left out. It returns an
-// [*ApplyError] if the projection fails; then there is no going on. Events that operators have resolved are left out where they have been read before.
-func (s *scratch) advance(ctx context.Context, units []*apply.Unit, skip func(campaignID string, seq int64) bool) error {
+// advance applies the units' events, from the place of each to its end, in groups as live work
+// does. The events that skip names are left out. It returns an [*ApplyError] if the projection
+// fails; then there is no going on. Events that operators have resolved are left out where they
+// have been read before.
+func (s *scratch) advance(
+	ctx context.Context, units []*apply.Unit, skip func(campaignID string, seq int64) bool,
+) error {
 	for len(units) > 0 {
 		if err := s.readUnits(ctx, units); err != nil {
 			return err
@@ -233,7 +246,10 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	cfg := s.Applier.Cfg
 	s.Units = units
 	ids := make([]string, len(units))
-	read := journal.GroupRead{CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)), Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.Applier.Unreadable.Load() > 0}
+	read := journal.GroupRead{
+		CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)),
+		Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.Applier.Unreadable.Load() > 0,
+	}
 	for i, u := range units {
 		ids[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
 		u.Events, u.Spoiled, u.More = nil, nil, false
@@ -286,7 +302,8 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 	return s.Flush(ctx)
 }
 
-// applySkipping is applyGroup for events of one campaign that leaves out those that fail if the projection's policy says so.
+// applySkipping is applyGroup for events of one campaign that leaves out those that fail if the
+// projection's policy says so.
 func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []journal.Event) error {
 	for len(events) > 0 {
 		n, cause, err := s.ApplyUpTo(ctx, s.k, u, events)
@@ -312,8 +329,9 @@ func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([
 	return resolutions, err
 }
 
-// compact writes the rows anew once there have been very many changes: versions of a row that one transaction has made and unmade stay in the way of whoever looks for the row
-// until the transaction ends.
+// compact writes the rows anew once there have been very many changes: versions of a row that one
+// transaction has made and unmade stay in the way of whoever looks for the row until the
+// transaction ends.
 func (s *scratch) compact(ctx context.Context) error {
 	if s.since < compactEvents || len(s.tables) == 0 {
 		return nil
@@ -341,8 +359,9 @@ func (s *scratch) compact(ctx context.Context) error {
 // aside is a table that rows are put aside in.
 func (s *scratch) aside(i int) string { return s.table(fmt.Sprintf("tidemark_aside_%d", i)) }
 
-// ErrTouched is returned by [Projector.Verify] and its like for a projection that writes to other tables than those that it has created, or to those by a name with a
-// schema. Nothing of it is kept.
+// ErrTouched is returned by [Projector.Verify] and its like for a projection that writes to other
+// tables than those that it has created, or to those by a name with a schema. Nothing of it is
+// kept.
 var ErrTouched = errors.New("projection does not keep to its own tables")
 
 // untouched makes sure that nothing but the scratch tables was written.
@@ -353,7 +372,8 @@ func (s *scratch) untouched(ctx context.Context) error {
 	}
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err == nil && len(tables) > 0 {
-		err = fmt.Errorf("%w: %s has written to %s, which was rolled back: have it name its tables without a schema, and write to no others", ErrTouched, s.k.Described.Name, tables[0])
+		err = fmt.Errorf("%w: %s has written to %s, which was rolled back: have it name its tables without a schema, and "+
+			"write to no others", ErrTouched, s.k.Described.Name, tables[0])
 	}
 	return err
 }

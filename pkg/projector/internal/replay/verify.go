@@ -24,7 +24,8 @@ const (
 	verifyPage = 1000
 )
 
-// ErrNotVerifiable is returned by [Projector.Verify] and its like for a projection whose rows cannot be told apart by campaign; its message names the remedy.
+// ErrNotVerifiable is returned by [Projector.Verify] and its like for a projection whose rows
+// cannot be told apart by campaign; its message names the remedy.
 var ErrNotVerifiable = errors.New("projection cannot be verified")
 
 // Verify is [Projector.Verify].
@@ -59,7 +60,8 @@ type compared struct {
 func (y *Replayer) live(ctx context.Context, name string) (compared, error) {
 	base, set := registry.Split(name)
 	if y.Newest(base) == nil {
-		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, name, y.Names())
+		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, name,
+			y.Names())
 	}
 	row, err := y.Lookup(ctx, y.Cfg.Pool, name)
 	if err != nil {
@@ -70,7 +72,9 @@ func (y *Replayer) live(ctx context.Context, name string) (compared, error) {
 	}
 	k := y.Set(base, set, row.Version)
 	if k == nil {
-		return compared{}, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d", registry.ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
+		return compared{},
+			fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d",
+				registry.ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
 	}
 	still := func(ctx context.Context, db journal.Querier) error {
 		now, err := y.Lookup(ctx, db, name)
@@ -157,7 +161,8 @@ func (v *verification) begin(ctx context.Context) error {
 		}
 	}
 	if len(v.report.Tables) == 0 {
-		return fmt.Errorf("%w: none of its %d tables has a column campaign_id of type text, so a campaign's rows cannot be told: give them one", ErrNotVerifiable, len(s.tables))
+		return fmt.Errorf("%w: none of its %d tables has a column campaign_id of type text, so a campaign's rows cannot "+
+			"be told: give them one", ErrNotVerifiable, len(s.tables))
 	}
 	return nil
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// Watch verifies campaigns for as long as the projector runs, one after the other at [Config].VerifyRate and round and round, from one at random on. Of what it finds it tells
-// the log and a counter, and mends nothing.
+// Watch verifies campaigns for as long as the projector runs, one after the other at
+// [Config].VerifyRate and round and round, from one at random on. Of what it finds it tells the log
+// and a counter, and mends nothing.
 func (y *Replayer) Watch(ctx context.Context) {
 	tick := time.NewTicker(time.Minute / time.Duration(y.Cfg.VerifyRate))
 	defer tick.Stop()
@@ -49,11 +50,14 @@ func (y *Replayer) watchNext(ctx context.Context, after string) (string, error) 
 
 func (y *Replayer) watchOne(ctx context.Context, name, campaignID string) error {
 	first := Difference{}
-	report, err := y.Verify(ctx, VerifyRequest{Projection: name, Campaigns: []string{campaignID}, Concurrency: 1, OnDifference: func(d Difference) {
-		if first.Kind == "" {
-			first = d
-		}
-	}})
+	report, err := y.Verify(ctx, VerifyRequest{
+		Projection: name, Campaigns: []string{campaignID}, Concurrency: 1,
+		OnDifference: func(d Difference) {
+			if first.Kind == "" {
+				first = d
+			}
+		},
+	})
 	switch {
 	case errors.Is(err, ErrNotVerifiable), errors.Is(err, registry.ErrRegistered): // nothing to be done, or not yet
 		return nil
@@ -63,7 +67,8 @@ func (y *Replayer) watchOne(ctx context.Context, name, campaignID string) error 
 	y.Metrics.Verified.WithLabelValues(name).Add(float64(report.Campaigns))
 	if n := report.Differences(); n > 0 {
 		y.Metrics.Mismatches.WithLabelValues(name).Add(float64(n))
-		y.Cfg.Logger.ErrorContext(ctx, "rows are not as the journal says", "projection", name, "campaign", campaignID, "differences", n, "kind", first.Kind, "table", first.Table, "error", first.Err)
+		y.Cfg.Logger.ErrorContext(ctx, "rows are not as the journal says", "projection", name, "campaign", campaignID,
+			"differences", n, "kind", first.Kind, "table", first.Table, "error", first.Err)
 	}
 	return nil
 }

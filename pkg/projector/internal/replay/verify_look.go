@@ -34,8 +34,9 @@ type findings struct {
 
 func (f *findings) differs() bool { return f.failed != nil || len(f.campaigns) > 0 }
 
-// look applies the events of campaigns, but those that are resolved or that skip names, and compares. It returns an [*ApplyError] if the projection fails on one; findings then are
-// the resolutions.
+// look applies the events of campaigns, but those that are resolved or that skip names, and
+// compares. It returns an [*ApplyError] if the projection fails on one; findings then are the
+// resolutions.
 func (v *verification) look(ctx context.Context, ids []string, skip func(string, int64) bool) (*findings, error) {
 	s, err := v.p.openScratch(ctx, v.source.k)
 	if err != nil {
@@ -58,7 +59,8 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 		return nil, err
 	}
 	s.skips = len(ids) == 1 && s.k.MaySkip()
-	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *apply.Unit) bool { return u.Until == 0 }), skip); err != nil {
+	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *apply.Unit) bool { return u.Until == 0 }),
+		skip); err != nil {
 		return &findings{resolutions: f.resolutions}, err
 	}
 	if err := s.untouched(ctx); err != nil {
@@ -73,12 +75,13 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 		if !t.Campaign {
 			continue
 		}
-		counts, err := s.compare(ctx, t, pgx.Identifier{v.source.schema, t.Name}.Sanitize(), v.request.ignored(t), ids, func(d Difference) {
-			differing[d.CampaignID] = true
-			if len(f.differences) < verifyShown {
-				f.differences = append(f.differences, d)
-			}
-		})
+		counts, err := s.compare(ctx, t, pgx.Identifier{v.source.schema, t.Name}.Sanitize(), v.request.ignored(t), ids,
+			func(d Difference) {
+				differing[d.CampaignID] = true
+				if len(f.differences) < verifyShown {
+					f.differences = append(f.differences, d)
+				}
+			})
 		if err != nil {
 			return nil, fmt.Errorf("compare the table %s.%s: %w", v.source.schema, t.Name, err)
 		}
@@ -88,8 +91,8 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 	return f, nil
 }
 
-// places makes units of those campaigns in which it is known up to which event the rows are: all but those in which the projection is being rebuilt. Those that it has
-// not begun end at 0.
+// places makes units of those campaigns in which it is known up to which event the rows are: all
+// but those in which the projection is being rebuilt. Those that it has not begun end at 0.
 func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*apply.Unit, error) {
 	checkpoints, err := lease.Checkpoints(ctx, s.Conn, s.Applier.Cfg.ConsumerGroup, ids)
 	if err != nil {
@@ -144,9 +147,12 @@ func (r VerifyRequest) ignored(t scratchTable) []string {
 }
 
 // compare finds the rows of campaigns in which a table differs from the scratch table of its name.
-func (s *scratch) compare(ctx context.Context, t scratchTable, other string, ignored, ids []string, differs func(Difference)) (VerifiedTable, error) {
+func (s *scratch) compare(
+	ctx context.Context, t scratchTable, other string, ignored, ids []string, differs func(Difference),
+) (VerifiedTable, error) {
 	counts := VerifiedTable{Table: t.Name}
-	err := s.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s WHERE campaign_id = ANY ($1::text[])`, s.table(t.Name)), ids).Scan(&counts.Rows)
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s
+		WHERE campaign_id = ANY ($1::text[])`, s.table(t.Name)), ids).Scan(&counts.Rows)
 	if err != nil {
 		return counts, err
 	}
@@ -158,7 +164,10 @@ func (s *scratch) compare(ctx context.Context, t scratchTable, other string, ign
 	var key, want, got []byte
 	var times int64
 	_, err = pgx.ForEachRow(rows, []any{&campaign, &key, &want, &got, &times}, func() error {
-		d := Difference{CampaignID: campaign, Table: t.Name, Key: slices.Clone(key), Want: slices.Clone(want), Got: slices.Clone(got)}
+		d := Difference{
+			CampaignID: campaign, Table: t.Name, Key: slices.Clone(key), Want: slices.Clone(want),
+			Got: slices.Clone(got),
+		}
 		switch {
 		case got == nil:
 			d.Kind = DifferenceMissing
@@ -179,8 +188,10 @@ func (s *scratch) compare(ctx context.Context, t scratchTable, other string, ign
 	return counts, err
 }
 
-// comparison is the statement that finds the rows in which two tables differ, which are quoted. $1 are the campaigns, $2 the columns that are not compared. Values are compared as
-// JSON, so that it does not matter which of two types of one name they have. Rows are found by primary key; where there is none, or the database numbers it, equal ones are counted.
+// comparison is the statement that finds the rows in which two tables differ, which are quoted. $1
+// are the campaigns, $2 the columns that are not compared. Values are compared as JSON, so that it
+// does not matter which of two types of one name they have. Rows are found by primary key; where
+// there is none, or the database numbers it, equal ones are counted.
 func (t scratchTable) comparison(want, got string, ignored []string) string {
 	byKey := len(t.Key) > 0
 	quoted := make([]string, len(t.Key))
@@ -193,14 +204,18 @@ func (t scratchTable) comparison(want, got string, ignored []string) string {
 		campaign, filter = "''", "$1::text[] IS NOT NULL" // all are
 	}
 	if !byKey {
-		side := fmt.Sprintf("SELECT %s AS campaign_id, to_jsonb(t) - $2::text[] AS row, %%d AS n FROM %%s t WHERE %s", campaign, filter)
-		return fmt.Sprintf(`SELECT d.campaign_id, NULL::jsonb, CASE WHEN d.n > 0 THEN d.row END, CASE WHEN d.n < 0 THEN d.row END, abs(d.n)
+		side := fmt.Sprintf("SELECT %s AS campaign_id, to_jsonb(t) - $2::text[] AS row, %%d AS n FROM %%s t WHERE %s",
+			campaign, filter)
+		return fmt.Sprintf(`SELECT d.campaign_id, NULL::jsonb, CASE WHEN d.n > 0 THEN d.row END, CASE
+			WHEN d.n < 0 THEN d.row END, abs(d.n)
 			FROM (
-				SELECT a.campaign_id, a.row, sum(a.n)::bigint AS n FROM (`+side+` UNION ALL `+side+`) a GROUP BY a.campaign_id, a.row
+				SELECT a.campaign_id, a.row, sum(a.n)::bigint AS n
+					FROM (`+side+` UNION ALL `+side+`) a GROUP BY a.campaign_id, a.row
 			) d
 			WHERE d.n <> 0 ORDER BY d.campaign_id, d.row`, 1, want, -1, got)
 	}
-	side := fmt.Sprintf("SELECT %s AS campaign_id, jsonb_build_array(%s) AS key, to_jsonb(t) - $2::text[] AS row FROM %%s t WHERE %s", campaign, strings.Join(quoted, ", "), filter)
+	side := fmt.Sprintf("SELECT %s AS campaign_id, jsonb_build_array(%s) AS key, to_jsonb(t) - $2::text[] AS row FROM "+
+		"%%s t WHERE %s", campaign, strings.Join(quoted, ", "), filter)
 	return fmt.Sprintf(`SELECT coalesce(w.campaign_id, g.campaign_id), coalesce(w.key, g.key), w.row, g.row, 1::bigint
 		FROM (`+side+`) w FULL JOIN (`+side+`) g ON w.key = g.key AND w.campaign_id = g.campaign_id
 		WHERE w.row IS DISTINCT FROM g.row ORDER BY 1, 2`, want, got)
@@ -224,14 +239,15 @@ func (t scratchTable) differing(want, got []byte) ([]string, error) {
 	return columns, nil
 }
 
-// straysOf is the statement that finds the rows of a table, which is quoted, whose campaign the journal does not have. It reads the table twice, and probes the journal once a
-// campaign.
+// straysOf is the statement that finds the rows of a table, which is quoted, whose campaign the
+// journal does not have. It reads the table twice, and probes the journal once a campaign.
 func straysOf(table string) string {
 	return fmt.Sprintf(`WITH campaigns AS MATERIALIZED (SELECT DISTINCT t.campaign_id FROM %[1]s t)
 		SELECT t.campaign_id::text, to_jsonb(t) FROM %[1]s t WHERE t.campaign_id IS NULL
 		UNION ALL
 		SELECT t.campaign_id::text, to_jsonb(t) FROM campaigns c JOIN %[1]s t ON t.campaign_id = c.campaign_id
-		WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id::text COLLATE "C" OFFSET 0)`, table)
+		WHERE NOT EXISTS (SELECT FROM tidemark.journal j
+			WHERE j.campaign_id = c.campaign_id::text COLLATE "C" OFFSET 0)`, table)
 }
 
 // sample chooses so many campaigns of the journal, each as likely as any other.

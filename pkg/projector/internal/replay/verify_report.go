@@ -14,14 +14,16 @@ type VerifyRequest struct {
 	Sample     int  // so many campaigns, at random
 	All        bool // every campaign of the journal, and rows of campaigns that it does not have
 
-	// Ignore names columns that need not be the same, such as one that holds the time of the write: "column", or "table.column". Columns that Postgres numbers by itself
-	// are never compared.
+	// Ignore names columns that need not be the same, such as one that holds the time of the write:
+	// "column", or "table.column". Columns that Postgres numbers by itself are never compared.
 	Ignore []string
 
 	Concurrency int // campaigns are verified on so many connections; default [Config].Concurrency
 
-	// These, if set, are called as it goes on, never two at a time: OnCampaign for each campaign in which something differs, OnDifference for what differs, of a batch of up to
-	// 64 campaigns at most the first 1000, OnResolution for each event that is left out since an operator has resolved it, and OnProgress after each batch.
+	// These, if set, are called as it goes on, never two at a time: OnCampaign for each campaign in
+	// which something differs, OnDifference for what differs, of a batch of up to 64 campaigns at most
+	// the first 1000, OnResolution for each event that is left out since an operator has resolved it,
+	// and OnProgress after each batch.
 	OnCampaign   func(campaignID string)
 	OnDifference func(Difference)
 	OnResolution func(deferred.Resolution)

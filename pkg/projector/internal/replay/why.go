@@ -31,9 +31,11 @@ const (
 type WhyRequest struct {
 	Projection string
 	CampaignID string
-	Table      string   // "": the projection's only one
-	Key        []string // values of the primary key as text, or as the text of the row's JSON, without campaign_id, in the order of its columns
-	Seq        int64    // as of this event; 0: the last one
+	Table      string // "": the projection's only one
+	// values of the primary key as text, or as the text of the row's JSON, without campaign_id, in the
+	// order of its columns
+	Key []string
+	Seq int64 // as of this event; 0: the last one
 }
 
 // Why is projector.Why.
@@ -116,7 +118,9 @@ func (y *Replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []in
 
 // find finds the table and answers what a row, named %s, has to fulfil.
 func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
-	i := slices.IndexFunc(s.tables, func(t scratchTable) bool { return t.Name == r.Table || r.Table == "" && len(s.tables) == 1 })
+	i := slices.IndexFunc(s.tables, func(t scratchTable) bool {
+		return t.Name == r.Table || r.Table == "" && len(s.tables) == 1
+	})
 	if i < 0 {
 		names := make([]string, len(s.tables))
 		for i, t := range s.tables {
@@ -126,14 +130,17 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 	}
 	t := s.tables[i]
 	if len(t.Key) == 0 {
-		return t, "", fmt.Errorf("%w: table %s has no primary key, so a row cannot be followed: give it one", ErrNotVerifiable, t.Name)
+		return t, "", fmt.Errorf("%w: table %s has no primary key, so a row cannot be followed: give it one",
+			ErrNotVerifiable, t.Name)
 	}
 	columns := slices.DeleteFunc(slices.Clone(t.Key), func(column string) bool { return column == "campaign_id" })
 	if len(columns) == 0 && len(r.Key) > 0 {
-		return t, "", fmt.Errorf("the key has %d values %q, but table %s has one row a campaign: leave the key out", len(r.Key), r.Key, t.Name)
+		return t, "", fmt.Errorf("the key has %d values %q, but table %s has one row a campaign: leave the key out",
+			len(r.Key), r.Key, t.Name)
 	}
 	if len(columns) != len(r.Key) {
-		return t, "", fmt.Errorf("the key has %d values %q: name the values of %q, the primary key of %s", len(r.Key), r.Key, columns, t.Name)
+		return t, "", fmt.Errorf("the key has %d values %q: name the values of %q, the primary key of %s", len(r.Key), r.Key,
+			columns, t.Name)
 	}
 	all := []string{"true"}
 	if len(columns) < len(t.Key) {
@@ -141,7 +148,8 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 	}
 	for i, column := range columns {
 		name := strings.ReplaceAll(pgx.Identifier{column}.Sanitize(), "%", "%%")
-		all = append(all, fmt.Sprintf("%[1]s IN (%%[1]s.%[2]s::text, to_jsonb(%%[1]s.%[2]s) #>> '{}')", escaped(r.Key[i]), name))
+		all = append(all, fmt.Sprintf("%[1]s IN (%%[1]s.%[2]s::text, to_jsonb(%%[1]s.%[2]s) #>> '{}')", escaped(r.Key[i]),
+			name))
 	}
 	return t, strings.Join(all, " AND "), nil
 }
@@ -151,7 +159,8 @@ func escaped(s string) string {
 	return strings.ReplaceAll("E"+function.Literal(strings.ReplaceAll(s, `\`, `\\`)), "%", "%%")
 }
 
-// trace has the database note, from now on, which event changes which column of the row. The notes are a setting, and no rows: those would be in the way.
+// trace has the database note, from now on, which event changes which column of the row. The notes
+// are a setting, and no rows: those would be in the way.
 func (s *scratch) trace(ctx context.Context, t scratchTable, match string) error {
 	s.tracing = true
 	function := s.table("tidemark_trace")
@@ -167,7 +176,8 @@ BEGIN
 	ELSIF there AND NOT was THEN
 		SELECT jsonb_object_agg(n.key, seq) INTO noted FROM jsonb_object_keys(to_jsonb(NEW)) AS n (key);
 	ELSIF there THEN
-		noted := noted || coalesce((SELECT jsonb_object_agg(n.key, seq) FROM jsonb_each(to_jsonb(NEW)) AS n WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key), '{}');
+		noted := noted || coalesce((SELECT jsonb_object_agg(n.key, seq) FROM jsonb_each(to_jsonb(NEW)) AS n
+			WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key), '{}');
 	ELSE
 		RETURN NULL;
 	END IF;
@@ -191,7 +201,8 @@ func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why
 	if err := json.Unmarshal(noted, &seqs); err != nil {
 		return why, err
 	}
-	err := s.Conn.QueryRow(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t WHERE %s", s.table(t.Name), fmt.Sprintf(match, "t"))).Scan(&row)
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t WHERE %s", s.table(t.Name),
+		fmt.Sprintf(match, "t"))).Scan(&row)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		if seq, ok := seqs[gone]; ok {
@@ -259,7 +270,9 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 		if err := s.Flush(ctx); err != nil {
 			return err
 		}
-		if err := s.Applier.Supervise(ctx, s.k, g, func(ctx context.Context) error { return each.ApplyEach(ctx, g, name) }); err != nil {
+		if err := s.Applier.Supervise(ctx, s.k, g, func(ctx context.Context) error {
+			return each.ApplyEach(ctx, g, name)
+		}); err != nil {
 			return err
 		}
 		return s.Flush(ctx)

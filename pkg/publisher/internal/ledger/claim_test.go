@@ -9,8 +9,10 @@ import (
 func TestAPairOfATimeThatHasNotComeYet(t *testing.T) {
 	t.Parallel()
 	const (
-		left = `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at) VALUES ('all', 'out', 0, 'other', 3, clock_timestamp() + interval '1 hour');
-			INSERT INTO tidemark.relays (owner, host, pid, knows, seen_at, expires_at, pairs_held) VALUES ('other', 'host', 1, '{all,out}', `
+		left = `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at)
+			VALUES ('all', 'out', 0, 'other', 3, clock_timestamp() + interval '1 hour');
+			INSERT INTO tidemark.relays (owner, host, pid, knows, seen_at, expires_at, pairs_held)
+				VALUES ('other', 'host', 1, '{all,out}', `
 		dead  = `clock_timestamp() + interval '59 min', clock_timestamp() + interval '1 hour', 1)`
 		alive = `clock_timestamp(), clock_timestamp() + interval '1 hour', 1)`
 	)
@@ -38,7 +40,8 @@ func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 	left := func(when string) {
 		t.Helper()
 		var left time.Duration
-		if err := pool.QueryRow(t.Context(), "SELECT expires_at - clock_timestamp() FROM tidemark.publications").Scan(&left); err != nil {
+		if err := pool.QueryRow(t.Context(),
+			"SELECT expires_at - clock_timestamp() FROM tidemark.publications").Scan(&left); err != nil {
 			t.Fatal(err)
 		}
 		if left > time.Minute || left < time.Second {
@@ -52,7 +55,8 @@ func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 	if n := claim("you"); n != 0 {
 		t.Error("a pair that is another's was claimed")
 	}
-	if n := affected(t, pool, queryMove, "me", []string{"all"}, []string{"out"}, []int64{1}, []int64{20}, []int64{1}, []bool{false}, time.Minute, here); n != 1 {
+	if n := affected(t, pool, queryMove, "me", []string{"all"}, []string{"out"}, []int64{1}, []int64{20}, []int64{1},
+		[]bool{false}, time.Minute, here); n != 1 {
 		t.Error("the holder cannot prolong its lease")
 	}
 	left("when it was prolonged")
@@ -63,7 +67,8 @@ func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 		t.Error("a pair whose lease is over was not claimed")
 	}
 	var generation int64
-	if err := pool.QueryRow(t.Context(), "SELECT generation FROM tidemark.publications").Scan(&generation); err != nil || generation != 2 {
+	if err := pool.QueryRow(t.Context(), "SELECT generation FROM tidemark.publications").Scan(&generation); err != nil ||
+		generation != 2 {
 		t.Errorf("claimed twice it has generation %d, %v", generation, err)
 	}
 }

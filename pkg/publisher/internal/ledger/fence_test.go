@@ -33,24 +33,28 @@ func affected(t *testing.T, pool *pgxpool.Pool, query string, args ...any) int64
 	return tag.RowsAffected()
 }
 
-// Each write of a pair names its owner, its generation and, where it tells how far the journal was read, the journal: one of them alone shuts out who held it before.
+// Each write of a pair names its owner, its generation and, where it tells how far the journal was
+// read, the journal: one of them alone shuts out who held it before.
 func TestAPairIsWrittenByItsHolderAlone(t *testing.T) {
 	t.Parallel()
-	pool, here := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at) VALUES ('all', 'out', 10, 'me', 5, now() + interval '1 hour')`)
+	pool, here := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation,
+		expires_at) VALUES ('all', 'out', 10, 'me', 5, now() + interval '1 hour')`)
 	for name, holder := range map[string]struct {
 		owner      string
 		generation int64
 		instance   string
 		want       int64 // rows written
 	}{
-		"another owner": {"you", 5, here, 0}, "an older generation": {"me", 4, here, 0}, "a newer generation": {"me", 6, here, 0}, "the holder": {"me", 5, here, 1},
+		"another owner": {"you", 5, here, 0}, "an older generation": {"me", 4, here, 0},
+		"a newer generation": {"me", 6, here, 0}, "the holder": {"me", 5, here, 1},
 	} {
 		for statement, write := range map[string]func() int64{
 			"fence": func() int64 {
 				return affected(t, pool, queryFence, "all", "out", holder.owner, holder.generation, holder.instance)
 			},
 			"move": func() int64 {
-				return affected(t, pool, queryMove, holder.owner, []string{"all"}, []string{"out"}, []int64{holder.generation}, []int64{20}, []int64{1}, []bool{false}, time.Minute, holder.instance)
+				return affected(t, pool, queryMove, holder.owner, []string{"all"}, []string{"out"}, []int64{holder.generation},
+					[]int64{20}, []int64{1}, []bool{false}, time.Minute, holder.instance)
 			},
 			"fail": func() int64 {
 				return affected(t, pool, queryFail, "all", "out", holder.owner, holder.generation, 3, "down", time.Second)
@@ -60,21 +64,25 @@ func TestAPairIsWrittenByItsHolderAlone(t *testing.T) {
 				t.Errorf("%s, by %s: %d rows, want %d", statement, name, got, holder.want)
 			}
 		}
-		if holder.want == 0 && affected(t, pool, queryHalt, "all", "out", holder.owner, holder.generation, "FAILED", "down") > 0 {
+		if holder.want == 0 && affected(t, pool, queryHalt, "all", "out", holder.owner, holder.generation, "FAILED",
+			"down") > 0 {
 			t.Errorf("halt, by %s: it is written", name)
 		}
 	}
 	for statement, got := range map[string]int64{
 		"fence": affected(t, pool, queryFence, "all", "out", "me", int64(5), "elsewhere"),
-		"move":  affected(t, pool, queryMove, "me", []string{"all"}, []string{"out"}, []int64{5}, []int64{30}, []int64{1}, []bool{false}, time.Minute, "elsewhere"),
+		"move": affected(t, pool, queryMove, "me", []string{"all"}, []string{"out"}, []int64{5}, []int64{30}, []int64{1},
+			[]bool{false}, time.Minute, "elsewhere"),
 	} {
 		if got > 0 {
 			t.Errorf("%s, of another journal: it is written", statement)
 		}
 	}
-	back := affected(t, pool, queryMove, "me", []string{"all"}, []string{"out"}, []int64{5}, []int64{15}, []int64{1}, []bool{false}, time.Minute, here)
+	back := affected(t, pool, queryMove, "me", []string{"all"}, []string{"out"}, []int64{5}, []int64{15}, []int64{1},
+		[]bool{false}, time.Minute, here)
 	var position int64
-	if err := pool.QueryRow(t.Context(), "SELECT position FROM tidemark.publications").Scan(&position); err != nil || back != 1 || position != 20 {
+	if err := pool.QueryRow(t.Context(), "SELECT position FROM tidemark.publications").Scan(&position); err != nil ||
+		back != 1 || position != 20 {
 		t.Errorf("moved from 20 to 15 it is at %d, %v", position, err)
 	}
 	if affected(t, pool, queryHalt, "all", "out", "me", int64(5), "FAILED", "down") != 1 {
@@ -85,8 +93,12 @@ func TestAPairIsWrittenByItsHolderAlone(t *testing.T) {
 // Each write of a parked row by the relay names the row as it was read, so that an operator's act in between wins.
 func TestAnActOnWhatIsParkedWinsOverTheRelay(t *testing.T) {
 	t.Parallel()
-	pool, _ := prepare(t, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, attempt_count) VALUES ('all', 'out', 'c', 2, true, 7, 'retrying', 1)`)
-	seen := Parked{Pair: Pair{"all", "out"}, Campaign: "c", Seq: 2, Holds: true, Position: 7, Status: "retrying", Attempts: 1}
+	pool, _ := prepare(t, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status,
+		attempt_count) VALUES ('all', 'out', 'c', 2, true, 7, 'retrying', 1)`)
+	seen := Parked{
+		Pair: Pair{"all", "out"}, Campaign: "c", Seq: 2, Holds: true, Position: 7, Status: "retrying",
+		Attempts: 1,
+	}
 	other := func(change func(*Parked)) Parked {
 		row := seen
 		change(&row)
@@ -111,7 +123,8 @@ func TestAnActOnWhatIsParkedWinsOverTheRelay(t *testing.T) {
 			}
 		}
 	}
-	if n := affected(t, pool, queryPostpone, seen.where("retrying", 2, time.Second, "no", nil, "noted", int64(7))...); n != 1 {
+	if n := affected(t, pool, queryPostpone, seen.where("retrying", 2, time.Second, "no", nil, "noted",
+		int64(7))...); n != 1 {
 		t.Errorf("postpone: %d rows", n)
 	}
 	seen.Attempts = 2

@@ -61,7 +61,10 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Instance) })
 	batch.Queue(queryPairs, l.ttl).Query(func(rows pgx.Rows) error {
 		var row Row
-		into := []any{&row.Topic, &row.Publisher, &row.Position, &row.Active, &row.Owner, &row.Generation, &row.Leased, &row.Last}
+		into := []any{
+			&row.Topic, &row.Publisher, &row.Position, &row.Active, &row.Owner, &row.Generation, &row.Leased,
+			&row.Last,
+		}
 		_, err := pgx.ForEachRow(rows, into, func() error {
 			seen.Pairs = append(seen.Pairs, row)
 			return nil
@@ -71,7 +74,10 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 	topics, publishers := columns(q.Mine)
 	batch.Queue(queryDue, topics, publishers, q.Due).Query(func(rows pgx.Rows) error {
 		var row Parked
-		into := []any{&row.Topic, &row.Publisher, &row.Campaign, &row.Seq, &row.Holds, &row.Position, &row.Status, &row.Attempts}
+		into := []any{
+			&row.Topic, &row.Publisher, &row.Campaign, &row.Seq, &row.Holds, &row.Position, &row.Status,
+			&row.Attempts,
+		}
 		_, err := pgx.ForEachRow(rows, into, func() error {
 			seen.Due = append(seen.Due, row)
 			return nil

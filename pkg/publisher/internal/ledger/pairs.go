@@ -61,10 +61,11 @@ func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []Pair) ([
 	}
 	var claimed []Claimed
 	var c Claimed
-	if _, err = pgx.ForEachRow(rows, []any{&c.Topic, &c.Publisher, &c.Generation, &c.Position, &c.Errors, &c.Wait}, func() error {
-		claimed = append(claimed, c)
-		return nil
-	}); err != nil {
+	if _, err = pgx.ForEachRow(rows, []any{&c.Topic, &c.Publisher, &c.Generation, &c.Position, &c.Errors, &c.Wait},
+		func() error {
+			claimed = append(claimed, c)
+			return nil
+		}); err != nil {
 		return nil, fmt.Errorf("claim pairs: %w", err)
 	}
 	held := map[Pair][]string{}
@@ -136,7 +137,9 @@ func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pg
 }
 
 // Fail writes that the sink of a pair fails, so many times in a row, and waits. 0 failures say that it is back.
-func (l *Ledger) Fail(ctx context.Context, pair Pair, generation int64, failures int, why string, wait time.Duration) error {
+func (l *Ledger) Fail(
+	ctx context.Context, pair Pair, generation int64, failures int, why string, wait time.Duration,
+) error {
 	_, err := l.exec(ctx, queryFail, pair.Topic, pair.Publisher, l.owner, generation, failures, why, wait)
 	return err
 }
@@ -153,7 +156,9 @@ func (l *Ledger) Halt(ctx context.Context, instance string, move Move, status, w
 var ErrLost = errors.New("the pair was taken over")
 
 // Fenced runs write in a transaction in which the pair is certainly the relay's.
-func (l *Ledger) Fenced(ctx context.Context, pair Pair, generation int64, instance string, write func(tx pgx.Tx) error) error {
+func (l *Ledger) Fenced(
+	ctx context.Context, pair Pair, generation int64, instance string, write func(tx pgx.Tx) error,
+) error {
 	return l.Use(ctx, func(conn *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, queryFence, pair.Topic, pair.Publisher, l.owner, generation, instance)

@@ -28,13 +28,15 @@ func (r *Refused) status() string {
 
 // Park writes an event down that holds its campaign back.
 func Park(ctx context.Context, tx pgx.Tx, pair Pair, r *Refused) error {
-	_, err := tx.Exec(ctx, queryPark, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type, r.status(), r.Attempts, r.Delay, r.Why)
+	_, err := tx.Exec(ctx, queryPark, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type, r.status(),
+		r.Attempts, r.Delay, r.Why)
 	return err
 }
 
 // LeaveOut writes an event down that is given up, and whose campaign goes on without it.
 func LeaveOut(ctx context.Context, tx pgx.Tx, pair Pair, r *Refused) error {
-	_, err := tx.Exec(ctx, queryLeaveOut, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type, r.Attempts, r.Why)
+	_, err := tx.Exec(ctx, queryLeaveOut, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type,
+		r.Attempts, r.Why)
 	return err
 }
 

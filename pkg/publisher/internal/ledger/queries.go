@@ -1,9 +1,11 @@
 package ledger
 
-// The functions stand in migrations/00006_publications.sql with the locks they take. All lock rows of publications in the order of topic and publisher.
+// The functions stand in migrations/00006_publications.sql with the locks they take. All lock rows
+// of publications in the order of topic and publisher.
 const (
 	// queryRegister adds rows for pairs that have none.
-	queryRegister = `INSERT INTO tidemark.publications (topic, publisher, position) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) ORDER BY 1, 2 ON CONFLICT DO NOTHING`
+	queryRegister = `INSERT INTO tidemark.publications (topic, publisher, position) SELECT *
+		FROM unnest($1::text[], $2::text[], $3::bigint[]) ORDER BY 1, 2 ON CONFLICT DO NOTHING`
 
 	// queryRegistered reads one row a pair.
 	queryRegistered = `SELECT topic, publisher FROM tidemark.publications`
@@ -11,29 +13,37 @@ const (
 	// queryBeat writes one row by its primary key; nobody else writes it.
 	queryBeat = `INSERT INTO tidemark.relays AS r (owner, host, pid, knows, seen_at, expires_at, pairs_held)
 		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp() + $5::interval, $6)
-		ON CONFLICT (owner) DO UPDATE SET seen_at = excluded.seen_at, expires_at = excluded.expires_at, pairs_held = excluded.pairs_held`
+		ON CONFLICT (owner) DO UPDATE SET seen_at = excluded.seen_at, expires_at = excluded.expires_at,
+			pairs_held = excluded.pairs_held`
 
 	// queryForget deletes the row of a relay that stops, and those of relays not seen for a day.
 	queryForget = `DELETE FROM tidemark.relays WHERE owner = $1 OR seen_at < now() - interval '1 day'`
 
-	// queryRelays reads one row a process; what each knows is asked for once. One that was seen in the future died before the server's clock went back, or says so within a second.
+	// queryRelays reads one row a process; what each knows is asked for once. One that was seen in the
+	// future died before the server's clock went back, or says so within a second.
 	queryRelays = `SELECT owner, CASE WHEN owner = ANY ($1::text[]) THEN NULL ELSE knows END FROM tidemark.relays
 		WHERE expires_at > clock_timestamp() AND seen_at <= clock_timestamp() + interval '1 s' ORDER BY owner`
 
-	// queryPairs reads one row a pair, and the last position handed out, which is read after the rows' snapshot was taken and so is never behind a position that is right.
-	// A lease that runs for longer than $1, the caller's own, is nobody's unless its owner lives: see tidemark.claim_publications.
-	queryPairs = `SELECT p.topic, p.publisher, p.position, p.status = 'ACTIVE' OR p.status = 'PAUSED' AND p.paused_until <= clock_timestamp(), p.owner, p.generation, p.expires_at > clock_timestamp() AND (p.expires_at <= clock_timestamp() + $1::interval + interval '1 s'
-				OR EXISTS (SELECT FROM tidemark.relays r WHERE r.owner = p.owner AND r.seen_at <= clock_timestamp() + interval '1 s' AND r.expires_at > clock_timestamp())), j.last_value
+	// queryPairs reads one row a pair, and the last position handed out, which is read after the rows'
+	// snapshot was taken and so is never behind a position that is right. A lease that runs for longer
+	// than $1, the caller's own, is nobody's unless its owner lives: see tidemark.claim_publications.
+	queryPairs = `SELECT p.topic, p.publisher, p.position, p.status = 'ACTIVE' OR p.status = 'PAUSED'
+		AND p.paused_until <= clock_timestamp(), p.owner, p.generation, p.expires_at > clock_timestamp()
+		AND (p.expires_at <= clock_timestamp() + $1::interval + interval '1 s'
+				OR EXISTS (SELECT FROM tidemark.relays r WHERE r.owner = p.owner
+					AND r.seen_at <= clock_timestamp() + interval '1 s' AND r.expires_at > clock_timestamp())), j.last_value
 		FROM tidemark.publications p CROSS JOIN tidemark.journal_position j`
 
 	// queryInstance reads one row by its key, and two values that the server has in memory.
 	queryInstance = `SELECT ` + instance
 
 	// queryClaim locks and writes rows that are free, by their primary key; it waits for nobody.
-	queryClaim = `SELECT topic, publisher, generation, position, error_count, wait FROM tidemark.claim_publications($1, $2, $3, $4)`
+	queryClaim = `SELECT topic, publisher, generation, position, error_count, wait
+		FROM tidemark.claim_publications($1, $2, $3, $4)`
 
-	// queryMove locks and writes rows by their primary key, in place (HOT). Who else writes a row of this holder is an operator, for a moment. Where the journal is not the one that the
-	// caller has read, it writes nothing.
+	// queryMove locks and writes rows by their primary key, in place (HOT). Who else writes a row of
+	// this holder is an operator, for a moment. Where the journal is not the one that the caller has
+	// read, it writes nothing.
 	queryMove = `SELECT m.topic, m.publisher FROM (SELECT $1::text AS owner WHERE ` + instance + ` = $9 OFFSET 0) o
 		CROSS JOIN LATERAL tidemark.move_publications(o.owner, $2, $3, $4, $5, $6, $7, $8) m`
 
@@ -49,52 +59,74 @@ const (
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
 	// queryHalt is queryFail for what does not end by itself: the lease goes with it.
-	queryHalt = `UPDATE tidemark.publications SET status = $5, reason = $6, last_error = $6, last_error_at = clock_timestamp(), error_count = error_count + 1,
-			failing_since = coalesce(failing_since, clock_timestamp()), actor = NULL, paused_until = 'infinity', expires_at = '-infinity'
+	queryHalt = `UPDATE tidemark.publications SET status = $5, reason = $6, last_error = $6,
+		last_error_at = clock_timestamp(), error_count = error_count + 1,
+			failing_since = coalesce(failing_since, clock_timestamp()), actor = NULL, paused_until = 'infinity',
+				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
 	// queryAhead writes one row by its primary key, if its position is still one that the journal has never handed out.
-	queryAhead = `UPDATE tidemark.publications p SET status = 'FAILED', reason = $3, last_error = $3, last_error_at = clock_timestamp(), error_count = error_count + 1,
-			failing_since = coalesce(failing_since, clock_timestamp()), generation = generation + 1, actor = NULL, paused_until = 'infinity', expires_at = '-infinity'
-		WHERE topic = $1 AND publisher = $2 AND status = 'ACTIVE' AND position > (SELECT last_value FROM tidemark.journal_position)`
+	queryAhead = `UPDATE tidemark.publications p SET status = 'FAILED', reason = $3, last_error = $3,
+		last_error_at = clock_timestamp(), error_count = error_count + 1,
+			failing_since = coalesce(failing_since, clock_timestamp()), generation = generation + 1, actor = NULL,
+				paused_until = 'infinity', expires_at = '-infinity'
+		WHERE topic = $1 AND publisher = $2 AND status = 'ACTIVE'
+			AND position > (SELECT last_value FROM tidemark.journal_position)`
 
-	// queryFence locks a pair's row while the caller writes what the pair has parked, if the journal is still the one that the caller has read.
-	queryFence = `SELECT FROM tidemark.publications WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4 AND ` + instance + ` = $5 FOR UPDATE`
+	// queryFence locks a pair's row while the caller writes what the pair has parked, if the journal
+	// is still the one that the caller has read.
+	queryFence = `SELECT FROM tidemark.publications WHERE topic = $1 AND publisher = $2 AND owner = $3
+		AND generation = $4 AND ` + instance + ` = $5 FOR UPDATE`
 
 	// queryPark adds a refused event, or writes over the row that held its campaign before.
-	queryPark = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id, event_type, status, attempt_count, next_attempt_at, error_message, first_failed_at, last_failed_at)
-		VALUES ($1, $2, $3, $4, true, $5, $6, $7, $8, $9, clock_timestamp() + $10::interval, $11, clock_timestamp(), clock_timestamp())
-		ON CONFLICT (topic, publisher, campaign_id) WHERE holds DO UPDATE SET seq = excluded.seq, position = excluded.position, event_id = excluded.event_id, event_type = excluded.event_type,
-			status = excluded.status, attempt_count = excluded.attempt_count, next_attempt_at = excluded.next_attempt_at, error_message = excluded.error_message,
-			first_failed_at = CASE WHEN p.seq = excluded.seq THEN coalesce(p.first_failed_at, excluded.first_failed_at) ELSE excluded.first_failed_at END, last_failed_at = excluded.last_failed_at`
+	queryPark = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id,
+		event_type, status, attempt_count, next_attempt_at, error_message, first_failed_at, last_failed_at)
+		VALUES ($1, $2, $3, $4, true, $5, $6, $7, $8, $9, clock_timestamp() + $10::interval, $11, clock_timestamp(),
+			clock_timestamp())
+		ON CONFLICT (topic, publisher, campaign_id) WHERE holds DO UPDATE
+			SET seq = excluded.seq, position = excluded.position, event_id = excluded.event_id, event_type = excluded.event_type,
+			status = excluded.status, attempt_count = excluded.attempt_count, next_attempt_at = excluded.next_attempt_at,
+				error_message = excluded.error_message,
+			first_failed_at = CASE WHEN p.seq = excluded.seq THEN coalesce(p.first_failed_at, excluded.first_failed_at)
+				ELSE excluded.first_failed_at END, last_failed_at = excluded.last_failed_at`
 
 	// queryLeaveOut adds an event that holds nobody back.
-	queryLeaveOut = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id, event_type, status, attempt_count, error_message, first_failed_at, last_failed_at)
+	queryLeaveOut = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id,
+		event_type, status, attempt_count, error_message, first_failed_at, last_failed_at)
 		VALUES ($1, $2, $3, $4, false, $5, $6, $7, 'parked', $8, $9, clock_timestamp(), clock_timestamp())
-		ON CONFLICT (topic, publisher, campaign_id, seq, holds) DO UPDATE SET status = 'parked', attempt_count = excluded.attempt_count, error_message = excluded.error_message, last_failed_at = excluded.last_failed_at`
+		ON CONFLICT (topic, publisher, campaign_id, seq, holds) DO UPDATE
+			SET status = 'parked', attempt_count = excluded.attempt_count, error_message = excluded.error_message,
+			last_failed_at = excluded.last_failed_at`
 
 	// queryDue walks the partial index on what is due, and stops at the limit, pair after pair.
 	queryDue = `SELECT u.topic, u.publisher, d.campaign_id, d.seq, d.holds, d.position, d.status, d.attempt_count
 		FROM unnest($1::text[], $2::text[]) AS u (topic, publisher)
 		CROSS JOIN LATERAL (
 			SELECT k.campaign_id, k.seq, k.holds, k.position, k.status, k.attempt_count FROM tidemark.parked k
-			WHERE k.topic = u.topic AND k.publisher = u.publisher AND k.status IN ('retrying', 'draining') AND k.next_attempt_at <= clock_timestamp()
+			WHERE k.topic = u.topic AND k.publisher = u.publisher AND k.status IN ('retrying', 'draining')
+				AND k.next_attempt_at <= clock_timestamp()
 			ORDER BY k.topic, k.publisher, k.next_attempt_at LIMIT $3
 		) d`
 
-	// queryDrained moves a campaign's place to the event it stands before now. Each write of a row of parked by the relay names the place it knows: an operator's act
-	// in between wins.
-	queryDrained = `UPDATE tidemark.parked SET seq = $8, position = $9, status = 'draining', attempt_count = 0, next_attempt_at = clock_timestamp(), event_id = NULL, event_type = NULL,
+	// queryDrained moves a campaign's place to the event it stands before now. Each write of a row of
+	// parked by the relay names the place it knows: an operator's act in between wins.
+	queryDrained = `UPDATE tidemark.parked SET seq = $8, position = $9, status = 'draining', attempt_count = 0,
+		next_attempt_at = clock_timestamp(), event_id = NULL, event_type = NULL,
 			error_message = NULL, first_failed_at = NULL, last_failed_at = NULL
-		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6 AND attempt_count = $7`
+		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6
+			AND attempt_count = $7`
 
 	// queryUnpark deletes one row by its primary key.
-	queryUnpark = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6 AND attempt_count = $7`
+	queryUnpark = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4
+		AND holds = $5 AND status = $6 AND attempt_count = $7`
 
 	// queryPostpone writes one row by its primary key.
-	queryPostpone = `UPDATE tidemark.parked SET status = $8, attempt_count = $9, next_attempt_at = clock_timestamp() + $10::interval, error_message = $11,
-			first_failed_at = coalesce(first_failed_at, clock_timestamp()), last_failed_at = clock_timestamp(), event_id = $12, event_type = $13, position = $14
-		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6 AND attempt_count = $7`
+	queryPostpone = `UPDATE tidemark.parked SET status = $8, attempt_count = $9,
+		next_attempt_at = clock_timestamp() + $10::interval, error_message = $11,
+			first_failed_at = coalesce(first_failed_at, clock_timestamp()), last_failed_at = clock_timestamp(), event_id = $12,
+				event_type = $13, position = $14
+		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6
+			AND attempt_count = $7`
 
 	// queryNotify wakes relays: pairs have become free, or an operator has acted. It is rare.
 	queryNotify = `SELECT pg_notify('tidemark_relay', '')`
@@ -102,8 +134,10 @@ const (
 	// queryGhosts looks events up by the unique key of campaign and id, one by one, writes those that are
 	// not in the journal while there are fewer than $7 of the pair, and answers all of them.
 	queryGhosts = `WITH gone AS MATERIALIZED (
-			SELECT u.* FROM unnest($3::text[], $4::text[]::uuid[], $5::bigint[], $6::bigint[]) AS u (campaign_id, event_id, seq, position)
-			WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = u.campaign_id AND j.event_id = u.event_id OFFSET 0)
+			SELECT u.* FROM unnest($3::text[], $4::text[]::uuid[], $5::bigint[], $6::bigint[]) AS u (campaign_id, event_id,
+				seq, position)
+			WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = u.campaign_id
+				AND j.event_id = u.event_id OFFSET 0)
 		), written AS (
 			INSERT INTO tidemark.ghosts (topic, publisher, campaign_id, event_id, seq, position)
 			SELECT $1, $2, g.campaign_id, g.event_id, g.seq, g.position FROM gone g ORDER BY g.position
@@ -116,5 +150,7 @@ const (
 	queryPruneGhosts = `DELETE FROM tidemark.ghosts WHERE seen_at < clock_timestamp() - $1::interval`
 )
 
-// instance tells this database from one that has taken its place: a backup is restored into another database, or its server is started anew, as is a standby's when it has taken over.
-const instance = `(SELECT d.oid || '/' || 'tidemark.journal'::regclass::oid || '/' || extract(epoch FROM pg_postmaster_start_time()) FROM pg_database d WHERE d.datname = current_database())`
+// instance tells this database from one that has taken its place: a backup is restored into another
+// database, or its server is started anew, as is a standby's when it has taken over.
+const instance = `(SELECT d.oid || '/' || 'tidemark.journal'::regclass::oid || '/' || extract(epoch
+	FROM pg_postmaster_start_time()) FROM pg_database d WHERE d.datname = current_database())`

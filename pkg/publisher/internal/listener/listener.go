@@ -33,8 +33,8 @@ func New(pool *pgxpool.Pool, logger *slog.Logger) *Listener {
 // Listening says that what is appended now will be heard.
 func (l *Listener) Listening() bool { return l.listening.Load() }
 
-// Run listens until ctx is cancelled. It has a connection of its own. Where that is not to be had, or LISTEN does not work (PgBouncer in transaction
-// mode), all goes on by polling.
+// Run listens until ctx is cancelled. It has a connection of its own. Where that is not to be had,
+// or LISTEN does not work (PgBouncer in transaction mode), all goes on by polling.
 func (l *Listener) Run(ctx context.Context) {
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		err := l.once(ctx, func() { attempt = 1 })

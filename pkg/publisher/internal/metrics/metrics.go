@@ -25,19 +25,36 @@ type Metrics struct {
 func New(reg prometheus.Registerer, pairs []ledger.Pair) (*Metrics, error) {
 	pair := []string{"topic", "publisher"}
 	m := &Metrics{
-		Published: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemark_events_published_total", Help: "Events that a sink has taken."}, pair),
+		Published: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidemark_events_published_total",
+			Help: "Events that a sink has taken.",
+		}, pair),
 		Failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tidemark_publish_failures_total", Help: "Batches that failed as a whole; no event is blamed.",
 		}, pair),
-		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemark_events_refused_total", Help: "Attempts at events that a sink refused by themselves."}, pair),
-		Ghosts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_publish_ghosts_total", Help: "Events that were sent and that the journal has no more, found after a failover or a restore.",
+		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidemark_events_refused_total",
+			Help: "Attempts at events that a sink refused by themselves.",
 		}, pair),
-		Lost:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_publications_lost_total", Help: "Pairs that were found taken over."}),
-		Held:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "tidemark_publications_held", Help: "Pairs of topic and publisher leased by this process."}),
-		Reads: prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemark_publish_reads_total", Help: "Reads of the journal, each for all pairs near it."}),
+		Ghosts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tidemark_publish_ghosts_total",
+			Help: "Events that were sent and that the journal has no more, found after a failover or a restore.",
+		}, pair),
+		Lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tidemark_publications_lost_total",
+			Help: "Pairs that were found taken over.",
+		}),
+		Held: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tidemark_publications_held",
+			Help: "Pairs of topic and publisher leased by this process.",
+		}),
+		Reads: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tidemark_publish_reads_total",
+			Help: "Reads of the journal, each for all pairs near it.",
+		}),
 		Send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "tidemark_publish_duration_seconds", Help: "Time of a round of batches.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 17),
+			Name: "tidemark_publish_duration_seconds", Help: "Time of a round of batches.",
+			Buckets:                     prometheus.ExponentialBuckets(0.0005, 2, 17),
 			NativeHistogramBucketFactor: 1.1,
 		}, pair),
 	}
@@ -48,7 +65,10 @@ func New(reg prometheus.Registerer, pairs []ledger.Pair) (*Metrics, error) {
 		m.Send.WithLabelValues(p.Topic, p.Publisher)
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.Published, m.Failures, m.Refused, m.Ghosts, m.Lost, m.Held, m.Reads, m.Send} {
+	for _, c := range []prometheus.Collector{
+		m.Published, m.Failures, m.Refused, m.Ghosts, m.Lost, m.Held, m.Reads,
+		m.Send,
+	} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Backoff is the wait after so many failures in a row: doubled from 100 ms on up to limit, with up to a quarter more or less.
+// Backoff is the wait after so many failures in a row: doubled from 100 ms on up to limit, with up
+// to a quarter more or less.
 func Backoff(failures int, limit time.Duration, random float64) time.Duration {
 	d := min(100*time.Millisecond<<min(max(failures-1, 0), 20), limit)
 	return time.Duration(float64(d) * (0.75 + random/2))

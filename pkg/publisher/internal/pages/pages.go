@@ -63,8 +63,9 @@ func (c *Cache) At(position int64) *Page {
 	return nil
 }
 
-// Add keeps a page. One that goes on where the last one ended is put at its end, since few events come at a time where the journal ends. Readers hold
-// slices of what was there before, which stays as it is.
+// Add keeps a page. One that goes on where the last one ended is put at its end, since few events
+// come at a time where the journal ends. Readers hold slices of what was there before, which stays
+// as it is.
 func (c *Cache) Add(p *Page) {
 	if p.Until <= p.After {
 		return
