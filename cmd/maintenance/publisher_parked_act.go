@@ -54,7 +54,7 @@ func newParkedResolve(env *cli.Env) *cobra.Command {
 		Long: `Leave refused events out, for good: they are never published to that publisher, and campaigns
 that wait behind them go on. It asks for the number of events, unless --campaign and --seq name the one.
 A reason is needed.`,
-		Example: `  maintenance publisher parked resolve --publisher archive --campaign oak --seq 2 --reason 'test data, see #812'
+		Example: `  maintenance publisher parked resolve --publisher archive --campaign oak --seq 2 --reason 'test data'
   maintenance publisher parked resolve --publisher archive --type noted --dry-run --reason 'test data, see #812'`,
 	})
 }

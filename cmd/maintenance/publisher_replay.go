@@ -46,7 +46,7 @@ and go on beside it. It ends at what is committed when it starts, or at --to-seq
 is tried again, ten times in a row; an event that the sink refuses ends it, and it says from where on to
 go on. Beyond 100 events it asks.`,
 		Example: `  maintenance publisher replay --topic orders --campaign oak --from 1 --to archive --dry-run
-  maintenance publisher replay --topic orders --campaign oak --from 40 --to-seq 60 --to archive --reason 'the consumer lost an hour'`,
+  maintenance publisher replay --topic orders --campaign oak --from 40 --to-seq 60 --to archive --reason 'lost'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := r.check(cmd.Flags().Changed("to-seq")); err != nil {

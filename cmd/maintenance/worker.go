@@ -19,8 +19,9 @@ func newWorker(env *cli.Env) *cobra.Command {
 	return cli.Noun("worker", "See workers, have one take no more campaigns, and take some again",
 		newWorkerList(env), newDrain(env, drain{
 			verb: "drain", short: "Have a worker finish what it has and claim no more campaigns",
-			long: `Have a worker finish what it has and claim no more campaigns, until it is undrained or ends; it notices within about a second. What it publishes goes on, and so do other workers.
-worker list shows when it holds none any more. OWNER is the name that worker list has of it. It asks for the worker's host.`,
+			long: `Have a worker finish what it has and claim no more campaigns, until it is undrained or ends. It
+notices within about a second. What it publishes goes on, and so do other workers. worker list shows when
+it holds no campaign any more. OWNER is the worker's name in worker list. It asks for the worker's host.`,
 			asks: true, note: "Worker %s claims no more campaigns; maintenance worker list shows when it holds none. To go " +
 				"on: maintenance worker undrain %s", do: (*admin.Acts).DrainWorker,
 		}), newDrain(env, drain{

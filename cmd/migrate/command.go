@@ -15,9 +15,9 @@ import (
 
 const description = `migrate brings the schema "tidemark" up or down, and tells where it stands.
 
-It works on the database of --database-url, else of TIDEMARK_DATABASE_URL, else on the private Postgres under .tidemark, which it
-starts for as long as it needs it. The connection must be a direct one: PgBouncer in transaction mode breaks the lock that keeps two
-migrations from running at once.
+It works on the database of --database-url, else of TIDEMARK_DATABASE_URL, else on the private Postgres under
+.tidemark, which it starts for as long as it needs it. The connection must be a direct one: PgBouncer in
+transaction mode breaks the lock that keeps two migrations from running at once.
 
 The migrations are those of the goose command line tool, and so is the table with the versions, goose_db_version.`
 

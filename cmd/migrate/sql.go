@@ -11,8 +11,9 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-const sqlDescription = `Print the SQL for those who apply it themselves, with psql -v ON_ERROR_STOP=1 or another tool. Each migration is one transaction and
-notes its version as goose does. With --dir, write the files for the goose command line tool instead:
+const sqlDescription = `Print the SQL for those who apply it themselves, with psql -v ON_ERROR_STOP=1 or another
+tool. Each migration is one transaction and notes its version as goose does. With --dir, write the files for
+the goose command line tool instead:
 
   migrate sql --dir tidemark-migrations
   goose -dir tidemark-migrations postgres "$TIDEMARK_DATABASE_URL" up`

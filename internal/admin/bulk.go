@@ -103,7 +103,7 @@ func (f ParkedFilter) filter() publisher.ParkedFilter {
 
 // Bulk is an act on all that a filter chooses.
 type Bulk struct {
-	Kind   OperationKind `json:"kind"`             // OpRequeue or OpResolve with Pairs, OpRetryParked or OpResolveParked with Parked
+	Kind   OperationKind `json:"kind"`             // OpRequeue or OpResolve; with Parked OpRetryParked or OpResolveParked
 	Pairs  *PairFilter   `json:"pairs,omitempty"`  //
 	Parked *ParkedFilter `json:"parked,omitempty"` //
 	Limit  int64         `json:"limit,omitempty"`  // at most so many, those that are due or failed first; 0: all

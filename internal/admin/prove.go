@@ -19,9 +19,9 @@ type Proof struct {
 	Campaigns         int64  `json:"campaigns"` // that the group has applied events of
 	Events            int64  `json:"events"`    // that it has applied
 	Unhashed          int64  `json:"unhashed"`  // campaigns of whose events only the number is known
-	Behind            int64  `json:"behind"`    // campaigns in which the projection is behind the group: nothing is said of it there
+	Behind            int64  `json:"behind"`    // campaigns in which the projection is behind the group, unproved
 	Resolved          int64  `json:"resolved"`  // events that it leaves out, for operators have resolved them
-	Skipped           int64  `json:"skipped"`   // events that its policy has skipped, as far back as the failure log is kept
+	Skipped           int64  `json:"skipped"`   // events that its policy has skipped, as the failure log knows
 	Differing         int64  `json:"differing"` // campaigns of which not exactly the journal's events were applied
 }
 

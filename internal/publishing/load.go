@@ -233,7 +233,8 @@ func (l *loader) start(at field) publisher.Start {
 		return publisher.StartEnd()
 	}
 	l.wrong(at.key,
-		`start is %q, it may be "beginning", "end", "position 42" (what comes after it) or a time such as 2026-01-31T08:00:00Z`, text)
+		`start is %q, it may be "beginning", "end", "position 42" (what comes after it) `+
+			`or a time such as 2026-01-31T08:00:00Z`, text)
 	return publisher.Start{}
 }
 

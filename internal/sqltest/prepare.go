@@ -16,7 +16,8 @@ import (
 )
 
 // statement matches constants that are SQL by how they begin.
-var statement = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|LOCK|CREATE|DROP|ALTER|TRUNCATE|NOTIFY|LISTEN|SET)\b`)
+var statement = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|LOCK|` +
+	`CREATE|DROP|ALTER|TRUNCATE|NOTIFY|LISTEN|SET)\b`)
 
 // Prepare prepares every constant of the package in the test's directory that is an SQL statement,
 // and fails the test for those that the schema behind pool does not know how to run. It reads the

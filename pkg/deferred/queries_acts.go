@@ -147,7 +147,8 @@ const (
 			SELECT 'oldest', projection, 0, NULL, NULL, 0, campaign_id FROM oldest
 		) s ORDER BY kind, rank`
 
-	statsColumns = ` d.campaign_id, d.projection, d.status, d.next_attempt_at, d.next_seq, d.event_type, d.error_class, d.fingerprint, d.first_failed_at, d.last_failed_at,
+	statsColumns = ` d.campaign_id, d.projection, d.status, d.next_attempt_at, d.next_seq, d.event_type, d.error_class,
+		d.fingerprint, d.first_failed_at, d.last_failed_at,
 		d.ctid AS place`
 
 	// queryGrowth reads failure_log_at_idx over two days, and stops at $9 records in each span.

@@ -23,7 +23,7 @@ type Lease struct {
 	Generation int64 // the fencing token: one more at each acquisition
 	Checkpoint int64 // the last seq applied
 
-	Suspect *Suspect `db:"-"` // nil unless processes died with it at this checkpoint; who gets further queues [Keeper.Survived]
+	Suspect *Suspect `db:"-"` // processes died with it at this checkpoint, else nil; see [Keeper.Survived]
 }
 
 // DB runs statements: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.

@@ -34,7 +34,8 @@ type Classifier = failure.Classifier
 //   - lock: lock not available (55P03), deadlock (40P01)
 //   - infrastructure: connection (08), failed authorization (28) and missing database (3D) on a new
 //     connection, other transaction rollbacks (40), resources (53),
-//     operator intervention such as shutdown or a cancelled statement (57), system (58), read-only server (25006), idle transaction ended (25P03)
+//     operator intervention such as shutdown or a cancelled statement (57), system (58), read-only server (25006), idle
+//     transaction ended (25P03)
 //   - permanent: cardinality (21), data (22), constraints (23), program limits such as a row that
 //     is too large for an index (54), CHECK OPTION (44), and of 42 what no
 //     deployment mends: syntax errors and mismatched types

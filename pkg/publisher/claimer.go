@@ -102,7 +102,8 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 	for _, row := range t.Pairs {
 		key := Key(row.Pair)
 		switch {
-		case c.routes[key] == nil || !row.Active || row.Leased || t.holding[key]: // in a restored database, our own late writes would fit a new lease of what we hold
+		case c.routes[key] == nil || !row.Active || row.Leased || t.holding[key]:
+			// In a restored database, our own late writes would fit a new lease of what we hold.
 		case row.Position > row.Last:
 			if err := c.refuseAhead(ctx, conn, row); err != nil {
 				return err

@@ -26,7 +26,8 @@ type Event struct {
 //   - a [*BatchError]: those it names are not published, all others are
 //   - any other error: nothing is known of any of them. The pair waits and sends all of them again;
 //     no event loses an attempt, unless, sent alone,
-//     it fails where others get through, or at a sink that finds itself healthy before and after. What is certainly no event's fault is an [Outage]
+//     it fails where others get through, or at a sink that finds itself healthy before and after. What is
+//     certainly no event's fault is an [Outage]
 //
 // Events of a campaign come in the order of Seq, and must arrive so: once one of them has failed,
 // those after it in the batch must not be sent, and are named with [ErrNotTried]. Events of other

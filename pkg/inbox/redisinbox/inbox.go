@@ -35,7 +35,8 @@ const (
 	done        = "done" // the value of a mark that lasts; while a handler works it is a random one
 
 	// scriptFinish and scriptRelease touch a mark only while it is the caller's own.
-	scriptFinish  = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1 end return 0`
+	scriptFinish = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+		redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1`
 	scriptRelease = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 )
 

@@ -111,10 +111,12 @@ BEGIN
 		SELECT %[4]s
 		FROM unnest(%[2]s_campaigns, %[2]s_after, %[2]s_until) WITH ORDINALITY AS c (campaign_id, after, until, ord)
 		CROSS JOIN LATERAL (
-			SELECT j.seq, j."position", j.event_id, j.event_type, j.event_version, j.aggregate_type, j.aggregate_id, j.actor, j.tags, j.payload, j.metadata,
+			SELECT j.seq, j."position", j.event_id, j.event_type, j.event_version, j.aggregate_type, j.aggregate_id,
+				j.actor, j.tags, j.payload, j.metadata,
 				j.occurred_at, j.recorded_at
 			FROM tidemark.journal j
-			WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= c.until AND j.intent = 'projection_and_replay' AND j.event_type IN (%[5]s)
+			WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= c.until AND j.intent = 'projection_and_replay'
+				AND j.event_type IN (%[5]s)
 			ORDER BY j.seq
 			OFFSET 0
 		) j

@@ -62,7 +62,8 @@ while at <= #ARGV do
   end
   at = at + 2 + words
 end
--- WAIT waits for what its connection has written. What is there already was written by another, perhaps, and may be on no replica yet: a write behind it stands for it.
+-- WAIT waits for what its connection has written. What is there already another may have written,
+-- and no replica may have it yet: a write behind it stands for it.
 if repeated and replicas then redis.call('HSET', late, '', '') end
 return redis.status_reply('OK')`)
 }

@@ -78,7 +78,8 @@ const (
 				AND s.refclassid = 'pg_type'::regclass THEN
 				pg_catalog.format('function %s, whose arguments or result are of the type %I', s.objid::regprocedure, s.on)
 			WHEN p.oid IS NOT NULL THEN
-				pg_catalog.format('publication %I, whose subscribers would not be sent the rows of the new table %I (take the table out, add it again afterwards, and have subscribers copy it anew)', p.pubname, s.on)
+				pg_catalog.format('publication %I, whose subscribers would not be sent the rows of the new table %I '
+					|| '(take the table out, add it again afterwards, and have subscribers copy it anew)', p.pubname, s.on)
 			ELSE pg_catalog.format('%s, which stands on %I', pg_catalog.pg_describe_object(s.classid, s.objid, s.objsubid),
 				s.on) END
 		FROM standing s LEFT JOIN pg_catalog.pg_class c ON c.oid = s.part_of AND s.classid = 'pg_rewrite'::regclass

@@ -52,8 +52,11 @@ const (
 		JOIN pg_stat_activity a ON a.pid = h.pid`
 
 	// holders names sessions h by their row a of pg_stat_activity. A prepared transaction has none.
-	holders = `coalesce(string_agg(DISTINCT CASE WHEN coalesce(h.pid, 0) = 0 THEN 'a prepared transaction' ELSE format('pid %s (%s)', h.pid, concat_ws(', ',
-			'application "' || coalesce(a.application_name, '') || '"', a.state, 'in a transaction for ' || extract(epoch FROM clock_timestamp() - a.xact_start)::integer || ' s')) END, ' and '), '')`
+	holders = `coalesce(string_agg(DISTINCT CASE WHEN coalesce(h.pid, 0) = 0 THEN 'a prepared transaction'
+			ELSE format('pid %s (%s)', h.pid, concat_ws(', ',
+			'application "' || coalesce(a.application_name, '') || '"', a.state,
+			'in a transaction for ' || extract(epoch FROM clock_timestamp() - a.xact_start)::integer || ' s')) END,
+			' and '), '')`
 )
 
 // errMoved says that a projection has gone to another consumer group in the middle of an act.
