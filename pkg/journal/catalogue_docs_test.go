@@ -63,27 +63,6 @@ func TestCataloguePage(t *testing.T) {
 		}
 	})
 
-	t.Run("shows Go that compiles, because a test or an example holds it", func(t *testing.T) {
-		t.Parallel()
-		var sources strings.Builder
-		for _, name := range []string{"catalogue_example_test.go", "catalogue_docs_test.go"} {
-			source, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sources.Write(source)
-		}
-		for _, block := range blocks["go"] {
-			indented := "\t" + strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n\t")
-			if !strings.Contains(sources.String(), indented) {
-				t.Errorf("no test holds\n%s", block)
-			}
-		}
-		if len(blocks["go"]) != 2 || len(blocks["yaml"]) != 2 {
-			t.Errorf("the page has %d blocks of Go and %d of YAML: adapt this test", len(blocks["go"]), len(blocks["yaml"]))
-		}
-	})
-
 	t.Run("shows how the file becomes a journal", func(t *testing.T) {
 		t.Parallel()
 		folder := t.TempDir()
