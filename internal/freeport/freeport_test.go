@@ -25,3 +25,18 @@ func TestAPortIsFreeAndNoneThatSystemsHandOut(t *testing.T) {
 		}
 	}
 }
+
+func TestAPortIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	seen := map[int]bool{}
+	for range 500 { // by chance alone some would be equal
+		port, err := TCP(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[port] {
+			t.Fatalf("port %d is answered twice", port)
+		}
+		seen[port] = true
+	}
+}

@@ -13,13 +13,11 @@ func TestAFileMakesNothingOutsideOfItsOwnSchema(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	if _, err := pool.Exec(t.Context(), `CREATE SCHEMA others; CREATE TABLE others.kept (id text PRIMARY KEY, n integer);
-		CREATE TYPE others.mood AS ENUM ('good'); CREATE FUNCTION others.noted() RETURNS trigger
-			LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
+		CREATE TYPE others.mood AS ENUM ('good'); CREATE FUNCTION others.noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
 		pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
-	const refused = "s.sql:%d: it creates or changes %s: a file makes tables, indexes, types and functions of its own " +
-		"schema alone, named without one"
+	const refused = "s.sql:%d: it creates or changes %s: a file makes tables, indexes, types and functions of its own schema alone, named without one"
 	for sql, want := range map[string]string{
 		"CREATE TYPE mood AS ENUM ('good'); CREATE INDEX ON s (a)":                                    "",
 		"CREATE DOMAIN short AS text; CREATE FUNCTION f(short) RETURNS text RETURN 'x'":               "",
@@ -40,23 +38,17 @@ func TestAFileMakesNothingOutsideOfItsOwnSchema(t *testing.T) {
 		"CREATE SCHEMA mine": "schema mine",
 		"DO $$ BEGIN EXECUTE 'CREATE FUNCTION others.dynamic() RETURNS integer RETURN 1'; END $$": "function others.dynamic",
 		// A part with EXCEPTION is a subtransaction.
-		"DO $$ BEGIN CREATE FUNCTION others.caught() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; " +
-			"END $$": "function others.caught",
-		"DO $$ BEGIN BEGIN CREATE SCHEMA nested; EXCEPTION WHEN OTHERS THEN NULL; END; EXCEPTION WHEN OTHERS THEN NULL; " +
-			"END $$": "schema nested",
-		"DO $$ BEGIN CREATE TYPE others.kind AS ENUM ('a'); EXCEPTION WHEN OTHERS THEN NULL; END $$": "type others.kind",
-		"DO $$ BEGIN CREATE TABLE others.caught (a text); EXCEPTION WHEN OTHERS THEN NULL; END $$":   "relation others.caught",
-		"DO $$ BEGIN CREATE FUNCTION others.undone() RETURNS integer RETURN 1; RAISE 'no'; EXCEPTION WHEN OTHERS THEN " +
-			"NULL; END $$": "",
-		"DO $$ BEGIN CREATE FUNCTION own() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; END $$": "",
-		`CREATE FUNCTION make() RETURNS void
-			LANGUAGE plpgsql AS $$ BEGIN CREATE FUNCTION others.made() RETURNS integer RETURN 1; EXCEPTION
-			WHEN OTHERS THEN NULL; END $$; SELECT make()`: "function others.made",
+		"DO $$ BEGIN CREATE FUNCTION others.caught() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                   "function others.caught",
+		"DO $$ BEGIN BEGIN CREATE SCHEMA nested; EXCEPTION WHEN OTHERS THEN NULL; END; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                           "schema nested",
+		"DO $$ BEGIN CREATE TYPE others.kind AS ENUM ('a'); EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                                      "type others.kind",
+		"DO $$ BEGIN CREATE TABLE others.caught (a text); EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                                        "relation others.caught",
+		"DO $$ BEGIN CREATE FUNCTION others.undone() RETURNS integer RETURN 1; RAISE 'no'; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                       "",
+		"DO $$ BEGIN CREATE FUNCTION own() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                             "",
+		`CREATE FUNCTION make() RETURNS void LANGUAGE plpgsql AS $$ BEGIN CREATE FUNCTION others.made() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; END $$; SELECT make()`: "function others.made",
 	} {
 		t.Run(sql, func(t *testing.T) {
 			t.Parallel()
-			projection, err := loadText("-- projection: s\n-- version: 1\nCREATE TABLE s (a text, campaign_id text);\n" +
-				sql + ";\n-- on: x\nINSERT INTO s VALUES ('')")
+			projection, err := loadText("-- projection: s\n-- version: 1\nCREATE TABLE s (a text, campaign_id text);\n" + sql + ";\n-- on: x\nINSERT INTO s VALUES ('')")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,8 +66,7 @@ func TestAFileMakesNothingOutsideOfItsOwnSchema(t *testing.T) {
 func TestWhatOthersMakeMeanwhileIsNotTheFiles(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	projection, err := loadText("-- projection: s\n-- version: 1\nCREATE TABLE s (a text, campaign_id text);\n-- on: " +
-		"x\nINSERT INTO s VALUES ('')")
+	projection, err := loadText("-- projection: s\n-- version: 1\nCREATE TABLE s (a text, campaign_id text);\n-- on: x\nINSERT INTO s VALUES ('')")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +74,7 @@ func TestWhatOthersMakeMeanwhileIsNotTheFiles(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), "SELECT pg_current_xact_id()"); err != nil {
 			return err
 		}
-		if _, err := pool.Exec(t.Context(),
-			"CREATE FUNCTION public.meanwhile() RETURNS integer LANGUAGE sql RETURN 1"); err != nil {
+		if _, err := pool.Exec(t.Context(), "CREATE FUNCTION public.meanwhile() RETURNS integer LANGUAGE sql RETURN 1"); err != nil {
 			return err
 		}
 		found, err := outside(t.Context(), tx, nil)

@@ -39,8 +39,7 @@ DELETE FROM sessions; UPDATE sessions SET note = 'a;b'
 	if want := []string{"session_started", "session_ended", "session_aborted"}; !reflect.DeepEqual(spec.Types, want) {
 		t.Errorf("got types %q, want %q", spec.Types, want)
 	}
-	if !strings.HasPrefix(spec.Tables, "CREATE TABLE sessions (") ||
-		!strings.HasSuffix(spec.Tables, "CREATE INDEX ON sessions (note);\n") {
+	if !strings.HasPrefix(spec.Tables, "CREATE TABLE sessions (") || !strings.HasSuffix(spec.Tables, "CREATE INDEX ON sessions (note);\n") {
 		t.Errorf("got tables %q", spec.Tables)
 	}
 	if n := len(projection.byType["session_aborted"].statements); n != 2 {
@@ -51,30 +50,17 @@ DELETE FROM sessions; UPDATE sessions SET note = 'a;b'
 func TestLoadReplacesFieldsByNumberedParameters(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, sql, want string }{
-		{"a field used twice is one parameter", `SELECT event.seq, event.payload,
-			event.seq`, `SELECT ($1::bigint), ($2::jsonb), ($1::bigint)`},
+		{"a field used twice is one parameter", `SELECT event.seq, event.payload, event.seq`, `SELECT ($1::bigint), ($2::jsonb), ($1::bigint)`},
 		{"case and white space do not matter", `SELECT EVENT . Seq`, `SELECT ($1::bigint)`},
 		{"a quoted field", `SELECT event."payload"`, `SELECT ($1::jsonb)`},
-		{"casts and operators stay", `SELECT (event.payload->>'n')::int,
-			event.tags[1]`, `SELECT (($1::jsonb)->>'n')::int,
-			($2::text[])[1]`},
+		{"casts and operators stay", `SELECT (event.payload->>'n')::int, event.tags[1]`, `SELECT (($1::jsonb)->>'n')::int, ($2::text[])[1]`},
 		{"line breaks inside a field are kept", "SELECT event\n.seq, x", "SELECT ($1::bigint)\n, x"},
-		{"strings are left alone", `SELECT 'it''s event.seq',
-			E'\'event.seq', e'\\', event.seq`, `SELECT 'it''s event.seq',
-			E'\'event.seq', e'\\', ($1::bigint)`},
+		{"strings are left alone", `SELECT 'it''s event.seq', E'\'event.seq', e'\\', event.seq`, `SELECT 'it''s event.seq', E'\'event.seq', e'\\', ($1::bigint)`},
 		{"a backslash does not escape in an ordinary string", `SELECT '\', event.seq, '\'`, `SELECT '\', ($1::bigint), '\'`},
-		{"dollar quotes are left alone", `SELECT $$event.seq;$$, $a$ $$event.seq $b$ $a$,
-			event.seq`, `SELECT $$event.seq;$$,
-			$a$ $$event.seq $b$ $a$, ($1::bigint)`},
-		{"quoted names are left alone", `SELECT "event.seq", "a""event.seq",
-			"event".seq`, `SELECT "event.seq", "a""event.seq", "event".seq`},
-		{
-			"comments are left alone", "SELECT /* event.seq /* ; */ event.x */ 1 -- event.x ;\n, event.seq",
-			"SELECT /* event.seq /* ; */ event.x */ 1 -- event.x ;\n, ($1::bigint)",
-		},
-		{"a column named event is left alone", `SELECT s.event.seq, event, my_event.seq,
-			event_.seq`, `SELECT s.event.seq, event,
-			my_event.seq, event_.seq`},
+		{"dollar quotes are left alone", `SELECT $$event.seq;$$, $a$ $$event.seq $b$ $a$, event.seq`, `SELECT $$event.seq;$$, $a$ $$event.seq $b$ $a$, ($1::bigint)`},
+		{"quoted names are left alone", `SELECT "event.seq", "a""event.seq", "event".seq`, `SELECT "event.seq", "a""event.seq", "event".seq`},
+		{"comments are left alone", "SELECT /* event.seq /* ; */ event.x */ 1 -- event.x ;\n, event.seq", "SELECT /* event.seq /* ; */ event.x */ 1 -- event.x ;\n, ($1::bigint)"},
+		{"a column named event is left alone", `SELECT s.event.seq, event, my_event.seq, event_.seq`, `SELECT s.event.seq, event, my_event.seq, event_.seq`},
 		{"letters beyond ASCII belong to names", `SELECT ñevent.seq, event.seq`, `SELECT ñevent.seq, ($1::bigint)`},
 		{"numbers end where SQL ends them", `SELECT 1.5, 2*event.seq, 1e5`, `SELECT 1.5, 2*($1::bigint), 1e5`},
 		{"a dollar inside a name opens no string", `SELECT a$b$, event.seq, a$b$`, `SELECT a$b$, ($1::bigint), a$b$`},
@@ -118,96 +104,30 @@ func TestLoadReportsMistakesWithTheirLine(t *testing.T) {
 		{"unknown fields, all of them", sessionsHead + "-- on: x\nSELECT event.sequence,\n event.*;", []string{
 			"s.sql:9: unknown field event.sequence: there are campaign_id, seq,", "s.sql:10: unknown field event.*",
 		}},
-		{"an empty file", "", []string{
-			"s.sql: no projection header", "s.sql: no version header", "s.sql: no handler",
-			"s.sql: no tables",
-		}},
-		{
-			"a bad name", "-- projection: Sessions!\n-- version: 1\nCREATE TABLE a();\n-- on: x\nSELECT 1",
-			[]string{`s.sql:1: projection name "Sessions!"`},
-		},
-		{
-			"a bad version", "-- projection: s\n-- version: one\nCREATE TABLE a();\n-- on: x\nSELECT 1",
-			[]string{`s.sql:2: version "one"`},
-		},
-		{
-			"headers twice", sessionsHead + "-- projection: b\n-- version: 2\n-- on: x\nSELECT 1",
-			[]string{"s.sql:8: a second projection", "s.sql:9: a second version"},
-		},
-		{
-			"a handler before the tables", "-- projection: s\n-- version: 1\n-- on: x\nSELECT 1;",
-			[]string{"s.sql:3: a handler before the tables"},
-		},
-		{
-			"two handlers for a type", sessionsHead + "-- on: x\nSELECT 1;\n-- on: y, x\nSELECT 2;",
-			[]string{"s.sql:10: a second handler for x (the first is in line 8)"},
-		},
-		{
-			"an empty handler", sessionsHead + "-- on: x\n-- nothing yet\n;\n-- on: y\nSELECT 2;",
-			[]string{"s.sql:8: an empty handler"},
-		},
+		{"an empty file", "", []string{"s.sql: no projection header", "s.sql: no version header", "s.sql: no handler", "s.sql: no tables"}},
+		{"a bad name", "-- projection: Sessions!\n-- version: 1\nCREATE TABLE a();\n-- on: x\nSELECT 1", []string{`s.sql:1: projection name "Sessions!"`}},
+		{"a bad version", "-- projection: s\n-- version: one\nCREATE TABLE a();\n-- on: x\nSELECT 1", []string{`s.sql:2: version "one"`}},
+		{"headers twice", sessionsHead + "-- projection: b\n-- version: 2\n-- on: x\nSELECT 1", []string{"s.sql:8: a second projection", "s.sql:9: a second version"}},
+		{"a handler before the tables", "-- projection: s\n-- version: 1\n-- on: x\nSELECT 1;", []string{"s.sql:3: a handler before the tables"}},
+		{"two handlers for a type", sessionsHead + "-- on: x\nSELECT 1;\n-- on: y, x\nSELECT 2;", []string{"s.sql:10: a second handler for x (the first is in line 8)"}},
+		{"an empty handler", sessionsHead + "-- on: x\n-- nothing yet\n;\n-- on: y\nSELECT 2;", []string{"s.sql:8: an empty handler"}},
 		{"a handler for no type", sessionsHead + "-- on:\nSELECT 1;", []string{`s.sql:8: event type ""`}},
-		{
-			"a type that is none", sessionsHead + "-- on: x when it is late\nSELECT 1;",
-			[]string{`s.sql:8: event type "x when it is late"`},
-		},
-		{
-			"transaction control", sessionsHead + "COMMIT;\n-- on: x\nSELECT 1; rollback;",
-			[]string{"s.sql:8: COMMIT: the projector begins", "s.sql:10: ROLLBACK: the projector begins"},
-		},
-		{
-			"COPY", sessionsHead + "-- on: x\nCOPY sessions FROM STDIN;",
-			[]string{"s.sql:9: COPY: a handler is made of INSERT"},
-		},
-		{
-			"COPY among the tables", sessionsHead + "COPY sessions FROM '/x';\n-- on: x\nSELECT 1;",
-			[]string{"s.sql:8: COPY has no place"},
-		},
-		{
-			"definitions in a handler", sessionsHead + "-- on: x\nCREATE TABLE b ();",
-			[]string{"s.sql:9: CREATE: a handler is made of INSERT"},
-		},
-		{
-			"own tables with a schema",
-			sessionsHead + "-- on: x\nINSERT INTO public.sessions SELECT 1 FROM Public.\"sessions\"\nJOIN app.sessions ON " +
-				"true;",
-			[]string{
-				"s.sql:9: public.sessions: name the projection's own tables without a schema", "s.sql:9: public.sessions",
-				"s.sql:10: app.sessions",
-			},
-		},
-		{
-			"a table created with a schema", sessionsHead + "CREATE TABLE IF NOT EXISTS app.b ();\n-- on: x\nSELECT 1",
-			[]string{"s.sql:8: app.b: name the projection's own tables"},
-		},
-		{
-			"a temporary table", sessionsHead + "CREATE TEMP TABLE b ();\n-- on: x\nSELECT 1",
-			[]string{"s.sql:8: a temporary table is gone"},
-		},
-		{
-			"a string that never ends", sessionsHead + "-- on: x\nSELECT 'a;\n-- on: y\n",
-			[]string{"s.sql:9: string never ends"},
-		},
-		{
-			"a dollar quote that never ends", sessionsHead + "-- on: x\nSELECT $a$ x;",
-			[]string{"s.sql:9: string $a$ never ends"},
-		},
-		{
-			"a quoted name that never ends", sessionsHead + "-- on: x\nSELECT \"a;",
-			[]string{"s.sql:9: quoted name never ends"},
-		},
-		{
-			"a comment that never ends", sessionsHead + "-- on: x\nSELECT 1;\n/* /* */",
-			[]string{"s.sql:10: comment never ends"},
-		},
-		{
-			"a bracket that is never closed", sessionsHead + "-- on: x\nSELECT 1,\n (2;\nSELECT 3;",
-			[]string{"s.sql:10: a bracket that is never closed"},
-		},
-		{
-			"fields among the tables", sessionsHead + "CREATE INDEX ON sessions ((event.seq));\n-- on: x\nSELECT 1",
-			[]string{"s.sql:8: event.seq among the tables"},
-		},
+		{"a type that is none", sessionsHead + "-- on: x when it is late\nSELECT 1;", []string{`s.sql:8: event type "x when it is late"`}},
+		{"transaction control", sessionsHead + "COMMIT;\n-- on: x\nSELECT 1; rollback;", []string{"s.sql:8: COMMIT: the projector begins", "s.sql:10: ROLLBACK: the projector begins"}},
+		{"COPY", sessionsHead + "-- on: x\nCOPY sessions FROM STDIN;", []string{"s.sql:9: COPY: a handler is made of INSERT"}},
+		{"COPY among the tables", sessionsHead + "COPY sessions FROM '/x';\n-- on: x\nSELECT 1;", []string{"s.sql:8: COPY has no place"}},
+		{"definitions in a handler", sessionsHead + "-- on: x\nCREATE TABLE b ();", []string{"s.sql:9: CREATE: a handler is made of INSERT"}},
+		{"own tables with a schema", sessionsHead + "-- on: x\nINSERT INTO public.sessions SELECT 1 FROM Public.\"sessions\"\nJOIN app.sessions ON true;", []string{
+			"s.sql:9: public.sessions: name the projection's own tables without a schema", "s.sql:9: public.sessions", "s.sql:10: app.sessions",
+		}},
+		{"a table created with a schema", sessionsHead + "CREATE TABLE IF NOT EXISTS app.b ();\n-- on: x\nSELECT 1", []string{"s.sql:8: app.b: name the projection's own tables"}},
+		{"a temporary table", sessionsHead + "CREATE TEMP TABLE b ();\n-- on: x\nSELECT 1", []string{"s.sql:8: a temporary table is gone"}},
+		{"a string that never ends", sessionsHead + "-- on: x\nSELECT 'a;\n-- on: y\n", []string{"s.sql:9: string never ends"}},
+		{"a dollar quote that never ends", sessionsHead + "-- on: x\nSELECT $a$ x;", []string{"s.sql:9: string $a$ never ends"}},
+		{"a quoted name that never ends", sessionsHead + "-- on: x\nSELECT \"a;", []string{"s.sql:9: quoted name never ends"}},
+		{"a comment that never ends", sessionsHead + "-- on: x\nSELECT 1;\n/* /* */", []string{"s.sql:10: comment never ends"}},
+		{"a bracket that is never closed", sessionsHead + "-- on: x\nSELECT 1,\n (2;\nSELECT 3;", []string{"s.sql:10: a bracket that is never closed"}},
+		{"fields among the tables", sessionsHead + "CREATE INDEX ON sessions ((event.seq));\n-- on: x\nSELECT 1", []string{"s.sql:8: event.seq among the tables"}},
 		{"parameters", sessionsHead + "-- on: x\nSELECT $1;", []string{"s.sql:9: $1: parameters are written event.<field>"}},
 		{"another encoding", "-- projection: caf\xe9\n", []string{"s.sql:1: not UTF-8"}},
 		{"a NUL", "\n-- \x00", []string{"s.sql:2: a NUL character"}},
@@ -262,25 +182,17 @@ func TestLoadReadsFilesFromWindows(t *testing.T) {
 func TestLoadDirReportsTheMistakesOfAllFiles(t *testing.T) {
 	t.Parallel()
 	file := func(name string) *fstest.MapFile {
-		return &fstest.MapFile{Data: []byte("-- version: 1\n-- projection: " +
-			name + "\nCREATE TABLE t ();\n-- on: x\nSELECT 1;")}
+		return &fstest.MapFile{Data: []byte("-- version: 1\n-- projection: " + name + "\nCREATE TABLE t ();\n-- on: x\nSELECT 1;")}
 	}
 	_, err := LoadDir(fstest.MapFS{"a.sql": file("one"), "b.sql": file("two"), "c.sql": file("one"), "d.sql": file("No")})
-	assertMistakes(t, err, []string{
-		`c.sql:2: version 1 of projection "one" is already in a.sql`,
-		`d.sql:2: projection name "No"`,
-	})
+	assertMistakes(t, err, []string{`c.sql:2: version 1 of projection "one" is already in a.sql`, `d.sql:2: projection name "No"`})
 }
 
 func TestLoadDirLoadsTheVersionsOfAProjection(t *testing.T) {
 	t.Parallel()
 	good := sessionsHead + "-- on: x\nSELECT 1;"
-	projections, err := LoadDir(fstest.MapFS{
-		"a.sql": {Data: []byte(good)},
-		"b.sql": {Data: []byte(strings.Replace(good, "version: 1", "version: 2", 1))},
-	})
-	if err != nil || len(projections) != 2 || projections[0].Spec().Name != projections[1].Spec().Name ||
-		projections[0].Spec().Version == projections[1].Spec().Version {
+	projections, err := LoadDir(fstest.MapFS{"a.sql": {Data: []byte(good)}, "b.sql": {Data: []byte(strings.Replace(good, "version: 1", "version: 2", 1))}})
+	if err != nil || len(projections) != 2 || projections[0].Spec().Name != projections[1].Spec().Name || projections[0].Spec().Version == projections[1].Spec().Version {
 		t.Errorf("loaded %v: %v", projections, err)
 	}
 }
@@ -289,10 +201,7 @@ func TestLoadDirLoadsSQLFilesAndNothingElse(t *testing.T) {
 	t.Parallel()
 	good := &fstest.MapFile{Data: []byte(sessionsHead + "-- on: x\nSELECT 1;")}
 	bad := &fstest.MapFile{Data: []byte("COMMIT")}
-	projections, err := LoadDir(fstest.MapFS{
-		"b.sql": good, "README.md": bad, ".hidden.sql": bad, "folder.sql/x.sql": bad,
-		"old.sql.bak": bad,
-	})
+	projections, err := LoadDir(fstest.MapFS{"b.sql": good, "README.md": bad, ".hidden.sql": bad, "folder.sql/x.sql": bad, "old.sql.bak": bad})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,10 +221,7 @@ func TestLoadDirRefusesAFolderWithoutProjections(t *testing.T) {
 }
 
 func FuzzLexerCoversTheSource(f *testing.F) {
-	for _, seed := range []string{
-		sessionsHead, `E'\'' $a$;$a$ "x""y" /* /* */ */ --`, `$`, `$1$$`, `"`, `e'`, "/*",
-		"é\x00\xff",
-	} {
+	for _, seed := range []string{sessionsHead, `E'\'' $a$;$a$ "x""y" /* /* */ */ --`, `$`, `$1$$`, `"`, `e'`, "/*", "é\x00\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, src string) {

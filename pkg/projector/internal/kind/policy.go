@@ -44,10 +44,10 @@ type SecondChances struct {
 }
 
 // DefaultPolicy is what is left open in all wider ones.
-var DefaultPolicy = Policy{
+var DefaultPolicy = Policy{ //nolint:gochecknoglobals // a constant
 	Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2,
 	Jitter: 0.1,
-} //nolint:gochecknoglobals // a constant
+}
 
 // CompletePolicy fills in what p leaves open.
 func CompletePolicy(p, wider Policy) Policy {
