@@ -74,7 +74,7 @@ func (b *Bench) ScaledTime(d time.Duration) time.Duration { return d / time.Dura
 // Logf reports progress.
 func (b *Bench) Logf(format string, args ...any) { fmt.Fprintf(b.Progress, "  "+format+"\n", args...) }
 
-// Side is one of the things compared. Run does it once, on data that nobody touched before, and answers its value.
+// Side is one of the things compared. Run does it once, on data that is fresh, and answers its value.
 type Side struct {
 	Name string
 	Run  func(ctx context.Context) (float64, error)

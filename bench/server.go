@@ -89,7 +89,7 @@ func (s *Server) DropLeftovers(ctx context.Context) error {
 // Create makes an empty database.
 func (s *Server) Create(ctx context.Context) (*Database, error) { return s.Clone(ctx, "template0") }
 
-// Clone makes a copy of the database named template, to which nobody may be connected, and flushes it to disk.
+// Clone makes a copy of the database named template, which must have no connections, and flushes it to disk.
 func (s *Server) Clone(ctx context.Context, template string) (*Database, error) {
 	s.made++
 	name := fmt.Sprintf("%s%d", databasePrefix, s.made)
@@ -116,7 +116,7 @@ func (s *Server) drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// Drop drops the database, whoever is connected.
+// Drop drops the database and ends its connections.
 func (d *Database) Drop(ctx context.Context) error { return d.server.drop(ctx, d.Name) }
 
 // Pool opens a pool that holds connections connections, all of them open when it returns.

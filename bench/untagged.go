@@ -118,7 +118,7 @@ func untagged(ctx context.Context, db *Database, perCall, calls int) (with, with
 	return times[0].Median(), times[1].Median(), nil
 }
 
-// measureUntagged is what appends without tags pay for conditions that nobody uses.
+// measureUntagged is what appends without tags pay for conditions although none is in use.
 func measureUntagged(ctx context.Context, b *Bench) ([]Figure, error) {
 	template, err := b.Migrated(ctx)
 	if err != nil {

@@ -12,5 +12,5 @@
 // message that is being handed over to its publisher, and the next one of the same campaign waits
 // until that is done.
 //
-// It is a module of its own, so that whoever does not use Watermill does not have it.
+// It is a module of its own, so programs without Watermill do not link it.
 package watermill

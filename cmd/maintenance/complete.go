@@ -29,7 +29,7 @@ func groupNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, er
 }
 
 // deferredCampaigns offers campaigns in which something is behind: there are few of them, and it is
-// those that somebody looks for.
+// those that a user looks for.
 func deferredCampaigns(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
 	list, err := deferred.List(ctx, pool, deferred.Filter{
 		Status: []deferred.Status{deferred.Failed, deferred.Dead},

@@ -152,7 +152,7 @@ func (r replay) file(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, expe
 	return admin.On(pool).Replay(ctx, by(r.act), r.request, filed)
 }
 
-// warn says so if nobody is there to do the work.
+// warn says so if no worker runs.
 func (r replay) warn(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) {
 	workers, err := lease.Workers(ctx, pool)
 	for _, w := range workers {

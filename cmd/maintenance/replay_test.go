@@ -34,7 +34,7 @@ func counter(refuse func(journal.Event) error) projector.Projection {
 func accept(journal.Event) error { return nil }
 
 // withCounts answers a database where the projection counted has applied three events of oak and
-// two of elm, and rows that somebody has edited since.
+// two of elm, and rows that were edited since.
 func withCounts(t *testing.T) (url string, pool *pgxpool.Pool) {
 	t.Helper()
 	url = fresh(t)

@@ -31,7 +31,7 @@ func newTestRepository(t testing.TB) *testRepository {
 	return r
 }
 
-// git runs git, apart from the configuration of whoever runs the test, and returns what it prints.
+// git runs git, without the user's configuration, and returns what it prints.
 func (r *testRepository) git(args ...string) string {
 	r.t.Helper()
 	return r.gitWith("", args...)

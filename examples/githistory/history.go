@@ -15,7 +15,7 @@ import (
 const commitsPerDiff = 5000
 
 // renameLimit bounds git's search for renames in one commit. It is given explicitly because what is
-// a rename must not depend on somebody's configuration.
+// a rename must not depend on the user's configuration.
 const renameLimit = "-l1000"
 
 // history reads the commits from base, exclusive, to HEAD along first parents, oldest first, a commit at a time.

@@ -23,7 +23,7 @@ type repository struct {
 }
 
 // openRepository looks at the repository that holds dir. Its HEAD is read once, so that everything
-// that follows speaks of the same commit even while somebody commits.
+// that follows speaks of the same commit even while commits arrive.
 func openRepository(ctx context.Context, dir string) (*repository, error) {
 	r := &repository{dir: dir}
 	gitDir, err := r.output(ctx, "rev-parse", "--absolute-git-dir")

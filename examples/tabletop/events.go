@@ -76,7 +76,7 @@ type CampaignStatusChanged struct {
 	To   Status `json:"to"`
 }
 
-// ParticipantJoined seats somebody at the table.
+// ParticipantJoined seats a person at the table.
 type ParticipantJoined struct {
 	ParticipantID string `json:"participant_id"`
 	Name          string `json:"name"`
@@ -157,7 +157,7 @@ type SceneEnded struct {
 	Outcome   string `json:"outcome"`
 }
 
-// InviteCreated asks somebody to join. It is open until it is claimed, declined or revoked.
+// InviteCreated asks a person to join. It is open until it is claimed, declined or revoked.
 type InviteCreated struct {
 	InviteID  string `json:"invite_id"`
 	Recipient string `json:"recipient"`

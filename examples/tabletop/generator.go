@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Decision is what somebody at one table decided: one or several events of one campaign that belong in one transaction.
+// Decision is what a person at one table decided: one or several events of one campaign that belong in one transaction.
 type Decision struct {
 	CampaignID string
 	Expect     journal.Expect // the campaign as it stood when it was decided

@@ -2,7 +2,7 @@ package tabletop
 
 import "slices"
 
-// found begins a campaign with nobody but its game master.
+// found begins a campaign with its game master alone.
 func (t *turn) found() {
 	t.create(pick(t.rng, t.words.systems))
 	t.seat(pick(t.rng, t.words.people), GameMaster)
@@ -41,7 +41,7 @@ func (t *turn) takeNote() {
 	t.emit(NoteAddedType, "note", t.newID("note"), NoteAdded{Text: pick(t.rng, t.words.remarks)})
 }
 
-// seat gives somebody the first free seat and returns the participant's id.
+// seat gives a person the first free seat and returns the participant's id.
 func (t *turn) seat(name string, role Role) string {
 	p := person{id: t.newID("participant"), name: name, role: role, seat: t.freeSeat()}
 	t.people = append(t.people, p)
@@ -51,7 +51,7 @@ func (t *turn) seat(name string, role Role) string {
 	return p.id
 }
 
-// player draws somebody other than the game master.
+// player draws a person other than the game master.
 func (t *turn) player() int { return 1 + t.rng.IntN(len(t.people)-1) }
 
 func (t *turn) changeSeat() {

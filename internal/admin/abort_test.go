@@ -37,7 +37,7 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 		done <- err
 	}()
 	<-sink.called
-	// Nobody else has it meanwhile.
+	// No other worker has it meanwhile.
 	if worked, err := runner(t, pool, func(c *admin.RunnerConfig) {
 		c.Owner, c.Topics, c.Publishers = "other", []publisher.Topic{{Name: "t"}},
 			[]publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}

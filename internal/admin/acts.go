@@ -52,7 +52,7 @@ const (
 	// the configuration says otherwise.
 	actTimeout = 20 * time.Second
 
-	// lockPatience is how long an act waits for whoever holds what it needs, a worker in the middle of
+	// lockPatience is how long an act waits for the holder of what it needs, a worker in the middle of
 	// a group for one. Others wait behind it.
 	lockPatience = 10 * time.Second
 )
@@ -118,13 +118,13 @@ func New(cfg Config) (*Acts, error) {
 	return &Acts{cfg: cfg, travels: make(chan struct{}, 1)}, nil
 }
 
-// On answers acts for whoever has the database itself: statements take as long as they take, but
+// On answers acts for those who have the database itself: statements take as long as they take, but
 // for waits for locks, and there is neither a sink nor code of projections.
 func On(pool *pgxpool.Pool) *Acts {
 	return &Acts{cfg: Config{Pool: pool, Timeout: -1}, travels: make(chan struct{}, 1)}
 }
 
-// By is a request of whoever has the database itself, who may do everything.
+// By is a request by a user of the database itself, who may do everything.
 func By(name, reason string) Request {
 	return Request{Who: auth.Identity{Name: name, Role: auth.Admin, Via: "database", Way: "cli"}, Reason: reason}
 }
@@ -184,7 +184,7 @@ func (a *Acts) doWith(
 	return r.answer(do(ctx, r))
 }
 
-// begin looks at whether somebody may do it, and whether it makes sense.
+// begin checks that the role allows the act, and that the request makes sense.
 func (a *Acts) begin(t act) (*recorder, error) {
 	if t.Who.Role < t.kind.Role() {
 		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", t.kind, t.kind.Role(), t.Who.Name, t.Who.Role,

@@ -1,7 +1,7 @@
 // Package admin is what operators do, in one call each: who, why, and a key under which the same
 // request does nothing a second time.
 //
-// Every act checks the role of whoever asks, does it, and writes a row of tidemark.operator_log, in
+// Every act checks the caller's role, does it, and writes a row of tidemark.operator_log, in
 // one transaction. The API, the pages and whatever else lets people act go through here. What an
 // act does is the business of the package that owns the table; nothing of it is repeated.
 //

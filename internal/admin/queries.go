@@ -24,7 +24,7 @@ const (
 		ON CONFLICT (actor, key) DO UPDATE SET held = excluded.held WHERE k.held < clock_timestamp()
 			AND k.request = excluded.request RETURNING held`
 
-	// queryReleaseKey leaves a key to whoever tries again, if its holder still has it.
+	// queryReleaseKey frees a key for the next attempt, if its holder still has it.
 	queryReleaseKey = `DELETE FROM tidemark.act_keys WHERE actor = $1 AND key = $2 AND held = $3`
 
 	// queryPruneKeys walks the index on at from its old end.

@@ -4,7 +4,7 @@ package admin
 // exec and the simple protocol know the types of parameters by Go's alone.
 //
 // Operations are few; their running ones have an index of their own. A batch locks its operation's
-// row until it commits, so that no two workers do the same; whoever aborts waits for that.
+// row until it commits, so that no two workers do the same; an abort waits for that.
 const (
 	queryInsertOperation = `INSERT INTO tidemark.operations (kind, request, actor, reason)
 		VALUES ($1, $2::text::jsonb, $3, nullif($4, '')) RETURNING id`

@@ -30,7 +30,7 @@ type recorder struct {
 	recorded bool
 	repeated *Outcome
 	held     *time.Time // the key is taken already, until then
-	// says that what was asked for was not done, though it is written down: the key is left to whoever
+	// says that what was asked for was not done, though it is written down: the key is left to the caller that
 	// tries again; nil: it was
 	void func() bool
 }
@@ -91,7 +91,7 @@ func (r *recorder) Exec(ctx context.Context, sql string, args ...any) (tag pgcon
 	return tag, err
 }
 
-// Begin begins a transaction. Until one has committed, each takes the key first: whoever comes with
+// Begin begins a transaction. Until one has committed, each takes the key first: a request that comes with
 // it a second time waits for the first.
 func (r *recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 	tx, err := r.pool.Begin(ctx)
@@ -138,7 +138,7 @@ func (r *recorder) look(ctx context.Context) error {
 }
 
 // hold takes the key before something is done outside the database, in a transaction of its own:
-// whoever comes with it meanwhile is answered [ErrUnderWay], and not made to wait. It is kept with
+// a request with the same key meanwhile gets [ErrUnderWay] at once. It is kept with
 // what came of it, released, or, if this process dies, free again after d.
 func (r *recorder) hold(ctx context.Context, d time.Duration) error {
 	if r.act.Key == "" {
@@ -169,7 +169,7 @@ type rower interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// find answers errRepeated, ErrKeyReused, ErrUnderWay, or pgx.ErrNoRows for a key that nobody has used.
+// find answers errRepeated, ErrKeyReused, ErrUnderWay, or pgx.ErrNoRows for an unused key.
 func (r *recorder) find(ctx context.Context, db rower) error {
 	var sum []byte
 	var held bool

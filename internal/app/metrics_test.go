@@ -31,7 +31,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// elsewhere is what makes every figure of the database say something: a group that nobody works
+// elsewhere is what makes every figure of the database say something: a group that no worker works
 // for, whose projection is being rebuilt, with a dead pair; a mark that has expired.
 const elsewhere = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('elsewhere', 'ready');

@@ -51,7 +51,7 @@ func (p probes) ready(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &version) && !version.Newer():
 		http.Error(w, version.Error(), http.StatusServiceUnavailable)
 	case err != nil && version == nil:
-		// why is in the log; it is nobody's business here
+		// why is in the log; it is private here
 		http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
 	default:
 		_, _ = fmt.Fprintln(w, "ready")

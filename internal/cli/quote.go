@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Quote writes a word as a shell reads it, for command lines that somebody may copy.
+// Quote writes a word as a shell reads it, for command lines that users may copy.
 func Quote(word string) string {
 	if regexp.MustCompile(`^[\w@%+=:,./-]+$`).MatchString(word) {
 		return word

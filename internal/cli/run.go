@@ -46,7 +46,8 @@ func Fail(ctx context.Context, command *cobra.Command, env *Env, err error) int 
 	return code
 }
 
-// message answers what err says, for a person. Whoever presses Ctrl-C knows why, and where it struck is of no interest.
+// message answers what err says, for a person. The user who presses Ctrl-C knows why, and where it
+// struck is of no interest.
 func message(ctx context.Context, err error) string {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return "interrupted"

@@ -21,7 +21,7 @@ func newScreen(out io.Writer, terminal bool) screen {
 	return lines{out}
 }
 
-// write does not look at errors: a view that nobody can read any more is no reason to end the demo.
+// write does not look at errors: a view that is gone is no reason to end the demo.
 func write(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 // lines appends one line after another: for logs and pipes.

@@ -139,7 +139,7 @@ func (c cluster) runInitdb(ctx context.Context, making string, cfg Config) error
 }
 
 // confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb,
-// or somebody, wrote it.
+// or a person, wrote it.
 const confName = "tidemark.conf"
 
 func (c cluster) writeSettings(settings map[string]string) error {

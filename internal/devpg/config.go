@@ -28,7 +28,7 @@ type Config struct {
 	// initdb of another major version makes is kept beside it. Copies are not synced to the disk.
 	// Empty, the default, means that initdb makes each cluster. For tests.
 	Seed string
-	// Private servers are shared with nobody: Close always stops them.
+	// Private servers are not shared: Close always stops them.
 	Private bool
 }
 

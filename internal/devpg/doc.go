@@ -1,5 +1,5 @@
 // Package devpg is the private Postgres of a fresh machine: [Open] finds the binaries, makes a
-// cluster, starts it and answers a URL; [Server.Close] stops it again when nobody else uses it.
+// cluster, starts it and answers a URL; [Server.Close] stops it again when no other process uses it.
 //
 // # Where things are
 //
@@ -8,7 +8,7 @@
 //	pg            the cluster; a symbolic link when the server's user cannot reach this folder, or when it is in memory
 //	postgres.log  what the server says
 //	port          the port of the last start, taken again when it is free
-//	lock          held exclusively by whoever makes, starts or stops the cluster
+//	lock          held exclusively by the process that makes, starts or stops the cluster
 //	users         held shared by every process that uses the server
 //
 // The locks are flock(2) locks, so a process that is killed gives them back. The server itself

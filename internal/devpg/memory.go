@@ -27,7 +27,8 @@ func inMemory(ctx context.Context) string {
 	return parent
 }
 
-// removeForgotten removes this user's folders in memory that nobody points at any more: their state folders are gone.
+// removeForgotten removes this user's folders in memory that no state folder points at any more:
+// their state folders are gone.
 func removeForgotten(ctx context.Context, parent string) {
 	notes, _ := filepath.Glob(filepath.Join(parent, temporaryPattern, linkName)) // the pattern is well formed
 	for _, note := range notes {

@@ -74,7 +74,7 @@ func exists(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// reap takes leave of a dead server that this process started and nobody waits for. It does nothing
+// reap takes leave of a dead server that this process started and does not wait for. It does nothing
 // to any other process.
 func reap(pid int) {
 	if pid > 0 {

@@ -70,7 +70,7 @@ func (p *postmaster) alive(ctx context.Context) bool {
 	return dir == p.data
 }
 
-// zombie tells whether a process has ended and nobody has asked how.
+// zombie tells whether a process has ended and was not waited for.
 func zombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -124,7 +124,7 @@ func TestAPrivateServersFolderGoesWithIt(t *testing.T) {
 	}
 }
 
-// A test's temporary folder is mode 700: root's server, which runs as somebody else, cannot live there.
+// A test's temporary folder is mode 700: root's server, which runs as another user, cannot live there.
 func TestAClusterLivesElsewhereWhenItsUserCannotReachTheStateFolder(t *testing.T) {
 	t.Parallel()
 	dir := stateFolder(t)

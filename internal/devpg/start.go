@@ -116,7 +116,7 @@ func (s *Server) start(ctx context.Context, c cluster) (*postmaster, error) {
 	if errors.Is(err, errDied) {
 		return nil, fmt.Errorf("%w: %s", err, s.logSince(began))
 	}
-	// Nobody waits for the process: it may outlive this one. Its end is seen by its pid, for which a
+	// The process may outlive this one, so this one does not wait for it. Its end is seen by its pid, for which a
 	// zombie counts as gone.
 	_ = process.Release()
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Server) lastPort() int {
 	return port
 }
 
-// freePort answers the port asked for when nobody listens on it, or another one.
+// freePort answers the port asked for when it has no listener, or another one.
 func freePort(ctx context.Context, wanted int) (int, error) {
 	if wanted == 0 {
 		return freeport.TCP(ctx)

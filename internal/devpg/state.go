@@ -42,7 +42,7 @@ func (s *Server) prepareState(ctx context.Context) (dir string, err error) {
 // temporary tells whether the state folder lives no longer than the server.
 func (s *Server) temporary() bool { return s.cfg.Private && s.cfg.Dir == "" }
 
-// removeAbandoned ends the private servers of processes that were killed. Nobody else would: their
+// removeAbandoned ends the private servers of processes that were killed: their
 // folders are used once.
 func (s *Server) removeAbandoned(ctx context.Context) error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryPattern))

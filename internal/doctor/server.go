@@ -35,7 +35,7 @@ func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		"ALTER TABLE … SET what is named: see docs/operations/autovacuum.md for why"), nil
 }
 
-// idleTransactions looks for a limit on transactions that somebody has forgotten.
+// idleTransactions looks for a limit on forgotten transactions.
 func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	var limit string
 	if err := tx.QueryRow(ctx, queryIdle).Scan(&limit); err != nil {

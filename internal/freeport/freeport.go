@@ -11,7 +11,7 @@ import (
 )
 
 // The ports lie below those that systems hand out by themselves (from 32768 on Linux, from 49152
-// elsewhere): nobody gets one of them by chance while the server starts or is down.
+// elsewhere): no program gets one of them by chance while the server starts or is down.
 const (
 	first, last = 20000, 31999
 	attempts    = 100

@@ -49,7 +49,7 @@ func (b *batch) good() []*entry {
 	return all
 }
 
-// readBatches reads in to its end, one batch ahead of whoever takes them, and closes batches. It
+// readBatches reads in to its end, one batch ahead of the reader, and closes batches. It
 // ends early when ctx does.
 func readBatches(ctx context.Context, in io.Reader, cfg ImportConfig, batches chan<- batch) {
 	defer close(batches)

@@ -25,7 +25,7 @@ func New(t testing.TB) *pgxpool.Pool {
 }
 
 // Copy answers a pool on a copy of another test database, for tests that begin with the same data
-// and each change it. Nobody may be connected to the other one. Pool and copy go when the test
+// and each change it. The other one must have no connections. Pool and copy go when the test
 // ends.
 func Copy(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
@@ -159,7 +159,7 @@ func With(address, name, value string) string {
 	return u.String()
 }
 
-// testName answers a name that nobody else has, with the time from which prune counts.
+// testName answers a unique name, with the time from which prune counts.
 func testName(now time.Time) string {
 	return fmt.Sprintf("%s%d_%s", testPrefix, now.Unix(), strings.ToLower(rand.Text()[:12]))
 }
@@ -167,7 +167,7 @@ func testName(now time.Time) string {
 // closeTimeout is how long a pool may take to close once the test is over.
 const closeTimeout = time.Minute
 
-// closePool fails the test when somebody still holds a connection, instead of hanging on it.
+// closePool fails the test when a connection is still held, instead of hanging on it.
 func closePool(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	closed := make(chan struct{})

@@ -91,7 +91,7 @@ func makeReadModels(ctx context.Context, url string) (err error) {
 	return err
 }
 
-// prune drops the databases of killed test runs and the templates of schemas that nobody used lately.
+// prune drops the databases of killed test runs and the templates of schemas that were not used lately.
 func prune(ctx context.Context, admin *pgx.Conn, now time.Time) error {
 	rows, err := admin.Query(ctx, `
 		SELECT datname, coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database

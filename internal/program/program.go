@@ -45,7 +45,7 @@ func Build(ctx context.Context, folder string) (path string, err error) {
 	return path, nil
 }
 
-// wait takes the lock, which goes with its file. Whoever holds it is building.
+// wait takes the lock, which goes with its file. Its holder is building.
 func wait(lock *os.File) error {
 	for {
 		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {

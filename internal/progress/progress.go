@@ -92,7 +92,7 @@ func (m *Meter) write() {
 	m.last = line
 }
 
-// print ignores errors: progress that nobody can see stops nothing.
+// print ignores errors: progress that cannot be shown stops nothing.
 func (m *Meter) print(text string) { _, _ = io.WriteString(m.out, text) }
 
 func (m *Meter) line() string {

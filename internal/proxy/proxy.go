@@ -47,7 +47,7 @@ func ForPostgres(t testing.TB, pool *pgxpool.Pool) (p *Proxy, address string) {
 }
 
 // MayStay are goroutines of toxiproxy's that can outlive a proxy: a link that is closed while its
-// toxics are taken away leaves some with a piece of data that nobody reads any more.
+// toxics are taken away leaves some with a piece of data that is not read any more.
 func MayStay() []goleak.Option {
 	const module = "github.com/Shopify/toxiproxy/v2"
 	return []goleak.Option{

@@ -1,6 +1,6 @@
-// Package pulse tells loops that go round from loops that are stuck, without asking anybody: it is
-// what a liveness probe is answered from. A loop says by when it will be back, or that it waits for
-// somebody and may do so for ever. One that is not back in time is stuck.
+// Package pulse tells loops that go round from loops that are stuck, without a query: liveness probes
+// ask it. A loop says by when it will be back, or that it waits for
+// a user's code and may do so for ever. One that is not back in time is stuck.
 package pulse
 
 import (

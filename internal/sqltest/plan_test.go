@@ -26,7 +26,7 @@ const (
 )
 
 // fill makes campaigns of ten events each. Group g has all its work before it, and held leases that
-// nobody claims from; each campaign has a pair whose retry is due.
+// no worker claims from; each campaign has a pair whose retry is due.
 const fill = `
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ('p', 'g', 1, 'public', '{p}', 'active');

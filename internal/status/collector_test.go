@@ -71,7 +71,7 @@ func TestOneReplicaExportsTheFiguresAndAnotherTakesOver(t *testing.T) {
 	if !speaks(fromA) || speaks(fromB) {
 		t.Fatal("both replicas export the figures, or none does")
 	}
-	// The duty outlives the figures, so that nobody else exports any while they last.
+	// The duty outlives the figures, so that no other worker exports any while they last.
 	var left float64
 	if err := pool.QueryRow(t.Context(),
 		"SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM tidemark.duties").Scan(&left); err != nil {

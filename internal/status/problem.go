@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/pause"
 )
 
-// Severity says how soon somebody should look.
+// Severity says how soon a person should look.
 type Severity string
 
 // The severities, the worst first.
@@ -140,7 +140,7 @@ func (s *Status) work() (problems []Problem) {
 	return problems
 }
 
-// groupPaused says whether the group as a whole waits because somebody wants it to.
+// groupPaused says whether the group as a whole waits because an operator wants it to.
 func (s *Status) groupPaused(group string) bool {
 	return slices.ContainsFunc(s.Pauses, func(p pause.Pause) bool {
 		return p.Group == group && p.Projection == "" && p.CampaignID == ""

@@ -65,7 +65,7 @@ func (t *Tracer) Start(ctx context.Context) (context.Context, *Span) {
 	return t.begin(ctx, t.start)
 }
 
-// StartWithin starts a span that is a child of the one in ctx: for what is done in the course of somebody's request.
+// StartWithin starts a span that is a child of the one in ctx: for what is done in the course of a request.
 func (t *Tracer) StartWithin(ctx context.Context) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil

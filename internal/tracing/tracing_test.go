@@ -116,7 +116,7 @@ func TestASpanSaysWhatWentWrong(t *testing.T) {
 	}
 }
 
-// The steps of a group where nobody follows traces: with AllocsPerRun no test beside it may allocate.
+// The steps of a group without a tracer: with AllocsPerRun no test beside it may allocate.
 func TestWithoutAProviderNothingIsMade(t *testing.T) { //nolint:paralleltest // measures allocations
 	ctx, events, none := context.Background(), []event{{parent(1)}}, errors.New("x")
 	tracer := tracing.New(nil, "apply default", trace.SpanKindConsumer)

@@ -69,7 +69,7 @@ func TestLargeBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	// A server that has answered closes what it does not want to read, and a client that is still
-	// writing may see that before the answer: so nobody writes what is not read.
+	// writing may see that before the answer: so it stops writing what is not read.
 	status := s.refused(t, fmt.Sprintf("Content-Length: %d\r\n", 2<<20), "")
 	if status != http.StatusRequestEntityTooLarge {
 		t.Errorf("2 MiB are answered %d", status)

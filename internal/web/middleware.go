@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/problem"
 )
 
-// policy lets pages use scripts, styles and pictures of this server and nothing else, and nobody put them into a frame.
+// policy lets pages use scripts, styles and pictures of this server and nothing else, and no site
+// put them into a frame.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -70,7 +71,7 @@ func sameOrigin(next http.Handler) http.Handler {
 	return protection.Handler(next)
 }
 
-// localHost refuses names that are not this machine's, where whoever reaches the listener needs no
+// localHost refuses names that are not this machine's, where clients that reach the listener need no
 // credentials: a site could have a browser reach it under a name of its own.
 func localHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,8 +143,8 @@ func logged(logger *slog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// statusGone is what is logged of a request that nobody waited for, in place of an error that
-// nobody has seen. Other servers log it so too.
+// statusGone is what is logged of a request whose client has gone, in place of an error that
+// no client has seen. Other servers log it so too.
 const statusGone = 499
 
 // gone says whether who sent the request has left: a browser that goes to another page while this one is being read.

@@ -100,7 +100,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 // Addr is where it listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// checkAddr refuses an address that others reach while whoever does needs no credentials, or nobody has any.
+// checkAddr refuses an address that others reach while clients need no credentials, or none exist.
 func (s *Server) checkAddr(ctx context.Context) error {
 	host, _, err := net.SplitHostPort(s.cfg.Addr)
 	if err != nil {

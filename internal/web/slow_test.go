@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 )
 
-// pipes is a listener whose connections hold nothing that has not been read: whoever writes waits for the reader.
+// pipes is a listener whose connections hold nothing that has not been read: a writer waits for the reader.
 type pipes struct {
 	connections chan net.Conn
 	closed      chan struct{}

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Record is something that happened to a pair, or that somebody did: a row of tidemark.failure_log.
+// Record is something that happened to a pair, or that an operator did: a row of tidemark.failure_log.
 // Fields that do not apply are zero.
 type Record struct {
 	ID          int64     // grows with time

@@ -24,7 +24,7 @@ func candidates(ctx context.Context, tx pgx.Tx, f Filter) ([]candidate, error) {
 	return found, f.explain(err)
 }
 
-// take locks candidates that nobody else is writing or has changed, and answers them.
+// take locks candidates that others are not writing and have not changed, and answers them.
 func take(ctx context.Context, tx pgx.Tx, found []candidate) ([]candidate, error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -49,7 +49,7 @@ func take(ctx context.Context, tx pgx.Tx, found []candidate) ([]candidate, error
 	return taken, nil
 }
 
-// lockOne locks one pair that has failed, and waits for whoever is writing it.
+// lockOne locks one pair that has failed, and waits for its writer.
 func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
 	found, err := collect(ctx, tx, queryLockOne, key.CampaignID, key.Projection)
 	switch {

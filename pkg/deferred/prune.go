@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// queryPruner takes a lock that nobody waits for: one replica prunes at a time.
+	// queryPruner takes a lock without waiting: one replica prunes at a time.
 	queryPruner = `SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0))`
 
 	// queryPrune walks the index on at from its old end and stops at the limit.
@@ -23,7 +23,7 @@ type Beginner interface {
 }
 
 // Prune deletes up to limit rows of the failure log that are older than olderThan, the oldest
-// first, in a transaction of its own. It answers how many: 0 also while somebody else prunes. What
+// first, in a transaction of its own. It answers how many: 0 also while another replica prunes. What
 // became of pairs that are still deferred stands in their own rows and stays.
 func Prune(ctx context.Context, db Beginner, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {

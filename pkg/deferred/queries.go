@@ -14,7 +14,7 @@ const (
 		WHERE d.consumer_group = $2`
 
 	// queryDue is queryStandings for those that are due, of projections that are not paused. A dead
-	// pair that nobody tries again is due at 'infinity'.
+	// pair that is not tried again is due at 'infinity'.
 	queryDue = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
@@ -26,7 +26,7 @@ const (
 		ORDER BY d.campaign_id, d.projection`
 
 	// queryFile files pairs of campaigns that move without the projection. The campaigns' leases are
-	// held, so nobody else files them.
+	// held, so no other worker files them.
 	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, reset)
 		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now() + make_interval(secs => u.wait), u.reset

@@ -55,7 +55,7 @@ const (
 	standing = ` d.projection, d.campaign_id, d.consumer_group, d.next_seq, d.status, d.next_attempt_at`
 
 	// queryTake locks those of the candidates that are as they were found, one after the other, by the
-	// primary key. It passes by those that somebody is writing: nobody waits for anybody, and of two
+	// primary key. It passes by those that are being written: no act waits for another, and of two
 	// operators at once only one gets a pair.
 	queryTake = `SELECT n.ord - 1
 		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[]) WITH ORDINALITY AS n (campaign_id, projection,
@@ -70,7 +70,7 @@ const (
 		ORDER BY n.ord`
 
 	// queryLockOne locks one row by its primary key, queryLockSeq those of a campaign that stand
-	// before an event and have failed, in the order of the key. They wait for whoever is writing one.
+	// before an event and have failed, in the order of the key. They wait for writers.
 	queryLockOne = `SELECT` + standing + ` FROM tidemark.deferred d WHERE d.campaign_id = $1
 		AND d.projection = $2 FOR UPDATE`
 	queryLockSeq = `SELECT` + standing + ` FROM tidemark.deferred d

@@ -16,7 +16,7 @@ import (
 // told: their leases are locked until the transaction ends.
 const replayCampaigns = 5000
 
-// ErrNotResettable is returned for a replay from scratch of a projection whose rows nobody knows
+// ErrNotResettable is returned for a replay from scratch of a projection whose rows no code knows
 // how to delete; its message names the table and the remedy.
 var ErrNotResettable = errors.New("projection cannot be reset")
 

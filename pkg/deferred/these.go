@@ -98,7 +98,7 @@ func onThese(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bo
 	return write(ctx, tx, queryRequeue, taken, act)
 }
 
-// fence takes the campaigns of pairs from whoever holds them.
+// fence takes the campaigns of pairs from their holders.
 func fence(ctx context.Context, tx pgx.Tx, found []candidate) error {
 	campaigns := map[string][]string{}
 	for _, c := range found {

@@ -14,7 +14,7 @@ const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, proje
 
 // Write writes to tidemark.failure_log, in the transaction in which it happens, an act on a whole
 // projection or, where projection is "", to its consumer group: what is one of [Acts], such as
-// 'backfilled' or 'removed'. Acts on single pairs write their rows themselves. It blocks nobody.
+// 'backfilled' or 'removed'. Acts on single pairs write their rows themselves. It blocks no other transaction.
 func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act Act) error {
 	if err := act.validate(false); err != nil {
 		return fmt.Errorf("write the failure log: %w", err)

@@ -181,7 +181,7 @@ func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	}
 }
 
-// Whoever is just marking an event anew does not keep the others' marks from being pruned.
+// A consumer that is marking an event anew does not keep the others' marks from being pruned.
 func TestPruningPassesByWhatSomebodyIsMarking(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

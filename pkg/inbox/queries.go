@@ -9,7 +9,7 @@ const (
 			WHERE inbox.expires_at <= clock_timestamp()`
 
 	// queryPrune walks the index on expires_at from its old end and stops at the limit. It leaves out
-	// rows that somebody is just marking anew.
+	// rows that are being marked anew.
 	queryPrune = `DELETE FROM tidemark.inbox WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM tidemark.inbox WHERE expires_at <= clock_timestamp() ORDER BY expires_at LIMIT $1
 				FOR UPDATE SKIP LOCKED))`

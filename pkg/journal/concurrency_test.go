@@ -93,7 +93,7 @@ func TestCallsForTheSameCampaignsInAnyOrderNeverDeadlock(t *testing.T) {
 }
 
 // One application that is idle after an append, and one that appends to many campaigns, hold up
-// nobody who appends to others.
+// no append to others.
 func TestAnImportThatWaitsHoldsUpOnlyItsOwnCampaigns(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -55,7 +55,7 @@ func (j *Journal) appendIf(
 	return conditionalPlaces(rows, len(events))
 }
 
-// appendIfAndCommit commits with the append, so that nobody waits for another round trip. A
+// appendIfAndCommit commits with the append, so that others do not wait for another round trip. A
 // transaction with nothing in it is left open, for the caller to end.
 func (j *Journal) appendIfAndCommit(
 	ctx context.Context, tx pgx.Tx, events []Event, condition Condition,

@@ -240,7 +240,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
-// What a position names that nobody has yet is not known: whoever gets it later would go unseen.
+// A position beyond the last is not known yet: an event that gets it later would go unseen.
 func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -104,7 +104,7 @@ const queryReadGroup = `SELECT ` + groupColumns + `
 const queryReadSmall = `SELECT ` + groupColumns + ` FROM ` + groupRanges
 
 // queryReadCampaigns walks the primary key from one place to the end of a campaign, through all
-// campaigns between. What nobody projects is left out. It takes no lock.
+// campaigns between. What is not for projections is left out. It takes no lock.
 const queryReadCampaigns = `SELECT ` + eventColumns + ` FROM tidemark.journal
 	WHERE (campaign_id, seq) > ($1::text, $2::bigint) AND campaign_id <= $3 AND intent = 'projection_and_replay'
 	ORDER BY campaign_id, seq LIMIT $4`

@@ -11,7 +11,7 @@ const (
 	queryAppendIfKeeping = `SELECT campaign_id, seq, "position", event_id, duplicate
 		FROM tidemark.append_if($1::jsonb, $2::jsonb, true)`
 
-	// queryCommit begins another transaction, so that whoever opened the one that it commits can end it.
+	// queryCommit begins another transaction, so that the caller can end the one it opened.
 	queryCommit = `COMMIT AND CHAIN`
 
 	// queryRead is queryMatches up to the writer floor, which it reads in a statement before.

@@ -64,13 +64,13 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 type Decider func(ctx context.Context, db Querier) ([]Event, Condition, error)
 
 // AppendIf decides and appends in a READ COMMITTED transaction of its own, and does both again when
-// others got ahead: once at once, with the locks of the first append held, so that nobody gets
-// ahead of it who appends what the condition's query selects; and in a new transaction, after a
+// others got ahead: once at once, with the locks of the first append held, so that no other append gets
+// ahead of it that appends what the condition's query selects; and in a new transaction, after a
 // wait, if the second decision asks for something else and fails as well. So of many who decide by
 // the same events each waits for its turn and then decides, and a decision that takes long holds up
 // the others.
 //
-// Events get ids before they are appended. When a connection breaks and nobody can say whether the
+// Events get ids before they are appended. When a connection breaks and it is unknown whether the
 // COMMIT happened, the same events are appended again under the same condition, so that they are in
 // the journal once. Errors are those of decide, of [Journal.AppendIf], and of the connection.
 func (r Retry) AppendIf(ctx context.Context, db Beginner, j *Journal, decide Decider) ([]Appended, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // WithTrace returns the events with the trace context of ctx's span in their metadata, under
-// traceparent and tracestate (https://www.w3.org/TR/trace-context/), for [Append]. Whoever applies
+// traceparent and tracestate (https://www.w3.org/TR/trace-context/), for [Append]. A worker that applies
 // and publishes them can then link to the trace that appended them. Events that carry a context
 // already keep it; where ctx has no span, and where metadata is no object, nothing changes. The
 // events that were given are not touched.

@@ -44,7 +44,7 @@ func expire(t *testing.T, pool *pgxpool.Pool, campaigns ...string) {
 	exec(t, pool, `UPDATE tidemark.leases SET expires_at = now() - interval '1 s' WHERE campaign_id = ANY ($1)`, campaigns)
 }
 
-// claim claims from the start of the outbox, within a time in which nobody can have waited for a lock.
+// claim claims from the start of the outbox, within a time that is too short for a wait for a lock.
 func claim(t *testing.T, db lease.DB, k lease.Keeper, limit int) lease.Claimed {
 	t.Helper()
 	return claimAfter(t, db, k, "", limit)

@@ -43,7 +43,7 @@ const (
 	queryUnmark = `UPDATE tidemark.crashes c SET marks = c.marks - $2::text WHERE c.consumer_group = $1
 		AND c.campaign_id = $3 AND c.marks ? $2`
 
-	// querySurvived probes the primary key once a campaign. Whoever holds a campaign's lease is alone with its row.
+	// querySurvived probes the primary key once a campaign. The holder of a campaign's lease is alone with its row.
 	querySurvived = `DELETE FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = ANY ($2)`
 
 	// queryExplained deletes the records of the dead that a campaign has cost, by their primary key.

@@ -11,7 +11,7 @@ import (
 // campaign_id, until the transaction ends.
 const queryFence = `SELECT tidemark.fence($1, $2)`
 
-// Fence takes campaigns from whoever holds them, for a transaction that changes what their holder
+// Fence takes campaigns from their holders, for a transaction that changes what their holder
 // went by, such as where a deferred pair stands. Work under way on what was true before fails with
 // [ErrLost] and is done again after tx has committed; campaigns that are paused stay so. Claims
 // pass the campaigns by until then.

@@ -93,7 +93,7 @@ func TestAdvanceChangesNothingUnlessAllLeasesAreHeld(t *testing.T) {
 	}
 }
 
-// A worker that was stopped for longer than its lease may find that nobody took over.
+// A worker that was stopped for longer than its lease may find that no worker took over.
 func TestAdvanceAllowsAnExpiredLeaseThatNobodyTook(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t, "a")

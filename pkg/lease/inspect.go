@@ -73,7 +73,7 @@ func Applied(ctx context.Context, db DB, group string) (int64, error) {
 }
 
 // Held lists the campaigns that the owner has leased and neither given back nor lost to another
-// owner. A lease that has expired is among them until somebody takes it over.
+// owner. A lease that has expired is among them until a worker takes it over.
 func (k Keeper) Held(ctx context.Context, db DB) ([]string, error) {
 	rows, err := db.Query(ctx, queryHeld, k.Group, k.Owner)
 	if err != nil {

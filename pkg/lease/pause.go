@@ -23,8 +23,8 @@ const (
 		WHERE consumer_group = $1 AND campaign_id = $2 AND owner = $3`
 )
 
-// Pause takes a campaign's lease away from whoever holds it, for d, counted from the beginning of
-// tx, or until [Resume] if d is zero. Until then nobody can claim it. Work under way fails with
+// Pause takes a campaign's lease away from its holder, for d, counted from the beginning of
+// tx, or until [Resume] if d is zero. Until then no worker can claim it. Work under way fails with
 // [ErrLost].
 func Pause(ctx context.Context, tx pgx.Tx, group, campaignID string, d time.Duration) error {
 	var lasts *time.Duration

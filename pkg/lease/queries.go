@@ -1,7 +1,7 @@
 package lease
 
 // The functions stand in migrations/00003_leases.sql and 00004_projections.sql with the locks they
-// take. All lock lease rows in the order of campaign_id; claims skip rows that somebody is writing
+// take. All lock lease rows in the order of campaign_id; claims skip rows that are being written
 // and do not wait.
 const (
 	// queryClaim walks the outbox's primary key from campaign to campaign and stops at the limit.
@@ -9,7 +9,7 @@ const (
 		FROM tidemark.claim($1, $2, $3, $4, $5)`
 
 	// queryClaimAhead is queryClaim that leaves the campaigns where statements that follow on the
-	// connection find them, whoever has not seen its answer yet (tidemark.claimed_campaigns and
+	// connection find them, also before its answer has been seen (tidemark.claimed_campaigns and
 	// claimed_checkpoints).
 	queryClaimAhead = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids,
 			set_config('tidemark.claimed_campaigns', campaign_ids::text, false),
@@ -29,7 +29,7 @@ const (
 	// queryRenew probes the primary key twice a lease; it skips rows that are being written.
 	queryRenew = `SELECT campaign_id FROM tidemark.renew($1, $2, $3, $4, $5)`
 
-	// queryStillHeld probes the primary key once a lease, and locks it for a moment: what somebody is
+	// queryStillHeld probes the primary key once a lease, and locks it for a moment: what another is
 	// writing is passed by.
 	queryStillHeld = `SELECT l.campaign_id FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS u (campaign_id,
 		generation, checkpoint) CROSS JOIN LATERAL (
@@ -40,7 +40,7 @@ const (
 	// queryRelease probes the primary key once a lease.
 	queryRelease = `SELECT tidemark.release($1, $2, $3, $4)`
 
-	// queryBeat writes one row by its primary key; nobody else writes it. An owner that had been given
+	// queryBeat writes one row by its primary key; others do not write it. An owner that had been given
 	// up for dead takes itself off the list of the crashed, a small table; rows that a claim is
 	// writing wait for the next time.
 	queryBeat = `WITH alive AS (
@@ -76,10 +76,10 @@ const (
 		(extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)),
 		set_config('synchronous_commit', 'off', true) FROM tidemark.waiting`
 
-	// queryWake reads a sequence, and notifies if somebody waits.
+	// queryWake reads a sequence, and notifies if a worker waits.
 	queryWake = `SELECT tidemark.wake()`
 
-	// queryAwake ends a wait unless somebody has begun another.
+	// queryAwake ends a wait unless another has begun.
 	queryAwake = `SELECT setval('tidemark.waiting', 0), set_config('synchronous_commit', 'off', true)
 		FROM tidemark.waiting WHERE last_value = $1`
 )

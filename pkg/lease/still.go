@@ -9,7 +9,7 @@ import (
 
 // StillHeld answers the campaigns whose leases are as the caller knows them, by owner, generation
 // and checkpoint: those that [Keeper.Advance] would not have called lost. It leaves out those that
-// somebody is writing at the moment. It is no more than a hint; the fence decides.
+// is being written at the moment. It is no more than a hint; the fence decides.
 func (k Keeper) StillHeld(ctx context.Context, db DB, leases []Lease) ([]string, error) {
 	ids, generations := split(leases)
 	checkpoints := make([]int64, len(leases))

@@ -23,7 +23,7 @@ type Trial struct {
 func shadowGroup(group string) string { return group + "~shadow" }
 
 const (
-	// queryTry writes one row a campaign by its primary key; it waits for nobody but another shadow
+	// queryTry writes one row a campaign by its primary key; it waits only for another shadow
 	// that is doing the same. Like all of these it does not wait for the disk.
 	queryTry = `INSERT INTO tidemark.crashes AS c (consumer_group, campaign_id, checkpoint, owners, marks)
 		SELECT $1, u.campaign_id, 0, ARRAY[$2::text], jsonb_build_object($2::text, '{}'::jsonb)

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Channel is where tidemark.append and [Wake] notify while somebody waits. The payload names the wait.
+// Channel is where tidemark.append and [Wake] notify while a worker waits. The payload names the wait.
 const Channel = "tidemark_work"
 
-// Wait asks appends to notify for so long. Without it they do not: under load nobody waits, and a
+// Wait asks appends to notify for so long. Without it they do not: under load no worker waits, and a
 // NOTIFY costs a lock that all commits of the server share.
 func Wait(ctx context.Context, db DB, d time.Duration) error {
 	if _, err := db.Exec(ctx, queryWait, d.Milliseconds()); err != nil {

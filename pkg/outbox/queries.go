@@ -1,7 +1,7 @@
 package outbox
 
 const (
-	// queryRegister writes one row of a table that appends read; it waits for nobody.
+	// queryRegister writes one row of a table that appends read; it waits for no lock.
 	queryRegister = `INSERT INTO tidemark.consumer_groups (name) VALUES ($1) ON CONFLICT DO NOTHING`
 
 	// queryLeaveInline has appends enqueue from now on, and what is behind filed; queryRegisterInline has them stop.

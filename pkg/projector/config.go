@@ -71,7 +71,7 @@ type Config struct {
 	GapRate int
 
 	// SnapshotEvery is after how many events of a campaign its rows are kept as a snapshot, by
-	// [Projector.Run] in the background and by whoever looks back ([Projector.AsOf]), which begins at
+	// [Projector.Run] in the background and by those who look back ([Projector.AsOf]), which begins at
 	// the latest one. Default 0: none are made; those that are there are used.
 	SnapshotEvery int64
 
@@ -84,7 +84,7 @@ type Config struct {
 	VerifyRate int
 
 	// Proof keeps a hash of the ids of the events that were applied ([lease.Prove]) also in a group
-	// all of whose projections are functions of the database: there nobody reads the events otherwise.
+	// all of whose projections are functions of the database: there the events are not read otherwise.
 	// Where they are read the hash is kept anyway.
 	Proof bool
 

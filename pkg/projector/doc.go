@@ -19,7 +19,7 @@
 // in tidemark.deferred with the reason and tried again, after 1s, 2s, 4s … up to 5m, or waits for
 // an operator: the [Policy] decides, by the projection, the event's type and the [Class] of the
 // failure. Other projections of the campaign, and all other campaigns, go on. Failures of the
-// database or the network are nobody's fault: the work is given back and done again.
+// database or the network are not the event's fault: the work is given back and done again.
 //
 // A projection that is new to a running system starts with the first event of every campaign and
 // joins the others when it has caught up.

@@ -84,7 +84,7 @@ type DeadlineError = failure.DeadlineError
 // can catch an exit, a fatal error of the runtime, or the kernel's killing of a process that took too
 // much memory.
 //
-// Processes are killed for other reasons, too, and that costs nobody an event. One death only makes
+// Processes are killed for other reasons, too, and that costs no event. One death only makes
 // the campaigns that the process held suspects: its successor applies each of them by itself, alone in
 // the process, and says beforehand by a mark which it is at. A second death under that mark makes it
 // apply them event by event, each named beforehand. An event is given up when a third process dies

@@ -69,7 +69,7 @@ func (p *Projector) Register(ctx context.Context) error {
 // instead, and nil returned.
 //
 // It holds beside workers and other appends: each event is applied once, in order. The campaign's
-// lease is taken from whoever has it, whose work under way then comes to nothing and is done again.
+// lease is taken from its holder, whose work under way then comes to nothing and is done again.
 // What the campaign is behind its head is applied first, as long as it takes. A projection that is
 // deferred for the campaign stays where it is, until a worker has brought it forward; one that is
 // joining or paused, or that this process does not know, is deferred. A campaign or a group that an

@@ -240,7 +240,7 @@ func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 	kept("13 d 23 h", "14 d")
 }
 
-// TestTablesComeBackThatAreBehindAsFarAsIsAllowed has two campaigns that nobody has applied to the
+// TestTablesComeBackThatAreBehindAsFarAsIsAllowed has two campaigns that are not applied to the
 // tables that were replaced.
 func TestTablesComeBackThatAreBehindAsFarAsIsAllowed(t *testing.T) {
 	t.Parallel()

@@ -104,7 +104,7 @@ func Rollback(ctx context.Context, db Beginner, name string, o RollbackOptions, 
 // AbortRebuild ends a projection's rebuild and leaves nothing of it behind: tables, pairs,
 // functions. Workers do not begin one of the same version or a lower one by themselves again;
 // [StartRebuild] does. It waits for the groups under way. Errors are [ErrNoRebuild], one that names
-// the views and the like that somebody has made on the new tables, and those of the database; after
+// the views and the like that others have made on the new tables, and those of the database; after
 // an error call it again.
 func AbortRebuild(ctx context.Context, db Beginner, name string, act deferred.Act) error {
 	return rebuild.AbortRebuild(ctx, db, name, act)
@@ -125,7 +125,7 @@ var (
 // name that only stands for these (NAME~next, NAME~previous) is unknown here.
 //
 // Workers wait for it only while it deletes the row and the tables. Pairs and snapshots, which
-// nobody follows any more, are deleted afterwards; one that fails in the middle leaves the rest to
+// no worker follows any more, are deleted afterwards; one that fails in the middle leaves the rest to
 // the registration of a projection of that name.
 func Remove(ctx context.Context, db Beginner, name string, tables bool, act deferred.Act) error {
 	return rebuild.Remove(ctx, db, name, tables, act)

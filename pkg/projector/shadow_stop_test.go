@@ -18,7 +18,7 @@ import (
 const countCrashes = `SELECT count(*) FROM tidemark.crashes`
 
 // interrupted is a connection that calls back when the answer to the first INSERT into
-// tidemark.crashes is there, and loses it should that have ended the patience of whoever reads it.
+// tidemark.crashes is there, and loses it should that have ended the patience of its reader.
 type interrupted struct {
 	net.Conn
 

@@ -51,7 +51,7 @@ func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
-			// A claim that nobody waits for may still be under way.
+			// A claim may still be under way although its caller has stopped.
 			becomes(t, pool, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
 				AND state <> 'idle' AND pid <> pg_backend_pid())`)
 			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE expires_at > clock_timestamp()`); n > 0 {

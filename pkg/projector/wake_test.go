@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/pause"
 )
 
-// TestWhatOperatorsDoWakesWorkers has somebody wait as a worker does, and then an operator give
+// TestWhatOperatorsDoWakesWorkers has a session wait as a worker does, and then an operator give
 // workers something to do.
 func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
 	t.Parallel()

@@ -192,7 +192,7 @@ func TestANewPairStartsWhereItIsTold(t *testing.T) {
 	}
 }
 
-// Whoever has lost a pair writes nothing more, whatever it has sent.
+// A relay that has lost a pair writes nothing more, whatever it has sent.
 func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 	t.Parallel()
 	for _, refuse := range []bool{false, true} {

@@ -161,7 +161,7 @@ func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledge
 
 // restored tells whether a backup has taken the journal's place, or may have: the database is
 // another, it ends before a position that it had reached before, or the row of a pair is older than
-// it was, be it that somebody has put back its position alone. What was read of it then is not what
+// it was, even if its position alone was put back. What was read of it then is not what
 // stands at the same positions now.
 func (c *claimer) restored(t *tick) bool {
 	why := ""

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised has every pair meet an event that is
-// refused, and nobody write it down for a while.
+// refused, and it is not written down for a while.
 func TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised(t *testing.T) {
 	t.Parallel()
 	const pairs = 3 * publisher.Connections

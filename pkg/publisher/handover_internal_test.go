@@ -54,7 +54,7 @@ func seldom(t *testing.T, pool *pgxpool.Pool) *Relay {
 	return r
 }
 
-// Whoever gives a pair back says so, and whoever it goes to need not be about to look.
+// A relay that gives a pair back says so, and the next one need not be about to look.
 func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

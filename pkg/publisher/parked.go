@@ -88,14 +88,14 @@ func CountParked(ctx context.Context, db journal.Querier, f ParkedFilter) (n int
 }
 
 // Retry has parked events tried again at once, with all their attempts before them, and answers how
-// many. Those that somebody else is changing at that moment are left alone. [ErrNotFound] if there
+// many. Those that others are changing at that moment are left alone. [ErrNotFound] if there
 // is none.
 func Retry(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	return actOnParked(ctx, db, f, act, ActRetried, queryRetry)
 }
 
 // Resolve leaves parked events out for good: a campaign that one holds goes on behind it. It
-// answers how many; those that somebody else is changing at that moment are left alone.
+// answers how many; those that others are changing at that moment are left alone.
 // [ErrNotFound] if there is none.
 func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	if act.Reason == "" {
@@ -213,7 +213,7 @@ type ParkedKey struct {
 }
 
 // RetryKeys has those of the events that are parked tried again at once, as [Retry] does, and
-// answers which they are. Those that somebody else is changing at that moment are left alone.
+// answers which they are. Those that others are changing at that moment are left alone.
 func RetryKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
 	return actOnKeys(ctx, tx, events, act, ActRetried, queryRetry)
 }

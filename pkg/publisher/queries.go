@@ -1,7 +1,7 @@
 package publisher
 
 // What operators do and look at. All of it takes the lock of a pair's row, or of parked rows in the
-// order of their key, for a moment; what moves a position raises the generation, so that whoever
+// order of their key, for a moment; what moves a position raises the generation, so that a relay that
 // publishes the pair writes nothing more.
 const (
 	queryLock = `SELECT status FROM tidemark.publications WHERE topic = $1 AND publisher = $2 FOR UPDATE`
@@ -98,12 +98,12 @@ const (
 			error_message = NULL, first_failed_at = NULL, last_failed_at = NULL
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds AND $5`
 
-	// queryResolveFree deletes what holds nobody.
+	// queryResolveFree deletes what holds no others back.
 	queryResolveFree = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4
 		AND NOT holds AND NOT $5`
 )
 
-// queryLockKeys locks rows by the primary key, in its order; those that somebody else is writing are passed by.
+// queryLockKeys locks rows by the primary key, in its order; those that others are writing are passed by.
 const queryLockKeys = `SELECT k.topic, k.publisher, k.campaign_id, k.seq, k.holds
 	FROM (SELECT DISTINCT u.topic, u.publisher, u.campaign_id, u.seq
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (topic, publisher, campaign_id, seq)

@@ -31,8 +31,8 @@ func (b before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// What is appended after the journal was found empty, and before it is known that somebody waits,
-// is notified to nobody: it must be seen by a second look.
+// What is appended after the journal was found empty, and before it is known that a relay waits,
+// is not notified: it must be seen by a second look.
 func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -64,7 +64,7 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	}
 }
 
-// Nobody was told of what was appended before there was anybody to tell, or while the connection was gone.
+// No relay was told of what was appended before it listened, or while the connection was gone.
 func TestARelayThatBeginsToListenLooksOnce(t *testing.T) {
 	t.Parallel()
 	r, _ := alone(t, sinkFunc(accepts))

@@ -24,7 +24,7 @@ type backup struct {
 	pool       *pgxpool.Pool // of whoever comes to the database's name
 }
 
-// takeBackup copies the database. Whoever is connected is thrown out, and may come back afterwards.
+// takeBackup copies the database. Its sessions are ended, and may come back afterwards.
 func takeBackup(t *testing.T, pool *pgxpool.Pool) *backup {
 	t.Helper()
 	cfg := pool.Config().ConnConfig.Copy()
@@ -50,7 +50,7 @@ func takeBackup(t *testing.T, pool *pgxpool.Pool) *backup {
 // terminate sends away who is connected to a database.
 const terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ANY ($1)"
 
-// exec runs a statement on databases, for as long as somebody is still leaving them.
+// exec runs a statement on databases, for as long as sessions are still leaving them.
 func (b *backup) exec(format string, names ...string) {
 	b.t.Helper()
 	quoted := make([]any, len(names))
@@ -74,7 +74,7 @@ func (b *backup) exec(format string, names ...string) {
 	})
 }
 
-// alone does something while nobody is connected to a database.
+// alone does something while a database has no connections.
 func (b *backup) alone(name string, do func()) {
 	b.t.Helper()
 	b.exec("ALTER DATABASE %s ALLOW_CONNECTIONS false", name)
@@ -258,7 +258,7 @@ func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 	}
 }
 
-// A position that is put back in place, in the running database, is no write of a relay: whoever
+// A position that is put back in place, in the running database, is no write of a relay: one that
 // holds the pair goes on from it.
 func TestAPositionThatIsPutBackInPlaceIsPublishedFrom(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,6 @@
 // Package webhook signs and verifies requests as Standard Webhooks 1.0 says
-// (https://www.standardwebhooks.com): Tidemark's webhook sink signs with it, and whoever receives
-// verifies with [Verify], or with any library of that standard.
+// (https://www.standardwebhooks.com): Tidemark's webhook sink signs with it, and programs that receive its
+// requests verify with [Verify], or with any library of that standard.
 //
 // A request carries three headers: webhook-id, the event's identity (its id, a slash, its
 // campaign), which stays the same however often it is sent; webhook-timestamp, the seconds since

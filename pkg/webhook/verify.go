@@ -14,7 +14,7 @@ import (
 // DefaultTolerance is how far a request's timestamp may be from the clock where none is said: 5 minutes.
 const DefaultTolerance = 5 * time.Minute
 
-// Errors of [Verify]. Answer all of them with 401 and no more: whoever made the request up learns nothing.
+// Errors of [Verify]. Answer all of them with 401 and no more: a forger learns nothing.
 var (
 	// ErrUnsigned: a header is missing, doubled, or not what the standard says.
 	ErrUnsigned = errors.New("not a signed webhook")
@@ -22,7 +22,7 @@ var (
 	// changed, or the secret is another.
 	ErrSignature = errors.New("no signature matches")
 	// ErrTimestamp: the request is older, or from further in the future, than the tolerance. It may be
-	// one that somebody has recorded.
+	// one that was recorded.
 	ErrTimestamp = errors.New("the timestamp is too far from the clock")
 )
 

@@ -52,7 +52,7 @@ func TestAWorkerThatIsKilled(t *testing.T) {
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`))
 		victim.Kill(t)
 		worker.Start(t, standard(url, "successor"))
-		// The server goes on committing for a client that is gone; nobody takes its campaigns before that is decided.
+		// The server goes on committing for a client that is gone; no worker takes its campaigns before that is decided.
 		tally.Eventually(t, "the leases have expired", tally.Holds(pool, `SELECT bool_and(expires_at < clock_timestamp())
 			FROM tidemark.leases`))
 		if n := tally.Value[int](t, pool, `SELECT count(*) FROM entries`); n != 0 {

@@ -56,7 +56,7 @@ func (r *replicas) until(t *testing.T, what string, holds func(context.Context) 
 	})
 }
 
-// longer is a worker whose leases live so long that half of a life, after which whoever is seen and
+// longer is a worker whose leases live so long that half of a life, after which an owner that is seen and
 // does not renew is taken for alive, suffices on a machine with much else to do to come from a
 // claim to the event that ends the process.
 func longer(cfg worker.Config) worker.Config {

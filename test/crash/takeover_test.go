@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/internal/worker"
 )
 
-// How soon after its time somebody comes depends on the machine and what it does besides: the test
+// How soon after its time a worker comes depends on the machine and what it does besides: the test
 // is tried again, from the beginning, with leases that live four times as long.
 func TestTakeover(t *testing.T) {
 	t.Parallel()

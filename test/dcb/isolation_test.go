@@ -75,7 +75,7 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 		}
 		tx := begin(t, pool, level)
 		snapshot(t, tx)
-		// a commit of somebody else's
+		// a commit of another session's
 		if _, err := pool.Exec(t.Context(), "CREATE TABLE foreign_"+string(level[:6])+" (n int)"); err != nil {
 			t.Fatal(err)
 		}

@@ -255,7 +255,7 @@ func TestManyConditionsInOneTransactionTakeFewLocks(t *testing.T) {
 	commit(t, deciding)
 }
 
-// Imports hold up nobody who writes without a condition.
+// Imports hold up no writer without a condition.
 func TestAnImportHoldsUpNoOtherWriter(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)

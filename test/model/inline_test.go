@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// inline appends to a campaign and applies in the same transaction, whoever holds it. A projection
+// inline appends to a campaign and applies in the same transaction, also while a worker holds it. A projection
 // that fails on anything up to the head fails the append.
 func (m *machine) inline(r *rapid.T) {
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")

@@ -15,7 +15,7 @@ type outcome struct {
 	again   bool
 }
 
-// unchanged is that of a pair that nobody touches.
+// unchanged is that of an untouched pair.
 func (w *world) unchanged(key deferred.Key) outcome {
 	o := outcome{trail: w.trails[key], omitted: w.omitted[key], again: w.again[key]}
 	if r, behind := w.rows[key]; behind {

@@ -169,7 +169,7 @@ func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
 		m.expire(r)
 		clear(held)
 	}
-	// Whoever took over what is amid being deleted would wait until the server ends the transaction of
+	// A worker that took over what is being deleted would wait until the server ends the transaction of
 	// the one that stands still, which here it never does.
 	if rapid.Bool().Draw(r, "another comes") && (!deleting || !expired) {
 		_, err := m.steady.Drain(m.t.Context())

@@ -25,7 +25,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// besides is what a workload of a second does not come to: a rebuild under way, which nobody works
+// besides is what a workload of a second does not come to: a rebuild under way, which no worker works
 // for, and a mark of a consumer.
 const besides = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('elsewhere', 'ready');

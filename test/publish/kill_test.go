@@ -24,7 +24,7 @@ func pairs() []publisher.Key {
 }
 
 // TestWorkersKilledAndStoppedAtRandomLoseNothing does to workers what happens to processes, at
-// moments that nobody has chosen.
+// random moments.
 func TestWorkersKilledAndStoppedAtRandomLoseNothing(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)

@@ -116,7 +116,7 @@ func watchOwners(t *testing.T, pool *pgxpool.Pool) {
 			WHEN (NEW.owner <> OLD.owner) EXECUTE FUNCTION note_owner()`)
 }
 
-// heldOnce checks that no pair was ever taken from somebody who still had it.
+// heldOnce checks that no pair was ever taken from an owner that still had it.
 func heldOnce(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM taken WHERE held`); n > 0 {

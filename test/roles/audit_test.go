@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Roles write to the log of operators by a function alone, and nobody rewrites it.
+// Roles write to the log of operators by a function alone, and no role rewrites it.
 func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)

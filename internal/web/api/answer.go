@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/web/auth"
 )
 
-// get answers with a document and its ETag, or 304 to whoever has it already.
+// get answers with a document and its ETag, or 304 if the client has it already.
 func (a *API) get(read func(r *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, err := read(r)

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// sees refuses rows of read models to whoever sees no payloads: they are made of them.
+// sees refuses rows of read models to roles that see no payloads: they are made of them.
 func (a *API) sees(r *http.Request) error {
 	if id := auth.From(r.Context()); !a.cfg.Payloads.Sees(id) {
 		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are",

@@ -89,7 +89,7 @@ func (a *Authenticator) Configured(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// errUnknown is a credential that nobody has.
+// errUnknown is an unknown credential.
 var errUnknown = errors.New("unknown credentials")
 
 // identify answers who sends a request; the zero identity where it does not say. Errors are *problem.Problem

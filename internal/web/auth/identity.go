@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Role is what somebody may do. Each may also do what the ones before may.
+// Role is what a user may do. Each may also do what the ones before may.
 type Role int
 
 // The roles.
@@ -42,7 +42,7 @@ func (r Role) String() string {
 	return "nobody"
 }
 
-// Identity is who sends a request. Its zero value is nobody, who may do nothing.
+// Identity is who sends a request. The zero value is the role Nobody, which may do nothing.
 type Identity struct {
 	Name string // that goes into logs; up to 256 bytes
 	Role Role

@@ -134,7 +134,7 @@ func (a *Authenticator) clearCookie(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// local answers a path of this server, or "/": a login sends nobody elsewhere.
+// local answers a path of this server, or "/": a login leads to no other site.
 func local(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||

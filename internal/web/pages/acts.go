@@ -64,7 +64,7 @@ func (p *Pages) act(do acting) http.Handler {
 	})
 }
 
-// explain says why an act was not done. What is nobody's business is in the log alone.
+// explain says why an act was not done. Details of the inside are in the log alone.
 func (p *Pages) explain(ctx context.Context, err error) string {
 	var refused *problem.Problem
 	var pgErr *pgconn.PgError

@@ -51,7 +51,7 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// tab is a private window that somebody looks at. It fails the test for each error that its console
+// tab is a private window. It fails the test for each error that its console
 // shows, and each violation of the content security policy.
 type tab struct {
 	*testing.T
@@ -237,7 +237,7 @@ func (b *tab) media(features ...string) {
 	}
 }
 
-// shot keeps a picture of the page where somebody wants it: go test ./internal/web/pages -artifacts
+// shot keeps a picture of the page where the flag asks for it: go test ./internal/web/pages -artifacts
 // -outputdir DIR. Elsewhere it would be thrown away, and took a good part of the journeys' time.
 func (b *tab) shot(name string) {
 	b.Helper()

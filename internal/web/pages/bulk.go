@@ -65,7 +65,7 @@ func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
 	return view{Name: "bulk", Title: "Bulk acts", Data: page}, nil
 }
 
-// previewBulk counts what is few. What is many is counted when somebody asks for it: it takes as
+// previewBulk counts what is few. What is many is counted when the user asks for it: it takes as
 // long as there is of it.
 func (p *Pages) previewBulk(ctx context.Context, r *http.Request, page *bulkPage, f deferred.Filter) error {
 	f.Limit = bulkLook

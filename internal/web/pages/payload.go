@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// shownPayload is what of an event's payload and metadata somebody may see.
+// shownPayload is what of an event's payload and metadata a user may see.
 type shownPayload struct {
 	Hidden   bool // from this role
 	Text     text

@@ -15,7 +15,7 @@ const (
 	cellBytes  = 300
 )
 
-// text is somebody else's text, to be shown as what it is: what is invisible, or turns the
+// text is text from outside, to be shown as what it is: what is invisible, or turns the
 // direction of what follows, stands there as a sign with its name.
 type text struct {
 	Runs  []run

@@ -6,7 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 )
 
-// trouble is a problem with the page on which somebody can look into it.
+// trouble is a problem with the page that shows more of it.
 type trouble struct {
 	status.Problem
 	Tone string // bad, warn or held

@@ -15,7 +15,7 @@ import (
 // Hidden is what stands in the place of a value that is not shown.
 const Hidden = "…"
 
-// Rule says who sees payloads and metadata, and which values nobody does. Its zero value shows all to everybody.
+// Rule says who sees payloads and metadata, and which values are hidden from all. Its zero value hides nothing.
 type Rule struct {
 	Least  auth.Role // that sees payloads
 	Redact []Path    // values that are hidden from everybody
@@ -84,10 +84,10 @@ func ParsePaths(list string) ([]Path, error) {
 	return paths, nil
 }
 
-// Sees says whether somebody sees payloads at all.
+// Sees says whether a user sees payloads at all.
 func (r Rule) Sees(id auth.Identity) bool { return id.Role >= r.Least }
 
-// Show answers what somebody sees of a payload or of metadata: nil for nothing at all, and a
+// Show answers what a user sees of a payload or of metadata: nil for nothing at all, and a
 // document that is no JSON as it is.
 func (r Rule) Show(id auth.Identity, document json.RawMessage) json.RawMessage {
 	if !r.Sees(id) {

@@ -143,7 +143,7 @@ BEGIN
 }
 
 // handle writes what is done with an event of the handler's types. A statement that answers rows needs
-// somebody to take them.
+// the caller to take them.
 func (fn *sqlFunction) handle(b *strings.Builder, handler *sqlHandler, answers func(*sqlStatement) bool) {
 	for _, eventType := range handler.types {
 		if only := fn.only[eventType]; only > 0 {

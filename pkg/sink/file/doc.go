@@ -7,6 +7,6 @@
 //
 // The file is moved aside as NAME-20260102T150405.000000000Z.ext before it grows beyond max_size or
 // gets older than max_age. A file belongs to one process: where several write, put {host} or {pid}
-// into the path. Standard output that nobody reads blocks the sink, and is the only thing that makes
+// into the path. Standard output that is not read blocks the sink, and is the only thing that makes
 // it ignore its context.
 package file

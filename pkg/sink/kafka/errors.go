@@ -21,7 +21,7 @@ func refuses(err error) bool {
 	return false
 }
 
-// standing tells whether nothing gets through until somebody changes the broker: it answers, and yet
+// standing tells whether nothing gets through until an operator changes the broker: it answers, and yet
 // the sink is not healthy.
 func standing(err error) bool {
 	for _, known := range []error{

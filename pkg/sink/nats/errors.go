@@ -13,7 +13,7 @@ func refuses(err error) bool {
 		errors.Is(err, errTooLarge)
 }
 
-// standing tells whether nothing gets through until somebody changes the server: it answers, and yet
+// standing tells whether nothing gets through until an operator changes the server: it answers, and yet
 // the sink is not healthy.
 func standing(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrAuthorization) ||

@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// link is a connection to the broker, with channels that nobody uses at the moment.
+// link is a connection to the broker, with channels that are free at the moment.
 type link struct {
 	*amqp.Connection
 	raw  net.Conn // closing it ends whatever waits for the broker

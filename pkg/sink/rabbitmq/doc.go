@@ -10,7 +10,7 @@
 //   - confirmed: published
 //   - returned, because no queue is bound for it: the event is refused, and tried again
 //   - too large for the broker, or a routing key of more than 255 bytes: the event is refused for good
-//   - not acknowledged, as by a queue that is full: nobody's fault, the pair waits
+//   - not acknowledged, as by a queue that is full: no event's fault, the pair waits
 //   - connection blocked, for want of memory or disk: nothing is sent, the pair waits
 //   - all else, as an exchange that is missing: the pair waits
 package rabbitmq

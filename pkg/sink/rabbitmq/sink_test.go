@@ -127,7 +127,7 @@ func TestAQueueThatIsFullIsNobodysFault(t *testing.T) {
 	}
 }
 
-// TestWhatIsNackedInTheMiddleKeepsItsPlace has a queue with room for one message, and somebody who
+// TestWhatIsNackedInTheMiddleKeepsItsPlace has a queue with room for one message, and a consumer that
 // empties it all the while: of what is sent together some is nacked, and what comes after it would be
 // taken. What failed is sent again, as the relay does.
 func TestWhatIsNackedInTheMiddleKeepsItsPlace(t *testing.T) {

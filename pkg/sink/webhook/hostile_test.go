@@ -60,7 +60,7 @@ func readRequest(conn net.Conn) bool {
 	return err == nil
 }
 
-// forever writes a text again and again, with a pause between, until nobody listens.
+// forever writes a text again and again, with a pause between, until the client has gone.
 func forever(ctx context.Context, conn net.Conn, text string, pause time.Duration) {
 	for {
 		if _, err := io.WriteString(conn, text); err != nil {

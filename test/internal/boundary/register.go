@@ -30,7 +30,7 @@ type operation struct {
 	from, to int
 }
 
-// answer is what it returned. A set that was refused changed nothing; one that nobody knows of may have.
+// answer is what it returned. A set that was refused changed nothing; one whose outcome is unknown may have.
 type answer struct {
 	value   int
 	done    bool

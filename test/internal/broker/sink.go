@@ -92,8 +92,8 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// ask writes and reads an answer. A connection on which that has failed is not used again: nobody
-// knows what will still come on it.
+// ask writes and reads an answer. A connection on which that has failed is not used again: it is unknown
+// what will still come on it.
 func (s *Sink) ask(ctx context.Context, write func(*bufio.Writer) error) (answer, error) {
 	var reply answer
 	c, err := s.client(ctx)

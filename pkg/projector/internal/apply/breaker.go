@@ -99,7 +99,7 @@ func (b *Breaker) Open() bool {
 	return b.state == breakerOpen
 }
 
-// Failed counts a failure. It answers whether somebody should hear of it: while the breaker is open
+// Failed counts a failure. It answers whether the log should say so: while the breaker is open
 // only its changes are news.
 func (b *Breaker) Failed(ctx context.Context, err error) (news bool) {
 	b.mu.Lock()

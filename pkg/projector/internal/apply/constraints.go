@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// looksAhead says whether what COMMIT checks is to be checked at once, so that its failure is
-// somebody's: of projections that have violated a deferred constraint, of all after a COMMIT that
+// looksAhead says whether what COMMIT checks is to be checked at once, so that its failure has
+// a culprit: of projections that have violated a deferred constraint, of all after a COMMIT that
 // failed, and where there will be no COMMIT.
 func (t *Transaction) looksAhead(k *registry.Known) bool {
 	return t.trying || k.Violates.Load() || t.Applier.uncommitted.Load() > 0

@@ -193,7 +193,7 @@ func (a *Applier) applyCampaignInTime(
 	}
 }
 
-// Disconnect returns what ends a connection at once, whoever uses it.
+// Disconnect returns what ends a connection at once, also one in use.
 func Disconnect(conn *pgxpool.Conn) func() {
 	wire := conn.Conn().PgConn().Conn()
 	return func() { _ = wire.Close() }

@@ -183,7 +183,7 @@ func (o *Holder) KeepLeases(ctx context.Context) {
 }
 
 // Beat records that the worker lives. It is not cut short when the worker stops: the server might
-// still do what nobody waits for any more, after the record has been removed. Renewals wait for it.
+// still do what is not waited for any more, after the record has been removed. Renewals wait for it.
 func (o *Holder) Beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(o.Cfg.LeaseTTL/3, registry.ReleaseTimeout))
 	defer cancel()

@@ -217,7 +217,7 @@ func undoInline(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// The statements around an inline apply, in somebody else's transaction.
+// The statements around an inline apply, in the caller's transaction.
 const (
 	querySavepoint  = `SAVEPOINT tidemark_inline`
 	queryUndoInline = `ROLLBACK TO SAVEPOINT tidemark_inline`

@@ -225,8 +225,8 @@ func (t *Transaction) resetPairs(ctx context.Context, k *registry.Known) (ok boo
 	return cause == nil, nil
 }
 
-// over says whether a failure ends the transaction: it is broken, or the failure is nobody's, or
-// somebody took so much time that it is to be tried one campaign at a time.
+// over says whether a failure ends the transaction: it is broken, or the failure has no culprit, or
+// a campaign took so long that they are tried one campaign at a time.
 func (t *Transaction) over(ctx context.Context, k *registry.Known, err error) bool {
 	var late *failure.DeadlineError
 	return errors.As(err, &late) || t.broken(ctx, k, err)

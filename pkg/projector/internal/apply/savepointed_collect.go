@@ -26,7 +26,7 @@ const (
 	partStatements = 16
 )
 
-// collection is what a projection has queued, before anything is sent. Whoever runs on after being
+// collection is what a projection has queued, before anything is sent. A projection that runs on after being
 // abandoned has it to himself.
 type collection struct {
 	*pipeline.Pipeline
@@ -118,7 +118,7 @@ func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Gro
 	return each(ctx, g, e)
 }
 
-// plain says whether what has been queued for e is all about e and answers to nobody, and whether the texts remain few.
+// plain says whether what has been queued for e is all about e and has no reader, and whether the texts remain few.
 func (c *collection) plain(from int, e *journal.Event, texts map[string]bool, last *string) bool {
 	for i, q := range c.Batch.QueuedQueries[from:] {
 		if o := c.Origins[from+i]; q.Fn != nil || o.Seq != e.Seq || o.CampaignID != e.CampaignID {

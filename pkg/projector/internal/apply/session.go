@@ -96,7 +96,7 @@ func (s *session) queuePatience() {
 }
 
 // watchLocks looks who keeps the transaction's connection from going on, until stop is called. It
-// needs another connection of the pool; where there is none to be had, nobody knows.
+// needs another connection of the pool; where none can be had, it is unknown.
 func (s *session) watchLocks(ctx context.Context) (stop func()) {
 	pid := s.Conn.PgConn().PID()
 	watching, cancel := context.WithCancel(ctx)
@@ -130,7 +130,7 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 	}
 }
 
-// broken says whether the failure is the infrastructure's: the transaction is beyond repair, and nobody's fault.
+// broken says whether the failure is the infrastructure's: the transaction is beyond repair, and no event's fault.
 func (s *session) broken(ctx context.Context, k *registry.Known, err error) bool {
 	if s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil {
 		return true

@@ -10,7 +10,7 @@ import (
 )
 
 // trial is campaigns that a shadow tries in one go, under a name that outlives the process: all
-// that nobody has died of, or a single one that somebody has.
+// that no worker has died of, or a single one that a worker has.
 type trial struct {
 	units []*Unit
 	known lease.Trial

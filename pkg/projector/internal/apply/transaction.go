@@ -204,7 +204,7 @@ func (t *Transaction) link(ctx context.Context) {
 	}
 }
 
-// counts says whether no event is needed here: the database applies all projections, and nobody follows traces.
+// counts says whether no event is needed here: the database applies all projections, and traces are off.
 func (t *Transaction) counts() bool {
 	v := t.view
 	if v == nil {

@@ -32,7 +32,7 @@ func (t *Transaction) fence(batch *pgx.Batch, yield func(*Unit) bool) {
 	t.Applier.Keeper.Advance(batch, steps)
 }
 
-// fenceFirst runs the fence before anything is written. Afterwards nobody can take over what the
+// fenceFirst runs the fence before anything is written. Afterwards no worker can take over what the
 // transaction holds until it ends.
 func (t *Transaction) fenceFirst(ctx context.Context, yield func(*Unit) bool) error {
 	t.At = pipeline.Origin{}

@@ -134,7 +134,7 @@ func (a *Assignment) Take() *Transaction {
 	return t
 }
 
-// Drop ends the transaction that nobody took.
+// Drop ends a transaction that was not taken.
 func (a *Assignment) Drop(ctx context.Context) {
 	if t := a.Take(); t != nil {
 		t.Abort(ctx)

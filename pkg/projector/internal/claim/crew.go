@@ -34,7 +34,7 @@ func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 			continue
 		}
 		if c.Breaker.Failed(ctx, err) {
-			// It may concern this group alone, as a lock does that somebody holds: the others go on, and this one
+			// It may concern this group alone, as a held lock does: the others go on, and this one
 			// is not redone at once.
 			wait := c.Backoff(0)
 			c.Cfg.Logger.WarnContext(ctx, "group not applied", "error", err, "wait", wait)

@@ -280,8 +280,8 @@ func TestASchemaIsDroppedUnlessOthersStandOnIt(t *testing.T) {
 	}
 }
 
-// TestViewsAreLockedBeforeTheTables has somebody hold a view, as readers do before they come to its
-// tables: whoever held a table and waited for the view would wait for them, and they for him.
+// TestViewsAreLockedBeforeTheTables has a session hold a view, as readers do before they come to its
+// tables: a session that held a table and waited for the view would wait for them, and they for it.
 func TestViewsAreLockedBeforeTheTables(t *testing.T) {
 	t.Parallel()
 	pool, old, replacement := begin(t, `CREATE VIEW shown AS SELECT sum FROM old.totals`)

@@ -35,8 +35,8 @@ func RedactApply(e *ApplyError, text string) { e.redacted = text }
 
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// Redacted is the message without text that may quote values of events: for logs, and for whoever
-// does not see all payloads.
+// Redacted is the message without text that may quote values of events: for logs, and for readers who
+// may not see payloads.
 func (e *ApplyError) Redacted() string {
 	shown := *e
 	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {
@@ -100,7 +100,7 @@ const (
 )
 
 // Cancelled makes a [DeadlineError] of a statement of a projection that the server cancelled after
-// statement_timeout. One cancelled earlier was cancelled by somebody else: an operator, or a lower
+// statement_timeout. One cancelled earlier was cancelled from outside: an operator, or a lower
 // setting of the role; that is the infrastructure's.
 func Cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
 	var pgErr *pgconn.PgError

@@ -31,7 +31,7 @@ const (
 )
 
 // Constraints and constraint triggers that are deferred are checked by COMMIT, which does not say
-// which event violates one. Most projections have none, so nobody looks ahead until a COMMIT has
+// which event violates one. Most projections have none, so it does not look ahead until a COMMIT has
 // failed; then each part is made to show what COMMIT will say of it.
 const (
 	// querySavepointCheck and queryUndoCheck stand around queryCheckConstraints: after it they are
@@ -62,7 +62,7 @@ func (s *Savepoint) fail(i int, cause error) { s.Failed, s.Cause = i, cause }
 
 // StreamParts runs parts in one round trip, and notes in each whether it failed. Ahead of each it goes
 // back to the savepoint that the last one to succeed has left: after a success that changes nothing,
-// after a failure it undoes it, so nobody has to wait and see which of them it was. An error concerns
+// after a failure it undoes it, so it need not wait to see which of them it was. An error concerns
 // all of them.
 func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 	if err := p.Exec(ctx, QuerySavepointPart); err != nil {

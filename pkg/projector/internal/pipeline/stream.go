@@ -26,7 +26,7 @@ const (
 // run is a part of a batch.
 type run struct {
 	from, to int
-	stream   bool // many statements of projections whose results nobody reads
+	stream   bool // many statements of projections whose results are not read
 }
 
 // runs cuts a batch where it pays to stream.
@@ -55,7 +55,7 @@ func runs(queries []*pgx.QueuedQuery, origins []Origin) []run {
 	return all
 }
 
-// stream runs statements whose results nobody reads, in one round trip. It does what a batch would
+// stream runs statements whose results are not read, in one round trip. It does what a batch would
 // do, without asking for and looking at a description of each result, and without waiting to read
 // while it writes; a batch of one UPSERT an event spends a fifth of its time on that. It returns
 // the index of the statement that failed.
@@ -92,7 +92,7 @@ func (p *Pipeline) stream(ctx context.Context, queries []*pgx.QueuedQuery) (fail
 }
 
 // duplex writes and reads at the same time, so that neither side waits for the other to take what
-// it has written. If that fails, or ctx ends, nobody knows what is on its way: the connection is
+// it has written. If that fails, or ctx ends, it is unknown what is on its way: the connection is
 // closed.
 func (p *Pipeline) duplex(ctx context.Context, write func(*writer) error, read func(*pgproto3.Frontend) error) error {
 	conn := p.Conn.PgConn()

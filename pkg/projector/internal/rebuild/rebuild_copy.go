@@ -20,11 +20,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// The tables of a rebuild are empty at first, and nobody reads them. So campaigns need not be
+// The tables of a rebuild are empty at first, and have no readers. So campaigns need not be
 // leased one by one to be caught up: workers take ranges of them, apply all events up to the
 // checkpoints in one transaction, and note in that transaction that the range is done. What this
 // cannot do is left to the catch-up that follows: ranges that fail, or whose worker dies, are filed
-// as behind from the first event on; and a campaign that moves meanwhile is filed by whoever moves
+// as behind from the first event on; and a campaign that moves meanwhile is filed by the worker that moves
 // it, to begin again with its rows deleted, whether they were there already or not.
 
 const (
@@ -228,7 +228,7 @@ func copyCampaigns(
 		t.Queue(call.SQL, s.Campaigns, s.After, s.Until)
 		return nil
 	}
-	// Whoever folds in memory need not look for what is not there, and writes each row once.
+	// A fold in memory need not look for what is not there, and writes each row once.
 	var fold kind.Folder
 	if f, ok := k.Projection.(kind.Foldable); ok {
 		fold = f.NewFold()
@@ -273,7 +273,7 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Known, fo
 }
 
 // EndCopy ends the copying once all ranges have been taken: those under way are waited for, and
-// whoever comes later is too late.
+// a later one is too late.
 func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Known) error {
 	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)

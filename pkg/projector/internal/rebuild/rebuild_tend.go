@@ -165,7 +165,7 @@ func (b *Rebuilder) expire(ctx context.Context, name string) error {
 	return err
 }
 
-// BeginRebuild makes the tables of a rebuild, unless somebody else was quicker. One of a lower version makes way.
+// BeginRebuild makes the tables of a rebuild, unless another worker was quicker. One of a lower version makes way.
 func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) error {
 	k, by := b.Set(name, registry.NextTables, version), deferred.Act{By: "worker " + b.Keeper.Owner}
 	var campaigns, events int64

@@ -41,7 +41,7 @@ func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act de
 
 // withdraw removes one of a projection's sets of tables that is not the live one, with its pairs.
 // First it takes it from the workers, in a transaction together with what first does, which gets
-// the row or nil. From then on nobody follows it, and the rest can be done bit by bit, and again.
+// the row or nil. From then on no worker follows it, and the rest can be done bit by bit, and again.
 func withdraw(
 	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
 ) error {
@@ -80,7 +80,7 @@ func withdraw(
 			return err
 		}
 	}
-	// Whoever still reads the tables keeps them from being dropped, and must not be kept from them for long itself.
+	// Readers of the tables keep them from being dropped, and must not wait for long themselves.
 	return registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		// Two that withdraw the same meet here.
 		rows, err := lockSets(ctx, tx, name)
@@ -107,7 +107,7 @@ func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	return dropTables(ctx, tx, set)
 }
 
-// dropTables is dropSet without the pairs: once the transaction has ended nobody follows them, and
+// dropTables is dropSet without the pairs: once the transaction has ended no worker follows them, and
 // [clearLeft] deletes them.
 func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	if set.SchemaName != "" {

@@ -72,7 +72,7 @@ func (g *Registrar) Register(ctx context.Context, k *Known) error {
 }
 
 // FileCampaigns files the campaigns that have moved for a projection that joins, and makes it
-// active. It needs no lock of the registry: whoever has registered the projection has waited for
+// active. It needs no lock of the registry: the registration has waited for
 // the groups that did not know of it, and all others file what they move. Of processes that file at
 // the same time, the row of the projection lets one go on at a time.
 func (g *Registrar) FileCampaigns(ctx context.Context, k *Known) error {

@@ -25,7 +25,7 @@ func Earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// Signal leaves a token that somebody will find; one is enough.
+// Signal leaves a token for the next wait; one is enough.
 func Signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -330,7 +330,7 @@ func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([
 }
 
 // compact writes the rows anew once there have been very many changes: versions of a row that one
-// transaction has made and unmade stay in the way of whoever looks for the row until the
+// transaction has made and unmade stay in the way of lookups of the row until the
 // transaction ends.
 func (s *scratch) compact(ctx context.Context) error {
 	if s.since < compactEvents || len(s.tables) == 0 {

@@ -50,7 +50,7 @@ const (
 
 	// QueryOutlivedSnapshots steps from one version to the next along the index, and answers those
 	// that are of no use any more: lower ones than the projection's that none of its tables are of,
-	// and higher ones, which somebody may be about to register, whose latest is older than a week; and
+	// and higher ones, which may be about to be registered, whose latest is older than a week; and
 	// those of projections that are not registered.
 	QueryOutlivedSnapshots = `WITH RECURSIVE versions AS (
 			(SELECT s.projection, s.version FROM tidemark.snapshots s ORDER BY s.projection, s.version LIMIT 1)

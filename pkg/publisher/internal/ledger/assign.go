@@ -13,7 +13,7 @@ type Seat struct {
 }
 
 // Assign answers which relay is to have which pair. All relays come to the same answer from the
-// same rows, so nobody has to decide for the others: each gives back what is another's, and claims
+// same rows, so none has to decide for the others: each gives back what is another's, and claims
 // what is its own and free. A pair stays where it is unless moving it evens out numbers, and goes
 // only to a relay that knows it.
 func Assign(relays map[string]map[Pair]bool, seats []Seat) map[Pair]string {

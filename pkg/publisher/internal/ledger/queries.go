@@ -10,7 +10,7 @@ const (
 	// queryRegistered reads one row a pair.
 	queryRegistered = `SELECT topic, publisher FROM tidemark.publications`
 
-	// queryBeat writes one row by its primary key; nobody else writes it.
+	// queryBeat writes one row by its primary key; others do not write it.
 	queryBeat = `INSERT INTO tidemark.relays AS r (owner, host, pid, knows, seen_at, expires_at, pairs_held)
 		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp() + $5::interval, $6)
 		ON CONFLICT (owner) DO UPDATE SET seen_at = excluded.seen_at, expires_at = excluded.expires_at,
@@ -26,7 +26,7 @@ const (
 
 	// queryPairs reads one row a pair, and the last position handed out, which is read after the rows'
 	// snapshot was taken and so is never behind a position that is right. A lease that runs for longer
-	// than $1, the caller's own, is nobody's unless its owner lives: see tidemark.claim_publications.
+	// than $1, the caller's own, is free unless its owner lives: see tidemark.claim_publications.
 	queryPairs = `SELECT p.topic, p.publisher, p.position, p.status = 'ACTIVE' OR p.status = 'PAUSED'
 		AND p.paused_until <= clock_timestamp(), p.owner, p.generation, p.expires_at > clock_timestamp()
 		AND (p.expires_at <= clock_timestamp() + $1::interval + interval '1 s'
@@ -37,7 +37,7 @@ const (
 	// queryInstance reads one row by its key, and two values that the server has in memory.
 	queryInstance = `SELECT ` + instance
 
-	// queryClaim locks and writes rows that are free, by their primary key; it waits for nobody.
+	// queryClaim locks and writes rows that are free, by their primary key; it waits for no lock.
 	queryClaim = `SELECT topic, publisher, generation, position, error_count, wait
 		FROM tidemark.claim_publications($1, $2, $3, $4)`
 
@@ -90,7 +90,7 @@ const (
 			first_failed_at = CASE WHEN p.seq = excluded.seq THEN coalesce(p.first_failed_at, excluded.first_failed_at)
 				ELSE excluded.first_failed_at END, last_failed_at = excluded.last_failed_at`
 
-	// queryLeaveOut adds an event that holds nobody back.
+	// queryLeaveOut adds an event that holds no others back.
 	queryLeaveOut = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id,
 		event_type, status, attempt_count, error_message, first_failed_at, last_failed_at)
 		VALUES ($1, $2, $3, $4, false, $5, $6, $7, 'parked', $8, $9, clock_timestamp(), clock_timestamp())

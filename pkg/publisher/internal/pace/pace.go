@@ -13,7 +13,7 @@ func Backoff(failures int, limit time.Duration, random float64) time.Duration {
 	return time.Duration(float64(d) * (0.75 + random/2))
 }
 
-// Signal leaves a token that somebody will find; one is enough.
+// Signal leaves a token for the next wait; one is enough.
 func Signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
