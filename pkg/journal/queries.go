@@ -73,8 +73,8 @@ const queryReadHashes = `SELECT e.ord, count(*), bit_xor(e.hash)
 
 // groupColumns is eventColumns without the campaign, which the caller knows.
 const groupColumns = `ord, payload_bytes, seq, "position", event_id, event_type, nullif(event_version, 1),
-	nullif(intent, 'projection_and_replay')::text, aggregate_type, aggregate_id, actor, tags,
-	payload, metadata, nullif(occurred_at, recorded_at), recorded_at`
+	nullif(intent, 'projection_and_replay')::text, aggregate_type, aggregate_id, actor, ` + documents + `occurred_at,
+	recorded_at), recorded_at`
 
 // groupRanges reads one range of the primary key for each campaign, one after the other, so that
 // the rows come in order, and only until the limit on events ($4) is reached.

@@ -53,10 +53,12 @@ func CannotRead(err error) bool {
 	return code == limitExceeded || code == internal || code == corrupted
 }
 
+// documents is the part of a list of columns that careful replaces.
+const documents = "tags, payload, metadata, nullif("
+
 // careful makes a read leave out what cannot be read. Each document is printed twice, so it is for
 // reads that have failed.
 func careful(query string) string {
-	const documents = "tags, payload, metadata, nullif("
 	query = strings.Replace(query, documents, `tags, CASE WHEN tidemark.readable(payload, metadata) THEN payload END,
 		CASE WHEN metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END, nullif(`, 1)
 	return strings.Replace(query, listDocuments,
