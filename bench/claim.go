@@ -71,7 +71,7 @@ func measureClaim(ctx context.Context, b *Bench) ([]Figure, error) {
 		if err != nil {
 			return Side{}, nil, err
 		}
-		conn, err := pgx.Connect(ctx, db.URL)
+		conn, err := db.Connect(ctx)
 		if err != nil {
 			return Side{}, nil, fmt.Errorf("connect: %w", err)
 		}

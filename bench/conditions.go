@@ -210,7 +210,7 @@ func (b *Bench) tagged(ctx context.Context, template *Database, events int) (Sid
 	}
 	drop := func() { db.Drop(context.WithoutCancel(ctx)) }
 	start := time.Now()
-	conn, err := pgx.Connect(ctx, db.URL)
+	conn, err := db.Connect(ctx)
 	if err != nil {
 		drop()
 		return Side{}, nil, fmt.Errorf("connect: %w", err)

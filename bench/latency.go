@@ -66,7 +66,7 @@ func newLatency(ctx context.Context, db *Database) (*latency, error) {
 		return nil, err
 	}
 	for _, conn := range []**pgx.Conn{&l.write, &l.look} {
-		if *conn, err = pgx.Connect(ctx, db.URL); err != nil {
+		if *conn, err = db.Connect(ctx); err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
 		}
 	}

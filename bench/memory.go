@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const (
@@ -32,7 +30,7 @@ func measureMemory(ctx context.Context, b *Bench) ([]Figure, error) {
 }
 
 func drainWithWorker(ctx context.Context, db *Database, w Workload) (peak int64, err error) {
-	conn, err := pgx.Connect(ctx, db.URL)
+	conn, err := db.Connect(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("connect: %w", err)
 	}

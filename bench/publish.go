@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -25,7 +24,7 @@ const (
 // second, from the first on.
 func stream(events int) func(context.Context, *Database) (float64, error) {
 	return func(ctx context.Context, db *Database) (float64, error) {
-		conn, err := pgx.Connect(ctx, db.URL)
+		conn, err := db.Connect(ctx)
 		if err != nil {
 			return 0, fmt.Errorf("stream: %w", err)
 		}

@@ -119,6 +119,19 @@ func (s *Server) drop(ctx context.Context, name string) error {
 // Drop drops the database and ends its connections.
 func (d *Database) Drop(ctx context.Context) error { return d.server.drop(ctx, d.Name) }
 
+// searchPath finds the read models, and the tables of what is compared.
+const searchPath = "tidemark_views, public"
+
+// Connect opens a connection, which the caller closes.
+func (d *Database) Connect(ctx context.Context) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(d.URL)
+	if err != nil {
+		return nil, fmt.Errorf("parse the address of database %s: %w", d.Name, err)
+	}
+	config.RuntimeParams["search_path"] = searchPath
+	return pgx.ConnectConfig(ctx, config)
+}
+
 // Pool opens a pool that holds connections connections, all of them open when it returns.
 func (d *Database) Pool(ctx context.Context, connections int) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(d.URL)
@@ -126,8 +139,7 @@ func (d *Database) Pool(ctx context.Context, connections int) (*pgxpool.Pool, er
 		return nil, fmt.Errorf("parse the address of database %s: %w", d.Name, err)
 	}
 	config.MinConns, config.MaxConns = int32(connections), int32(connections)
-	// the read models, and the tables of what is compared
-	config.ConnConfig.RuntimeParams["search_path"] = "tidemark_views, public"
+	config.ConnConfig.RuntimeParams["search_path"] = searchPath
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", d.Name, err)

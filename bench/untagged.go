@@ -59,7 +59,7 @@ func bareAppend(source string) (string, error) {
 // untagged times calls of both functions on one connection, a few of one and then a few of the
 // other, and answers the median of each, in milliseconds.
 func untagged(ctx context.Context, db *Database, perCall, calls int) (with, without float64, err error) {
-	conn, err := pgx.Connect(ctx, db.URL)
+	conn, err := db.Connect(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("connect: %w", err)
 	}
