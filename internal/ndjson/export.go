@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -28,7 +29,7 @@ type ExportConfig struct {
 type Exported struct {
 	Events   int64
 	Position int64 // where the next export may start from, see [ExportConfig.After]
-	More     bool  // Limit or Look has ended it
+	More     bool  // Limit or Look has ended it, or an event that cannot be read comes next
 }
 
 // progressEvents is how often an export tells its progress.
@@ -50,6 +51,10 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 	done := Exported{Position: cfg.After}
 	seen, looked := 0, int64(0)
 	for e, err := range events(ctx, db, cfg) {
+		if cfg.Limit > 0 && done.Events > 0 && errors.Is(err, journal.ErrUnreadable) {
+			done.More = true // the next page begins with it, and names it
+			break
+		}
 		if err != nil {
 			return done, err
 		}

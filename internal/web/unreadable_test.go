@@ -20,6 +20,11 @@ func TestAnEventThatCannotBeReadIsShownByItsPlace(t *testing.T) {
 		SELECT 'only', 's', 'a', 3, true, position, event_id, 'parked', now() FROM tidemark.journal WHERE campaign_id = 'a'
 			AND seq = 3`)
 	s := serveOn(t, pool, acts, nil)
+	var before, at string
+	if err := pool.QueryRow(t.Context(), `SELECT (position - 1)::text, position::text FROM tidemark.journal
+		WHERE campaign_id = 'a' AND seq = 3`).Scan(&before, &at); err != nil {
+		t.Fatal(err)
+	}
 	const reason = "cannot be read: Postgres cannot print its payload or metadata"
 	for _, tt := range []struct {
 		path   string
@@ -31,6 +36,9 @@ func TestAnEventThatCannotBeReadIsShownByItsPlace(t *testing.T) {
 		{"/api/v1/campaigns/a/events", auth.Viewer, http.StatusOK, []string{`"seq":3`, `"seq":4`}},
 		{"/api/v1/events?type=noted", auth.Operator, http.StatusOK, []string{reason, `"seq":4`}},
 		{"/api/v1/campaigns/a/events/3", auth.Operator, http.StatusUnprocessableEntity, []string{reason}},
+		{"/api/v1/events/export?campaign=a", auth.Operator, http.StatusOK, []string{`"s3cret"`, `"payload":{}`}},
+		{"/api/v1/events/export?after=" + before, auth.Operator, http.StatusUnprocessableEntity, []string{reason, at}},
+		{"/api/v1/events/export?after=" + at, auth.Operator, http.StatusOK, []string{`"payload":{}`}},
 		{"/campaign?id=a&seq=3", auth.Operator, http.StatusOK, []string{reason}},
 		{"/event?campaign=a&seq=2", auth.Operator, http.StatusOK, []string{"seq=3"}},
 		{"/event?campaign=a&seq=3", auth.Operator, http.StatusOK, []string{reason, "seq=4"}},
