@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/web"
-	"github.com/tidemark-go/tidemark/internal/web/auth"
-	"github.com/tidemark-go/tidemark/internal/web/pages"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/pages"
+	"github.com/tidemark-go/tidemark/internal/surface/web"
 )
 
 const (

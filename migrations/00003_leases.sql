@@ -5,7 +5,7 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 -- The tables below swing between empty and millions of rows within one cached plan. So their
 -- functions run under settings and in a form that leave the planner one choice: a probe of the
 -- primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row
--- by its place (ctid), which nobody can move meanwhile: it is locked. A worker that is woken has
+-- by its place (ctid), which is locked and cannot move meanwhile. A worker that is woken has
 -- one campaign, mostly. For one there are statements beside those for many: they do the same, and
 -- are begun sooner.
 
@@ -54,7 +54,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- acquire_leases leases those of the campaigns that nobody holds: p_idle have a lease row, p_new had
+-- acquire_leases leases those of the campaigns that are free: p_idle have a lease row, p_new had
 -- none a moment ago. Each array names a campaign once. Rows are locked in the order of campaign_id; a
 -- row that somebody is writing is skipped, never waited for. Callers read "held" from the lease alone:
 -- owner and expiry are set here and nowhere else. A lease of one that has fallen is taken over as if

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // gooseTool builds goose's own command, at the version of go.mod, with the driver for Postgres alone.

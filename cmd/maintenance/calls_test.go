@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/web/api"
+	"github.com/tidemark-go/tidemark/internal/surface/api"
 )
 
 // callsOf says by which calls of the API, by their names in openapi.yaml, one sees and does what a
@@ -111,7 +111,7 @@ func dryRuns() map[string]string {
 
 func TestTheAPIHasADryRunWhereTheCommandLineHasOne(t *testing.T) {
 	t.Parallel()
-	description, err := os.ReadFile("../../internal/web/api/openapi.yaml")
+	description, err := os.ReadFile("../../internal/surface/api/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 // publisherActs answers what the log says of operators since the fixture, oldest first.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 func TestTokenCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 // TestWhatThePagesWantTypedIsAskedForHere has every act that a page does after a word was typed,

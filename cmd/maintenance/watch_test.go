@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 // watched starts the program, waits for some lines of its output, sends it the signal and answers

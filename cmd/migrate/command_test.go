@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

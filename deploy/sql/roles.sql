@@ -151,7 +151,7 @@ BEGIN
         tidemark.find_session, tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets,
         tidemark.holding_secrets FROM %I', publisher);
 
-    -- Appender: the three functions, which run as the owner, for him and nobody else.
+    -- Appender: the three functions, which run as the owner, for this role alone.
     FOR object IN
         SELECT p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'tidemark'::regnamespace
             AND p.proname IN ('append', 'append_all', 'append_if')

@@ -109,7 +109,7 @@ func (r *repository) diff(ctx context.Context, pairs []string, yield func(commit
 		return more
 	})
 	if err != nil || !more {
-		cancel() // nobody reads what it prints any more
+		cancel() // its output is not read any more
 	}
 	waited := diff.explain(diff.Wait())
 	switch {

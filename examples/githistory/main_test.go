@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // asProgram makes the test binary behave as githistory itself, for tests that kill it.

@@ -3,9 +3,9 @@ package main
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestTheTreeProjectionKeepsThePromisesOfProjections(t *testing.T) {

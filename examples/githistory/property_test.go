@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/rapidtest"
+	"github.com/tidemark-go/tidemark/test/support/rapidtest"
 )
 
 // randomHistory draws a stream for git fast-import that adds commits to what the repository holds:

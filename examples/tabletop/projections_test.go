@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestProjectionsKeepTheirPromises(t *testing.T) {

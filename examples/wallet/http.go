@@ -65,7 +65,7 @@ func handler(w wallets) http.Handler {
 			return
 		}
 		out.Header().Set("Content-Type", "application/json")
-		_, _ = out.Write(document) // whoever asked may be gone
+		_, _ = out.Write(document) // the client may be gone
 	})
 	return mux
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -144,7 +144,7 @@ type act struct {
 	request any    // what was asked for, besides the reason: part of what a key stands for, and of the log
 	reason  bool   // it is required
 	confirm string // what Request.Confirm must say; "": nothing
-	logs    bool   // whoever does it writes it to tidemark.operator_log
+	logs    bool   // the caller writes it to tidemark.operator_log
 }
 
 // do does an act in one transaction.

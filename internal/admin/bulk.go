@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -41,7 +41,7 @@ type PairFilter struct {
 	NewerThan   string   `json:"newer_than,omitempty"`
 }
 
-// Filter answers what pkg/deferred takes.
+// Filter answers what internal/store/deferred takes.
 func (f PairFilter) Filter() (deferred.Filter, error) {
 	out := deferred.Filter{
 		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class,

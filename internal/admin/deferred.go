@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 )
 
 // Requeue has a pair that failed or is dead tried again at once, as if it had not failed before.
@@ -62,5 +62,5 @@ func (a *Acts) onPair(
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return asked, do(ctx, tx, r.deferred()) })
 }
 
-// deferred is who and why, for pkg/deferred.
+// deferred is who and why, for internal/store/deferred.
 func (r Request) deferred() deferred.Act { return deferred.Act{By: r.Who.Name, Reason: r.Reason} }

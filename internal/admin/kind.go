@@ -1,6 +1,6 @@
 package admin
 
-import "github.com/tidemark-go/tidemark/internal/web/auth"
+import "github.com/tidemark-go/tidemark/internal/auth"
 
 // Kind is an act that there is, as tidemark.operator_log names it.
 type Kind string

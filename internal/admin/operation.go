@@ -50,7 +50,7 @@ type Operation struct {
 	State     string          `json:"state"`   // "running", "done", "aborted" or "failed"
 	Total     int64           `json:"total"`   // items; 0: not known yet
 	Done      int64           `json:"done"`    //
-	Skipped   int64           `json:"skipped"` // they had changed by then, or somebody was writing them
+	Skipped   int64           `json:"skipped"` // they had changed by then, or were being written
 	Failed    int64           `json:"failed"`
 	Progress  json.RawMessage `json:"progress"` // depends on the kind; null: nothing yet
 	Error     string          `json:"error"`    // why it has failed

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
 // NewToken is a token that was made. Neither the log nor what is kept of an idempotency key has the token itself.

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
-	"github.com/tidemark-go/tidemark/internal/web"
-	"github.com/tidemark-go/tidemark/internal/web/auth"
-	"github.com/tidemark-go/tidemark/internal/web/pages"
-	"github.com/tidemark-go/tidemark/internal/web/payload"
+	"github.com/tidemark-go/tidemark/internal/surface/pages"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
+	"github.com/tidemark-go/tidemark/internal/surface/web"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )

@@ -21,9 +21,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/config"
-	"github.com/tidemark-go/tidemark/internal/web/api"
-	"github.com/tidemark-go/tidemark/internal/web/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/api"
 )
 
 // plantedRun is a worker with all that it logs, and the answers of its admin listener.

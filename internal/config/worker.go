@@ -30,7 +30,7 @@ type Worker struct {
 	VerifyRate      int           // campaigns a minute; 0: none
 	SnapshotEvery   int           // events; 0: no snapshots
 	SnapshotKeep    int           // of a campaign and projection
-	Proof           bool          // hash ids where nobody reads the events
+	Proof           bool          // hash ids where events are not read otherwise
 	Listen          bool
 	ShutdownTimeout time.Duration
 	HTTPAddr        string

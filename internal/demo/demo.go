@@ -132,7 +132,7 @@ type demo struct {
 	meter  *meter
 	load   *tabletop.Load
 
-	casualty *casualty // nil: nobody is to be relieved
+	casualty *casualty // nil: no worker is to be replaced
 }
 
 func (d *demo) run(ctx context.Context) (Result, error) {

@@ -21,7 +21,7 @@
 // process may be killed at any point: a half-made cluster is thrown away, a stale postmaster.pid is
 // recognised, an orphaned server is found again.
 //
-// Postgres refuses to run as root. Started by root, it runs as the user postgres or nobody,
+// Postgres refuses to run as root. Started by root, it runs as postgres or an unprivileged user,
 // whichever exists, or as the owner of the cluster when there is one already.
 //
 // A [Server] is safe for concurrent use. It runs no goroutine.

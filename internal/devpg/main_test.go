@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
-	"github.com/tidemark-go/tidemark/internal/leaktest"
+	"github.com/tidemark-go/tidemark/test/support/leaktest"
 )
 
 // holdEnv turns the test binary into a process that opens the server of that folder, says its URL,

@@ -66,7 +66,7 @@ func (p *postmaster) alive(ctx context.Context) bool {
 	if slices.Contains(strings.Split(args, "\x00"), p.data) {
 		return true
 	}
-	dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.pid)) // somebody may have started it with a relative path
+	dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.pid)) // it may have been started with a relative path
 	return dir == p.data
 }
 

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// plainID is the user and group when the machine knows neither postgres nor nobody: the number that
-// most systems give to nobody.
+// plainID is the user and group where the machine has none of the names that unprivileged looks for.
+// Most systems give this number to their unprivileged user.
 const plainID = 65534
 
 // unprivileged answers whom the server runs as: nil means the current user, which is right for everyone but root.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/internal/program"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // TestShellSnippets checks each line of the pages' shell: targets of make exist, programs of ours

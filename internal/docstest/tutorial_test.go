@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/freeport"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // eventually bounds the wait for an output that a worker brings about.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/doctor"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestWorkersOfAGroupWithDifferentProjectionsAreNamed(t *testing.T) {

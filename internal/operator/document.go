@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/redact"
@@ -86,8 +84,6 @@ func convert(v reflect.Value) any {
 		return x
 	case error:
 		return redact.Error(x)
-	case *pgxpool.Pool:
-		return nil
 	case journal.Event:
 		object := map[string]any{"unreadable": nil}
 		fields(v, object)

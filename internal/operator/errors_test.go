@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 )
 
 func TestAnErrorHasOneAnswer(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/publishing"
-	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/memory"
 )
 
 // opened is what a kind was told.

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"github.com/tidemark-go/tidemark/internal/leaktest"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/leaktest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func collector(

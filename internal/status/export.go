@@ -3,7 +3,7 @@ package status
 import (
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 

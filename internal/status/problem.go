@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
-	"github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
 // Severity says how soon a person should look.
@@ -19,7 +19,7 @@ type Severity string
 const (
 	Critical Severity = "critical" // now: it will not mend itself, or does harm
 	Warning  Severity = "warning"  // today
-	Note     Severity = "note"     // somebody has meant it so
+	Note     Severity = "note"     // an operator means it so
 )
 
 // Problem is something that is wrong now.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestPlacesSayWhereEachGroupStandsInACampaign(t *testing.T) {

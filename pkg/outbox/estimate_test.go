@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // 30,000 work items of 3,000 campaigns, a tenth of them held and another tenth paused; 20,000 pairs

@@ -3,8 +3,8 @@ package outbox_test
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestGroupsAreListedByName(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestPagesHaveEveryEntryOnce(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestStuck(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // onceEach keeps a row for each event, and cannot apply one twice.

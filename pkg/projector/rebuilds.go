@@ -3,7 +3,7 @@ package projector
 import (
 	"context"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
 )
@@ -56,7 +56,7 @@ func StartRebuild(
 type Rebuild = rebuild.Rebuild
 
 // RebuildName is the name under which a rebuild of the projection is paused and resumed
-// (pkg/pause), and under which its pairs are found in pkg/deferred.
+// (internal/store/pause), and under which its pairs are found in internal/store/deferred.
 func RebuildName(projection string) string {
 	return rebuild.NameOf(projection)
 }
@@ -68,9 +68,7 @@ func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Reb
 }
 
 // ErrOtherTables is returned by [Rollback] when the tables that are kept are not those that [RollbackOptions] names.
-var (
-	ErrOtherTables = rebuild.ErrOtherTables
-)
+var ErrOtherTables = rebuild.ErrOtherTables
 
 // RollbackOptions says how tables that were replaced come back.
 type RollbackOptions = rebuild.RollbackOptions
@@ -111,9 +109,7 @@ func AbortRebuild(ctx context.Context, db Beginner, name string, act deferred.Ac
 }
 
 // ErrUnknownProjection is returned by [Remove] for a projection that the registry does not know.
-var (
-	ErrUnknownProjection = rebuild.ErrUnknownProjection
-)
+var ErrUnknownProjection = rebuild.ErrUnknownProjection
 
 // Remove removes a projection from the registry, with its pairs and its pause and, if tables is
 // set, its tables with all that is in them. What its group applies at the moment is waited for;

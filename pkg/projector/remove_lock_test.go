@@ -3,8 +3,8 @@ package projector_test
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock has another session hold a pair of each

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // TestCulpritsAreFoundInFewCalls counts how often handlers are called: once in vain, and once more for

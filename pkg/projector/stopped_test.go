@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind has the claim wait inside of the

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/spoiled"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/spoiled"
 )
 
 // TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone has SQL files apply events past which

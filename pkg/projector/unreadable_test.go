@@ -3,8 +3,8 @@ package projector_test
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/spoiled"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/spoiled"
 )
 
 // An event that the database cannot hand over is dead for each projection of its campaign; all else

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/memory"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // TestWhatWasSentAndLostIsListed restores a backup under a relay that has sent more: rounds, and a

@@ -9,9 +9,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {

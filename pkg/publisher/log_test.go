@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestOldRecordsOfOperatorsGoInBoundedBatches(t *testing.T) {

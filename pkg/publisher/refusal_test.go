@@ -4,9 +4,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/memory"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // A pair whose sink is there again has no error, although each event that it sends is refused by itself.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/sinks/memory"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/memory"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestRelayPublishesWhatIsThereAndWhatComes(t *testing.T) {

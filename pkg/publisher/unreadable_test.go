@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/sinks/memory"
-	"github.com/tidemark-go/tidemark/internal/spoiled"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/memory"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/spoiled"
 )
 
 // An event that cannot be read is parked by its place, and every other campaign goes on, however long it takes to find

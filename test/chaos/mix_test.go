@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // TestAThousandCampaignsEqualTheFoldOfTheJournal has each campaign begin with one event, half of

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/migrations"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 func TestWorkersRecoverByThemselvesWhenPostgresCrashesUnderLoad(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
-	"github.com/tidemark-go/tidemark/test/internal/worker"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
+	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
 func TestMain(m *testing.M) { worker.Main(m) }

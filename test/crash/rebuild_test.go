@@ -11,10 +11,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
-	"github.com/tidemark-go/tidemark/test/internal/worker"
+	"github.com/tidemark-go/tidemark/test/support/tally"
+	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
 // rebuildKills is how many workers are killed while projections are rebuilt: go test ./test/crash

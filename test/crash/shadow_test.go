@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/test/internal/tally"
-	"github.com/tidemark-go/tidemark/test/internal/worker"
+	"github.com/tidemark-go/tidemark/test/support/tally"
+	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
 // queueAsItIs is all that a shadow must leave as it was, with who wrote it last.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/migrations"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // TestProcessesAndServersKilledAtRandomCostNoEventAnything is what a bad night looks like: deaths

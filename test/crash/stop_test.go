@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
-	"github.com/tidemark-go/tidemark/test/internal/worker"
+	"github.com/tidemark-go/tidemark/test/support/tally"
+	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
 // TestAWorkerStoppedBeyondItsLease stops a worker with SIGSTOP and continues it when another has

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/test/internal/boundary"
+	"github.com/tidemark-go/tidemark/test/support/boundary"
 )
 
 func valueOf(value *int, e journal.Event) error {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/test/internal/boundary"
+	"github.com/tidemark-go/tidemark/test/support/boundary"
 )
 
 // writers is how many of the oracle's have a connection at once: all.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/test/internal/boundary"
+	"github.com/tidemark-go/tidemark/test/support/boundary"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // httpStore is the journal by the HTTP of a server that runs.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // TestARenewalUnderWayDoesNotCostALease has the end of a group wait for the renewal of one of its

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
-	"github.com/tidemark-go/tidemark/test/internal/worker"
+	"github.com/tidemark-go/tidemark/test/support/tally"
+	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
 func TestMain(m *testing.M) { worker.Main(m) }

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
-	"github.com/tidemark-go/tidemark/test/internal/worker"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
+	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
 // TestAWorkerThatDoesNotKnowAProjectionFilesIt is a rolling upgrade that stands still halfway: the

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // smallDisk moves an empty table to a tablespace on a file system of its own with room for the

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 )
 
 func ada() deferred.Act { return deferred.Act{By: "ada", Reason: "the weather is better"} }

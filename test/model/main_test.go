@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // checksEnv says how many random runs there are; standardChecks take a few seconds.

@@ -3,7 +3,7 @@ package model_test
 import (
 	"slices"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 )
 
 // outcome is what becomes of a pair.

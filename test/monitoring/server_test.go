@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/freeport"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // server starts a Prometheus with our rules that scrapes a worker every second, and answers its

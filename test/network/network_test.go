@@ -9,11 +9,11 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/proxy"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/proxy"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 func TestMain(m *testing.M) {

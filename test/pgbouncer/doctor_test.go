@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/doctor"
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 func TestTheDoctorSeesPgBouncerAndWhatDoesNotGetThrough(t *testing.T) {

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/proxy"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
-	"github.com/tidemark-go/tidemark/test/internal/broker"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/broker"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/proxy"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // TestAnOutageOfMinutesParksNothing has a pair fail as often as it would in five minutes, over a

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
-	"github.com/tidemark-go/tidemark/test/internal/broker"
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/broker"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // TestAPoisonEventInOneOfAThousandCampaigns has the broker refuse the second of a campaign's

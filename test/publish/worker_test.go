@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/test/internal/tally"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // worker is a worker in a process of its own: the service, with the tests' broker as one more kind of sink.

@@ -12,10 +12,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tidemark-go/tidemark/internal/leaktest"
-	"github.com/tidemark-go/tidemark/internal/redistest"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/inbox/redisinbox"
+	"github.com/tidemark-go/tidemark/test/support/leaktest"
+	"github.com/tidemark-go/tidemark/test/support/redistest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

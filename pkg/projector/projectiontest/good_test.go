@@ -7,11 +7,11 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // Callers close their pool where they opened it: with defer, which comes before all that tests clean up.

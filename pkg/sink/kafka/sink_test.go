@@ -22,12 +22,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/tidemark-go/tidemark/internal/leaktest"
-	"github.com/tidemark-go/tidemark/internal/sinks/setting/settingtest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/kafka"
+	"github.com/tidemark-go/tidemark/test/support/leaktest"
+	"github.com/tidemark-go/tidemark/test/support/settingtest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -12,13 +12,13 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/proxy"
-	"github.com/tidemark-go/tidemark/internal/sqltest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/postgres"
+	"github.com/tidemark-go/tidemark/test/sqltest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/proxy"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, proxy.MayStay()...) }

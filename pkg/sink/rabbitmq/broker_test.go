@@ -19,8 +19,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/tidemark-go/tidemark/internal/freeport"
-	"github.com/tidemark-go/tidemark/internal/leaktest"
-	"github.com/tidemark-go/tidemark/internal/proxy"
+	"github.com/tidemark-go/tidemark/test/support/leaktest"
+	"github.com/tidemark-go/tidemark/test/support/proxy"
 )
 
 // maxMessageBytes is what the tests' broker takes.

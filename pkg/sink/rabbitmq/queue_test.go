@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/tidemark-go/tidemark/internal/proxy"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/rabbitmq"
+	"github.com/tidemark-go/tidemark/test/support/proxy"
 )
 
 // queue is an exchange of a test's own and a queue that is bound to all of its keys, of a broker behind a proxy.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/sinks/setting/settingtest"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/sink/redis"
+	"github.com/tidemark-go/tidemark/test/support/settingtest"
 )
 
 func settings(t *testing.T, address string) publisher.Settings {

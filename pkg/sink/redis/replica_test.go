@@ -12,9 +12,9 @@ import (
 
 	client "github.com/redis/go-redis/v9"
 
-	"github.com/tidemark-go/tidemark/internal/redistest"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/sink/redis"
+	"github.com/tidemark-go/tidemark/test/support/redistest"
 )
 
 // replica is a server that follows another one.

@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 	client "github.com/redis/go-redis/v9"
 
-	"github.com/tidemark-go/tidemark/internal/proxy"
-	"github.com/tidemark-go/tidemark/internal/redistest"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
+	"github.com/tidemark-go/tidemark/test/support/proxy"
+	"github.com/tidemark-go/tidemark/test/support/redistest"
 )
 
 // server is a Redis behind a proxy that can be taken away.

@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/internal/leaktest"
-	"github.com/tidemark-go/tidemark/internal/proxy"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/redis"
+	"github.com/tidemark-go/tidemark/test/support/leaktest"
+	"github.com/tidemark-go/tidemark/test/support/proxy"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m, proxy.MayStay()...) }

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 	"github.com/tidemark-go/tidemark/pkg/sink/statistics"
+	"github.com/tidemark-go/tidemark/test/support/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

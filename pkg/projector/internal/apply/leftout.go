@@ -1,7 +1,7 @@
 package apply
 
 import (
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 )
 
 // Events that operators have resolved are left out by all that applies a campaign again: pairs,

@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // ddl makes the tables of a projection, with something of each kind that it may bring itself.

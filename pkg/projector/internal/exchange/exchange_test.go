@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 const made = `CREATE TABLE totals (id bigint GENERATED ALWAYS AS IDENTITY, campaign_id text PRIMARY KEY,

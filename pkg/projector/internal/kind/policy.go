@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 )
 

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/deferred"
-	pauses "github.com/tidemark-go/tidemark/pkg/pause"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )

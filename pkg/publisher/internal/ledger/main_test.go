@@ -3,8 +3,8 @@ package ledger
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-	"github.com/tidemark-go/tidemark/internal/sqltest"
+	"github.com/tidemark-go/tidemark/test/sqltest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -1,0 +1,207 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+// JWT says which signed tokens are believed, wherever they come from. Its zero value believes none.
+type JWT struct {
+	Issuer    string // required
+	Audience  string // required
+	KeysURL   string // of the issuer's keys (JWKS); default: where its OpenID Connect discovery says
+	Header    string // default "Authorization", as a bearer token
+	UserClaim string // default "sub"
+	RoleClaim string // viewer, operator or admin, or a list of which the highest counts; default none: all are viewers
+}
+
+const (
+	keysTimeout = 5 * time.Second // for a request to the issuer
+	// at most one for each address in this time: tokens with unknown keys ask for them again and again
+	keysEach = 10 * time.Second
+)
+
+// jwts verifies tokens. It asks the issuer when the first one comes, and when one has a key that is new.
+type jwts struct {
+	cfg    JWT
+	client *http.Client
+
+	mu       sync.Mutex
+	verifier *oidc.IDTokenVerifier
+}
+
+func newJWTs(cfg JWT) (*jwts, error) {
+	if cfg.Issuer == "" || cfg.Audience == "" {
+		return nil, errors.New(
+			"JWTs need an issuer and an audience: set TIDEMARK_ADMIN_JWT_ISSUER and TIDEMARK_ADMIN_JWT_AUDIENCE",
+		)
+	}
+	if cfg.Header == "" {
+		cfg.Header = "Authorization"
+	}
+	if cfg.UserClaim == "" {
+		cfg.UserClaim = "sub"
+	}
+	return &jwts{
+		cfg:    cfg,
+		client: &http.Client{Timeout: keysTimeout, Transport: &patient{last: map[string]fetch{}}},
+	}, nil
+}
+
+// of finds a request's token. A token of ours has no dots in it.
+func (j *jwts) of(r *http.Request) (raw string, ok bool) {
+	if j == nil {
+		return "", false
+	}
+	raw = r.Header.Get(j.cfg.Header)
+	if scheme, rest, found := strings.Cut(raw, " "); found && strings.EqualFold(scheme, "bearer") {
+		raw = rest
+	}
+	raw = strings.TrimSpace(raw)
+	return raw, raw != "" && (!strings.EqualFold(j.cfg.Header, "Authorization") || strings.Count(raw, ".") == 2)
+}
+
+// identity verifies a token: its signature by a key of the issuer, the issuer, the audience and the
+// time.
+func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
+	verifier, err := j.ready(ctx)
+	if err != nil {
+		return Identity{}, err
+	}
+	token, err := verifier.Verify(oidc.ClientContext(ctx, j.client), raw)
+	var network *url.Error
+	switch {
+	case errors.As(err, &network) && !errors.Is(err, errSoon):
+		return Identity{}, unreachable(err)
+	case err != nil:
+		return Identity{}, errUnknown
+	}
+	claims := map[string]any{}
+	if token.Claims(&claims) != nil {
+		return Identity{}, errUnknown
+	}
+	id := Identity{Role: Viewer, Via: "jwt", Until: token.Expiry}
+	id.Name, _ = claims[j.cfg.UserClaim].(string)
+	if id.Name = strings.TrimSpace(id.Name); !named(id.Name) {
+		return Identity{}, problem.New(
+			http.StatusUnauthorized,
+			"the token names nobody in "+j.cfg.UserClaim,
+			"choose another claim with TIDEMARK_ADMIN_JWT_USER_CLAIM",
+		)
+	}
+	if claim, ok := claims[j.cfg.RoleClaim]; ok && j.cfg.RoleClaim != "" {
+		if id.Role = highest(claim); id.Role == Nobody {
+			return Identity{}, problem.New(
+				http.StatusUnauthorized,
+				"the token has no role of ours in "+j.cfg.RoleClaim,
+				"have it say viewer, operator or admin",
+			)
+		}
+	}
+	return id, nil
+}
+
+// ready has the issuer's keys read, where they are known by discovery alone.
+func (j *jwts) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.verifier != nil {
+		return j.verifier, nil
+	}
+	// Keys are read again in the background of later requests, so their context must not end with
+	// this one.
+	client := oidc.ClientContext(context.WithoutCancel(ctx), j.client)
+	config := &oidc.Config{ClientID: j.cfg.Audience, SupportedSigningAlgs: []string{
+		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
+		oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
+	}}
+	if j.cfg.KeysURL != "" {
+		j.verifier = oidc.NewVerifier(j.cfg.Issuer, oidc.NewRemoteKeySet(client, j.cfg.KeysURL), config)
+		return j.verifier, nil
+	}
+	provider, err := oidc.NewProvider(client, j.cfg.Issuer)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	j.verifier = provider.VerifierContext(client, config)
+	return j.verifier, nil
+}
+
+func unreachable(err error) error {
+	return problem.New(
+		http.StatusServiceUnavailable,
+		fmt.Sprintf("the issuer's keys cannot be read: %v", err),
+		"look at TIDEMARK_ADMIN_JWT_ISSUER and TIDEMARK_ADMIN_JWT_KEYS_URL, or use a token",
+	)
+}
+
+// highest is the highest role that a claim names.
+func highest(claim any) Role {
+	names, ok := claim.([]any)
+	if !ok {
+		names = []any{claim}
+	}
+	most := Nobody
+	for _, name := range names {
+		text, _ := name.(string)
+		if role, err := ParseRole(strings.ToLower(strings.TrimSpace(text))); err == nil {
+			most = max(most, role)
+		}
+	}
+	return most
+}
+
+// named says whether a name that comes from elsewhere can stand in a log.
+func named(name string) bool {
+	return name != "" && len(name) <= 2*nameBytes && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
+}
+
+// errSoon is a request that was made a moment ago, and answered.
+var errSoon = errors.New("asked a moment ago")
+
+// patient makes the same request at most once in keysEach.
+type patient struct {
+	mu   sync.Mutex
+	last map[string]fetch
+}
+
+type fetch struct {
+	at  time.Time
+	err error
+}
+
+// RoundTrip makes the request, or answers errSoon, or why the last one has failed.
+func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	key := r.URL.String()
+	p.mu.Lock()
+	last := p.last[key]
+	if soon := time.Since(last.at) < keysEach; soon && (last.err == nil || time.Since(last.at) < time.Second) {
+		p.mu.Unlock()
+		if last.err != nil {
+			return nil, last.err
+		}
+		return nil, errSoon
+	}
+	p.last[key] = fetch{at: time.Now()}
+	p.mu.Unlock()
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		p.mu.Lock()
+		p.last[key] = fetch{time.Now(), err}
+		p.mu.Unlock()
+	}
+	return response, err
+}

@@ -1,0 +1,145 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+// loginBytes bounds the form.
+const loginBytes = 8 << 10
+
+const loginPage = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Log in · Tidemark</title>
+<link rel="stylesheet" href="/static/tidemark.css">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+</head>
+<body class="login">
+<main>
+<h1>Tidemark</h1>
+<form method="post" action="/login">
+{{if .Fault}}<p role="alert">{{.Fault}}</p>{{end}}
+<p><label for="token">Token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus></p>
+<input type="hidden" name="next" value="{{.Next}}">
+<p><button type="submit">Log in</button></p>
+</form>
+</main>
+</body>
+</html>
+`
+
+// Login answers GET with a form that asks for a token, and POST by beginning a session: a cookie
+// that no script sees, that no other site's request carries, and that lives for the configured
+// time. Guard it with http.CrossOriginProtection.
+func (a *Authenticator) Login(failed Failed) http.Handler {
+	page := template.Must(template.New("login").Parse(loginPage))
+	show := func(w http.ResponseWriter, status int, fault, next string) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		_ = page.Execute(w, struct{ Fault, Next string }{fault, next})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			show(w, http.StatusOK, "", local(r.URL.Query().Get("next")))
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, loginBytes)
+		if err := r.ParseForm(); err != nil {
+			show(w, http.StatusBadRequest, "That was no form of at most 8 KiB.", "/")
+			return
+		}
+		next := local(r.PostForm.Get("next"))
+		token, cookie := strings.TrimSpace(r.PostForm.Get("token")), random()
+		_, err := a.checked(r, token, func() (Identity, error) { return a.begin(r.Context(), token, cookie) })
+		var refused *problem.Problem
+		switch {
+		case errors.As(err, &refused):
+			if refused.Status == http.StatusTooManyRequests {
+				w.Header().Set("Retry-After", refused.Limit)
+			}
+			show(w, refused.Status, strings.ToUpper(refused.Detail[:1])+refused.Detail[1:]+".", next)
+			return
+		case err != nil:
+			failed(w, r, err)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{
+			Name:     a.cookieName(r),
+			Value:    cookie,
+			Path:     "/",
+			MaxAge:   int(a.cfg.SessionTTL.Seconds()),
+			HttpOnly: true,
+			Secure:   a.Secure(r),
+			SameSite: http.SameSiteStrictMode,
+		})
+		http.Redirect(w, r, next, http.StatusSeeOther)
+	})
+}
+
+// begin begins a session with a token.
+func (a *Authenticator) begin(ctx context.Context, token, cookie string) (Identity, error) {
+	id, err := a.token(ctx, token, "")
+	if err != nil {
+		return Identity{}, err
+	}
+	var holds bool
+	err = a.cfg.Pool.QueryRow(ctx, queryLogin, id.secret[:], hash(cookie), a.cfg.SessionTTL).Scan(&holds)
+	if err == nil && !holds {
+		err = errUnknown // it was revoked just now
+	}
+	return id, err
+}
+
+// Logout ends the session.
+func (a *Authenticator) Logout(failed Failed) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cookie, err := r.Cookie(a.cookieName(r)); err == nil {
+			if _, err := a.cfg.Pool.Exec(r.Context(), queryLogout, hash(cookie.Value)); err != nil {
+				failed(w, r, err)
+				return
+			}
+		}
+		a.clearCookie(w, r)
+		http.Redirect(w, r, "/login", http.StatusSeeOther)
+	})
+}
+
+// cookieName has the prefix that browsers hold to: only over TLS, for this host alone.
+func (a *Authenticator) cookieName(r *http.Request) string {
+	if a.Secure(r) {
+		return "__Host-tidemark"
+	}
+	return "tidemark"
+}
+
+func (a *Authenticator) clearCookie(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{
+		Name:     a.cookieName(r),
+		Path:     "/",
+		MaxAge:   -1,
+		HttpOnly: true,
+		Secure:   a.Secure(r),
+		SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// local answers a path of this server, or "/": a login leads to no other site.
+func local(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||
+		strings.ContainsAny(next, "\\\r\n\t") {
+		return "/"
+	}
+	return next
+}

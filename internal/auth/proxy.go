@@ -1,0 +1,133 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+const (
+	secretHeader = "X-Tidemark-Proxy-Secret"
+	secretLeast  = 16 // characters of a shared secret
+)
+
+// proxied reads the headers of a proxy that is trusted. What anybody else writes into them means
+// nothing.
+func (a *Authenticator) proxied(r *http.Request) (Identity, bool, error) {
+	users := r.Header.Values(a.cfg.UserHeader)
+	if len(users) == 0 || !within(a.cfg.Proxies, peer(r)) {
+		return Identity{}, false, nil
+	}
+	if ok, err := a.proved(r); !ok {
+		return Identity{}, false, err
+	}
+	var roles []string
+	if a.cfg.RoleHeader != "" {
+		roles = r.Header.Values(a.cfg.RoleHeader)
+	}
+	if len(users) > 1 || len(roles) > 1 {
+		return Identity{}, false, problem.New(
+			http.StatusUnauthorized,
+			"the proxy named several users or roles",
+			"have it replace "+a.cfg.UserHeader+" and "+a.cfg.RoleHeader+" and not add to them",
+		)
+	}
+	name := strings.TrimSpace(users[0])
+	if name == "" {
+		return Identity{}, false, nil
+	}
+	if !named(name) {
+		return Identity{}, false, problem.New(http.StatusUnauthorized,
+			"the proxy's user is no name", "send up to 256 bytes of printable characters").
+			Of(a.cfg.UserHeader, name, "256 bytes")
+	}
+	role := Viewer
+	if len(roles) == 1 && strings.TrimSpace(roles[0]) != "" {
+		var err error
+		if role, err = ParseRole(strings.ToLower(strings.TrimSpace(roles[0]))); err != nil {
+			return Identity{}, false, problem.New(http.StatusUnauthorized,
+				"the proxy's role is unknown", "send viewer, operator or admin").
+				Of(a.cfg.RoleHeader, roles[0], "")
+		}
+	}
+	return Identity{Name: name, Role: role, Via: "proxy"}, true, nil
+}
+
+// proved says whether a request has the secret that a proxy proves itself with. A wrong one is
+// counted like a wrong token, one that is missing is no proxy's.
+func (a *Authenticator) proved(r *http.Request) (bool, error) {
+	secrets := r.Header.Values(secretHeader)
+	switch {
+	case a.cfg.Secret == "":
+		return true, nil
+	case len(secrets) == 0:
+		return false, nil
+	}
+	_, err := a.checked(r, "", func() (Identity, error) {
+		given, want := sha256.Sum256([]byte(secrets[0])), sha256.Sum256([]byte(a.cfg.Secret))
+		if len(secrets) != 1 || subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
+			return Identity{}, errUnknown
+		}
+		return Identity{}, nil
+	})
+	return err == nil, err
+}
+
+// forwarded says whether a request has come by way of a proxy, whatever its address: it is no
+// longer known who is at the other end.
+func forwarded(r *http.Request) bool {
+	for name := range r.Header {
+		switch {
+		case strings.HasPrefix(name, "X-Forwarded-"), name == "Forwarded", name == "Via", name == "X-Real-Ip",
+			name == http.CanonicalHeaderKey(secretHeader):
+			return true
+		}
+	}
+	return false
+}
+
+func within(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, network := range networks {
+		if network.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// peer is the other end of the connection.
+func peer(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap().WithZone("")
+}
+
+// client is the address a request comes from: behind forwarders, the last one that none of them has.
+func (a *Authenticator) client(r *http.Request) netip.Addr {
+	at := peer(r)
+	if !within(a.cfg.Forwarders, at) {
+		return at
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		addr, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			break
+		}
+		if at = addr.Unmap().WithZone(""); !within(a.cfg.Forwarders, at) {
+			break
+		}
+	}
+	return at
+}
+
+// Secure says whether the browser's connection is encrypted.
+func (a *Authenticator) Secure(r *http.Request) bool {
+	return r.TLS != nil || within(a.cfg.Forwarders, peer(r)) && r.Header.Get("X-Forwarded-Proto") == "https"
+}

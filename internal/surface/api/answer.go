@@ -1,0 +1,113 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
+)
+
+// get answers with a document and its ETag, or 304 if the client has it already.
+func (a *API) get(read func(r *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, err := read(r)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		body, err := json.Marshal(answer)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		sum := sha256.Sum256(body)
+		tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+		h := w.Header()
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "private, no-cache")
+		h.Set("Vary", "Authorization, Cookie")
+		if matches(r.Header.Get("If-None-Match"), tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", "application/json")
+		_, _ = w.Write(append(body, '\n'))
+	})
+}
+
+// matches says whether a list of tags has one.
+func matches(list, tag string) bool {
+	for t := range strings.SplitSeq(list, ",") {
+		if t = strings.TrimSpace(t); t == "*" || strings.TrimPrefix(t, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// page is a list, and where it goes on.
+type page struct {
+	operator.List
+	Next *string `json:"next"` // what to ask for as after; null: there is no more
+}
+
+// list answers a page of up to limit things, whose last one stands at place.
+func list[T any](things []T, limit int, place func(last T) any) page {
+	p := all(things)
+	if len(things) == limit {
+		p.Next = cursor(place(things[len(things)-1]))
+	}
+	return p
+}
+
+// all answers a list that has no pages.
+func all[T any](things []T) page { return page{List: operator.All(things)} }
+
+// act does what a body of type T asks for: an object with the reason, and what the act is told under "with".
+func act[T any](a *API, do func(r *http.Request, by admin.Request, body T) (*admin.Outcome, error)) http.Handler {
+	return actHandler[T]{a, do}
+}
+
+type actHandler[T any] struct {
+	api *API
+	do  func(r *http.Request, by admin.Request, body T) (*admin.Outcome, error)
+}
+
+// ServeHTTP does the act.
+func (h actHandler[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Reason string `json:"reason"`
+		With   T      `json:"with"`
+	}
+	if err := decode(r, &body); err != nil {
+		h.api.fail(w, r, err)
+		return
+	}
+	outcome, err := h.do(r, admin.Request{
+		Who: auth.From(r.Context()), Reason: body.Reason,
+		Key: r.Header.Get("Idempotency-Key"),
+	}, body.With)
+	if err != nil {
+		h.api.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(outcome)
+}
+
+// with is the type of what the act is told.
+func (h actHandler[T]) with() reflect.Type { return reflect.TypeFor[T]() }
+
+// tryBody is the body of acts that take nothing else.
+type tryBody struct {
+	DryRun bool `json:"dry_run"`
+}
+
+// none is the body of acts that take a reason and nothing else.
+type none struct{}

@@ -1,0 +1,99 @@
+// Package api is the JSON API under /api/v1/: all that the command line shows and does.
+//
+// Documents have a version; lists come in pages, each with what to ask for the next one. Errors are
+// problems (RFC 9457). Answers have an ETag. Acts take an Idempotency-Key. openapi.yaml describes
+// all of it, and a test holds the two against each other.
+package api
+
+import (
+	_ "embed" // the description
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+//go:embed openapi.yaml
+var description []byte
+
+// Config is what the API needs.
+type Config struct {
+	Pool     *pgxpool.Pool // required
+	Acts     *admin.Acts   // required
+	Payloads payload.Rule
+	Failed   auth.Failed // required: answers a request that met an error of the database
+}
+
+// Route is a call that there is.
+type Route struct {
+	Method      string
+	Pattern     string // of http.ServeMux
+	Role        auth.Role
+	OperationID string // in openapi.yaml
+	Handler     http.Handler
+}
+
+// API answers calls.
+type API struct {
+	cfg    Config
+	status *status.Reader
+}
+
+// New checks the configuration.
+func New(cfg Config) (*API, error) {
+	if cfg.Pool == nil || cfg.Acts == nil || cfg.Failed == nil {
+		return nil, errors.New("api: Pool, Acts and Failed are needed")
+	}
+	return &API{cfg: cfg, status: &status.Reader{Pool: cfg.Pool}}, nil
+}
+
+// Routes answers all calls.
+func (a *API) Routes() []Route {
+	return slices.Concat(a.statusRoutes(), a.deferredRoutes(), a.campaignRoutes(), a.eventRoutes(), a.projectionRoutes(),
+		a.publisherRoutes(), a.operationRoutes())
+}
+
+// reads makes the route of a call that reads. Parameters that choose by a name which nothing has are refused.
+func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error)) Route {
+	return Route{http.MethodGet, "/api/v1" + pattern, auth.Viewer, id, a.get(func(r *http.Request) (any, error) {
+		q := r.URL.Query()
+		names := admin.Names{
+			Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"),
+			Publisher: q.Get("publisher"),
+		}
+		if err := names.Check(r.Context(), a.cfg.Pool); err != nil {
+			return nil, err
+		}
+		return read(r)
+	})}
+}
+
+// does makes the route of an act.
+func does(pattern, id string, kind admin.Kind, handler http.Handler) Route {
+	return Route{http.MethodPost, "/api/v1" + pattern, kind.Role(), id, handler}
+}
+
+// Unknown answers calls that there are none of.
+func (a *API) Unknown() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, route := range a.Routes() {
+			mux := http.NewServeMux()
+			mux.Handle(route.Pattern, route.Handler)
+			if _, pattern := mux.Handler(r); pattern != "" {
+				w.Header().Set("Allow", route.Method)
+				problem.Write(w, problem.New(http.StatusMethodNotAllowed, "the call is not made so",
+					"see /api/v1/openapi.yaml").Of("method", r.Method, route.Method))
+				return
+			}
+		}
+		problem.Write(w, problem.New(http.StatusNotFound, "there is no such call", "see /api/v1/openapi.yaml").Of("path",
+			r.URL.Path, ""))
+	})
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/ndjson"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	exportLines = 10_000  // of an export, unless it is told otherwise
+	exportMost  = 100_000 // lines of one answer, and events looked at for it
+	exportNext  = "Tidemark-Next"
+
+	listBytes = 4 << 20 // of payload and metadata in a list of events, about
+)
+
+func (a *API) eventRoutes() []Route {
+	return []Route{
+		a.reads("/events", "queryEvents", a.queryEvents),
+		{http.MethodGet, "/api/v1/events/export", auth.Viewer, "exportEvents", http.HandlerFunc(a.export)},
+	}
+}
+
+// queryEvents lists the events that have one of the types and all of the tags.
+func (a *API) queryEvents(r *http.Request) (any, error) {
+	q := parameters(r)
+	item, limit, after := journal.Item{Types: q.list("type"), Tags: q.list("tag")}, q.limit(), int64(0)
+	q.after(&after)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	events, more, err := journal.ListMatches(r.Context(), a.cfg.Pool, journal.Query{Items: []journal.Item{item}}, after+1,
+		a.listed(r, limit))
+	if err != nil {
+		return nil, err
+	}
+	return a.eventPage(r, events, more, func(e journal.Event) any { return e.Position }), nil
+}
+
+// listed bounds a list of events, and leaves out the payloads that its reader may not see.
+func (a *API) listed(r *http.Request, limit int) journal.List {
+	return journal.List{Events: limit, Bytes: listBytes, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context()))}
+}
+
+// eventPage is a page of events as their reader may see them.
+func (a *API) eventPage(r *http.Request, events []journal.Event, more bool, place func(journal.Event) any) page {
+	for i, e := range events {
+		events[i] = a.event(r, e)
+	}
+	p := all(events)
+	if more && len(events) > 0 {
+		p.Next = cursor(place(events[len(events)-1]))
+	}
+	return p
+}
+
+// export writes events as lines of JSON, as an import reads them. The trailer says where to go on,
+// if there may be more.
+func (a *API) export(w http.ResponseWriter, r *http.Request) {
+	q := parameters(r)
+	cfg := ndjson.ExportConfig{
+		CampaignID: q.text("campaign"), Types: q.list("type"), After: q.number("after", 0, 0, math.MaxInt64),
+		Limit: q.number("limit", exportLines, 1, exportMost), Look: exportMost,
+	}
+	err := q.done()
+	if err == nil {
+		err = a.sees(r)
+	}
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	id := auth.From(r.Context())
+	cfg.Edit = func(e *journal.Event) {
+		e.Payload, e.Metadata = a.cfg.Payloads.Show(id, e.Payload), a.cfg.Payloads.Show(id, e.Metadata)
+	}
+	h := w.Header()
+	out := &begun{to: w, first: func() {
+		h.Set("Content-Type", "application/x-ndjson")
+		h.Set("Trailer", exportNext)
+	}}
+	done, err := ndjson.Export(r.Context(), a.cfg.Pool, out, cfg)
+	switch {
+	case err != nil && out.first == nil:
+		panic(http.ErrAbortHandler) // the client must see that it is not whole
+	case err != nil:
+		a.fail(w, r, err)
+		return
+	}
+	_, _ = out.Write(nil)
+	if done.More {
+		h.Set(exportNext, strconv.FormatInt(done.Position, 10))
+	}
+}
+
+// begun calls first before anything is written.
+type begun struct {
+	to    io.Writer
+	first func() // nil: it has begun
+}
+
+func (b *begun) Write(p []byte) (int, error) {
+	if b.first != nil {
+		b.first()
+		b.first = nil
+	}
+	return b.to.Write(p)
+}

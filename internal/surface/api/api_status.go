@@ -1,0 +1,203 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+func (a *API) statusRoutes() []Route {
+	return []Route{
+		{
+			http.MethodGet, "/api/v1/openapi.yaml", auth.Viewer, "getDescription",
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/yaml")
+				_, _ = w.Write(description)
+			}),
+		},
+		a.reads("/me", "getMe", func(r *http.Request) (any, error) {
+			id := auth.From(r.Context())
+			return operator.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
+		}),
+		a.reads("/status", "getStatus", a.readStatus),
+		a.reads("/queue", "listQueue", a.section(status.SectionQueue, func(s *status.Status) any { return all(s.Queue) })),
+		a.reads("/queue/entries", "listQueueEntries", a.entries),
+		a.reads("/lag", "listLag", a.section(status.SectionLag, func(s *status.Status) any { return all(s.Lag) })),
+		a.reads("/workers", "listWorkers", a.section(status.SectionWorkers, func(s *status.Status) any {
+			return all(s.Workers)
+		})),
+		a.reads("/groups", "listGroups", func(r *http.Request) (any, error) {
+			groups, err := outbox.Groups(r.Context(), a.cfg.Pool)
+			return all(groups), err
+		}),
+		a.reads("/pauses", "listPauses", func(r *http.Request) (any, error) {
+			q := parameters(r)
+			group, limit := q.text("group"), q.limit()
+			var at *pause.Target
+			if place := (pause.Target{}); q.after(&place) {
+				at = &place
+			}
+			if err := q.done(); err != nil {
+				return nil, err
+			}
+			pauses, err := pause.Page(r.Context(), a.cfg.Pool, group, at, limit)
+			if err != nil {
+				return nil, err
+			}
+			return list(pauses, limit, func(last pause.Pause) any { return last.Target }), nil
+		}),
+		a.reads("/leases", "listLeases", a.leases),
+		a.reads("/log", "listLog", a.log),
+		{http.MethodGet, "/api/v1/tokens", auth.Admin, "listTokens", a.get(func(r *http.Request) (any, error) {
+			tokens, err := auth.List(r.Context(), a.cfg.Pool, true)
+			return all(tokens), err
+		})},
+		does("/tokens", "createToken", admin.ActCreateToken,
+			act(a, func(r *http.Request, by admin.Request, b tokenBody) (*admin.Outcome, error) {
+				role, err := auth.ParseRole(b.Role)
+				if err != nil {
+					return nil, fmt.Errorf("%w: %w", admin.ErrInvalid, err)
+				}
+				d := auth.Never
+				if b.Expires != "never" {
+					if d, err = span("expires", b.Expires); err != nil {
+						return nil, err
+					}
+				}
+				return a.cfg.Acts.CreateToken(r.Context(), by, b.Name, role, d)
+			})),
+		does("/tokens/{name}/revoke", "revokeToken", admin.ActRevokeToken,
+			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
+				return a.cfg.Acts.RevokeToken(r.Context(), by, r.PathValue("name"))
+			})),
+		a.reads("/doctor", "getDoctor", a.examine),
+	}
+}
+
+type tokenBody struct {
+	Name    string `json:"name"`
+	Role    string `json:"role"`
+	Expires string `json:"expires"` // a Go duration, or "never"; "": 90 days
+}
+
+// examine answers the doctor's findings, but for those that are about the process that asks: its mode and its pool.
+func (a *API) examine(r *http.Request) (any, error) {
+	findings, err := doctor.Run(r.Context(), a.cfg.Pool, doctor.Options{})
+	if err != nil {
+		return nil, err
+	}
+	findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool { return f.Check == "mode" || f.Check == "pool" })
+	return operator.Examination(findings), nil
+}
+
+func (a *API) readStatus(r *http.Request) (any, error) {
+	q := parameters(r)
+	sections := choices(q, "section", status.Sections())
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	s, err := a.status.Read(r.Context(), sections...)
+	if err != nil {
+		return nil, err
+	}
+	return operator.Status(s), nil
+}
+
+// section answers one section of the status.
+func (a *API) section(section status.Section, show func(s *status.Status) any) func(r *http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		s, err := a.status.Read(r.Context(), section)
+		if err == nil {
+			err = s.Unread[section]
+		}
+		if err != nil {
+			return nil, err
+		}
+		return show(s), nil
+	}
+}
+
+func (a *API) entries(r *http.Request) (any, error) {
+	q := parameters(r)
+	f := outbox.Filter{Status: choice(q, "status", outbox.Statuses()), CampaignID: q.text("campaign"), Limit: q.limit()}
+	var at *outbox.Place
+	if place := (outbox.Place{}); q.after(&place) {
+		at = &place
+	}
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	entries, next, err := outbox.Page(r.Context(), a.cfg.Pool, f, at)
+	p := all(entries)
+	if next != nil {
+		p.Next = cursor(next)
+	}
+	return p, err
+}
+
+// group refuses a consumer group that there is not: an empty list would say that all is well.
+func (a *API) group(r *http.Request, name string) error {
+	groups, err := outbox.Groups(r.Context(), a.cfg.Pool)
+	if err == nil && !slices.ContainsFunc(groups, func(g outbox.Group) bool { return g.Name == name }) {
+		err = fmt.Errorf("group %q: %w", name, outbox.ErrNotRegistered)
+	}
+	return err
+}
+
+func (a *API) leases(r *http.Request) (any, error) {
+	q := parameters(r)
+	group, limit, after := q.text("group"), q.limit(), ""
+	q.after(&after)
+	if group == "" {
+		q.refuse("group", "", "", "the consumer group is missing", "name one of /api/v1/groups")
+	}
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	if err := a.group(r, group); err != nil {
+		return nil, err
+	}
+	leases, err := lease.List(r.Context(), a.cfg.Pool, group, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return list(leases, limit, func(l lease.Row) any { return l.CampaignID }), nil
+}
+
+// logged are the acts that the operators' log may have.
+func logged() []string {
+	acts := publisher.Acts()
+	for _, k := range admin.Kinds() {
+		if !slices.Contains(acts, string(k)) {
+			acts = append(acts, string(k))
+		}
+	}
+	return acts
+}
+
+func (a *API) log(r *http.Request) (any, error) {
+	q := parameters(r)
+	f := publisher.LogFilter{
+		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"),
+		Actor: q.text("by"), Acts: choices(q, "act", logged()), Limit: q.limit(),
+	}
+	q.after(&f.Before)
+	if err := q.done(); err != nil {
+		return nil, err
+	}
+	records, err := publisher.Log(r.Context(), a.cfg.Pool, f)
+	if err != nil {
+		return nil, err
+	}
+	return list(records, f.Limit, func(last publisher.Record) any { return last.ID }), nil
+}

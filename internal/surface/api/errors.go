@@ -1,0 +1,56 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// fail answers a request with what went wrong. Errors that are neither the database's nor the
+// network's say what was wrong with the request.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	err = status.NoSchema(r.Context(), a.cfg.Pool, err)
+	var applied *projector.ApplyError
+	if errors.As(err, &applied) {
+		problem.Write(w, problem.New(http.StatusConflict, redact.Error(err),
+			"look at the campaign as of the event before; /api/v1/deferred says what became of this one"))
+		return
+	}
+	var unknown *admin.UnknownNameError
+	if errors.As(err, &unknown) {
+		limit := strings.Join(unknown.Known, ", ")
+		problem.Write(w, problem.New(http.StatusBadRequest, err.Error(), "use one of the limit's").Of(unknown.Kind,
+			unknown.Name, limit))
+		return
+	}
+	if known, ok := operator.AnswerTo(err); ok {
+		problem.Write(w, problem.New(known.Status, redact.Error(err), known.Remedy))
+		return
+	}
+	var refused *problem.Problem
+	var server *pgconn.PgError
+	var connect *pgconn.ConnectError
+	var network net.Error
+	// a regular expression that is none, text that is no UTF-8 or holds NUL
+	if errors.As(err, &server) && (server.Code == "2201B" || server.Code == "22021") {
+		problem.Write(w, problem.New(http.StatusBadRequest, "the database does not take a value: "+server.Message,
+			"mend the regular expression, or write text as UTF-8 without NUL"))
+		return
+	}
+	if !errors.As(err, &refused) && !errors.As(err, &server) && !errors.As(err, &connect) && !errors.As(err, &network) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		err = problem.New(http.StatusBadRequest, redact.Error(err), "see /api/v1/openapi.yaml")
+	}
+	a.cfg.Failed(w, r, err)
+}

@@ -1,0 +1,223 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+const (
+	pageSize = 100
+	pageMost = 1000
+)
+
+// query reads a call's parameters, and keeps what is wrong with them.
+type query struct {
+	r    *http.Request
+	used []string
+	err  *problem.Problem
+}
+
+func parameters(r *http.Request) *query { return &query{r: r} }
+
+func (q *query) refuse(name, value, limit, detail, remedy string) {
+	if q.err == nil {
+		q.err = problem.New(http.StatusBadRequest, detail, remedy).Of(name, value, limit)
+	}
+}
+
+// text answers a parameter; "" where it is not there.
+func (q *query) text(name string) string {
+	q.used = append(q.used, name)
+	values := q.r.URL.Query()[name]
+	if len(values) > 1 {
+		q.refuse(name, strings.Join(values, ", "), "1", "the parameter is there more than once", "give it once")
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// projection answers the parameter of calls that cannot do without.
+func (q *query) projection() string {
+	name := q.text("projection")
+	if name == "" {
+		q.refuse("projection", "", "", "the projection is missing", "name one of /api/v1/projections")
+	}
+	return name
+}
+
+// choice answers a parameter that is one of a few words, or "".
+func choice[T ~string](q *query, name string, words []T) T {
+	value := T(q.text(name))
+	if value != "" {
+		oneOf(q, name, value, words)
+	}
+	return value
+}
+
+// choices answers a parameter that may be there several times, each time one of a few words.
+func choices[T ~string](q *query, name string, words []T) []T {
+	var found []T
+	for _, value := range q.list(name) {
+		oneOf(q, name, T(value), words)
+		found = append(found, T(value))
+	}
+	return found
+}
+
+func oneOf[T ~string](q *query, name string, value T, words []T) {
+	if slices.Contains(words, value) {
+		return
+	}
+	known := make([]string, len(words))
+	for i, w := range words {
+		known[i] = string(w)
+	}
+	q.refuse(name, string(value), strings.Join(known, ", "), "there is no such "+strings.ReplaceAll(name, "_", " "),
+		"use one of the limit's")
+}
+
+// list answers a parameter that may be there several times.
+func (q *query) list(name string) []string {
+	q.used = append(q.used, name)
+	return q.r.URL.Query()[name]
+}
+
+func (q *query) number(name string, standard, least, most int64) int64 {
+	text := q.text(name)
+	if text == "" {
+		return standard
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		q.refuse(name, text, strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10),
+			"the parameter is no number that is taken", "give a whole number within the limit")
+	}
+	return n
+}
+
+// neededNumber is number for a parameter that must be there.
+func (q *query) neededNumber(name string, least int64, detail, remedy string) int64 {
+	if q.r.URL.Query().Get(name) == "" {
+		q.used = append(q.used, name)
+		q.refuse(name, "", strconv.FormatInt(least, 10)+" or more", detail, remedy)
+		return least
+	}
+	return q.number(name, least, least, math.MaxInt64)
+}
+
+// limit is the size of a page.
+func (q *query) limit() int { return int(q.number("limit", pageSize, 1, pageMost)) }
+
+func (q *query) duration(name string) time.Duration {
+	text := q.text(name)
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		q.refuse(name, text, "", "the parameter is no length of time", "write it like 90s, 15m or 2h")
+	}
+	return d
+}
+
+// after reads a cursor, as next of the page before has it, into place, and says whether there was one.
+func (q *query) after(place any) bool {
+	text := q.text("after")
+	if text == "" {
+		return false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(raw, place) != nil {
+		q.refuse("after", text, "", "the cursor is none of this list's", "take next of the page before, or begin without")
+	}
+	return true
+}
+
+// done answers what was wrong, parameters that there are none of among it.
+func (q *query) done() error {
+	for name := range q.r.URL.Query() {
+		if !slices.Contains(q.used, name) {
+			q.refuse(name, q.r.URL.Query().Get(name), strings.Join(q.used, ", "), "there is no such parameter",
+				"use one of the limit's")
+		}
+	}
+	if q.err == nil {
+		return nil
+	}
+	return q.err
+}
+
+// cursor writes a place as next and after have it.
+func cursor(place any) *string {
+	raw, err := json.Marshal(place)
+	if err != nil {
+		return nil
+	}
+	text := base64.RawURLEncoding.EncodeToString(raw)
+	return &text
+}
+
+// decode reads the body into v. No body is an empty object.
+func decode(r *http.Request, v any) error {
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
+			return problem.New(http.StatusUnsupportedMediaType, "the body is no JSON",
+				"send Content-Type: application/json").Of("Content-Type", kind, "application/json")
+		}
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err == nil {
+		if _, err = d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		err = errors.New("there is more after the object")
+	}
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return problem.New(http.StatusRequestEntityTooLarge, "the body is too large", "send less").Of("body", "",
+			strconv.FormatInt(large.Limit, 10)+" bytes")
+	}
+	return problem.New(http.StatusBadRequest, "the body is not what the call takes: "+err.Error(),
+		"see /api/v1/openapi.yaml")
+}
+
+// span reads a length of time from a body; "" is 0.
+func span(field, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, problem.New(http.StatusBadRequest, "that is no length of time", "write it like 90s, 15m or 2h").Of(field,
+			text, "more than 0")
+	}
+	return d, nil
+}
+
+// place reads a number of the path.
+func place(r *http.Request, name string) (int64, error) {
+	n, err := strconv.ParseInt(r.PathValue(name), 10, 64)
+	if err != nil || n < 1 {
+		return 0, problem.New(http.StatusBadRequest, "that is no number of a thing", "numbers begin with 1").Of(name,
+			r.PathValue(name), "1 or more")
+	}
+	return n, nil
+}

@@ -1,0 +1,87 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+type auditPage struct {
+	Actor, Act, Campaign string
+	Failures             bool // what happened to pairs, not what people did
+	Acts                 []string
+	Rows                 []auditRow
+	Records              []deferred.Record
+	Pager                pager
+}
+
+type auditRow struct {
+	publisher.Record
+	Detail text
+	Hidden bool
+}
+
+// readAudit shows who did what and why, the newest first; or what happened to pairs.
+func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
+	of, err := choice(r, "of", []string{"failures"})
+	if err != nil {
+		return view{}, err
+	}
+	page := &auditPage{
+		Actor: r.FormValue("actor"), Campaign: r.FormValue("campaign"), Failures: of == "failures",
+		Acts: deferred.Acts(),
+	}
+	if !page.Failures {
+		page.Acts = nil
+		for _, k := range admin.Kinds() {
+			page.Acts = append(page.Acts, string(k))
+		}
+	}
+	if page.Act, err = choice(r, "act", page.Acts); err != nil {
+		return view{}, err
+	}
+	var before int64
+	if _, err := after(r, &before); err != nil {
+		return view{}, err
+	}
+	var next any
+	if page.Failures {
+		f := deferred.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
+		if page.Act != "" {
+			f.Acts = []string{page.Act}
+		}
+		if page.Records, err = deferred.History(ctx, p.cfg.Pool, f); err != nil {
+			return view{}, err
+		}
+		if n := len(page.Records); n == perPage {
+			next = page.Records[n-1].ID
+		}
+		page.Pager = pages(r, next, plural(len(page.Records), "record")+" on this page, the newest first")
+		return view{Name: "audit", Title: "Audit", Data: page}, nil
+	}
+	f := publisher.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
+	if page.Act != "" {
+		f.Acts = []string{page.Act}
+	}
+	records, err := publisher.Log(ctx, p.cfg.Pool, f)
+	if err != nil {
+		return view{}, err
+	}
+	sees := p.cfg.Payloads.Sees(auth.From(ctx))
+	for _, rec := range records {
+		row := auditRow{Record: rec, Hidden: !sees}
+		if sees {
+			row.Detail = newText(string(rec.Detail), 2000, false)
+		}
+		page.Rows = append(page.Rows, row)
+	}
+	if n := len(records); n == perPage {
+		next = records[n-1].ID
+	}
+	page.Pager = pages(r, next, plural(len(records), "act")+" on this page, the newest first")
+	return view{Name: "audit", Title: "Audit", Data: page}, nil
+}

@@ -1,0 +1,266 @@
+package pages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+// bulkLook is how many pairs are counted by the way.
+const bulkLook = 500
+
+type bulkPage struct {
+	Filter     pairFilter
+	Kind       admin.OperationKind
+	Chosen     bool // there is something to look at: the address has a filter, or asks for everything
+	Kinds      []admin.OperationKind
+	Preview    *admin.Preview // nil: there is too much to count by the way
+	Sample     []deferred.Pair
+	AtLeast    int64  // where Preview is nil
+	Count      string // the address that counts all
+	Operations []admin.Operation
+	Pager      pager
+}
+
+// readBulk shows what an act on all that a filter chooses would be about, and the acts there have been.
+func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
+	shown, filter, err := readPairFilter(r)
+	if err != nil {
+		return view{}, err
+	}
+	page := &bulkPage{Filter: shown, Kind: admin.OperationKind(r.FormValue("kind")), Chosen: shown.Any() ||
+		r.FormValue("kind") != "", Kinds: []admin.OperationKind{admin.OpRequeue}}
+	if auth.From(ctx).Role >= auth.Admin {
+		page.Kinds = append(page.Kinds, admin.OpResolve)
+	}
+	if page.Kind == "" {
+		page.Kind = admin.OpRequeue
+	}
+	if page.Chosen {
+		if err := p.previewBulk(ctx, r, page, filter); err != nil {
+			return view{}, err
+		}
+	}
+	var before int64
+	if _, err := after(r, &before); err != nil {
+		return view{}, err
+	}
+	if page.Operations, err = p.cfg.Acts.Operations(ctx,
+		admin.OperationFilter{Before: before, Limit: perPage}); err != nil {
+		return view{}, err
+	}
+	var next any
+	if n := len(page.Operations); n == perPage {
+		next = page.Operations[n-1].ID
+	}
+	page.Pager = pages(r, next, "")
+	return view{Name: "bulk", Title: "Bulk acts", Data: page}, nil
+}
+
+// previewBulk counts what is few. What is many is counted when the user asks for it: it takes as
+// long as there is of it.
+func (p *Pages) previewBulk(ctx context.Context, r *http.Request, page *bulkPage, f deferred.Filter) error {
+	f.Limit = bulkLook
+	pairs, end, err := deferred.Search(ctx, p.cfg.Pool, f, searchLook)
+	if err != nil {
+		return err
+	}
+	page.Sample = pairs[:min(len(pairs), 10)]
+	if end != nil && r.FormValue("count") == "" {
+		page.AtLeast, page.Count = int64(len(pairs)), with(r, "count", "1")
+		return nil
+	}
+	page.Preview, err = p.cfg.Acts.PreviewBulk(ctx, page.bulk())
+	if errors.Is(err, admin.ErrInvalid) {
+		return problem.New(http.StatusBadRequest, err.Error(), "choose another act or filter")
+	}
+	return err
+}
+
+func (b *bulkPage) bulk() admin.Bulk { return bulkOf(b.Kind, b.Filter) }
+
+// bulkOf is the act on what the filter of the page chooses.
+func bulkOf(kind admin.OperationKind, f pairFilter) admin.Bulk {
+	pairs := &admin.PairFilter{
+		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType,
+		CampaignID: f.Campaign, Message: f.Message, OlderThan: f.Older,
+	}
+	if f.Status != "" {
+		pairs.Status = []string{f.Status}
+	}
+	return admin.Bulk{Kind: kind, Pairs: pairs}
+}
+
+type operationPage struct {
+	admin.Operation
+	Request  text
+	Progress text
+	Items    []admin.Item
+	Pager    pager
+	Percent  int64
+	Hidden   bool
+	Again    string // where what failed again is listed
+}
+
+// stateOf answers how it stands with an operation. One that has things tried again is not done for
+// good before they are.
+func stateOf(o admin.Operation) string {
+	switch {
+	case !o.Kind.Retries() || o.State != "done" || o.Done == 0:
+		return o.State
+	case o.Since != nil && o.Since.FailedAgain > 0:
+		return "failed again"
+	case o.Since != nil && o.Since.Passed == o.Done:
+		return o.State
+	}
+	return "queued again"
+}
+
+// again answers the list in which what failed again is found, with the operation's filter as far as the list has it.
+func again(o admin.Operation) (string, error) {
+	var bulk admin.Bulk
+	if err := json.Unmarshal(o.Request, &bulk); err != nil {
+		return "", err
+	}
+	if f := bulk.Parked; f != nil {
+		return link("/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type", f.EventType)
+	}
+	f := bulk.Pairs
+	return link("/deferred", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
+}
+
+// readOperation shows how far an act has come.
+func (p *Pages) readOperation(ctx context.Context, r *http.Request) (view, error) {
+	id, err := number(r, "id", 0)
+	if err != nil {
+		return view{}, err
+	}
+	o, err := p.cfg.Acts.Operation(ctx, id)
+	if err != nil {
+		return view{}, err
+	}
+	page := &operationPage{
+		Operation: *o, Request: blockJSON(o.Request), Progress: blockJSON(o.Progress),
+		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
+	}
+	if o.Total > 0 {
+		page.Percent = 100 * (o.Done + o.Skipped + o.Failed) / o.Total
+	}
+	if o.Since != nil {
+		if page.Again, err = again(*o); err != nil {
+			return view{}, err
+		}
+	}
+	var place int64
+	if _, err := after(r, &place); err != nil {
+		return view{}, err
+	}
+	if page.Items, err = p.cfg.Acts.Items(ctx, id, place, perPage); err != nil {
+		return view{}, err
+	}
+	var next any
+	if n := len(page.Items); n == perPage {
+		next = page.Items[n-1].Ord
+	}
+	page.Pager = pages(r, next, plural(len(page.Items), "item")+" on this page")
+	return view{Name: "operation", Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
+}
+
+func startBulk(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
+	shown, _, err := readPairFilter(r)
+	if err != nil {
+		return nil, "", err
+	}
+	bulk := bulkOf(admin.OperationKind(r.PostFormValue("kind")), shown)
+	if bulk.AsOf, err = previewedAt(r); err != nil {
+		return nil, "", err
+	}
+	o, err := a.StartBulk(ctx, req, bulk, r.PostFormValue("confirm"))
+	return o, begun(o), err
+}
+
+// previewedAt is when the page was made that is confirmed.
+func previewedAt(r *http.Request) (*time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, r.PostFormValue("as_of"))
+	if err != nil {
+		return nil, problem.New(http.StatusBadRequest, "as_of is no time", "look at the preview again").Of("as_of",
+			r.PostFormValue("as_of"), "")
+	}
+	return &at, nil
+}
+
+// begun says that an operation has begun.
+func begun(o *admin.Outcome) string {
+	var op admin.Operation
+	if o == nil || json.Unmarshal(o.Detail, &op) != nil {
+		return ""
+	}
+	return fmt.Sprintf("Operation %d has begun: %s frozen, workers do them in batches.", op.ID, plural(op.Total, "item"))
+}
+
+func abortOperation(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
+	id, err := number(r, "id", 0)
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := a.Abort(ctx, req, id)
+	return o, fmt.Sprintf("Operation %d is aborted; what was done stays done.", id), err
+}
+
+func verifyCampaign(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
+	o, err := a.StartVerify(ctx, req, admin.Verification{
+		Projection: r.PostFormValue("projection"),
+		Campaigns:  []string{r.PostFormValue("id")},
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies it. See Bulk acts for what it finds.",
+		numberOf(o)), nil
+}
+
+func verifyProjection(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
+	sample, err := number(r, "sample", 0)
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := a.StartVerify(ctx, req, admin.Verification{
+		Projection: r.PostFormValue("projection"),
+		Sample:     int(min(sample, 1_000_000)),
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return o, fmt.Sprintf("Operation %d has begun: a worker with the code verifies %s. See Bulk acts for what it finds.",
+		numberOf(o), r.PostFormValue("projection")), nil
+}
+
+func drainWorker(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
+	owner := r.PostFormValue("owner")
+	o, err := a.DrainWorker(ctx, req, owner)
+	return o, fmt.Sprintf("Worker %s finishes what it has and takes no more.", owner), err
+}
+
+func undrainWorker(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
+	owner := r.PostFormValue("owner")
+	o, err := a.UndrainWorker(ctx, req, owner)
+	return o, fmt.Sprintf("Worker %s takes work again.", owner), err
+}

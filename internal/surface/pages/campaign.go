@@ -1,0 +1,174 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+type campaignPage struct {
+	*operator.Campaign
+	ID     string
+	Head   journal.Event
+	Parked []publisher.Parked
+
+	Projections []string
+	PausedHere  bool // the campaign itself is paused
+
+	Events []timelineEvent // newest first
+	Older  string          // addresses
+	Newer  string
+	From   int64 // the first and last seq of Events
+	Until  int64
+
+	Seq    int64 // the slider's
+	Then   *then // nil: not asked for
+	Why    whyOf // the row that is explained; empty: none
+	NoWhy  string
+	Ticks  []tick
+	Prev   string
+	Next   string
+	Latest string
+}
+
+type timelineEvent struct {
+	journal.Event
+	Gap  time.Duration // since the event before
+	Here bool
+}
+
+// tick is an event on the slider's scale.
+type tick struct {
+	X   string
+	Now bool
+}
+
+// readCampaign shows how it stands with a campaign, its events and, at a seq, its read models as they were.
+func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error) {
+	id, err := required(r, "id")
+	if err != nil {
+		return view{}, err
+	}
+	settleSlide(r)
+	page := &campaignPage{ID: id, Why: readWhyOf(r), NoWhy: without(r, "why", "table", "key")}
+	if page.Head, err = journal.Last(ctx, p.cfg.Pool, id); err != nil {
+		return view{}, fmt.Errorf("campaign %q: %w", short(id), err)
+	}
+	head := page.Head.Seq
+	if page.Seq, err = number(r, "seq", head); err != nil {
+		return view{}, err
+	}
+	if page.Seq > head {
+		return view{}, problem.New(http.StatusNotFound, "the campaign has no such event yet",
+			"choose an earlier one").Of("seq", count(page.Seq), "0 to "+count(head))
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(2)
+	g.Go(func() error { return p.readStandings(ctx, page) })
+	g.Go(func() error { return p.readTimeline(ctx, r, page) })
+	if r.FormValue("seq") != "" {
+		g.Go(func() (err error) { page.Then, err = p.readThen(ctx, id, page.Seq, page.Why); return err })
+	}
+	if err := g.Wait(); err != nil {
+		return view{}, err
+	}
+	at := func(seq int64) string { return with(r, "seq", fmt.Sprint(seq)) }
+	if page.Seq > 0 {
+		page.Prev = at(page.Seq - 1)
+	}
+	if page.Seq < head {
+		page.Next = at(page.Seq + 1)
+	}
+	if page.Seq < head || page.Then == nil {
+		page.Latest = at(head)
+	}
+	page.Ticks = ticks(page.Events, page.Seq, head)
+	return view{Name: "campaign", Title: short(id), Data: page}, nil
+}
+
+func (p *Pages) readStandings(ctx context.Context, page *campaignPage) error {
+	var err error
+	if page.Campaign, err = operator.ReadCampaign(ctx, p.cfg.Pool, page.Head); err != nil {
+		return err
+	}
+	for _, pa := range page.Pauses {
+		page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
+	}
+	registered, err := projector.Projections(ctx, p.cfg.Pool)
+	if err != nil {
+		return err
+	}
+	for _, reg := range registered {
+		page.Projections = append(page.Projections, reg.Name)
+	}
+	page.Parked, err = publisher.ListParked(ctx, p.cfg.Pool, publisher.ParkedFilter{CampaignID: page.ID, Limit: perPage})
+	return err
+}
+
+// readTimeline reads a page of events that ends at the seq that the address asks for, the newest first.
+func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaignPage) error {
+	head := page.Head.Seq
+	until, err := number(r, "until", min(head, page.Seq+perPage/2))
+	if err != nil {
+		return err
+	}
+	until = min(max(until, min(perPage, head)), head)
+	from := max(1, until-perPage+1)
+	events, _, err := journal.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1),
+		journal.List{Events: perPage + 1, Bare: true})
+	if err != nil {
+		return err
+	}
+	var before time.Time
+	for _, e := range events {
+		shown := timelineEvent{Event: e, Here: e.Seq == page.Seq && r.FormValue("seq") != ""}
+		if !before.IsZero() {
+			shown.Gap = e.RecordedAt.Sub(before)
+		}
+		before = e.RecordedAt
+		if e.Seq >= from && e.Seq <= until {
+			page.Events = append(page.Events, shown)
+		}
+	}
+	slices.Reverse(page.Events)
+	page.From, page.Until = from, until
+	if from > 1 {
+		page.Older = with(r, "until", fmt.Sprint(from-1)) + "#timeline"
+	}
+	if until < head {
+		page.Newer = with(r, "until", fmt.Sprint(min(head, until+perPage))) + "#timeline"
+	}
+	return nil
+}
+
+// settleSlide makes one number of the slider's two: its own counts where it was moved and the field
+// beside it was not, as happens where no script moves them together.
+func settleSlide(r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("was") != "" && q.Get("seq") == q.Get("was") && q.Get("slide") != "" {
+		q.Set("seq", q.Get("slide"))
+		r.Form.Set("seq", q.Get("slide"))
+	}
+	q.Del("slide")
+	q.Del("was")
+	r.URL.RawQuery = q.Encode()
+}
+
+// ticks draws the events of the timeline where the slider has them.
+func ticks(events []timelineEvent, seq, head int64) []tick {
+	var out []tick
+	for _, e := range events {
+		out = append(out, tick{X: fmt.Sprintf("%.2f", 100*float64(e.Seq)/float64(max(1, head))), Now: e.Seq == seq})
+	}
+	return out
+}

@@ -1,0 +1,176 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+const (
+	// causeBound is up to where the pairs of a cause are counted.
+	causeBound = 100
+	// searchLook is how many pairs one page looks at, at most, where no index leads to those that a filter chooses.
+	searchLook = 5000
+)
+
+// pairFilter is the filter of deferred pairs as the address has it.
+type pairFilter struct {
+	Projection, Fingerprint, Class, Code, EventType, Campaign, Message, Status, Older string
+}
+
+func readPairFilter(r *http.Request) (pairFilter, deferred.Filter, error) {
+	f := pairFilter{
+		Projection: r.FormValue("projection"), Fingerprint: r.FormValue("fingerprint"), Class: r.FormValue("class"),
+		Code:      r.FormValue("code"),
+		EventType: r.FormValue("type"), Campaign: r.FormValue("campaign"), Message: r.FormValue("message"),
+		Status: r.FormValue("status"), Older: r.FormValue("older"),
+	}
+	d := deferred.Filter{
+		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType,
+		CampaignID: f.Campaign, MessagePattern: f.Message,
+		Status: []deferred.Status{deferred.Failed, deferred.Dead},
+	}
+	status, err := choice(r, "status", d.Status)
+	if err != nil {
+		return f, d, err
+	}
+	if status != "" {
+		d.Status = []deferred.Status{status}
+	}
+	if _, err := choice(r, "class", projector.Classes()); err != nil {
+		return f, d, err
+	}
+	if f.Older != "" {
+		older, err := time.ParseDuration(f.Older)
+		if err != nil || older < 0 {
+			return f, d, problem.New(http.StatusBadRequest, "older is no length of time",
+				"write it like 90s, 30m or 24h").Of("older", f.Older, "0s and up")
+		}
+		d.OlderThan = older
+	}
+	return f, d, nil
+}
+
+// Any says whether the filter leaves anything out.
+func (f pairFilter) Any() bool { return f != pairFilter{} }
+
+// Address answers a page of the filter's pairs.
+func (f pairFilter) Address(path string) (string, error) {
+	return link(path, "projection", f.Projection, "fingerprint", f.Fingerprint, "class", f.Class, "code", f.Code, "type",
+		f.EventType, "campaign", f.Campaign, "message", f.Message,
+		"status", f.Status, "older", f.Older)
+}
+
+type deferredPage struct {
+	Filter      pairFilter
+	Projections []string
+	Causes      []deferred.Cause
+	Bound       int64
+	Pairs       []deferred.Pair
+	Pager       pager
+	All         bool // every pair, not grouped
+	Looked      bool // the search ended before it came to the end
+}
+
+// readDeferred shows what has failed: by cause or, with a filter, pair by pair.
+func (p *Pages) readDeferred(ctx context.Context, r *http.Request) (view, error) {
+	shown, filter, err := readPairFilter(r)
+	if err != nil {
+		return view{}, err
+	}
+	page := deferredPage{Filter: shown, Bound: causeBound, All: r.FormValue("all") != "" || shown.Any()}
+	registered, err := projector.Projections(ctx, p.cfg.Pool)
+	if err != nil {
+		return view{}, err
+	}
+	for _, reg := range registered {
+		page.Projections = append(page.Projections, reg.Name)
+	}
+	if page.All {
+		err = p.readPairs(ctx, r, filter, &page)
+	} else {
+		err = p.readCauses(ctx, r, &page)
+	}
+	return view{Name: "deferred", Title: "Deferred", Data: page}, err
+}
+
+func (p *Pages) readCauses(ctx context.Context, r *http.Request, page *deferredPage) error {
+	var place deferred.CauseKey
+	there, err := after(r, &place)
+	if err != nil {
+		return err
+	}
+	f := deferred.CauseFilter{Limit: perPage, Bound: causeBound}
+	if there {
+		f.After = &place
+	}
+	if page.Causes, err = deferred.Causes(ctx, p.cfg.Pool, f); err != nil {
+		return err
+	}
+	var next any
+	if n := len(page.Causes); n == perPage {
+		next = deferred.CauseKey{Projection: page.Causes[n-1].Projection, Fingerprint: page.Causes[n-1].Fingerprint}
+	}
+	page.Pager = pages(r, next, plural(len(page.Causes), "cause")+" on this page")
+	return nil
+}
+
+func (p *Pages) readPairs(ctx context.Context, r *http.Request, f deferred.Filter, page *deferredPage) error {
+	var place deferred.Place
+	there, err := after(r, &place)
+	if err != nil {
+		return err
+	}
+	if there {
+		f.After = &place
+	}
+	f.Limit = perPage
+	pairs, end, err := deferred.Search(ctx, p.cfg.Pool, f, searchLook)
+	if err != nil {
+		return err
+	}
+	page.Pairs = pairs
+	shown := plural(len(pairs), "pair") + " on this page, those due first come first"
+	var next any
+	if end != nil {
+		next = *end
+		if len(pairs) < perPage {
+			page.Looked = true
+			shown = fmt.Sprintf("%s among the %s that were looked at; the next page looks at more", plural(len(pairs), "pair"),
+				count(searchLook))
+		}
+	}
+	page.Pager = pages(r, next, shown)
+	return nil
+}
+
+type pairPage struct {
+	*deferred.Detail
+	Payload shownPayload
+}
+
+// readPair shows all that is known of a pair.
+func (p *Pages) readPair(ctx context.Context, r *http.Request) (view, error) {
+	projection, err := required(r, "projection")
+	if err != nil {
+		return view{}, err
+	}
+	campaign, err := required(r, "campaign")
+	if err != nil {
+		return view{}, err
+	}
+	detail, err := deferred.Show(ctx, p.cfg.Pool, deferred.Key{Projection: projection, CampaignID: campaign})
+	if err != nil {
+		return view{}, err
+	}
+	page := pairPage{Detail: detail}
+	if detail.Event != nil {
+		page.Payload = p.payloadOf(ctx, *detail.Event)
+	}
+	return view{Name: "pair", Title: fmt.Sprintf("%s in %s", projection, short(campaign)), Data: page}, nil
+}

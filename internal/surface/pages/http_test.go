@@ -1,0 +1,110 @@
+package pages_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+)
+
+// get reads a page as a role.
+func (w *world) get(t *testing.T, role auth.Role, path string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.base+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+w.token[role])
+	return do(t, request)
+}
+
+func do(t *testing.T, request *http.Request) (int, string) {
+	t.Helper()
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestEveryPageIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, path := range everyPage() {
+		status, body := w.get(t, auth.Admin, path)
+		if status != http.StatusOK {
+			t.Errorf("%s answers %d:\n%s", path, status, body[max(0, len(body)-1500):])
+		}
+		if strings.Contains(body, "<script>") || strings.Contains(body, "<img src=x") ||
+			strings.Contains(body, "ZgotmplZ") || strings.Contains(body, "\u202E") {
+			t.Errorf("%s lets hostile text through", path)
+		}
+	}
+}
+
+func TestBucketsOfTheHeatMapShareTheCampaignsOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 40 {
+		w.append(t, fmt.Sprintf("guild-%02d", i), heroEvents(1)...)
+	}
+	id := regexp.MustCompile(`<a class="id" href="([^"]+)"`)
+	rows := func(path string) (found []string) {
+		t.Helper()
+		status, body := w.get(t, auth.Viewer, path)
+		if status != http.StatusOK {
+			t.Fatalf("%s answers %d", path, status)
+		}
+		for _, m := range id.FindAllStringSubmatch(body, -1) {
+			found = append(found, m[1])
+		}
+		slices.Sort(found)
+		return found
+	}
+	var all []string
+	for bucket := 1; bucket <= 16; bucket++ {
+		some := rows(fmt.Sprint("/campaigns?bucket=", bucket))
+		if len(some) > 20 {
+			t.Errorf("bucket %d has %d campaigns of 42", bucket, len(some))
+		}
+		all = append(all, some...)
+	}
+	slices.Sort(all)
+	if want := rows("/campaigns"); len(want) < 42 || !slices.Equal(all, want) {
+		t.Errorf("the buckets have %q, of %q", all, want)
+	}
+	for _, path := range []string{"/campaigns?bucket=17", "/campaigns?bucket=x"} {
+		if status, _ := w.get(t, auth.Viewer, path); status != http.StatusBadRequest {
+			t.Errorf("%s answers %d", path, status)
+		}
+	}
+}
+
+// everyPage answers an address of each page.
+func everyPage() []string {
+	q := url.QueryEscape
+	return []string{
+		"/", "/campaigns", "/campaigns?bucket=3", "/campaigns?q=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5",
+		"/campaign?id=oak&seq=5&why=scores&table=scores&key=alina", "/campaign?id=" + q(hostileID),
+		"/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
+		"/deferred", "/deferred?all=1", "/deferred?projection=scores&status=dead&message=curse",
+		"/deferred/pair?projection=scores&campaign=cave-00", "/deferred/pair?projection=scores&campaign=" + q(hostileID),
+		"/parked", "/parked?all=1", "/parked?publisher=billing&topic=campaign-events",
+		"/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/publishers",
+		"/publishers/pair?topic=campaign-events&publisher=billing",
+		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?group=default&all=1",
+		"/lag", "/postgres", "/audit", "/audit?of=failures", "/settings", "/bulk", "/bulk?kind=requeue&projection=scores",
+		"/bulk/parked", "/bulk/parked?kind=retry_parked&publisher=billing",
+	}
+}

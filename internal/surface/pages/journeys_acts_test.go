@@ -1,0 +1,329 @@
+package pages_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// confirm types what a form wants to be typed, and something else before: its button must wait for the right words.
+func (b *tab) confirm(field, words string) {
+	b.Helper()
+	b.fill(field, "no")
+	if !eval[bool](b, fmt.Sprintf("document.querySelector(%q).form.querySelector('button[type=submit]').disabled",
+		field)) {
+		b.Errorf("%s: the button may be pressed though something else was typed", field)
+	}
+	b.replace(field, words)
+}
+
+// replace writes into a field in place of what is there.
+func (b *tab) replace(field, text string) {
+	b.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%[1]q).closest('details')?.setAttribute('open', ''); document.querySelector(%[1]q).select()", field)))
+	b.fill(field, text)
+}
+
+// send presses the button of the form that a field is in.
+func (b *tab) send(field string) {
+	b.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("window.before = true; "+
+		"document.querySelector(%q).form.querySelector('button[type=submit]').click()", field)))
+	b.loaded()
+}
+
+// follow goes to the operation that an act has begun, and waits until it is as it should become.
+func (b *tab) follow(state string) {
+	b.Helper()
+	b.press(`.flash a[href^="/bulk/operation"]`)
+	b.await(fmt.Sprintf(`document.querySelector("#progress .tag")?.innerText === %q`, state))
+}
+
+func testWhy(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Operator)
+	b.open("/campaign?id=oak")
+	b.press(`#then-title + span a`)
+	b.sees("after event 15 of 15")
+	b.press(`a[href*="why=scores"]`)
+	b.sees("Why scores alina is as it is")
+	const rows = `[...document.querySelectorAll("#why tbody tr")].map((r) => [...r.cells].slice(0, 4).map((c) => c.innerText.trim()).join(" ")).join(", ")`
+	expect := func(want string) {
+		t.Helper()
+		if got := eval[string](b, rows); got != want {
+			t.Errorf("the row is explained by %q, want %q", got, want)
+		}
+	}
+	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 39 event 15 hero_wounded")
+	b.shot("why")
+	b.slide(9)
+	// the row stays, the event is another
+	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 24 event 9 hero_wounded")
+	b.press(`#why tbody tr:first-child td:last-child a`)
+	b.sees("after event 2 of 15")
+	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 3 event 2 hero_wounded")
+	b.press(`.changed ~ td a[href*="why=heroes"]`) // from what the event has changed
+	b.sees("Why heroes alina is as it is")
+	expect(`campaign_id oak event 1 hero_joined, key alina event 1 hero_joined, doc {"hp": 57, "name": "Alina"} event 2 hero_wounded`)
+	b.press(`#why .head a`)
+	b.await(`!document.querySelector("#why")`)
+	b.sees("after event 2 of 15")
+	b.open("/campaign?id=oak&seq=9&why=scores&table=scores&key=nobody")
+	b.sees("There is no such row after event 9, and never was one.")
+	b.open("/campaign?id=oak&seq=9&why=nothing&table=scores")
+	b.sees("This worker has no code of projection nothing")
+	b.do(chromedp.EmulateViewport(375, 720))
+	b.open("/campaign?id=oak&seq=9&why=heroes&table=heroes&key=alina")
+	b.sees("Why heroes alina is as it is")
+	b.shot("phone-why")
+}
+
+// resendParked acts on all events that were refused with the same message.
+func resendParked(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.open("/parked")
+	b.sees("422")
+	b.shot("parked-causes")
+	b.press(`#list tbody th a`)
+	b.await(`document.querySelectorAll("#list tbody tr").length === 10`)
+	b.press(`.head a[href^="/bulk/parked"]`)
+	b.await("location.search.includes('message=')")
+	b.sees("10 events")
+	b.confirm("#confirm", "retry parked 10")
+	b.fill("#bulk-reason", "they take it now")
+	b.shot("bulk-parked")
+	b.send("#confirm")
+	b.sees("has begun: 10 items frozen")
+	if !eval[bool](b, `location.search.includes("message=") && location.search.includes("publisher=billing")`) {
+		t.Error("the filter has not survived the act")
+	}
+	b.follow("queued again")
+	b.await(`document.querySelector("#progress").innerText.includes("10 of 10")`)
+	b.await(`document.querySelectorAll("#items .tag.info").length === 10`)
+	n, err := publisher.CountParked(t.Context(), w.pool, publisher.ParkedFilter{Publisher: "billing", Status: "retrying"})
+	if err != nil || n != 10 {
+		t.Errorf("%d events are on their way again, %v; want 10", n, err)
+	}
+	b.open("/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4")
+	b.sees("422")
+	b.sees(`"spell": "hex"`)
+	b.sees("retrying")
+	b.shot("parked")
+	b.open("/audit?actor=admin")
+	b.sees("they take it now")
+}
+
+func testGaps(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	w.append(t, "gapped", heroEvents(3)...)
+	if _, err := w.pool.Exec(t.Context(), `DELETE FROM tidemark.outbox WHERE campaign_id = 'gapped'`); err != nil {
+		t.Fatal(err)
+	}
+	b.logIn(w, auth.Operator)
+	b.open("/projections")
+	b.confirm("#gaps-confirm-0", "default")
+	b.fill("#gaps-0", "a restore lost the queue")
+	b.shot("gaps")
+	b.send("#gaps-confirm-0")
+	b.sees("workers look for gaps of group default and repair them")
+	b.follow("done")
+	b.sees("a restore lost the queue")
+	b.await(`document.querySelector("#progress dd").innerText === "1"`)
+	n := 0
+	if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.outbox
+		WHERE campaign_id = 'gapped'`).Scan(&n); err != nil || n == 0 {
+		t.Errorf("%d work items of the campaign that had a gap, %v", n, err)
+	}
+	gaps, _, err := outbox.Gaps(t.Context(), w.pool, "default", "", 1000)
+	if err != nil || len(gaps) > 0 {
+		t.Errorf("gaps after the repair: %v, %v", gaps, err)
+	}
+}
+
+func testRepublish(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Operator)
+	ask := func(to string) {
+		t.Helper()
+		b.open("/publishers/pair?topic=campaign-events&publisher=" + to)
+		b.fill("#again-campaign", "oak")
+		b.replace("#again-from", "2")
+		b.fill("#again-until", "5")
+		b.confirm("#again-confirm", to)
+		b.fill("#again-reason", "they lost them")
+		b.shot("republish-" + to)
+		b.send("#again-confirm")
+		b.sees("sends the events of oak again")
+	}
+	ask("audit-trail")
+	b.follow("done")
+	b.await(`document.querySelector("#progress dd").innerText === "4"`)
+	b.sees("they lost them")
+	ask("billing") // which no worker has
+	b.follow("running")
+	b.fill("#abort-reason", "it is not needed")
+	b.shot("abort")
+	b.send("#abort-reason")
+	b.sees("is aborted; what was done stays done")
+	b.await(`document.querySelector("#progress .tag").innerText === "aborted"`)
+	b.open("/bulk")
+	b.await(`[...document.querySelectorAll("#operations tbody tr")].some((r) => r.innerText.includes("aborted") && r.innerText.includes("they lost them"))`) // the history
+}
+
+func testCampaignActs(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Operator)
+	b.open("/campaign?id=cave-08")
+	b.fill("#verify-reason", "a doubt")
+	b.send("#verify-reason")
+	b.sees("a worker with the code verifies it")
+	b.follow("done")
+	b.open("/campaign?id=cave-08")
+	b.fill("#pause-reason", "hands off")
+	b.send("#pause-reason")
+	b.sees("for 1 h")
+	b.sees("hands off")
+	pauses, err := pause.List(t.Context(), w.pool, "")
+	if err != nil || !slices.ContainsFunc(pauses, func(p pause.Pause) bool {
+		return p.CampaignID == "cave-08" && !p.ExpiresAt.IsZero() && p.By == "operator"
+	}) {
+		t.Errorf("paused is %+v, %v; the campaign should be, by operator, until a time", pauses, err)
+	}
+	b.shot("campaign-paused")
+	b.fill("#resume-reason", "it is over")
+	b.send("#resume-reason")
+	b.sees("Resumed")
+	b.fill("#replay-projection", "heroes")
+	b.fill("#replay-reason", "once more")
+	b.send("#replay-reason")
+	b.sees("Replay begun")
+	b.await(`[...document.querySelectorAll("#standing tbody tr")].some((r) => r.innerText.includes("heroes") && r.innerText.includes("rebuilding"))`)
+	if _, err := deferred.Show(t.Context(), w.pool,
+		deferred.Key{Projection: "heroes", CampaignID: "cave-08"}); err != nil {
+		t.Errorf("the pair that is replayed: %v", err)
+	}
+}
+
+func testDrain(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Admin)
+	b.open("/publishers/pair?topic=campaign-events&publisher=billing")
+	b.fill("#test-reason", "is anybody there")
+	b.send("#test-reason")
+	b.sees("has taken a test event")
+	b.await(`[...document.querySelectorAll("main tbody tr")].some((r) => r.innerText.includes("is anybody there"))`)
+	b.open("/workers?all=1")
+	b.await(`[...document.querySelectorAll("#leases tbody tr")].some((r) => r.innerText.includes("oak") && /[1-9]/.test(r.cells[3].innerText))`) // a lease with its generation
+	b.confirm("#drain-worker-a-1", "node-a")
+	b.fill("#drain-reason-worker-a-1", "a new kernel")
+	b.shot("drain")
+	b.send("#drain-worker-a-1")
+	b.sees("Worker worker-a-1 finishes what it has and takes no more.")
+	drained := func() string {
+		workers, err := lease.Workers(t.Context(), w.pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, worker := range workers {
+			if worker.Owner == "worker-a-1" {
+				return worker.DrainedBy
+			}
+		}
+		return "no such worker"
+	}
+	if by := drained(); by != "admin" {
+		t.Errorf("the worker is drained by %q, want admin", by)
+	}
+	b.await(`[...document.querySelectorAll("#list tbody tr")].some((r) => r.innerText.includes("worker-a-1") && r.innerText.includes("draining"))`)
+	b.press(`form[action="/workers/undrain"] button`)
+	b.sees("takes work again")
+	if by := drained(); by != "" {
+		t.Errorf("the worker is drained by %q, want nobody", by)
+	}
+}
+
+func testRebuild(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Admin)
+	b.open("/projections")
+	b.fill("#rebuild-heroes", "a bug in the fold")
+	b.send("#rebuild-heroes")
+	b.sees("has been asked for")
+	b.await(`document.querySelector("#rebuilds .tag")?.innerText === "requested"`)
+	b.fill("#pause-heroes", "the night")
+	b.send("#pause-heroes")
+	b.sees("The rebuild of heroes waits for 1 h")
+	b.await(`[...document.querySelectorAll("#rebuilds .tag")].some((e) => e.innerText === "paused")`)
+	b.shot("rebuild")
+	b.fill("#resume-heroes", "the morning")
+	b.send("#resume-heroes")
+	b.sees("The rebuild of heroes goes on")
+	b.confirm("#abort-heroes", "heroes")
+	b.fill("#abort-reason-heroes", "not needed")
+	b.send("#abort-heroes")
+	b.sees("nothing of it is left")
+	rebuilds, err := projector.Rebuilds(t.Context(), w.pool, "")
+	if err != nil || len(rebuilds) > 0 {
+		t.Errorf("rebuilds after the abort: %+v, %v", rebuilds, err)
+	}
+}
+
+func testHeat(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Viewer)
+	b.open("/lag")
+	b.await(`[...document.querySelectorAll("#heat td")].some((c) => !c.matches(".h0") && /^(<1s|[0-9]+[smh])\s+in bucket [0-9]+ of 16$/.test(c.innerText.trim()))`) // campaigns wait, and a cell says how long
+	if n := eval[int](b, `document.querySelectorAll("#heat tbody tr").length`); n != 16 {
+		t.Errorf("the map has %d buckets of campaigns, want 16", n)
+	}
+	if !eval[bool](b,
+		`document.querySelectorAll("#heat thead time").length > 0 && [...document.querySelectorAll("#heat td")].every((c) => c.innerText.trim() !== "")`) {
+		t.Error("a column has no time, or a cell says what it says by its colour alone")
+	}
+	b.shot("heat")
+	b.press("#heat td a")
+	b.await("location.pathname === '/campaigns' && /^.bucket=[0-9]+$/.test(location.search)")
+	b.sees("of the lag heat map")
+	b.await(`document.querySelectorAll("#list tbody tr").length > 0`)
+	b.shot("bucket")
+}
+
+func testResolve(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.logIn(w, auth.Admin)
+	b.open("/deferred/pair?projection=scores&campaign=cave-06")
+	b.confirm("#resolve-confirm", "10")
+	b.fill("#resolve-reason", "it was sent by mistake")
+	b.send("#resolve-confirm")
+	b.sees("Resolved: scores goes on in cave-06 without event 10.")
+	b.await(`location.pathname === "/campaign"`) // the page that it came from may be no more
+	pair, err := deferred.Show(t.Context(), w.pool, deferred.Key{Projection: "scores", CampaignID: "cave-06"})
+	if !errors.Is(err, deferred.ErrNotFound) && (err != nil || pair.NextSeq != 11) {
+		t.Errorf("the pair that was resolved is %+v, %v", pair, err)
+	}
+	b.open("/audit?campaign=cave-06")
+	b.sees("it was sent by mistake")
+	b.shot("audit-campaign")
+	b.open("/audit?of=failures&campaign=cave-06")
+	b.sees("resolved")
+	b.open("/campaign?id=cave-06")
+	b.sees("Left out by operators")
+	b.sees("it was sent by mistake")
+	b.fill("#unresolve-scores-10", "it was not")
+	b.send("#unresolve-scores-10")
+	b.sees("Taken back: scores applies cave-06 anew, with event 10.")
+	if left, err := deferred.CountResolutions(t.Context(), w.pool, "scores"); err != nil || left != 0 {
+		t.Errorf("%d resolutions are left, %v", left, err)
+	}
+}

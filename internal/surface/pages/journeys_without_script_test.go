@@ -1,0 +1,58 @@
+package pages_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+)
+
+func testNoScript(t *testing.T, b *tab, w *world) {
+	t.Helper()
+	b.noScript()
+	b.open("/login")
+	b.fill("#token", w.token[auth.Operator])
+	b.press("button[type=submit]")
+	b.sees("What is wrong now")
+	b.open("/deferred/pair?projection=scores&campaign=cave-07")
+	b.fill("#requeue-reason", "without script")
+	b.press(`form[action="/deferred/requeue"] button`)
+	b.sees("Requeued scores in cave-07")
+	b.shot("no-script")
+	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; document.querySelector("#theme").value = "dark"; document.querySelector("#theme").form.querySelector("button").click()`))
+	b.loaded()
+	b.await(`document.documentElement.dataset.theme === "dark"`)
+	b.open("/campaign?id=oak&seq=5")
+	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; document.querySelector("#slide").value = "9"; document.querySelector(".slider button").click()`))
+	b.loaded()
+	b.sees("after event 9 of 15")
+	b.press(`.slider a[rel=next]`)
+	b.sees("after event 10 of 15")
+	b.open("/projections")
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#gaps-0").closest("details").open = true`))
+	b.fill("#gaps-confirm-0", "something else")
+	b.fill("#gaps-0", `it says "why" & more`)
+	b.send("#gaps-0")
+	b.sees("Not done.")
+	b.await(`document.querySelector("#gaps-0").checkVisibility() && document.querySelector("#gaps-0").value === 'it says "why" & more'`)
+	if n := eval[int](b,
+		`[...document.querySelectorAll("input[name=reason]")].filter((box) => box.value !== "").length`); n != 1 {
+		t.Errorf("the reason is in %d forms", n)
+	}
+	b.open("/projections")
+	b.await(`document.querySelector("#gaps-0").value === "" && !document.querySelector("#gaps-0").checkVisibility()`)
+	b.open("/deferred")
+	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; document.querySelector("#status").value = "dead"; document.querySelector("#status").form.querySelector("button").click()`))
+	b.loaded()
+	b.await("location.search.includes('status=dead')")
+	for _, selector := range []string{"#live", "#zone", "#help"} { // what does nothing without script is not there
+		b.await(fmt.Sprintf("!document.querySelector(%q).checkVisibility()", selector))
+	}
+	pair, err := deferred.Show(t.Context(), w.pool, deferred.Key{Projection: "scores", CampaignID: "cave-07"})
+	if err != nil || pair.Status != deferred.Failed {
+		t.Errorf("the pair is %+v, %v", pair, err)
+	}
+}

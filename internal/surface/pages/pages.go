@@ -1,0 +1,183 @@
+package pages
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// Config is what the pages stand on.
+type Config struct {
+	Pool     *pgxpool.Pool // required; a small one of its own with a statement_timeout, so that pages never starve workers
+	Acts     *admin.Acts   // required
+	Logger   *slog.Logger  // required
+	Payloads payload.Rule
+	Settings []Setting // of the worker, for the page that shows them; no secrets
+	Version  string
+	Place    string // which installation this is, shown beside the name; default the database's name
+
+	// Projections and Catalogue are the code that this process has: with it, pages show read models as they were.
+	Projections []projector.Projection
+	Catalogue   *journal.Catalogue
+
+	Secure func(*http.Request) bool // says whether the browser's connection is encrypted; default: by the connection alone
+	Now    func() time.Time         // default time.Now
+}
+
+// Setting is a setting of the worker.
+type Setting struct{ Name, Value, Usage string }
+
+// Pages answers the requests for pages. It is safe for concurrent use.
+type Pages struct {
+	cfg        Config
+	templates  *templates
+	mux        *http.ServeMux
+	reader     *status.Reader
+	history    *history
+	travelling chan struct{} // has room for one: applying events again is the dearest thing that a page does
+}
+
+// New makes the pages.
+func New(cfg Config) (*Pages, error) {
+	if cfg.Pool == nil || cfg.Acts == nil || cfg.Logger == nil {
+		return nil, errors.New("pages: Pool, Acts and Logger are needed")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Secure == nil {
+		cfg.Secure = func(r *http.Request) bool { return r.TLS != nil }
+	}
+	if cfg.Place == "" {
+		cfg.Place = cfg.Pool.Config().ConnConfig.Database
+	}
+	t, err := loadTemplates(cfg.Now)
+	if err != nil {
+		return nil, fmt.Errorf("templates of the pages: %w", err)
+	}
+	p := &Pages{
+		cfg: cfg, templates: t, mux: http.NewServeMux(), reader: &status.Reader{Pool: cfg.Pool},
+		history: &history{}, travelling: make(chan struct{}, 1),
+	}
+	p.routes()
+	return p, nil
+}
+
+// ServeHTTP answers a request, whose context says who sends it ([auth.From]).
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
+
+// reading reads what a page shows.
+type reading func(ctx context.Context, r *http.Request) (view, error)
+
+// show is a page that is only read. Names in its address that nothing has are refused.
+func (p *Pages) show(read reading) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		names := admin.Names{
+			Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"),
+			Publisher: q.Get("publisher"),
+		}
+		var v view
+		err := names.Check(r.Context(), p.cfg.Pool)
+		if err == nil {
+			v, err = read(r.Context(), r)
+		}
+		if err != nil {
+			v = p.failed(r.Context(), err)
+		}
+		p.write(r.Context(), w, r, v)
+	})
+}
+
+// failed answers the page that says what went wrong and what to do.
+func (p *Pages) failed(ctx context.Context, err error) view {
+	var refused *problem.Problem
+	var pgErr *pgconn.PgError
+	var unknown *admin.UnknownNameError
+	err = status.NoSchema(ctx, p.cfg.Pool, err)
+	known, ok := operator.AnswerTo(err)
+	switch {
+	case errors.As(err, &refused):
+	case errors.As(err, &unknown):
+		refused = problem.New(http.StatusBadRequest, err.Error(), "choose another").Of(unknown.Kind, unknown.Name,
+			strings.Join(unknown.Known, ", "))
+	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
+		if ctx.Err() == nil {
+			p.cfg.Logger.WarnContext(ctx, "a page took too long to read", "error", err)
+		}
+		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer",
+			"narrow the filter, or look at Postgres health")
+	case ok:
+		refused = problem.New(known.Status, redact.Error(err), known.Page)
+	default:
+		if ctx.Err() == nil {
+			p.cfg.Logger.ErrorContext(ctx, "read a page", "error", err)
+		}
+		refused = problem.New(http.StatusServiceUnavailable, "the database did not answer as it should",
+			"try again; the worker's log says more")
+	}
+	return view{Name: "problem", Title: http.StatusText(refused.Status), Status: refused.Status, Data: refused}
+}
+
+func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
+	id := auth.From(r.Context())
+	return frame{
+		Title: v.Title, Place: p.cfg.Place, Theme: themeOf(r), Back: r.URL.RequestURI(), Menu: p.menu(r), User: id.Name,
+		Role:  id.Role.String(),
+		Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data, Key: rand.Text(), id: id, LogOut: id.Via == "session",
+	}
+}
+
+// number reads a whole number of a query, or standard where there is none.
+func number(r *http.Request, name string, standard int64) (int64, error) {
+	value := r.FormValue(name)
+	if value == "" {
+		return standard, nil
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		return 0, problem.New(http.StatusBadRequest, name+" is no number from 0 up", "give digits only").Of(name, value,
+			"0 to 9223372036854775807")
+	}
+	return n, nil
+}
+
+// choice reads one of a few words of a query, or "" where there is none.
+func choice[T ~string](r *http.Request, name string, words []T) (T, error) {
+	value := T(r.FormValue(name))
+	if value == "" || slices.Contains(words, value) {
+		return value, nil
+	}
+	known := strings.Trim(strings.ReplaceAll(fmt.Sprint(words), " ", ", "), "[]")
+	detail := fmt.Sprintf("no %s %q: there are %s", name, value, known)
+	return "", problem.New(http.StatusBadRequest, detail, "choose another").Of(name, string(value), known)
+}
+
+// required reads a text of a query that must be there.
+func required(r *http.Request, name string) (string, error) {
+	value := r.FormValue(name)
+	if value == "" {
+		return "", problem.New(http.StatusBadRequest, name+" is missing", "follow a link that names it").Of(name, "", "one")
+	}
+	return value, nil
+}

@@ -1,0 +1,220 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// parkedRecords is the length of the log beside a parked event.
+const parkedRecords = 20
+
+// parkedLook is how many parked events a page that groups them, or looks for a cause, reads: it
+// reads their messages too.
+const parkedLook = 1000
+
+type parkedPage struct {
+	Filter       publisher.ParkedFilter
+	Cause        string // a fingerprint: only events refused so
+	Any          bool   // the filter leaves something out
+	All          bool   // event by event, not grouped
+	Act          string // the address of an act on all that match; "": by the filter's other parts
+	Publications []publisher.Key
+	Causes       []refusal
+	Rows         []publisher.Parked
+	Pager        pager
+	One          *parkedOne // the filter names one
+}
+
+// parkedOne is an event with what is known of it.
+type parkedOne struct {
+	publisher.Parked
+	Event   *journal.Event // nil: what is parked is the place of a campaign behind one
+	Payload shownPayload
+	History []publisher.Record
+}
+
+// refusal is what a sink refuses events with.
+type refusal struct {
+	publisher.Key
+	Fingerprint string
+	Message     string // of the first of them
+	Types       []string
+	Parked      int64
+	Others      int64      // on their way, or behind
+	Since       *time.Time // when the first was refused
+}
+
+// Address answers the list of events refused so; Act what acts on all of them.
+func (c refusal) Address() (string, error) {
+	return link("/parked", "topic", c.Topic, "publisher", c.Publisher, "cause", c.Fingerprint)
+}
+
+func (c refusal) Act() (string, error) {
+	return link("/bulk/parked", "kind", "retry_parked", "topic", c.Topic, "publisher", c.Publisher, "message",
+		deferred.Pattern(c.Message))
+}
+
+// readParked shows events that publishers' sinks have refused: by cause or, with a filter, one by one.
+func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
+	seq, err := number(r, "seq", 0)
+	if err != nil {
+		return view{}, err
+	}
+	status, err := choice(r, "status", publisher.ParkedStatuses())
+	if err != nil {
+		return view{}, err
+	}
+	page := parkedPage{Cause: r.FormValue("cause"), Filter: publisher.ParkedFilter{
+		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"),
+		EventType: r.FormValue("type"), Status: status, Seq: seq, Limit: perPage,
+	}}
+	f := page.Filter
+	page.Any = f.Topic+f.Publisher+f.CampaignID+f.EventType+f.Status+page.Cause != ""
+	page.All = page.Any || r.FormValue("all") != ""
+	all, err := publisher.List(ctx, p.cfg.Pool, publisher.Key{})
+	if err != nil {
+		return view{}, err
+	}
+	for _, pub := range all {
+		page.Publications = append(page.Publications, pub.Key)
+	}
+	if page.Act, err = link("/bulk/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type",
+		f.EventType); err != nil {
+		return view{}, err
+	}
+	v := view{Name: "parked", Title: "Parked", Data: &page}
+	switch {
+	case f.CampaignID != "" && f.Topic != "" && f.Publisher != "" && page.Cause == "":
+		page.Rows, err = publisher.ListParked(ctx, p.cfg.Pool, f)
+		if err == nil && len(page.Rows) == 1 && seq > 0 {
+			page.One, err = p.readParkedOne(ctx, page.Rows[0])
+		}
+		return v, err
+	case page.All:
+		return v, p.readParkedRows(ctx, r, &page)
+	}
+	return v, p.readRefusals(ctx, r, &page)
+}
+
+func (p *Pages) readParkedOne(ctx context.Context, row publisher.Parked) (*parkedOne, error) {
+	one := &parkedOne{Parked: row}
+	if row.EventID != nil {
+		e, err := journal.Get(ctx, p.cfg.Pool, row.CampaignID, row.Seq)
+		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
+			return nil, err
+		}
+		one.Event, one.Payload = &e, p.payloadOf(ctx, e)
+	}
+	var err error
+	one.History, err = publisher.Log(ctx, p.cfg.Pool,
+		publisher.LogFilter{Topic: row.Topic, Publisher: row.Publisher, CampaignID: row.CampaignID, Limit: parkedRecords})
+	return one, err
+}
+
+// walkParked reads the next rows of the list, and where it goes on.
+func (p *Pages) walkParked(
+	ctx context.Context, r *http.Request, f publisher.ParkedFilter, look int,
+) ([]publisher.Parked, *publisher.ParkedPlace, error) {
+	var place publisher.ParkedPlace
+	there, err := after(r, &place)
+	if err != nil {
+		return nil, nil, err
+	}
+	from := &place
+	if !there {
+		from = nil
+	}
+	return publisher.WalkParked(ctx, p.cfg.Pool, f, from, look)
+}
+
+func (p *Pages) readParkedRows(ctx context.Context, r *http.Request, page *parkedPage) error {
+	f, look := page.Filter, searchLook
+	if page.Cause != "" {
+		f.Limit, look = parkedLook, parkedLook
+	}
+	rows, end, err := p.walkParked(ctx, r, f, look)
+	if err != nil {
+		return err
+	}
+	if page.Cause != "" {
+		rows = slices.DeleteFunc(rows, func(row publisher.Parked) bool {
+			return deferred.Fingerprint("", row.Message) != page.Cause
+		})
+		if len(rows) > 0 {
+			page.Act, _ = link("/bulk/parked", "kind", "retry_parked", "topic", f.Topic, "publisher", f.Publisher, "campaign",
+				f.CampaignID, "type", f.EventType, "message", deferred.Pattern(rows[0].Message))
+		}
+		if len(rows) > perPage {
+			rows = rows[:perPage]
+			last := rows[perPage-1].Place()
+			end = &last
+		}
+	}
+	page.Rows = rows
+	page.Pager = pages(r, placeOf(end), plural(len(rows), "event")+" on this page")
+	return nil
+}
+
+// readRefusals groups what is parked by publisher and fingerprint of the message.
+func (p *Pages) readRefusals(ctx context.Context, r *http.Request, page *parkedPage) error {
+	f := page.Filter
+	f.Limit = parkedLook
+	rows, end, err := p.walkParked(ctx, r, f, parkedLook)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		cause := refusal{
+			Key:         publisher.Key{Topic: row.Topic, Publisher: row.Publisher},
+			Fingerprint: deferred.Fingerprint("", row.Message), Message: row.Message,
+		}
+		i := slices.IndexFunc(page.Causes, func(c refusal) bool {
+			return c.Key == cause.Key && c.Fingerprint == cause.Fingerprint
+		})
+		if i < 0 {
+			i = len(page.Causes)
+			page.Causes = append(page.Causes, cause)
+		}
+		page.Causes[i] = page.Causes[i].and(row)
+	}
+	slices.SortStableFunc(page.Causes, func(a, b refusal) int { return int(b.Parked - a.Parked) })
+	shown := plural(len(page.Causes), "cause") + " among " + plural(len(rows), "event")
+	if end != nil {
+		shown = fmt.Sprintf("%s among the %s looked at; the next page looks at more", plural(len(page.Causes), "cause"),
+			plural(len(rows), "event"))
+	}
+	page.Pager = pages(r, placeOf(end), shown)
+	return nil
+}
+
+// and answers the cause with one event more.
+func (c refusal) and(row publisher.Parked) refusal {
+	if row.Status == "parked" {
+		c.Parked++
+	} else {
+		c.Others++
+	}
+	if !slices.Contains(c.Types, row.EventType) && len(c.Types) < 3 && row.EventType != "" {
+		c.Types = append(c.Types, row.EventType)
+	}
+	if row.FirstFailedAt != nil && (c.Since == nil || row.FirstFailedAt.Before(*c.Since)) {
+		c.Since = row.FirstFailedAt
+	}
+	return c
+}
+
+// placeOf is a place as [pages] has it.
+func placeOf(end *publisher.ParkedPlace) any {
+	if end == nil {
+		return nil
+	}
+	return *end
+}

@@ -1,0 +1,93 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+type projectionsPage struct {
+	Rows     []projectionRow
+	Rebuilds []rebuildRow
+	Groups   []string // whose gaps may be repaired
+}
+
+type projectionRow struct {
+	projector.Registered
+	Behind   *outbox.Behind
+	Pause    *pause.Pause
+	Kept     *projector.Registered // the tables that a rebuild has replaced
+	Rebuilds bool                  // it is being rebuilt
+}
+
+type rebuildRow struct {
+	projector.Rebuild
+	Done    int64 // per cent
+	Pausing bool
+}
+
+// readProjections shows the registry: what is read, what is being built, what was replaced.
+func (p *Pages) readProjections(ctx context.Context, _ *http.Request) (view, error) {
+	all, err := projector.Projections(ctx, p.cfg.Pool)
+	if err != nil {
+		return view{}, err
+	}
+	lags, err := outbox.Lag(ctx, p.cfg.Pool)
+	if err != nil {
+		return view{}, err
+	}
+	pauses, err := pause.List(ctx, p.cfg.Pool, "")
+	if err != nil {
+		return view{}, err
+	}
+	rebuilds, err := projector.Rebuilds(ctx, p.cfg.Pool, "")
+	if err != nil {
+		return view{}, err
+	}
+	page := &projectionsPage{}
+	kept := map[string]*projector.Registered{}
+	for i, reg := range all {
+		if name, ok := strings.CutSuffix(reg.Name, "~previous"); ok {
+			kept[name] = &all[i]
+		}
+	}
+	for _, reg := range all {
+		if strings.Contains(reg.Name, "~") {
+			continue
+		}
+		row := projectionRow{Registered: reg, Kept: kept[reg.Name]}
+		for i, l := range lags {
+			if l.Projection == reg.Name {
+				row.Behind = &lags[i]
+			}
+		}
+		for i, pa := range pauses {
+			if pa.Projection == reg.Name || pa.Group == reg.Group && pa.Projection == "" && pa.CampaignID == "" {
+				row.Pause = &pauses[i]
+			}
+		}
+		for _, re := range rebuilds {
+			row.Rebuilds = row.Rebuilds || re.Projection == reg.Name
+		}
+		page.Rows = append(page.Rows, row)
+	}
+	for _, re := range rebuilds {
+		row := rebuildRow{Rebuild: re}
+		if re.Events > 0 {
+			row.Done = max(0, min(100, 100-100*re.LeftEvents/re.Events))
+		} else if re.Campaigns > 0 {
+			row.Done = max(0, min(100, 100-100*re.Left/re.Campaigns))
+		}
+		page.Rebuilds = append(page.Rebuilds, row)
+	}
+	for _, l := range lags {
+		if l.Projection == "" {
+			page.Groups = append(page.Groups, l.Group)
+		}
+	}
+	return view{Name: "projections", Title: "Projections", Data: page}, nil
+}

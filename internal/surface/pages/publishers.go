@@ -1,0 +1,80 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// readPublishers shows all pairs of a topic and a publisher.
+func (p *Pages) readPublishers(ctx context.Context, _ *http.Request) (view, error) {
+	all, err := publisher.List(ctx, p.cfg.Pool, publisher.Key{})
+	return view{Name: "publishers", Title: "Publishers", Data: all}, err
+}
+
+type publisherPage struct {
+	publisher.Publication
+	History []publisher.Record
+	Preview *admin.Reset // of a rewind that was asked for; nil: none
+	To      string       // where to, as the form had it
+	At      string
+}
+
+// readPublisher shows one pair and, where a rewind is prepared, what it would do.
+func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error) {
+	key := publicationOf(r)
+	if key.Topic == "" || key.Publisher == "" {
+		return view{}, problem.New(http.StatusBadRequest, "topic or publisher is missing", "follow a link of the list")
+	}
+	all, err := publisher.List(ctx, p.cfg.Pool, key)
+	if err != nil {
+		return view{}, err
+	}
+	if len(all) == 0 {
+		return view{}, problem.New(http.StatusNotFound, "no publisher "+key.String()+" is known",
+			"it appears once a worker that has it configured has run")
+	}
+	page := &publisherPage{Publication: all[0], To: r.FormValue("position"), At: r.FormValue("time")}
+	if page.History, err = publisher.Log(ctx, p.cfg.Pool,
+		publisher.LogFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: 20}); err != nil {
+		return view{}, err
+	}
+	if to, asked, err := resetOf(r); err != nil {
+		return view{}, err
+	} else if asked {
+		preview, err := p.cfg.Acts.PreviewReset(ctx, admin.Request{Who: auth.From(ctx)}, key, to)
+		if err != nil {
+			return view{}, problem.New(http.StatusBadRequest, err.Error(), "choose another place")
+		}
+		page.Preview = &preview
+	}
+	return view{Name: "publisher", Title: key.String(), Data: page}, nil
+}
+
+// resetOf reads where a rewind goes.
+func resetOf(r *http.Request) (to publisher.ResetTo, asked bool, err error) {
+	if r.FormValue("position") != "" {
+		n, err := number(r, "position", 0)
+		to.Position = &n
+		return to, true, err
+	}
+	at := r.FormValue("time")
+	if at == "" {
+		return to, false, nil
+	}
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+		"2006-01-02 15:04", time.DateOnly,
+	} {
+		if to.Time, err = time.ParseInLocation(layout, at, time.UTC); err == nil {
+			return to, true, nil
+		}
+	}
+	return to, false, problem.New(http.StatusBadRequest, "time is none",
+		"write it like 2026-01-31 13:45, in UTC").Of("time", at, "a time")
+}

@@ -1,0 +1,236 @@
+package pages
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed static
+var staticFiles embed.FS
+
+// view is what a handler shows: a template with its data, in the frame that all pages have.
+type view struct {
+	Name   string // of the template file, without .html
+	Title  string
+	Status int // of HTTP; 0: 200
+	Data   any
+}
+
+// frame is what the layout and every page's template get.
+type frame struct {
+	Title  string
+	Place  string // which installation this is
+	Theme  string // "", "light" or "dark"
+	Back   string // this page, for acts to come back to
+	Key    string // for this rendering's acts: a form that is sent twice acts once
+	Menu   []menuItem
+	User   string
+	Role   string
+	Flash  *flash
+	Now    time.Time
+	Data   any
+	id     auth.Identity
+	LogOut bool // there is a session to end
+}
+
+// Operates and Administers say which acts are shown. Whether they are done, the server decides when they are asked for.
+func (f frame) Operates() bool    { return f.id.Role >= auth.Operator }
+func (f frame) Administers() bool { return f.id.Role >= auth.Admin }
+
+// reason is a field that asks why, with what was typed into it before the act was refused.
+type reason struct{ ID, Typed string }
+
+// Reason answers the field with this id.
+func (f frame) Reason(id string) reason { return reason{id, f.Typed(id)} }
+
+// Typed answers what was typed into a field of a form that was refused; "": nothing.
+func (f frame) Typed(id string) string {
+	if f.Flash == nil || f.Flash.Field != id {
+		return ""
+	}
+	return f.Flash.Typed
+}
+
+// templates holds each page's template, parsed with the layout and the parts, and the addresses of assets.
+type templates struct {
+	pages  map[string]*template.Template
+	assets map[string]asset // by address
+	names  map[string]string
+}
+
+type asset struct {
+	kind  string
+	body  []byte
+	cache string
+}
+
+// loadTemplates parses what is embedded. now is the clock that relative times count from.
+func loadTemplates(now func() time.Time) (*templates, error) {
+	t := &templates{pages: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
+	files, err := fs.ReadDir(staticFiles, "static")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		body, err := staticFiles.ReadFile("static/" + f.Name())
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(body)
+		ext := path.Ext(f.Name())
+		address := "/static/" + strings.TrimSuffix(f.Name(), ext) + "-" + hex.EncodeToString(sum[:6]) + ext
+		a := asset{kind: mime.TypeByExtension(ext), body: body, cache: "public, max-age=31536000, immutable"}
+		t.assets[address] = a
+		t.names[f.Name()] = address
+		a.cache = "no-cache" // by its plain name, which the form to log in uses
+		t.assets["/static/"+f.Name()] = a
+	}
+	base, err := template.New("").Funcs(functions(now, t.names)).ParseFS(templateFiles, "templates/layout.html",
+		"templates/parts.html")
+	if err != nil {
+		return nil, err
+	}
+	pages, err := fs.Glob(templateFiles, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range pages {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		page, err := template.Must(base.Clone()).ParseFS(templateFiles, file)
+		if err != nil {
+			return nil, err
+		}
+		t.pages[name] = page
+	}
+	return t, nil
+}
+
+func functions(now func() time.Time, assets map[string]string) template.FuncMap {
+	return template.FuncMap{
+		"asset":   func(name string) string { return assets[name] },
+		"iso":     iso,
+		"utc":     utc,
+		"clock":   func(t time.Time) string { return t.UTC().Format("15:04") },
+		"size":    func(n int64) string { return bytesText(int(n)) },
+		"ago":     func(t time.Time) string { return ago(now(), t) },
+		"count":   count,
+		"bounded": bounded,
+		"span":    span,
+		"bytes":   bytesText,
+		"boxed":   block,
+		"line":    line,
+		"json":    blockJSON,
+		"tone":    tone,
+		"word":    word,
+		"link":    link,
+		"options": options,
+		"plural":  plural,
+		"stateOf": stateOf,
+		"int64":   func(n int) int64 { return int64(n) },
+		"until":   func(t time.Time) string { return span(max(0, t.Sub(now()))) },
+		"dict":    dict,
+	}
+}
+
+// link makes an address of a path and pairs of a parameter and its value; empty values and zeros are left out.
+func link(path string, pairs ...any) (string, error) {
+	if len(pairs)%2 != 0 {
+		return "", fmt.Errorf("link %s: a parameter has no value", path)
+	}
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if value := fmt.Sprint(pairs[i+1]); value != "" && value != "0" {
+			q.Set(fmt.Sprint(pairs[i]), value)
+		}
+	}
+	if len(q) == 0 {
+		return path, nil
+	}
+	return path + "?" + q.Encode(), nil
+}
+
+// option is a choice of a select.
+type option struct{ Value, Name string }
+
+// options reads "value=Name".
+func options(texts ...string) []option {
+	out := make([]option, len(texts))
+	for i, t := range texts {
+		value, name, _ := strings.Cut(t, "=")
+		out[i] = option{Value: value, Name: name}
+	}
+	return out
+}
+
+// dict gives a part more than one value.
+func dict(pairs ...any) (map[string]any, error) {
+	if len(pairs)%2 != 0 {
+		return nil, fmt.Errorf("dict: a key has no value")
+	}
+	out := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return out, nil
+}
+
+// write renders the view as a whole before the first byte goes out: a page is there or is an error, never half.
+func (p *Pages) write(ctx context.Context, w http.ResponseWriter, r *http.Request, v view) {
+	t, ok := p.templates.pages[v.Name]
+	if !ok {
+		p.crash(ctx, w, fmt.Errorf("no template %q", v.Name))
+		return
+	}
+	var body bytes.Buffer
+	if err := t.ExecuteTemplate(&body, "layout", p.frame(w, r, v)); err != nil {
+		p.crash(ctx, w, fmt.Errorf("page %s: %w", v.Name, err))
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	if v.Status != 0 {
+		w.WriteHeader(v.Status)
+	}
+	_, _ = w.Write(body.Bytes())
+}
+
+// crash answers what should never happen, without its details.
+func (p *Pages) crash(ctx context.Context, w http.ResponseWriter, err error) {
+	p.cfg.Logger.ErrorContext(ctx, "render a page", "error", err)
+	http.Error(w, "this page cannot be shown; the worker's log says why", http.StatusInternalServerError)
+}
+
+// serveAsset answers the stylesheet, the script and the icon. Their addresses change with their
+// content, so that browsers may keep them.
+func (p *Pages) serveAsset(w http.ResponseWriter, r *http.Request) {
+	a, ok := p.templates.assets[r.URL.Path]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", a.kind)
+	h.Set("Cache-Control", a.cache)
+	_, _ = w.Write(a.body)
+}

@@ -1,0 +1,360 @@
+package pages_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/uuid"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// callsOfAPI answers what openapi.yaml describes: "GET /path" by the name of the call.
+func callsOfAPI(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Paths map[string]map[string]any
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]string{}
+	for path, methods := range file.Paths {
+		for method, call := range methods {
+			if described, ok := call.(map[string]any); ok {
+				calls[described["operationId"].(string)] = strings.ToUpper(method) + " " + path
+			}
+		}
+	}
+	return calls
+}
+
+// actsOfAPI are the calls that act, with what they are told, in an order in which each makes sense.
+func actsOfAPI() [][2]string {
+	const bulk = `"kind": "requeue", "limit": 5, "pairs": {"projection": "scores", "status": ["dead", "failed"]}`
+	return [][2]string{
+		{"requeueDeferred", ""},
+		{"retryDeferred", ""},
+		{"resolveDeferred", `"seq": 4`},
+		{"unresolveDeferred", `"seq": 4`},
+		{"requeueEvent", `"group": "default"`},
+		{"pauseCampaign", `"group": "default", "for": "1h"`},
+		{"resumeCampaign", `"group": "default"`},
+		{"pauseGroup", `"for": "1h"`},
+		{"resumeGroup", ""},
+		{"pauseProjection", `"group": "default", "for": "1h"`},
+		{"resumeProjection", `"group": "default"`},
+		{"replayCampaign", `"group": "default", "projection": "heroes", "dry_run": true`},
+		{"replayCampaign", `"group": "default", "from": 2`},
+		{"repairGap", `"group": "default"`},
+		{"repairGaps", ""},
+		{"replayGroup", `"projection": "heroes", "dry_run": true`},
+		{"replayGroup", `"projection": "heroes"`},
+		{"verifyProjection", `"sample": 3`},
+		{"verifyProjection", `"campaigns": ["oak"]`},
+		{"verifyProjection", ""},
+		{"verifyProjection", `"proof": true`},
+		{"backfillProjection", `"dry_run": true`},
+		{"backfillProjection", ""},
+		{"previewBulk", bulk},
+		{"startBulk", bulk + `, "confirm": "requeue 5"`},
+		{"startBulk", `"kind": "retry_parked", "parked": {"publisher": "billing"}`},
+		{"retryParked", ""},
+		{"resolveParked", ""},
+		{"pausePublisher", `"for": "1h"`},
+		{"resumePublisher", ""},
+		{"testSend", `"campaign_id": "oak", "seq": 1`},
+		{"testSend", ""},
+		{"republish", `"campaign_id": "oak", "from": 1, "dry_run": true`},
+		{"republish", `"campaign_id": "oak", "from": 1`},
+		{"abortOperation", ""},
+		{"resetPublisher", `"position": 1, "dry_run": true`},
+		{"resetPublisher", `"position": 1`},
+		{"drainWorker", ""},
+		{"undrainWorker", ""},
+		{"createToken", `"name": "eve", "role": "operator", "expires": "1h"`},
+		{"revokeToken", ""},
+		{"startRebuild", ""},
+		{"pauseRebuild", `"group": "default"`},
+		{"resumeRebuild", `"group": "default"`},
+		{"swapRebuild", ""},
+		{"abortRebuild", `"confirm": "scores"`},
+		{"rollbackProjection", `"confirm": "scores"`},
+		{"removeProjection", `"dry_run": true`},
+		{"removeGroup", `"dry_run": true`},
+		{"removeProjection", `"confirm": "heroes", "tables": true`},
+		{"removeGroup", `"confirm": "default"`},
+	}
+}
+
+// queriesOfAPI are what calls that read must be asked.
+func queriesOfAPI() map[string]string {
+	return map[string]string{
+		"getAsOf": "?projection=scores&seq=4", "getDiff": "?projection=scores&from=2&to=4",
+		"getWhy":         "?projection=scores&table=scores&key=alina",
+		"verifyCampaign": "?projection=scores", "listGaps": "?group=default", "queryEvents": "?type=cursed",
+		"listLeases":   "?group=default&limit=3",
+		"listDeferred": "?projection=scores&message=curse&older_than=1s&limit=3", "listDeferredLog": "?campaign=cave-00",
+		"listParked": "?campaign=cave-00",
+	}
+}
+
+// askAll looks at every page and makes every call, and answers the status of each.
+func (w *world) askAll(t *testing.T) (answers []string) {
+	t.Helper()
+	ask := func(name, method, path, body string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, w.base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+w.token[auth.Admin])
+		if method == http.MethodPost {
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Idempotency-Key", fmt.Sprint("key ", len(answers)))
+		}
+		status, text := do(t, request)
+		if status >= http.StatusInternalServerError {
+			t.Errorf("%s: %s %s %s answers %d:\n%s", name, method, path, body, status, text[max(0, len(text)-600):])
+		}
+		answers = append(answers, fmt.Sprint(name, " ", body, " ", status))
+		if status >= http.StatusBadRequest {
+			t.Logf("%s %s %s", answers[len(answers)-1], path, text[:min(len(text), 300)])
+		}
+	}
+	for _, path := range everyPage() {
+		ask("page "+path, http.MethodGet, path, "")
+	}
+	calls := callsOfAPI(t)
+	values := map[string]string{
+		"projection": "scores", "campaign": "cave-00", "seq": "4", "group": "default", "topic": "campaign-events",
+		"publisher": "billing",
+		"owner":     "worker-a-1", "name": "eve", "id": "last", // the last operation
+	}
+	var last string
+	path := func(name string) (method, address string) {
+		method, address, _ = strings.Cut(calls[name], " ")
+		if strings.Contains(address, "{id}") {
+			if err := w.pool.QueryRow(t.Context(), `SELECT coalesce(max(id), 0)::text
+				FROM tidemark.operations`).Scan(&last); err != nil {
+				t.Fatal(err)
+			}
+			values["id"] = last
+		}
+		return method, regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(address, func(p string) string {
+			return values[strings.Trim(p, "{}")]
+		})
+	}
+	asked := map[string]bool{}
+	look := func() {
+		for _, name := range slices.Sorted(maps.Keys(calls)) {
+			if method, address := path(name); method == http.MethodGet {
+				asked[name] = true
+				ask(name, method, address+queriesOfAPI()[name], "")
+			}
+		}
+	}
+	look()
+	for _, a := range actsOfAPI() {
+		asked[a[0]] = true
+		method, address := path(a[0])
+		ask(a[0], method, address, `{"reason": "a test", "with": {`+a[1]+`}}`)
+	}
+	w.settle(t)
+	look()
+	for name := range calls {
+		if !asked[name] {
+			t.Errorf("nothing makes the call %s", name)
+		}
+	}
+	return answers
+}
+
+// settle waits until all operations have ended but that for a publisher that no worker has.
+func (w *world) settle(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(3 * time.Minute)
+	for running := 1; running > 0; {
+		if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.operations WHERE state = 'running'
+			AND kind <> 'republish'`).Scan(&running); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d operations are still running", running)
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	var failed *string
+	if err := w.pool.QueryRow(t.Context(), `SELECT string_agg(kind || ': ' || error, '; ') FROM tidemark.operations
+		WHERE state = 'failed'`).Scan(&failed); err != nil {
+		t.Fatal(err)
+	}
+	if failed != nil {
+		t.Errorf("operations have failed: %s", *failed)
+	}
+}
+
+func TestPagesAndCallsAnswerTheSameInEverySession(t *testing.T) {
+	t.Parallel()
+	sessions := pgtest.Sessions()
+	answers := make([][]string, len(sessions))
+	t.Run("sessions", func(t *testing.T) {
+		for i, session := range sessions {
+			t.Run(session.Name, func(t *testing.T) {
+				t.Parallel()
+				w := &world{pool: session.Open(t, pgtest.URL(t)), token: map[auth.Role]string{}, travels: true}
+				w.fill(t) // projections and publishers work in each session too
+				w.serve(t, worldCode())
+				answers[i] = w.askAll(t)
+			})
+		}
+	})
+	for i, session := range sessions {
+		if len(answers[i]) != len(answers[0]) {
+			t.Fatalf("%s has %d answers, %s has %d", session.Name, len(answers[i]), sessions[0].Name, len(answers[0]))
+		}
+		for j, want := range answers[0] {
+			late := strings.HasPrefix(want, "abortOperation ") // it may wait for a batch that is under way, and in vain
+			if got := answers[i][j]; got != want && !late {
+				t.Errorf("%s answers %s, %s answers %s", session.Name, got, sessions[0].Name, want)
+			}
+		}
+	}
+}
+
+// formsOfPages are the acts of pages with their forms, in an order in which each makes sense. A form that begins with !
+// is refused: what it asks for takes a worker that has built tables.
+func formsOfPages() [][2]string {
+	const (
+		pair   = "projection=scores&campaign=cave-00"
+		billed = "topic=campaign-events&publisher=billing"
+	)
+	return [][2]string{
+		{"/deferred/requeue", pair},
+		{"/deferred/resolve", pair + "&seq=4&confirm=4"},
+		{"/deferred/unresolve", pair + "&seq=4"},
+		{"/campaign/replay", "group=default&projection=heroes&id=oak"},
+		{"/campaign/verify", "projection=scores&id=cave-01"},
+		{"/campaign/pause", "group=default&id=oak&for=1h"},
+		{"/campaign/resume", "group=default&id=oak"},
+		{"/pause", "group=default&for=1h"},
+		{"/resume", "group=default"},
+		{"/projections/verify", "projection=scores&sample=3"},
+		{"/gaps/repair", "group=default&confirm=default"},
+		{"/bulk/start", "kind=requeue&projection=scores&type=entombed&as_of=NOW&confirm=requeue+6"},
+		{"/publishers/pause", billed + "&for=1h"},
+		{"/publishers/resume", billed},
+		{"/publishers/test", billed},
+		{"/parked/retry", billed + "&campaign=cave-00&seq=4"},
+		{"/parked/resolve", billed + "&campaign=cave-00&seq=4&confirm=4"},
+		{"/bulk/parked/start", "kind=retry_parked&publisher=billing&as_of=NOW&confirm=retry+parked+9"},
+		{"/publishers/republish", billed + "&campaign=oak&from=2&until=5&confirm=billing"},
+		{"/bulk/abort", "id=LAST"},
+		{"/publishers/reset", billed + "&position=3&confirm=billing"},
+		{"/workers/drain", "owner=worker-a-1&confirm=node-a"},
+		{"/workers/undrain", "owner=worker-a-1"},
+		{"/projections/rebuild", "projection=heroes"},
+		{"/projections/pause", "projection=heroes&group=default&for=1h"},
+		{"/projections/resume", "projection=heroes&group=default"},
+		{"/projections/swap", "projection=heroes&allow=1"},
+		{"/projections/abort", "projection=heroes&confirm=heroes"},
+		{"/projections/rollback", "!projection=heroes&confirm=heroes"},
+		{"/theme", "theme=dark"},
+	}
+}
+
+// postsOf reads from routes.go what the pages take forms at.
+func postsOf(t *testing.T) (all []string) {
+	t.Helper()
+	code, err := os.ReadFile("routes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`"POST (/[^"]+)"`).FindAllStringSubmatch(string(code), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+func TestActsOfPagesAreDoneInEverySession(t *testing.T) {
+	t.Parallel()
+	filled := fillWorld(t)
+	for _, session := range pgtest.Sessions() {
+		t.Run(session.Name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{pool: session.Open(t, pgtest.CopyURL(t, filled)), token: map[auth.Role]string{}, travels: true}
+			w.serve(t, worldCode())
+			asked := map[string]bool{}
+			for _, f := range formsOfPages() {
+				asked[f[0]] = true
+				text, refused := strings.CutPrefix(f[1], "!")
+				text = strings.ReplaceAll(text, "NOW", url.QueryEscape(time.Now().Format(time.RFC3339Nano)))
+				if strings.Contains(text, "LAST") {
+					text = strings.ReplaceAll(text, "LAST", w.scan(t, `SELECT max(id)::text FROM tidemark.operations`))
+				}
+				form, err := url.ParseQuery(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				form.Set("reason", "a test")
+				form.Set("key", uuid.NewString())
+				tone, said := w.flash(t, f[0], form)
+				want := map[bool]string{true: "bad", false: "ok"}[refused]
+				if f[0] != "/theme" && tone != want || strings.Contains(said, "The database") {
+					t.Errorf("%s %s: %s %s, want %s", f[0], text, tone, said, want)
+				}
+			}
+			w.settle(t)
+			for _, path := range postsOf(t) {
+				if !asked[path] {
+					t.Errorf("no form is sent to %s", path)
+				}
+			}
+		})
+	}
+}
+
+func (w *world) scan(t *testing.T, sql string) (value string) {
+	t.Helper()
+	if err := w.pool.QueryRow(t.Context(), sql).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// flash sends the form of an act, and answers what the next page says of it.
+func (w *world) flash(t *testing.T, path string, form url.Values) (tone, said string) {
+	t.Helper()
+	status, header := w.send(t, auth.Admin, path, form)
+	if status != http.StatusSeeOther {
+		t.Errorf("%s answers %d", path, status)
+	}
+	for _, c := range (&http.Response{Header: header}).Cookies() {
+		if c.Name == "tidemark_flash" {
+			raw, err := base64.RawURLEncoding.DecodeString(c.Value)
+			var f struct{ Tone, Text, More string }
+			if err = errors.Join(err, json.Unmarshal(raw, &f)); err != nil {
+				t.Fatal(err)
+			}
+			tone, said = f.Tone, f.Text+" "+f.More
+		}
+	}
+	return tone, said
+}

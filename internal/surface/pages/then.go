@@ -1,0 +1,246 @@
+package pages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+const (
+	// thenEvents is how many events a page applies again to show a read model as it was; beyond, the command line does it.
+	thenEvents = 20_000
+	// thenRows is how many rows of a table it shows.
+	thenRows = 100
+)
+
+// then is a campaign after one of its events.
+type then struct {
+	Event   *journal.Event // nil: before the first
+	Payload shownPayload
+	Models  []model
+	TooFar  bool  // there are more events than thenEvents
+	Most    int64 // thenEvents
+	NoCode  bool  // this worker has the code of no projection
+	Hidden  bool  // rows are hidden from this role, as payloads are
+	Why     *why  // nil: not asked for
+}
+
+// model is a projection's part of it.
+type model struct {
+	Projection string
+	Version    int
+	Failed     string // why it is not there
+	Tables     []modelTable
+	Gone       []change // rows that the event has deleted
+	Changed    int
+}
+
+type modelTable struct {
+	Name    string
+	Columns []string
+	Rows    []modelRow
+	More    int // rows that are not shown
+}
+
+type modelRow struct {
+	Kind  string // "added", "changed", or ""
+	Cells []cell
+	Why   string // the address that explains it; "": nothing does
+}
+
+type cell struct {
+	Text    text
+	Before  *text // nil: it is as it was before the event
+	Changed bool
+}
+
+type change struct {
+	Table  string
+	Before text
+	Why    string
+}
+
+// readThen applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
+func (p *Pages) readThen(ctx context.Context, campaign string, seq int64, of whyOf) (*then, error) {
+	out := &then{
+		Most: thenEvents, TooFar: seq > thenEvents, NoCode: len(p.cfg.Projections) == 0,
+		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
+	}
+	if seq > 0 {
+		e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
+		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
+			return nil, err
+		}
+		out.Event, out.Payload = &e, p.payloadOf(ctx, e)
+	}
+	if out.TooFar || out.NoCode || out.Hidden {
+		return out, nil
+	}
+	select {
+	case p.travelling <- struct{}{}:
+		defer func() { <-p.travelling }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	registered, err := projector.Projections(ctx, p.cfg.Pool)
+	if err != nil {
+		return nil, err
+	}
+	for _, reg := range registered {
+		if !p.has(reg.Name) {
+			continue
+		}
+		m, err := p.readModel(ctx, reg, campaign, seq)
+		if err != nil {
+			return nil, err
+		}
+		out.Models = append(out.Models, m)
+	}
+	out.NoCode = len(out.Models) == 0
+	if of.Projection != "" && seq > 0 && !out.NoCode {
+		if out.Why, err = p.readWhy(ctx, registered, of, campaign, seq); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// has says whether this process has a projection's code.
+func (p *Pages) has(projection string) bool {
+	return slices.ContainsFunc(p.cfg.Projections, func(c projector.Projection) bool { return c.Spec().Name == projection })
+}
+
+// projector answers what applies events for one projection, which the process must have the code of.
+func (p *Pages) projector(reg projector.Registered) (*projector.Projector, error) {
+	versions := slices.DeleteFunc(slices.Clone(p.cfg.Projections), func(c projector.Projection) bool {
+		return c.Spec().Name != reg.Name
+	})
+	return projector.New(projector.Config{
+		Pool: p.cfg.Pool, Projections: versions, ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.cfg.Catalogue,
+		Logger: p.cfg.Logger,
+	})
+}
+
+func (p *Pages) readModel(ctx context.Context, reg projector.Registered, campaign string, seq int64) (model, error) {
+	m := model{Projection: reg.Name, Version: reg.Version}
+	one, err := p.projector(reg)
+	if err != nil {
+		return m, err
+	}
+	state, err := one.AsOf(ctx, reg.Name, campaign, seq)
+	var changes []projector.Change
+	if err == nil && seq > 0 {
+		changes, err = one.Diff(ctx, reg.Name, campaign, seq-1, seq)
+	}
+	if err != nil {
+		if m.Failed, err = unreached(err); err != nil {
+			err = fmt.Errorf("projection %s as of event %d: %w", reg.Name, seq, err)
+		}
+		return m, err
+	}
+	return p.lay(m, state, changes), nil
+}
+
+// unreached answers why a projection cannot be brought to an event, or the error that has nothing to do with it.
+func unreached(err error) (string, error) {
+	var applied *projector.ApplyError
+	var pgErr *pgconn.PgError
+	switch {
+	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered),
+		errors.Is(err, projector.ErrTouched),
+		errors.Is(err, projector.ErrStateTooLarge):
+		return redact.Error(err), nil
+	case errors.As(err, &pgErr) && pgErr.Code != "57014":
+		return redact.Error(err), nil
+	}
+	return "", err
+}
+
+// lay puts what the event changed beside what there was after it.
+func (p *Pages) lay(m model, state projector.State, changes []projector.Change) model {
+	m.Changed = len(changes)
+	for _, c := range changes {
+		if c.Kind == projector.ChangeRemoved {
+			gone := change{Table: c.Table, Before: line(string(p.redacted(c.Before)))}
+			if i := slices.IndexFunc(state.Tables, func(t projector.StateTable) bool { return t.Table == c.Table }); i >= 0 {
+				gone.Why = p.whyAddress(state, state.Tables[i], c.Before)
+			}
+			m.Gone = append(m.Gone, gone)
+		}
+	}
+	for _, t := range state.Tables {
+		table := modelTable{Name: t.Table, Columns: t.Columns}
+		// What changed comes first, so that it is on the page however many rows there are.
+		rows := make([]modelRow, 0, min(len(t.Rows), thenRows))
+		var same []modelRow
+		for _, raw := range t.Rows {
+			row := p.layRow(t, raw, changes)
+			row.Why = p.whyAddress(state, t, raw)
+			if row.Kind != "" {
+				rows = append(rows, row)
+			} else if len(same) < thenRows {
+				same = append(same, row)
+			}
+		}
+		rows = append(rows, same...)
+		table.Rows = rows[:min(len(rows), thenRows)]
+		table.More = len(t.Rows) - len(table.Rows)
+		m.Tables = append(m.Tables, table)
+	}
+	return m
+}
+
+func (p *Pages) layRow(t projector.StateTable, raw json.RawMessage, changes []projector.Change) modelRow {
+	var values, before map[string]json.RawMessage
+	_ = json.Unmarshal(p.redacted(raw), &values)
+	row := modelRow{}
+	var columns []string
+	for _, c := range changes {
+		if c.Table == t.Table && c.Kind != projector.ChangeRemoved && string(c.After) == string(raw) {
+			row.Kind, columns = string(c.Kind), c.Columns
+			_ = json.Unmarshal(p.redacted(c.Before), &before)
+			break
+		}
+	}
+	for _, column := range t.Columns {
+		c := cell{Text: line(plain(values[column]))}
+		if row.Kind != "" && slices.Contains(columns, column) {
+			c.Changed = true
+			if was, ok := before[column]; ok {
+				b := line(plain(was))
+				c.Before = &b
+			}
+		}
+		row.Cells = append(row.Cells, c)
+	}
+	return row
+}
+
+// redacted hides of a row what is hidden of payloads.
+func (p *Pages) redacted(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return nil
+	}
+	return p.cfg.Payloads.Show(auth.Identity{Role: auth.Admin}, raw)
+}
+
+// plain writes a JSON value as a person would: text without quotes, nothing for null.
+func plain(value json.RawMessage) string {
+	var s string
+	switch {
+	case len(value) == 0 || string(value) == "null":
+		return "∅"
+	case json.Unmarshal(value, &s) == nil:
+		return s
+	}
+	return string(value)
+}

@@ -1,0 +1,333 @@
+package pages_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/pages"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
+	"github.com/tidemark-go/tidemark/internal/surface/web"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// What strangers put where texts go: markup, characters that turn the direction of what follows or
+// are not seen, and more of it than fits.
+const (
+	hostileID   = "<img src=x onerror=alert(1)>"
+	hostileText = `</pre><script>document.title='owned'</script> "quoted" {{.}} ` +
+		"\u202Egnp.exe\u202C \u2066hidden\u2069 zero\u200Bwidth\x07bell"
+	megabyte = 1 << 20
+)
+
+// world is an installation with all that a person on call may meet.
+type world struct {
+	pool  *pgxpool.Pool
+	base  string
+	token map[auth.Role]string
+
+	travels bool // it has a worker with the code of projections
+}
+
+type hero struct {
+	Name string `json:"name"`
+	HP   int    `json:"hp"`
+}
+
+// heroes is a document of each hero.
+func heroes() projector.Projection {
+	return projector.NewDocument(projector.Document[hero]{
+		Name: "heroes", Version: 1, Types: []string{"hero_joined", "hero_wounded"},
+		Key: func(e journal.Event) (string, error) { return e.AggregateID, nil },
+		Fold: func(h *hero, e journal.Event) error {
+			if e.Type == "hero_joined" {
+				return json.Unmarshal(e.Payload, h)
+			}
+			var wound struct{ Points int }
+			h.HP -= 3
+			return json.Unmarshal(e.Payload, &wound)
+		},
+	})
+}
+
+// scores panics at each event that is cursed, until it is mended.
+func scores(mended func() bool) projector.Projection {
+	h := projector.NewHandlers(projector.Spec{
+		Name: "scores", Version: 1, Types: []string{"hero_wounded", "cursed", "entombed"},
+		OnFailure:   projector.Policy{Action: projector.ActionDead},
+		OnFailureOf: map[string]projector.Policy{"cursed": {Action: projector.ActionDead}},
+		Tables: `CREATE TABLE scores (campaign_id text NOT NULL, hero text NOT NULL, points bigint NOT NULL,
+			PRIMARY KEY (campaign_id, hero))`,
+	})
+	projector.On(h, "hero_wounded", func(_ context.Context, g *projector.Group, e journal.Event,
+		_ struct{ Points int },
+	) error {
+		g.Queue(`INSERT INTO scores AS s VALUES ($1, $2, 3) ON CONFLICT (campaign_id, hero) DO UPDATE
+			SET points = s.points + 3`, e.CampaignID, e.AggregateID)
+		return nil
+	})
+	projector.On(h, "entombed", func(context.Context, *projector.Group, journal.Event, struct{}) error {
+		return projector.Permanent(errors.New("scores: the door is shut"))
+	})
+	projector.On(h, "cursed", func(_ context.Context, _ *projector.Group, e journal.Event, _ struct{}) error {
+		if mended() {
+			return nil
+		}
+		panic("scores: cannot divide by a curse" + strings.Repeat("!", len(e.CampaignID)%3))
+	})
+	return h
+}
+
+// refuser is a sink that refuses events that are cursed.
+type refuser struct{}
+
+func (refuser) Name() string { return "refuser" }
+
+func (refuser) Publish(_ context.Context, events []publisher.Event) error {
+	var failures []publisher.Failure
+	failed := map[string]bool{}
+	for i, e := range events {
+		switch {
+		case failed[e.CampaignID]:
+			failures = append(failures, publisher.Failure{Index: i, Err: publisher.ErrNotTried})
+		case e.Type == "cursed":
+			failed[e.CampaignID] = true
+			failures = append(failures, publisher.Failure{
+				Index: i,
+				Err:   errors.New("422: " + strings.Replace(hostileText, "</pre>", "</code>", 1)), Permanent: true,
+			})
+		}
+	}
+	if failures != nil {
+		return &publisher.BatchError{Failures: failures}
+	}
+	return nil
+}
+
+// taker is a sink that takes all.
+type taker struct{}
+
+func (taker) Name() string                                     { return "taker" }
+func (taker) Publish(context.Context, []publisher.Event) error { return nil }
+
+func heroEvents(n int) []journal.Event {
+	events := []journal.Event{{
+		Type: "hero_joined", AggregateType: "hero", AggregateID: "alina", Actor: "dm",
+		Tags: []string{"hero=alina"}, Payload: json.RawMessage(`{"name":"Alina","hp":60}`),
+	}}
+	for i := 1; i < n; i++ {
+		events = append(events, journal.Event{
+			Type: "hero_wounded", AggregateType: "hero", AggregateID: "alina",
+			Actor: "goblin-" + fmt.Sprint(i%3), Payload: json.RawMessage(`{"points":3}`),
+			Metadata: json.RawMessage(`{"trace":"4bf92f35"}`),
+		})
+	}
+	return events
+}
+
+// newWorld fills a database and serves it until the test ends.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{pool: pgtest.New(t), token: map[auth.Role]string{}}
+	w.fill(t)
+	w.serve(t, worldCode())
+	return w
+}
+
+// fillWorld fills a database for [copyWorld], and answers its address.
+func fillWorld(t *testing.T) string {
+	t.Helper()
+	url := pgtest.URL(t)
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	(&world{pool: pool}).fill(t)
+	return url
+}
+
+// copyWorld serves a copy of a database that has been filled: what is done in it is seen by this test alone.
+func copyWorld(t *testing.T, filled string) *world {
+	t.Helper()
+	w := &world{pool: pgtest.Copy(t, filled), token: map[auth.Role]string{}}
+	w.serve(t, worldCode())
+	return w
+}
+
+func worldCode() []projector.Projection {
+	return []projector.Projection{heroes(), scores(func() bool { return false })}
+}
+
+func (w *world) fill(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	code := worldCode()
+	drain := func() {
+		t.Helper()
+		p, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
+		if err == nil {
+			_, err = p.Drain(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	drain() // registers
+	journey := []journal.Event{{Type: "entombed", AggregateID: "imp", Payload: json.RawMessage(`{"door":"stone"}`)}}
+	w.append(t, "oak", heroEvents(12)...)
+	for i := range 6 {
+		w.append(t, fmt.Sprintf("tomb-%d", i), journey...)
+	}
+	for i := range 9 {
+		campaign := fmt.Sprintf("cave-%02d", i)
+		w.append(t, campaign, heroEvents(3+i)...)
+		w.append(t, campaign, journal.Event{
+			Type: "cursed", AggregateID: "imp",
+			Payload: json.RawMessage(`{"spell":"hex","strength":13}`),
+		})
+	}
+	large, err := json.Marshal(map[string]string{"note": hostileText, "large": strings.Repeat("ж", (megabyte-4096)/2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.append(t, hostileID, journal.Event{Type: "cursed", Actor: hostileText, AggregateID: "x", Payload: large})
+	drain()
+	w.relay(t)
+	w.append(t, "waiting-room", heroEvents(4)...)
+	w.append(t, "oak", heroEvents(3)...)
+	if _, err := w.pool.Exec(ctx, `INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at,
+		campaigns_held, events_applied)
+		VALUES ('worker-a-1', 'default', 'node-a', 4242, now() - interval '3 hours', now(), 12, 90210),
+			('worker-b-7', 'default', 'node-b', 77, now() - interval '9 hours', now() - interval '5 minutes', 0,
+			1234567)`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) append(t *testing.T, campaign string, events ...journal.Event) {
+	t.Helper()
+	for i := range events {
+		events[i].ID = uuid.New()
+	}
+	err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
+		_, err := journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// relay publishes until what is cursed has been parked, and all else is sent. A pair that has only passed events by
+// writes its position after seconds, or when it stops: so what was parked last is not waited for.
+func (w *world) relay(t *testing.T) {
+	t.Helper()
+	relay, err := publisher.New(publisher.Config{
+		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}}, PollInterval: 10 * time.Millisecond,
+		Publishers: []publisher.Publisher{{
+			Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"},
+			Attempts: 1,
+		}, {Name: "audit-trail", Sink: taker{}, Topics: []string{"campaign-events"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- relay.Run(ctx) }()
+	for ctx.Err() == nil {
+		all, err := publisher.List(ctx, w.pool, publisher.Key{})
+		if err == nil && len(all) == 2 && all[0].Parked+all[1].Parked == 10 && min(all[0].Behind, all[1].Behind) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Error("the relay has not parked what is cursed")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	all, err := publisher.List(t.Context(), w.pool, publisher.Key{})
+	if err != nil || len(all) != 2 || all[0].Behind+all[1].Behind > 0 {
+		t.Fatalf("a publisher is behind: %+v, %v", all, err)
+	}
+}
+
+func (w *world) serve(t *testing.T, code []projector.Projection) {
+	t.Helper()
+	verifier, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acting := admin.Config{
+		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}},
+		Publishers: []publisher.Publisher{{Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"}}},
+	}
+	if w.travels {
+		acting.Projector, acting.Projections = verifier, []string{"heroes", "scores"}
+	}
+	acts, err := admin.New(acting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := web.New(t.Context(), web.Config{
+		Addr: "127.0.0.1:0", Pool: w.pool, Acts: acts, Version: "test", Payloads: payload.Rule{Least: auth.Operator},
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Projections: code,
+		Settings: []pages.Setting{{Name: "TIDEMARK_CONCURRENCY", Value: "8", Usage: "groups applied at once"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the listener ended with: %v", err)
+		}
+	})
+	runner, err := admin.NewRunner(admin.RunnerConfig{ // it has no publisher billing: what is to be sent there waits
+		Pool: w.pool, Owner: "the test's worker", Interval: 20 * time.Millisecond, Batch: 2, Projector: verifier,
+		Projections: []string{"heroes", "scores"},
+		Topics:      []publisher.Topic{{Name: "campaign-events"}},
+		Publishers:  []publisher.Publisher{{Name: "audit-trail", Sink: taker{}, Topics: []string{"campaign-events"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- runner.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ran; err != nil {
+			t.Errorf("the runner ended with: %v", err)
+		}
+	})
+	w.base = "http://" + server.Addr().String()
+	for _, role := range []auth.Role{auth.Viewer, auth.Operator, auth.Admin} {
+		if w.token[role], err = auth.Create(t.Context(), w.pool, role.String(), role, 0, auth.Identity{Name: "the test"},
+			""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

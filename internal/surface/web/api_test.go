@@ -1,0 +1,410 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/api"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+type notes struct {
+	Count int `json:"count"`
+}
+
+// database has something of everything: projection notes of group default has applied campaigns a
+// and b/1 but for one event at which it is dead, which holds a secret; a rebuild and pauses, a
+// publication with a parked event, a worker, an operation, logs.
+func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
+	t.Helper()
+	pool := pgtest.New(t)
+	p, err := projector.New(projector.Config{
+		Pool: pool,
+		Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
+			Name: "notes", Version: 1, Fold: func(n *notes, e journal.Event) error {
+				if e.Type == "bad" {
+					return projector.Permanent(fmt.Errorf("cannot be read"))
+				}
+				n.Count++
+				return nil
+			},
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, `SELECT tidemark.append('a',
+		'[{"type": "noted", "payload": {"secret": "s3cret", "open": 1}}, {"type": "noted"}]');
+		SELECT tidemark.append('b/1', '[{"type": "bad"}]')`)
+	if _, err := p.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, `INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('t', 's', 1);
+		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
+			first_failed_at) VALUES ('t', 's', 'a', 1, true, 1, 'parked', 'no', now());
+		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
+			VALUES ('h/1', 'default', 'h', 1, now(), now(), 0, 0);
+		INSERT INTO tidemark.operator_log (actor, act, reason, detail) VALUES ('ada', 'test_sent', 'a test', '{"x": 1}');
+		INSERT INTO tidemark.operations (kind, request, actor) VALUES ('repair_gaps', '{"group": "default"}', 'ada');
+		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq) VALUES (1, 1, 'a', 'notes', 1);
+		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+			VALUES ('campaign', 'default', 'a', 'a test', 'ada')`)
+	return pool, admin.Config{Projector: p, Projections: []string{"notes"}}
+}
+
+func exec(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// path fills in the pattern of a route with what database has.
+func path(pattern string) string {
+	pair := "a"
+	if strings.Contains(pattern, "/deferred/") {
+		pair = "b%2F1"
+	}
+	return strings.NewReplacer("{projection}", "notes", "{campaign}", pair, "{seq}", "1", "{id}", "1", "{topic}", "t",
+		"{publisher}", "s", "{group}", "default", "{owner}", "h%2F1", "{name}", "nobody").Replace(pattern)
+}
+
+// withRows are the calls that are refused to viewers for what they show, not for their role.
+func withRows() []string {
+	return []string{"getAsOf", "getDiff", "getWhy", "verifyCampaign", "exportEvents"}
+}
+
+// query is what a call cannot do without.
+func query(id string) string {
+	return map[string]string{
+		"getAsOf": "?projection=notes&seq=2", "getDiff": "?projection=notes&from=1&to=2",
+		"getWhy": "?projection=notes&key=", "verifyCampaign": "?projection=notes", "listGaps": "?group=default",
+		"listLeases": "?group=default",
+	}[id]
+}
+
+func routes(t *testing.T, s *served) []api.Route {
+	t.Helper()
+	a, err := api.New(api.Config{Pool: s.pool, Acts: s.acts, Failed: func(http.ResponseWriter, *http.Request, error) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Routes()
+}
+
+// everything is what no request that is refused changes.
+const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
+	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
+	(SELECT string_agg(p::text, ';') FROM tidemark.publications p),
+		(SELECT string_agg(p::text, ';') FROM tidemark.parked p),
+		(SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
+	(SELECT string_agg(o::text, ';') FROM tidemark.operations o), (SELECT count(*) FROM tidemark.failure_log),
+		(SELECT count(*) FROM tidemark.operator_log),
+	(SELECT string_agg(w::text, ';') FROM tidemark.workers w)))`
+
+func TestEveryRouteIsForItsRoleAlone(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	s := serveOn(t, pool, acting, nil)
+	all := append(routes(t, s), api.Route{Method: http.MethodGet, Pattern: "/", Role: auth.Viewer},
+		api.Route{Method: http.MethodGet, Pattern: "/events", Role: auth.Viewer},
+		api.Route{Method: http.MethodGet, Pattern: "/nothing/here", Role: auth.Viewer},
+		api.Route{Method: http.MethodPost, Pattern: "/api/v1/nothing", Role: auth.Viewer})
+	before := scan[string](t, pool, everything)
+	for _, route := range all {
+		for role := auth.Nobody; role < route.Role; role++ {
+			want := http.StatusForbidden
+			if role == auth.Nobody {
+				want = http.StatusUnauthorized
+			}
+			response, body := s.call(t, role, route.Method, path(route.Pattern)+query(route.OperationID), "",
+				map[string]string{"Idempotency-Key": "k"})
+			if response.StatusCode != want || response.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s %s by %s is answered %s, want %d\n%s", route.Method, route.Pattern, role, response.Status, want, body)
+			}
+			if want == http.StatusUnauthorized && len(response.Header.Values("WWW-Authenticate")) != 2 {
+				t.Errorf("%s %s by nobody is answered without a challenge", route.Method, route.Pattern)
+			}
+		}
+	}
+	if scan[string](t, pool, everything) != before {
+		t.Error("a request that was refused has changed something")
+	}
+	for _, route := range all {
+		if route.Pattern == "/events" {
+			continue
+		}
+		response, body := s.call(t, route.Role, route.Method, path(route.Pattern)+query(route.OperationID), "", nil)
+		if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden &&
+			!slices.Contains(withRows(), route.OperationID) || response.StatusCode >= 500 {
+			t.Errorf("%s %s by %s is answered %s\n%s", route.Method, route.Pattern, route.Role, response.Status, body)
+		}
+	}
+}
+
+func scan[T any](t *testing.T, pool *pgxpool.Pool, sql string) (v T) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), sql).Scan(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// description is openapi.yaml as JSON Schema takes it.
+func description(t *testing.T) (compile func(pointer string) *jsonschema.Schema, document map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile("../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	if err := compiler.AddResource("mem:///openapi.json", value); err != nil {
+		t.Fatal(err)
+	}
+	document, _ = value.(map[string]any)
+	return func(pointer string) *jsonschema.Schema {
+		schema, err := compiler.Compile("mem:///openapi.json#" + pointer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema
+	}, document
+}
+
+func escape(path string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(path, "~", "~0"), "/", "~1"), "{",
+		"%7B"), "}", "%7D")
+}
+
+func check(t *testing.T, what string, schema *jsonschema.Schema, body string) {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
+	if err == nil {
+		err = schema.Validate(value)
+	}
+	if err != nil {
+		t.Errorf("%s is not answered as described: %v\n%.2000s", what, err, body)
+	}
+}
+
+func TestAnswersAreAsDescribed(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	s := serveOn(t, pool, acting, nil)
+	compile, file := description(t)
+	refusal := compile("/components/schemas/Problem")
+	paths, _ := file["paths"].(map[string]any)
+	for _, route := range routes(t, s) {
+		if route.OperationID == "getDescription" {
+			continue
+		}
+		what := path(route.Pattern) + query(route.OperationID)
+		if route.Method == http.MethodPost {
+			response, body := s.call(t, auth.Admin, route.Method, what, `{"with": {"bogus": 1}}`,
+				map[string]string{"Content-Type": "application/json"})
+			if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, "bogus") {
+				t.Errorf("%s takes a field that there is not: %s\n%s", what, response.Status, body)
+			}
+			check(t, what, refusal, body)
+			continue
+		}
+		if route.OperationID == "exportEvents" {
+			sameParameters(t, s, route, paths)
+			continue
+		}
+		response, body := s.call(t, auth.Admin, route.Method, what, "", nil)
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s is answered %s\n%s", what, response.Status, body)
+			continue
+		}
+		check(t, what, compile("/paths/"+escape(route.Pattern)+"/get/responses/200/content/application~1json/schema"), body)
+		tag := response.Header.Get("ETag")
+		if again, text := s.call(t, auth.Admin, route.Method, what, "",
+			map[string]string{"If-None-Match": tag}); again.StatusCode != http.StatusNotModified &&
+			again.Header.Get("ETag") == tag || tag == "" {
+			t.Errorf("%s again with its ETag %q is answered %s\n%s", what, tag, again.Status, text)
+		}
+		sameParameters(t, s, route, paths)
+	}
+}
+
+// sameParameters asks with a parameter that there is not: the refusal names those that there are.
+func sameParameters(t *testing.T, s *served, route api.Route, paths map[string]any) {
+	t.Helper()
+	methods, _ := paths[route.Pattern].(map[string]any)
+	call, _ := methods["get"].(map[string]any)
+	listed, _ := call["parameters"].([]any)
+	var documented, taken []string
+	for _, p := range listed {
+		p, _ := p.(map[string]any)
+		documented = append(documented, fmt.Sprint(p["name"]))
+	}
+	_, body := s.call(t, auth.Admin, route.Method, path(route.Pattern)+"?bogus=1&"+
+		strings.TrimPrefix(query(route.OperationID), "?"), "", nil)
+	var refused struct{ Field, Limit string }
+	if err := json.Unmarshal([]byte(body), &refused); err != nil {
+		t.Fatal(err)
+	}
+	if refused.Field == "bogus" {
+		taken = strings.Split(refused.Limit, ", ")
+	}
+	slices.Sort(documented)
+	slices.Sort(taken)
+	if !slices.Equal(documented, taken) {
+		t.Errorf("%s is described with the parameters %q and takes %q", route.Pattern, documented, taken)
+	}
+}
+
+func TestPayloadsAreForThoseWhoMaySeeThem(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	s := serveOn(t, pool, acting, nil)
+	for _, what := range []string{"/api/v1/campaigns/a/events", "/api/v1/campaigns/a/events/1"} {
+		if _, body := s.call(t, auth.Viewer, http.MethodGet, what, "", nil); strings.Contains(body, "s3cret") ||
+			!strings.Contains(body, `"payload":null`) {
+			t.Errorf("a viewer sees %s", body)
+		}
+		if _, body := s.call(t, auth.Operator, http.MethodGet, what, "", nil); !strings.Contains(body, "s3cret") {
+			t.Errorf("an operator sees %s", body)
+		}
+	}
+	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/campaigns/a/as-of?projection=notes&seq=1", "",
+		nil); response.StatusCode != http.StatusForbidden {
+		t.Errorf("a viewer sees rows: %s", body)
+	}
+	if _, body := s.call(t, auth.Operator, http.MethodGet, "/api/v1/campaigns/a/as-of?projection=notes&seq=1", "",
+		nil); !strings.Contains(body, `"count":1`) && !strings.Contains(body, `"count": 1`) {
+		t.Errorf("after event 1 the rows are %s", body)
+	}
+}
+
+func TestListsComeInPages(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	s := serveOn(t, pool, acting, nil)
+	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at) SELECT 'x' || i, 'notes', 'default', 1, 'dead', 'infinity' FROM generate_series(1, 24) i;
+		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, first_failed_at)
+			SELECT 't', 's', 'x' || i, 1, true, 1, 'parked', CASE WHEN i % 2 = 0 THEN now() END FROM generate_series(1, 24) i;
+		INSERT INTO tidemark.operator_log (actor, act) SELECT 'ada', 'noted' FROM generate_series(1, 21); -- and three tokens were made
+		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+			SELECT 'campaign', 'default', 'x' || i, 'a test', 'ada' FROM generate_series(1, 22) i;
+		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+			VALUES ('group', 'default', '', 'a test', 'ada'), ('projection', 'default', 'notes', 'a test', 'ada');
+		SELECT tidemark.append('c' || i, '[{"type": "noted"}]') FROM generate_series(1, 23) i`)
+	for _, what := range []string{
+		"/api/v1/deferred", "/api/v1/parked", "/api/v1/log", "/api/v1/campaigns",
+		"/api/v1/pauses", "/api/v1/queue/entries", "/api/v1/queue/entries?status=dead",
+	} {
+		seen := map[string]bool{}
+		after, pages := "", 0
+		for ; pages < 9; pages++ {
+			_, body := s.call(t, auth.Viewer, http.MethodGet,
+				what+map[bool]string{false: "?", true: "&"}[strings.Contains(what, "?")]+"limit=7&after="+after, "", nil)
+			var p struct {
+				Items []json.RawMessage
+				Next  *string
+			}
+			if err := json.Unmarshal([]byte(body), &p); err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range p.Items {
+				if seen[string(item)] {
+					t.Errorf("%s answers %s twice", what, item)
+				}
+				seen[string(item)] = true
+			}
+			if p.Next == nil {
+				break
+			}
+			after = *p.Next
+		}
+		want := 25
+		if what == "/api/v1/queue/entries" {
+			want = 48 // an event of each of 23 campaigns, and the pairs
+		}
+		if len(seen) != want || pages != (want-1)/7 {
+			t.Errorf("%s answers %d items on %d pages", what, len(seen), pages+1)
+		}
+	}
+	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/deferred?after=nonsense&limit=5000", "",
+		nil); response.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"limit":"1 to 1000"`) {
+		t.Errorf("nonsense is answered %s %s", response.Status, body)
+	}
+}
+
+func TestActsThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	s := serveOn(t, pool, acting, nil)
+	jsonBody := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
+	for _, want := range []string{`"repeated":false`, `"repeated":true`} {
+		response, body := s.call(t, auth.Operator, http.MethodPost, "/api/v1/deferred/notes/b%2F1/requeue",
+			`{"reason": "mended"}`, jsonBody)
+		if response.StatusCode != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("requeue: %s %s, want %s", response.Status, body, want)
+		}
+	}
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log WHERE act = 'deferred_requeued'
+		AND actor = 'operator' AND reason = 'mended' AND way = 'api' AND token_id > 0 AND address = '127.0.0.1'`); n != 1 {
+		t.Errorf("it is in the log %d times", n)
+	}
+	for call, want := range map[string]int{
+		"/api/v1/deferred/notes/a/requeue":        http.StatusNotFound,
+		"/api/v1/projections/notes/rebuild/abort": http.StatusUnprocessableEntity, // nothing was typed
+		"/api/v1/projections/notes/rollback":      http.StatusUnprocessableEntity,
+		"/api/v1/groups/default/repair-gaps":      http.StatusUnprocessableEntity,
+		"/api/v1/parked/t/s/a/1/resolve":          http.StatusBadRequest, // no reason
+		"/api/v1/publishers/t/s/resume":           http.StatusConflict,
+		"/api/v1/publishers/t/s/test-send":        http.StatusConflict,
+		"/api/v1/publishers/t/nobody/pause":       http.StatusNotFound,
+		"/api/v1/deferred/notes/b%2F1/resolve":    http.StatusBadRequest, // no reason
+		"/api/v1/operations/77/abort":             http.StatusNotFound,
+		"/api/v1/campaigns/a/replay":              http.StatusBadRequest, // no group
+		"/api/v1/parked/t/s/a/0/retry":            http.StatusBadRequest,
+		"/api/v1/workers/nobody/drain":            http.StatusNotFound,
+	} {
+		response, body := s.call(t, auth.Admin, http.MethodPost, call, "", nil)
+		if response.StatusCode != want || response.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s is answered %s, want %d: %s", call, response.Status, want, body)
+		}
+	}
+	response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset",
+		`{"with": {"position": 99, "confirm": "s"}}`, map[string]string{"Content-Type": "application/json"})
+	if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, "position 99") {
+		t.Errorf("a reset beyond the journal: %s %s", response.Status, body)
+	}
+	response, body = s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset",
+		`{"with": {"position": 0, "dry_run": true}}`, map[string]string{"Content-Type": "application/json"})
+	if response.StatusCode != http.StatusOK || !strings.Contains(body, `"forgotten":1`) ||
+		scan[int](t, pool, `SELECT position FROM tidemark.publications`) != 1 {
+		t.Errorf("a dry run: %s %s", response.Status, body)
+	}
+}

@@ -1,0 +1,249 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+// event is something that streams are told: a name and a line of JSON. Of events of one name only the last one counts.
+type event struct {
+	name string
+	data []byte
+}
+
+const (
+	streamBeat  = 15 * time.Second // between signs of life on a quiet stream
+	streamWrite = 5 * time.Second  // that a client may take for a write before it is dropped
+)
+
+// hub has one poller for all streams of server-sent events. A stream has nothing of its own but how
+// much it has seen: one that is slow misses what has been replaced meanwhile, and one that takes
+// nothing for 5 s is dropped.
+type hub struct {
+	interval time.Duration
+	most     int // streams at once
+	each     int // of one identity
+	holding  func(ctx context.Context, ids []auth.Identity) ([]bool, error)
+	patience time.Duration // that a client may take for a write
+	poll     func(ctx context.Context) ([]event, error)
+	logger   *slog.Logger
+
+	mu      sync.Mutex
+	streams map[*stream]struct{}
+	latest  []told
+	version int64
+	changed chan struct{} // closed when there is more
+	wanted  chan struct{} // has room for one: the first client has come
+	done    chan struct{} // closed when the hub has ended
+}
+
+// stream is one that is open.
+type stream struct {
+	id   auth.Identity
+	over chan struct{} // closed when its token holds no more
+}
+
+// told is an event and when it came.
+type told struct {
+	event
+	version int64
+}
+
+func newHub(
+	cfg Config, holding func(ctx context.Context, ids []auth.Identity) ([]bool, error),
+	poll func(ctx context.Context) ([]event, error),
+) *hub {
+	return &hub{
+		interval: cfg.StreamInterval, most: cfg.MaxStreams, each: cfg.MaxStreamsEach, holding: holding,
+		patience: streamWrite, poll: poll, logger: cfg.Logger, streams: map[*stream]struct{}{}, changed: make(chan struct{}),
+		wanted: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+// Run polls while there are streams, until ctx ends; then streams end too.
+func (h *hub) Run(ctx context.Context) error {
+	defer close(h.done)
+	tick := time.NewTicker(h.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.wanted:
+		case <-tick.C:
+		}
+		if h.watched() {
+			h.step(ctx)
+		}
+	}
+}
+
+// step ends the streams whose tokens hold no more, polls once and tells the others what is new.
+func (h *hub) step(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := h.end(bounded)
+	var events []event
+	if err == nil {
+		events, err = h.poll(bounded)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			h.logger.WarnContext(ctx, "event streams wait: what they tell could not be read", "error", err)
+		}
+		return
+	}
+	h.tell(events)
+}
+
+// end ends the streams of tokens, sessions and JWTs that were revoked or have expired.
+func (h *hub) end(ctx context.Context) error {
+	h.mu.Lock()
+	var open []*stream
+	var ids []auth.Identity
+	for s := range h.streams {
+		open, ids = append(open, s), append(ids, s.id)
+	}
+	h.mu.Unlock()
+	holds, err := h.holding(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i, s := range open {
+		if !holds[i] {
+			h.leave(s)
+			close(s.over)
+		}
+	}
+	return nil
+}
+
+func (h *hub) tell(events []event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	news := false
+	for _, e := range events {
+		at := -1
+		for i, old := range h.latest {
+			if old.name == e.name {
+				at = i
+			}
+		}
+		if at >= 0 && bytes.Equal(h.latest[at].data, e.data) {
+			continue
+		}
+		h.version++
+		news = true
+		if at < 0 {
+			h.latest = append(h.latest, told{e, h.version})
+		} else {
+			h.latest[at] = told{e, h.version}
+		}
+	}
+	if news {
+		close(h.changed)
+		h.changed = make(chan struct{})
+	}
+}
+
+func (h *hub) watched() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.streams) > 0
+}
+
+// since writes to b what has come after version seen, and answers what to wait for.
+func (h *hub) since(b *bytes.Buffer, seen int64) (int64, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.latest {
+		if e.version > seen {
+			fmt.Fprintf(b, "id: %d\nevent: %s\ndata: %s\n\n", e.version, e.name, e.data)
+		}
+	}
+	return h.version, h.changed
+}
+
+// enter opens a stream, or answers nil and how many there may be.
+func (h *hub) enter(id auth.Identity) (s *stream, most int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	same := 0
+	for other := range h.streams {
+		if other.id.Owner() == id.Owner() {
+			same++
+		}
+	}
+	switch {
+	case len(h.streams) >= h.most:
+		return nil, h.most
+	case same >= h.each:
+		return nil, h.each
+	}
+	s = &stream{id: id, over: make(chan struct{})}
+	h.streams[s] = struct{}{}
+	select {
+	case h.wanted <- struct{}{}:
+	default:
+	}
+	return s, h.most
+}
+
+func (h *hub) leave(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams, s)
+}
+
+// ServeHTTP streams until the client goes, is too slow, its token holds no more, or the hub ends.
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s, most := h.enter(auth.From(r.Context()))
+	if s == nil {
+		w.Header().Set("Retry-After", "10")
+		problem.Write(w, problem.New(http.StatusServiceUnavailable, "there are too many event streams",
+			"close some, or ask another replica").Of("streams", fmt.Sprint(most+1), fmt.Sprint(most)))
+		return
+	}
+	defer h.leave(s)
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")
+	beat := time.NewTicker(streamBeat)
+	defer beat.Stop()
+	var b bytes.Buffer
+	b.WriteString("retry: 3000\n\n")
+	var seen int64
+	for {
+		var more <-chan struct{}
+		seen, more = h.since(&b, seen)
+		if b.Len() > 0 {
+			if control.SetWriteDeadline(time.Now().Add(h.patience)) != nil {
+				return
+			}
+			if _, err := w.Write(b.Bytes()); err != nil || control.Flush() != nil {
+				return
+			}
+			b.Reset()
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-h.done:
+			return
+		case <-s.over:
+			return
+		case <-beat.C:
+			b.WriteString(":\n\n")
+		case <-more:
+		}
+	}
+}

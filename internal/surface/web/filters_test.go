@@ -1,0 +1,155 @@
+package web_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+)
+
+// free are the parameters of calls and pages that take any value. What they choose by is the
+// application's, or any text: a campaign or an event type of which there is none yet is no mistake.
+// Numbers and cursors have tests of their own.
+func free() map[string]bool {
+	free := map[string]bool{}
+	for _, name := range strings.Fields(`campaign prefix event_type type tag message fingerprint code by actor key table column ignore
+		after limit seq from to until before older older_than newer_than bucket count position time
+		id q all cause slide was why sample as_of confirm reason field back theme for host owner allow behind`) {
+		free[name] = true
+	}
+	return free
+}
+
+const nosuch = "nosuch"
+
+// refusesNosuch asks with an unknown value for a parameter: the answer names it, and those that there are.
+func refusesNosuch(t *testing.T, s *served, path, name, known string) {
+	t.Helper()
+	address, err := url.Parse(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := address.Query()
+	q.Set(name, nosuch)
+	address.RawQuery = q.Encode()
+	response, body := s.call(t, auth.Admin, http.MethodGet, address.String(), "", nil)
+	if response.StatusCode != http.StatusBadRequest || !strings.Contains(body, nosuch) || !strings.Contains(body, known) {
+		t.Errorf("%s is answered %s, want 400 with %q and %q\n%s", address, response.Status, nosuch, known,
+			body[max(0, len(body)-900):])
+	}
+}
+
+// knownOf is one of the values that there are of a parameter.
+func knownOf(path, name string) string {
+	switch name {
+	case "status":
+		if strings.Contains(path, "parked") {
+			return "retrying"
+		}
+		return "dead"
+	case "act":
+		if path == "/api/v1/deferred-log" || strings.Contains(path, "of=failures") {
+			return "requeued"
+		}
+		return "deferred_requeued"
+	case "kind":
+		return "requeue"
+	}
+	return map[string]string{
+		"section": "queue", "class": "transient", "state": "running", "of": "failures",
+		"group": "default", "projection": "notes", "topic": "t", "publisher": "s",
+	}[name]
+}
+
+func TestEveryFilterOfACallRefusesAnUnknownValue(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	s := serveOn(t, pool, acting, nil)
+	_, file := description(t)
+	paths, _ := file["paths"].(map[string]any)
+	tried := 0
+	for _, route := range routes(t, s) {
+		if route.Method != http.MethodGet {
+			continue
+		}
+		raw, err := json.Marshal(paths[route.Pattern])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var described struct {
+			Get struct{ Parameters []struct{ Name, In string } }
+		}
+		if err := json.Unmarshal(raw, &described); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range described.Get.Parameters {
+			switch {
+			case p.In != "query" || free()[p.Name]:
+			case knownOf(route.Pattern, p.Name) == "":
+				t.Errorf("%s: say here what values parameter %s takes", route.Pattern, p.Name)
+			default:
+				tried++
+				refusesNosuch(t, s, path(route.Pattern)+query(route.OperationID), p.Name, knownOf(route.Pattern, p.Name))
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("only %d filters were tried", tried)
+	}
+}
+
+// filtersOfPages are the parameters of pages that take one of a few values.
+func filtersOfPages() map[string][]string {
+	return map[string][]string{
+		"/deferred":                 {"projection", "status", "class"},
+		"/parked":                   {"topic", "publisher", "status"},
+		"/bulk":                     {"projection", "status", "class", "kind"},
+		"/bulk?projection=notes":    {"status", "class", "kind"},
+		"/bulk/parked":              {"topic", "publisher", "status", "kind"},
+		"/bulk/parked?publisher=s":  {"topic", "status", "kind"},
+		"/audit":                    {"act", "of"},
+		"/audit?of=failures":        {"act"},
+		"/workers":                  {"group"},
+		"/publishers/pair?topic=t":  {"publisher"},
+		"/deferred/pair?campaign=a": {"projection"},
+	}
+}
+
+func TestEveryFilterOfAPageRefusesAnUnknownValue(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	s := serveOn(t, pool, acting, nil)
+	listed := map[string]bool{}
+	for path, names := range filtersOfPages() {
+		for _, name := range names {
+			listed[name] = true
+			known := knownOf(path, name)
+			if strings.HasPrefix(path, "/bulk/parked") && name == "kind" {
+				known = "retry_parked"
+			}
+			refusesNosuch(t, s, path, name, known)
+		}
+	}
+	files, err := filepath.Glob("pages/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := regexp.MustCompile(`(?:\.FormValue\(|\.Get\(|number\(r, |required\(r, |choice\(r, )"([a-z_]+)"`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range read.FindAllStringSubmatch(string(text), -1) {
+			if !strings.HasSuffix(file, "_test.go") && !listed[m[1]] && !free()[m[1]] {
+				t.Errorf("%s reads %s: say here which values it takes", file, m[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+// policy lets pages use scripts, styles and pictures of this server and nothing else, and no site
+// put them into a frame.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
+	"connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+const (
+	bodyBytes      = 1 << 20          // of a request
+	requestTimeout = 30 * time.Second // of all but event streams
+)
+
+// headers sets what every answer has.
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+		h.Set("Cache-Control", "no-store")
+		if r.TLS != nil {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bounded limits the body and the time of a request.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > bodyBytes {
+			problem.Write(w, problem.New(http.StatusRequestEntityTooLarge, "the body is too large",
+				"send less").Of("Content-Length", r.Header.Get("Content-Length"), "1 MiB"))
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, bodyBytes)
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// sameOrigin refuses what another site has a browser send.
+func sameOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problem.Write(w, problem.New(http.StatusForbidden, "another site had the browser send this",
+			"send it from a page of this server, or without a browser").Of("Origin", r.Header.Get("Origin"), ""))
+	}))
+	return protection.Handler(next)
+}
+
+// localHost refuses names that are not this machine's, where clients that reach the listener need no
+// credentials: a site could have a browser reach it under a name of its own.
+func localHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if host != "localhost" && (err != nil || !addr.IsLoopback()) {
+			problem.Write(w, problem.New(http.StatusMisdirectedRequest, "the host is not this machine",
+				"use 127.0.0.1, or credentials in place of TIDEMARK_ADMIN_ANONYMOUS").Of("Host", r.Host, ""))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// observed is a ResponseWriter that remembers the status.
+type observed struct {
+	http.ResponseWriter
+	status int
+}
+
+func (o *observed) WriteHeader(status int) {
+	if o.status == 0 {
+		o.status = status
+	}
+	o.ResponseWriter.WriteHeader(status)
+}
+
+func (o *observed) Write(b []byte) (int, error) {
+	if o.status == 0 {
+		o.status = http.StatusOK
+	}
+	return o.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+// logged writes a line for each request, without its query, headers and body, and survives its panics.
+func logged(logger *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		o := &observed{ResponseWriter: w}
+		defer func() {
+			if p := recover(); p != nil {
+				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					panic(p)
+				}
+				logger.ErrorContext(r.Context(), "a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p,
+					"stack", string(debug.Stack()))
+				if o.status == 0 {
+					problem.Write(o, problem.New(http.StatusInternalServerError, "something went wrong in the server",
+						"its log says what"))
+				}
+			}
+			level, status := slog.LevelDebug, o.status
+			if gone(r) && (status == 0 || status >= http.StatusInternalServerError) {
+				status = statusGone
+			}
+			if r.Method != http.MethodGet && r.Method != http.MethodHead || status >= http.StatusInternalServerError {
+				level = slog.LevelInfo
+			}
+			logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", status, "duration",
+				time.Since(began), "remote", r.RemoteAddr)
+		}()
+		next.ServeHTTP(o, r)
+	})
+}
+
+// statusGone is what is logged of a request whose client has gone, in place of an error that
+// no client has seen. Other servers log it so too.
+const statusGone = 499
+
+// gone says whether who sent the request has left: a browser that goes to another page while this one is being read.
+func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
+
+// failed answers a request that met an error of the server or the database.
+func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, err error) {
+	return func(w http.ResponseWriter, r *http.Request, err error) {
+		var refused *problem.Problem
+		var server *pgconn.PgError
+		var connect *pgconn.ConnectError
+		switch {
+		case errors.As(err, &refused):
+			problem.Write(w, refused)
+			return
+		case errors.As(err, &server) && server.Code == "57014", errors.Is(err, context.DeadlineExceeded):
+			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database took too long",
+				"ask for less, or try again later"))
+		case errors.As(err, &server) && server.Code == "55P03":
+			problem.Write(w, problem.New(http.StatusConflict, "something else holds what this needs", "try again in a moment"))
+		case errors.As(err, &connect), errors.As(err, &server) &&
+			slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, server.Code):
+			problem.Write(w, problem.New(http.StatusServiceUnavailable,
+				"the database cannot be reached, or takes no more connections",
+				"look at Postgres; maintenance doctor and the worker's log say more"))
+		default:
+			problem.Write(w, problem.New(http.StatusInternalServerError, "it did not work", "the worker's log says why"))
+		}
+		if errors.As(err, &server) && strings.HasPrefix(server.Code, "22") { // it quotes data
+			err = errors.New("SQLSTATE " + server.Code)
+		}
+		level := slog.LevelWarn
+		if gone(r) { // what it was doing was cancelled with it
+			level = slog.LevelDebug
+		}
+		logger.Log(r.Context(), level, "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+}

@@ -1,0 +1,197 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// try makes a dry run, and answers its detail.
+func (s *served) try(t *testing.T, path, with string) string {
+	t.Helper()
+	var outcome struct {
+		Act    string
+		Detail json.RawMessage
+	}
+	body := s.act(t, "/api/v1"+path, `{"with": `+with+`}`, http.StatusOK)
+	if err := json.Unmarshal([]byte(body), &outcome); err != nil || outcome.Act != "dry_run" {
+		t.Errorf("%s %s is answered %s", path, with, body)
+	}
+	return string(outcome.Detail)
+}
+
+func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	exec(t, pool, `SELECT tidemark.append('a', '[{"type": "other"}, {"type": "noted"}]')`)
+	if _, err := acting.Projector.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, `DELETE FROM tidemark.pauses`)
+	sink := &memory{}
+	acting.Topics = []publisher.Topic{{Name: "t", Filter: publisher.Filter{EventTypes: []string{"noted"}}}}
+	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
+	s := serveOn(t, pool, acting, nil)
+	elsewhere := serveOther(t, s)
+	before := scan[string](t, pool, everything)
+	for _, c := range []struct{ path, with, want string }{
+		{"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2}`, `{"from":2,"through":4,"events":2}`},
+		{
+			"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2, "until": 3}`,
+			`{"from":2,"through":3,"events":1}`,
+		},
+		{"/projections/notes/remove", `{"dry_run": true}`, `{"group":"default","projection":"notes","pairs":1,"tables":[]}`},
+		{
+			"/projections/notes/remove", `{"dry_run": true, "tables": true}`,
+			`{"group":"default","projection":"notes","pairs":1,"tables":["tidemark_views.notes"]}`,
+		},
+		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"pairs":1}`},
+		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"pairs":2}`},
+		{"/projections/notes/backfill", `{"dry_run": true}`, `{"pairs":0}`},
+	} {
+		if got := s.try(t, c.path, c.with); got != c.want {
+			t.Errorf("%s %s would do %s, want %s", c.path, c.with, got, c.want)
+		}
+	}
+	for call, want := range map[string]int{
+		`/groups/default/remove`:         http.StatusConflict,
+		`/groups/nobody/remove`:          http.StatusNotFound,
+		`/projections/nobody/remove`:     http.StatusNotFound,
+		`/projections/nobody/backfill`:   http.StatusNotFound,
+		`/groups/nobody/replay`:          http.StatusNotFound,
+		`/publishers/t/s/replay`:         http.StatusBadRequest,
+		`/publishers/nothing/s/replay`:   http.StatusBadRequest,
+		`/campaigns/a/replay`:            http.StatusBadRequest,
+		`/publishers/nothing/s/reset`:    http.StatusNotFound,
+		`/projections/nobody/rebuild`:    http.StatusBadRequest, // it has no dry run, and says so
+		`/publishers/t/s/pause`:          http.StatusBadRequest,
+		`/deferred/notes/b%2F1/requeue`:  http.StatusBadRequest,
+		`/projections/notes/rollback`:    http.StatusBadRequest,
+		`/parked/t/s/a/1/retry`:          http.StatusBadRequest,
+		`/groups/default/repair-gaps`:    http.StatusBadRequest,
+		`/campaigns/a/events/1/requeue`:  http.StatusBadRequest,
+		`/publishers/t/nobody/test-send`: http.StatusBadRequest,
+	} {
+		s.act(t, "/api/v1"+call, `{"with": {"dry_run": true}}`, want)
+	}
+	for with, want := range map[string]int{
+		`"campaign_id": "a", "from": 9`:             http.StatusNotFound,
+		`"campaign_id": "nobody", "from": 1`:        http.StatusNotFound,
+		`"campaign_id": "a", "from": 3, "until": 2`: http.StatusBadRequest,
+	} {
+		s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, `+with+`}}`, want)
+	}
+	s.act(t, "/api/v1/campaigns/nobody/replay", `{"with": {"dry_run": true, "group": "default"}}`, http.StatusNotFound)
+	elsewhere.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, "campaign_id": "a", "from": 1}}`,
+		http.StatusConflict)
+	for path, role := range map[string]auth.Role{
+		"/publishers/t/s/replay":    auth.Viewer,
+		"/projections/notes/remove": auth.Operator,
+	} {
+		if response, _ := s.call(t, role, http.MethodPost, "/api/v1"+path, `{"with": {"dry_run": true}}`,
+			nil); response.StatusCode != http.StatusForbidden {
+			t.Errorf("a dry run of %s by %s is answered %s", path, role, response.Status)
+		}
+	}
+	if scan[string](t, pool, everything) != before || len(sink.taken()) > 0 ||
+		scan[bool](t, pool, `SELECT to_regclass('notes') IS
+		NULL`) {
+		t.Error("a dry run has changed something, or sent something")
+	}
+	exec(t, pool, `DELETE FROM tidemark.deferred`)
+	s.act(t, "/api/v1/projections/notes/remove", `{"with": {"confirm": "notes"}}`, http.StatusOK)
+	if got := s.try(t, "/groups/default/remove",
+		`{"dry_run": true}`); got != `{"group":"default","projection":null,"pairs":0,"tables":[]}` {
+		t.Errorf("removing the group would do %s", got)
+	}
+}
+
+// serveOther serves the same database from a worker that has neither code nor sinks.
+func serveOther(t *testing.T, s *served) *served {
+	t.Helper()
+	exec(t, s.pool, `UPDATE tidemark.tokens SET name = 'first ' || name`)
+	return serveOn(t, s.pool, admin.Config{}, nil)
+}
+
+// gate is a sink that takes nothing until it is told to go on.
+type gate struct {
+	sending, goOn chan struct{}
+	taken         atomic.Int64
+}
+
+func (*gate) Name() string { return "gate" }
+
+func (g *gate) Publish(_ context.Context, events []publisher.Event) error {
+	g.sending <- struct{}{}
+	<-g.goOn
+	g.taken.Add(int64(len(events)))
+	return nil
+}
+
+func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
+	t.Parallel()
+	pool, acting := database(t)
+	sink := &gate{sending: make(chan struct{}), goOn: make(chan struct{})}
+	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
+	s := serveOn(t, pool, acting, nil)
+	begin := func(body string) <-chan int {
+		status := make(chan int, 1)
+		go func() {
+			response, _ := s.call(t, auth.Operator, http.MethodPost, "/api/v1/publishers/t/s/test-send", body,
+				map[string]string{"Idempotency-Key": "one"})
+			status <- response.StatusCode
+		}()
+		return status
+	}
+	refused := func(when, body string, want int) {
+		t.Helper()
+		answer := begin(body)
+		select {
+		case status := <-answer:
+			if status != want {
+				t.Errorf("%s it is answered %d, want %d", when, status, want)
+			}
+		case <-sink.sending:
+			close(sink.goOn) // all go on
+			<-answer
+			t.Fatalf("%s it is sent", when)
+		}
+	}
+	first := begin("")
+	<-sink.sending
+	refused("while the same is being sent", "", http.StatusConflict)
+	refused("while another is being sent with its key", `{"with": {"campaign_id": "a", "seq": 1}}`,
+		http.StatusUnprocessableEntity)
+	sink.goOn <- struct{}{}
+	if status := <-first; status != http.StatusOK {
+		t.Errorf("the first is answered %d", status)
+	}
+	refused("afterwards", "", http.StatusOK)
+	// One that died while it sent leaves the key held, until its time is over.
+	exec(t, pool, `UPDATE tidemark.act_keys SET result = NULL, held = now() + interval '1 hour'`)
+	refused("while the key is held", "", http.StatusConflict)
+	exec(t, pool, `UPDATE tidemark.act_keys SET held = now() - interval '1 second'`)
+	again := begin("")
+	select {
+	case <-sink.sending:
+		sink.goOn <- struct{}{}
+		if status := <-again; status != http.StatusOK {
+			t.Errorf("when that is over it is answered %d", status)
+		}
+	case status := <-again:
+		t.Errorf("when that is over it is answered %d, and not sent", status)
+	}
+	if n := sink.taken.Load(); n != 2 {
+		t.Errorf("the sink has taken %d events, want 2", n)
+	}
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys WHERE held IS NULL
+		AND result IS NOT NULL`); n != 1 {
+		t.Errorf("%d keys are kept with what came of them, want 1", n)
+	}
+}

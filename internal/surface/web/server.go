@@ -1,0 +1,191 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/surface/api"
+	"github.com/tidemark-go/tidemark/internal/surface/pages"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// Config says how the admin listener is set up.
+type Config struct {
+	Addr     string        // required, host:port
+	Pool     *pgxpool.Pool // required, see [NewPool]; stays open
+	Acts     *admin.Acts   // required
+	Auth     auth.Config   // its Pool is Pool by default; one of its own lets people log in while pages keep Pool busy
+	Payloads payload.Rule
+	TLS      *tls.Config     // nil: plain HTTP
+	Logger   *slog.Logger    // default: discard
+	Settings []pages.Setting // shown on a page
+
+	Projections []projector.Projection // whose code is here: pages show what they were
+	Catalogue   *journal.Catalogue     // of their events
+	Version     string
+
+	StreamInterval time.Duration // between looks at what event streams tell; default 1s
+	MaxStreams     int           // event streams at once; default 500
+	MaxStreamsEach int           // of one token or name; default 50
+}
+
+// Server is the admin listener.
+type Server struct {
+	cfg      Config
+	auth     *auth.Authenticator
+	hub      *hub
+	pages    *pages.Pages
+	handler  http.Handler
+	listener net.Listener
+}
+
+// New checks the configuration and listens.
+func New(ctx context.Context, cfg Config) (*Server, error) {
+	if cfg.Pool == nil || cfg.Acts == nil {
+		return nil, errors.New("admin listener: Pool and Acts are needed")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.Logger = redact.Logger(cfg.Logger)
+	if cfg.StreamInterval == 0 {
+		cfg.StreamInterval = time.Second
+	}
+	if cfg.MaxStreams == 0 {
+		cfg.MaxStreams = 500
+	}
+	if cfg.MaxStreamsEach == 0 {
+		cfg.MaxStreamsEach = 50
+	}
+	if cfg.Auth.Pool == nil {
+		cfg.Auth.Pool = cfg.Pool
+	}
+	s := &Server{cfg: cfg}
+	var err error
+	if s.auth, err = auth.New(cfg.Auth); err != nil {
+		return nil, err
+	}
+	if err := s.checkAddr(ctx); err != nil {
+		return nil, err
+	}
+	s.hub = newHub(cfg, s.auth.Holding, s.poll)
+	if s.handler, err = s.routes(); err != nil {
+		return nil, err
+	}
+	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Addr); err != nil {
+		return nil, fmt.Errorf("admin listener: %w: choose another address with --admin-addr or TIDEMARK_ADMIN_ADDR, or "+
+			"turn it \"off\"", err)
+	}
+	if cfg.TLS != nil {
+		s.listener = tls.NewListener(s.listener, cfg.TLS)
+	}
+	return s, nil
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// checkAddr refuses an address that others reach while clients need no credentials, or none exist.
+func (s *Server) checkAddr(ctx context.Context) error {
+	host, _, err := net.SplitHostPort(s.cfg.Addr)
+	if err != nil {
+		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q: write it as host:port: %w", s.cfg.Addr, err)
+	}
+	addr, err := netip.ParseAddr(host)
+	if host == "localhost" || err == nil && addr.IsLoopback() {
+		return nil
+	}
+	if s.cfg.Auth.Anonymous > auth.Nobody {
+		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback and TIDEMARK_ADMIN_ANONYMOUS makes "+
+			"everybody %s: use 127.0.0.1, or credentials", s.cfg.Addr, s.cfg.Auth.Anonymous)
+	}
+	configured, err := s.auth.Configured(ctx)
+	if err != nil {
+		return fmt.Errorf("admin listener: %w", err)
+	}
+	if !configured {
+		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback, and there is neither a token nor a "+
+			"trusted proxy: make a token first (maintenance token create), or set TIDEMARK_ADMIN_PROXIES, or use "+
+			"127.0.0.1", s.cfg.Addr)
+	}
+	return nil
+}
+
+// routes puts all of it together. What comes first sees a request first.
+func (s *Server) routes() (http.Handler, error) {
+	fail := failed(s.cfg.Logger)
+	drawn, err := pages.New(pages.Config{
+		Pool: s.cfg.Pool, Acts: s.cfg.Acts, Logger: s.cfg.Logger, Payloads: s.cfg.Payloads, Settings: s.cfg.Settings,
+		Version:     s.cfg.Version,
+		Projections: s.cfg.Projections, Catalogue: s.cfg.Catalogue, Secure: s.auth.Secure,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.pages = drawn
+	mux := http.NewServeMux()
+	login := bounded(s.auth.Login(fail))
+	mux.Handle("GET /login", login)
+	mux.Handle("POST /login", login)
+	mux.Handle("POST /logout", bounded(s.auth.Logout(fail)))
+	mux.Handle("GET /static/", bounded(drawn))
+	mux.Handle("GET /events", s.auth.Require(auth.Viewer, fail, s.hub))
+	share := newQuota(int(s.cfg.Pool.Config().MaxConns)).share
+	mux.Handle("/", s.auth.Require(auth.Viewer, fail, bounded(share(drawn))))
+	calls, err := api.New(api.Config{Pool: s.cfg.Pool, Acts: s.cfg.Acts, Payloads: s.cfg.Payloads, Failed: fail})
+	if err != nil {
+		return nil, err
+	}
+	for _, route := range calls.Routes() {
+		mux.Handle(route.Method+" "+route.Pattern, s.auth.Require(route.Role, fail, bounded(share(route.Handler))))
+	}
+	mux.Handle("/api/", s.auth.Require(auth.Viewer, fail, bounded(calls.Unknown())))
+	guarded := sameOrigin(mux)
+	if s.cfg.Auth.Anonymous > auth.Nobody {
+		guarded = localHost(guarded)
+	}
+	return headers(logged(s.cfg.Logger, guarded)), nil
+}
+
+// Run serves until ctx is cancelled. It closes the listener.
+func (s *Server) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: requestTimeout + 10*time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.hub.Run(ctx) })
+	g.Go(func() error { return s.pages.Run(ctx) })
+	g.Go(func() error {
+		if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("admin listener: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-ctx.Done()
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if server.Shutdown(bounded) != nil {
+			_ = server.Close()
+		}
+		return nil
+	})
+	return g.Wait()
+}

@@ -1,0 +1,157 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+)
+
+// pipes is a listener whose connections hold nothing that has not been read: a writer waits for the reader.
+type pipes struct {
+	connections chan net.Conn
+	closed      chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.connections:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
+
+// open asks for a stream, and reads nothing of it.
+func (p *pipes) open(t *testing.T) net.Conn {
+	t.Helper()
+	client, server := net.Pipe()
+	select {
+	case p.connections <- server:
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+	if _, err := fmt.Fprint(client, "GET /events HTTP/1.1\r\nHost: here\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// streaming serves a hub that has something new to tell at each poll, and says when a stream has ended.
+func streaming(t *testing.T, patience time.Duration) (*hub, *pipes, <-chan struct{}) {
+	t.Helper()
+	var polls atomic.Int64
+	holds := func(_ context.Context, ids []auth.Identity) ([]bool, error) {
+		all := make([]bool, len(ids))
+		for i := range all {
+			all[i] = true
+		}
+		return all, nil
+	}
+	h := newHub(Config{
+		StreamInterval: time.Millisecond, MaxStreams: 10, MaxStreamsEach: 10,
+		Logger: slog.New(slog.DiscardHandler),
+	}, holds, func(context.Context) ([]event, error) {
+		return []event{{"news", fmt.Appendf(nil, `{"n": %d}`, polls.Add(1))}}, nil
+	})
+	h.patience = patience
+	listener := &pipes{make(chan net.Conn), make(chan struct{})}
+	gone := make(chan struct{}, 10)
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r)
+			gone <- struct{}{}
+		}),
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{}, 2)
+	go func() { _ = server.Serve(listener); ended <- struct{}{} }()
+	go func() { _ = h.Run(ctx); ended <- struct{}{} }()
+	t.Cleanup(func() {
+		stop()
+		_ = server.Close()
+		<-ended
+		<-ended
+	})
+	return h, listener, gone
+}
+
+func (h *hub) open() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.streams)
+}
+
+// until waits for a number of streams.
+func (h *hub) until(t *testing.T, streams int) {
+	t.Helper()
+	deadline := time.After(2 * time.Minute)
+	for h.open() != streams {
+		select {
+		case <-deadline:
+			t.Fatalf("%d streams are open, want %d", h.open(), streams)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestAClientThatReadsNothingHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	h, listener, _ := streaming(t, time.Hour)
+	listener.open(t)
+	h.until(t, 1)
+	lines := bufio.NewScanner(listener.open(t))
+	news := 0
+	for news < 50 && lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "event: news") {
+			news++
+		}
+	}
+	if news != 50 || h.open() != 2 {
+		t.Errorf("beside a client that reads nothing another is told of %d events, %v; %d streams are open", news,
+			lines.Err(), h.open())
+	}
+}
+
+func TestAClientThatReadsNothingIsDropped(t *testing.T) {
+	t.Parallel()
+	h, listener, gone := streaming(t, 10*time.Millisecond)
+	listener.open(t)
+	select {
+	case <-gone:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("it still has its stream")
+	}
+	if n := h.open(); n != 0 {
+		t.Errorf("%d streams are open", n)
+	}
+}
+
+func TestARequestHasAnEnd(t *testing.T) {
+	t.Parallel()
+	asked := false
+	handler := bounded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked = true
+		if until, ok := r.Context().Deadline(); !ok || time.Until(until) > 30*time.Second {
+			t.Errorf("a request may take until %s, want 30 s", until)
+		}
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if !asked {
+		t.Error("the request has not got through")
+	}
+}

@@ -1,9 +1,0 @@
-package auth_test
-
-import (
-	"testing"
-
-	"github.com/tidemark-go/tidemark/internal/pgtest"
-)
-
-func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -1,0 +1,295 @@
+package sqltest
+
+import (
+	"crypto/md5"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+)
+
+// campaigns answers the ids of n campaigns, spread over all of them.
+func campaigns(n, all int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("c%06d", 1+i*all/n)
+	}
+	return ids
+}
+
+// A call is a hot statement as its package makes it, among so many campaigns.
+type call func(t *testing.T, tx pgx.Tx, all int) error
+
+// calls answers the hot statements of all packages.
+func calls(t *testing.T) map[string]call {
+	t.Helper()
+	free := lease.Keeper{Group: "g", Owner: "w", TTL: time.Minute}
+	held := lease.Keeper{Group: "held", Owner: "w", TTL: time.Minute}
+	leases := func(ids []string) (leases []lease.Lease) {
+		for _, id := range ids {
+			leases = append(leases, lease.Lease{CampaignID: id, Generation: 1})
+		}
+		return leases
+	}
+	one := slices.Repeat([]int64{perCampaign}, group)
+	statements := constants(t, "../../internal/store/deferred")
+	applying, registry := constants(t, "../../pkg/projector/internal/apply"),
+		constants(t, "../../pkg/projector/internal/registry")
+	publishing := constants(t, "../../pkg/publisher/internal/ledger")
+	topics := slices.Repeat([]string{"t"}, group)
+	return map[string]call{
+		"claim": func(t *testing.T, tx pgx.Tx, _ int) error {
+			claimed, err := free.Claim(t.Context(), tx, "", group, 0)
+			return enough(err, len(claimed.Leases), group)
+		},
+		"claim the only one": func(t *testing.T, tx pgx.Tx, _ int) error {
+			_, err := tx.Exec(t.Context(), `WITH given AS (INSERT INTO tidemark.leases
+				VALUES ('only', $1, '', 1, '-infinity', 0)) INSERT INTO tidemark.outbox VALUES ('only', $1, 1, now(), 1)`, long)
+			if err != nil {
+				return err
+			}
+			claimed, err := lease.Keeper{Group: "only", Owner: "w", TTL: time.Minute}.Claim(t.Context(), tx, "", group, 0)
+			return enough(err, len(claimed.Leases), 1)
+		},
+		"claim deferred": func(t *testing.T, tx pgx.Tx, _ int) error {
+			claimed, err := free.ClaimDeferred(t.Context(), tx, []string{"p"}, group)
+			return enough(err, len(claimed.Leases), group)
+		},
+		"advance": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			var steps []lease.Step
+			for _, id := range campaigns(group, all) {
+				steps = append(steps, lease.Step{CampaignID: id, Generation: 1, To: perCampaign, Release: true})
+			}
+			held.Advance(batch, steps)
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"advance one": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			held.Advance(batch, []lease.Step{{CampaignID: campaigns(1, all)[0], Generation: 1, To: perCampaign, Release: true}})
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"renew": func(t *testing.T, tx pgx.Tx, all int) error {
+			kept, err := held.Renew(t.Context(), tx, leases(campaigns(group, all)))
+			return enough(err, len(kept), group)
+		},
+		"release": func(t *testing.T, tx pgx.Tx, all int) error {
+			return held.Release(t.Context(), tx, leases(campaigns(group, all)))
+		},
+		"complete": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			outbox.Complete(batch, "g", campaigns(group, all), one)
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"complete one": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			outbox.Complete(batch, "g", campaigns(1, all), one[:1])
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"read a group": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch, n := &pgx.Batch{}, 0
+			journal.ReadGroup(batch, journal.GroupRead{
+				CampaignIDs: campaigns(group, all), After: make([]int64, group),
+				Until: one, Events: 500, Bytes: 1 << 30,
+			},
+				func(int, *journal.Event, int) { n++ })
+			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
+		},
+		"read a group of small events": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch, n := &pgx.Batch{}, 0
+			journal.ReadGroup(batch, journal.GroupRead{
+				CampaignIDs: campaigns(group, all), After: make([]int64, group),
+				Until: one, Events: 500, Bytes: 1 << 30, Small: true,
+			},
+				func(int, *journal.Event, int) { n++ })
+			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
+		},
+		"count a group": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch, n := &pgx.Batch{}, 0
+			journal.CountGroup(batch, journal.GroupRead{
+				CampaignIDs: campaigns(group, all), After: make([]int64, group),
+				Until: one, Events: 500,
+			},
+				func(_, events int) { n += events })
+			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
+		},
+		"apply an SQL file": func(t *testing.T, tx pgx.Tx, all int) error {
+			var function string
+			if err := tx.QueryRow(t.Context(),
+				"SELECT proname FROM pg_proc WHERE proname LIKE 'tidemark_notes_%'").Scan(&function); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(t.Context(), applying["querySettings"], "tidemark_views", "30000", 5000, 2500); err != nil {
+				return err
+			}
+			call := strings.Replace(registry["queryCallFunction"], "%s", function, 1)
+			if _, err := tx.Exec(t.Context(), call, campaigns(group, all), make([]int64, group), one); err != nil {
+				return err
+			}
+			var n int
+			err := tx.QueryRow(t.Context(), "SELECT coalesce(sum(n), 0) FROM notes").Scan(&n)
+			return enough(err, n, group*perCampaign)
+		},
+		"append": func(t *testing.T, tx pgx.Tx, all int) error {
+			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)), journal.Event{Type: "noted"})
+			return enough(err, len(places), 1)
+		},
+		"append tagged": func(t *testing.T, tx pgx.Tx, all int) error {
+			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)),
+				journal.Event{Type: "noted", Tags: []string{"all", "new"}})
+			return enough(err, len(places), 1)
+		},
+		"append on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
+			query := journal.Tagged([]string{"all"}, "lost").Or(journal.Tagged([]string{"all", "campaign=" + long}, "found"),
+				journal.Tagged([]string{"campaign=" + campaigns(1, all)[0]}))
+			places, err := journal.AppendIf(t.Context(), tx,
+				[]journal.Event{{CampaignID: long, Type: "noted", Tags: []string{"all"}}},
+				journal.Condition{FailIfMatch: query, After: int64((perCampaign + 1) * all)})
+			return enough(err, len(places), 1)
+		},
+		"read a query": func(t *testing.T, tx pgx.Tx, all int) error {
+			events, err := journal.Read(t.Context(), tx, journal.Tagged([]string{"all", "campaign=" + campaigns(1, all)[0]},
+				"noted"), 0, 100)
+			return enough(err, len(events), perCampaign)
+		},
+		"gaps": func(t *testing.T, tx pgx.Tx, _ int) error {
+			gaps, _, err := outbox.Gaps(t.Context(), tx, "nothing filed", "", group)
+			return enough(err, len(gaps), group)
+		},
+		"fence": func(t *testing.T, tx pgx.Tx, all int) error {
+			return lease.Fence(t.Context(), tx, "held", campaigns(group, all))
+		},
+		"append with ids": func(t *testing.T, tx pgx.Tx, _ int) error {
+			events := make([]journal.Event, 20)
+			for i := range events {
+				events[i] = journal.Event{ID: uuid.New(), Type: "noted"}
+			}
+			places, err := journal.Append(t.Context(), tx, long, journal.Any, events...)
+			return enough(err, len(places), len(events))
+		},
+		"repeat an append": func(t *testing.T, tx pgx.Tx, _ int) error {
+			events := make([]journal.Event, 20)
+			for i := range events {
+				id := md5.Sum(fmt.Appendf(nil, "0 %d", i+50)) // as in fill
+				events[i] = journal.Event{ID: id, Type: "noted", Payload: []byte(`{"a": 1}`)}
+			}
+			places, err := journal.Append(t.Context(), tx, long, journal.None, events...)
+			return enough(err, len(places), len(events))
+		},
+		"append to many": func(t *testing.T, tx pgx.Tx, all int) error {
+			var batches []journal.Batch
+			for _, id := range campaigns(group, all) {
+				batches = append(batches, journal.Batch{CampaignID: id, Events: []journal.Event{{Type: "noted"}}})
+			}
+			places, err := journal.AppendAll(t.Context(), tx, batches...)
+			return enough(err, len(places), group)
+		},
+		"read a campaign": func(t *testing.T, tx pgx.Tx, all int) error {
+			n := 0
+			for _, err := range journal.ReadCampaign(t.Context(), tx, long, int64(all-50)) {
+				if n++; err != nil {
+					return err
+				}
+			}
+			return enough(nil, n, 50)
+		},
+		"read a page of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
+			page, err := journal.ReadPage(t.Context(), tx, int64(all*perCampaign/2), 1<<40, 100)
+			return enough(err, len(page), 100)
+		},
+		"read a window of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
+			page, _, err := journal.ReadWindow(t.Context(), tx,
+				journal.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})
+			return enough(err, len(page), 100)
+		},
+		"read the tail of a campaign": func(t *testing.T, tx pgx.Tx, all int) error {
+			page, err := journal.ReadRange(t.Context(), tx, long, int64(all-49), 1<<40, 100)
+			return enough(err, len(page), 50)
+		},
+		"claim publications": func(t *testing.T, tx pgx.Tx, all int) error {
+			tag, err := tx.Exec(t.Context(), publishing["queryClaim"], "w", topics, campaigns(group, all), time.Minute)
+			return enough(err, int(tag.RowsAffected()), group)
+		},
+		"move publications": func(t *testing.T, tx pgx.Tx, all int) error {
+			zeros, instance := make([]int64, group), ""
+			if err := tx.QueryRow(t.Context(), publishing["queryInstance"]).Scan(&instance); err != nil {
+				return err
+			}
+			tag, err := tx.Exec(t.Context(), publishing["queryMove"], "", topics, campaigns(group, all), zeros, one, zeros,
+				make([]bool, group), time.Minute, instance)
+			return enough(err, int(tag.RowsAffected()), group)
+		},
+		"what is parked and due": func(t *testing.T, tx pgx.Tx, _ int) error {
+			tag, err := tx.Exec(t.Context(), publishing["queryDue"], []string{"t"}, []string{"p"}, 16)
+			return enough(err, int(tag.RowsAffected()), 16)
+		},
+		"get": func(t *testing.T, tx pgx.Tx, all int) error {
+			_, err := journal.Get(t.Context(), tx, long, int64(all-3))
+			return err
+		},
+		"find": func(t *testing.T, tx pgx.Tx, all int) error {
+			e, err := journal.Get(t.Context(), tx, long, int64(all-3))
+			if err != nil {
+				return err
+			}
+			_, err = journal.Find(t.Context(), tx, e.CampaignID, e.ID)
+			return err
+		},
+		"deferred pairs": func(t *testing.T, tx pgx.Tx, all int) error {
+			tag, err := tx.Exec(t.Context(), statements["queryStandings"], campaigns(group, all), "g")
+			return enough(err, int(tag.RowsAffected()), group)
+		},
+		"due pairs": func(t *testing.T, tx pgx.Tx, all int) error {
+			tag, err := tx.Exec(t.Context(), statements["queryDue"], campaigns(group, all), "g", []string{"p"})
+			return enough(err, int(tag.RowsAffected()), group)
+		},
+		"move pairs": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			batch.Queue("SET LOCAL enable_seqscan = off") // as in the projector's transaction
+			deferred.Move(batch, standings(campaigns(group, all)))
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"finish pairs": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch := &pgx.Batch{}
+			batch.Queue("SET LOCAL enable_seqscan = off") // as in the projector's transaction
+			deferred.Finish(batch, standings(campaigns(group, all)))
+			return tx.SendBatch(t.Context(), batch).Close()
+		},
+		"defer a pair": func(t *testing.T, tx pgx.Tx, all int) error {
+			batch, n := &pgx.Batch{}, 0
+			failure := deferred.Failure{
+				Group: "g", Projection: "p", CampaignID: campaigns(group, all)[1], Seq: 1,
+				Class: "transient", Code: "error",
+			}
+			deferred.Defer(batch, failure, deferred.Schedule{Attempts: 8, Waits: []time.Duration{time.Second}},
+				func(deferred.Outcome) { n++ })
+			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 1)
+		},
+	}
+}
+
+// standings are the pairs of campaigns, each after its first event.
+func standings(ids []string) []deferred.Standing {
+	pairs := make([]deferred.Standing, len(ids))
+	for i, id := range ids {
+		pairs[i] = deferred.Standing{CampaignID: id, Projection: "p", NextSeq: 2}
+	}
+	return pairs
+}
+
+// enough makes sure that a call did the work whose cost is measured.
+func enough(err error, got, want int) error {
+	if err == nil && got != want {
+		err = fmt.Errorf("it came to %d, not %d", got, want)
+	}
+	return err
+}

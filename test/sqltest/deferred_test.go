@@ -1,0 +1,166 @@
+package sqltest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// fillFailures makes so many pairs, of which six in ten are dead, three failed, and one is being
+// rebuilt, and a record of the log for each.
+const fillFailures = `
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+		event_type, error_class, error_message, fingerprint, first_failed_at)
+	SELECT 'c' || lpad(i::text, 7, '0'), 'p' || i %% 3, 'g', 1 + i %% 7, CASE WHEN i %% 10 < 6 THEN 'dead'
+		WHEN i %% 10 < 9 THEN 'failed' ELSE 'rebuilding' END,
+		CASE WHEN i %% 10 < 6 THEN 'infinity' ELSE now() + i %% 300 * interval '1 second' END, 'type' || i %% 20,
+			'transient', 'division by zero at ' || i,
+		'f' || i %% 30, now() - interval '1 hour'
+	FROM generate_series(1, %[1]d) AS i;
+	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
+	SELECT 'few' || i, 'few', 'g', 1, (ARRAY['dead', 'failed', 'rebuilding'])[1 + i %% 3], CASE i %% 3
+		WHEN 0 THEN 'infinity' ELSE now() END
+	FROM generate_series(1, 10) AS i;
+	INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
+	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		SELECT 'g', 'c' || lpad(i::text, 7, '0'), 1, now(), 1 FROM generate_series(1, 10 * %[1]d) AS i;
+	INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		SELECT 'campaign', 'g', 'c' || lpad(i::text, 7, '0'), '', 'ada' FROM generate_series(1, %[1]d) AS i;
+	INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq, error_message)
+	SELECT 'failed', 'g', 'p' || i %% 3, 'c' || lpad(i::text, 7, '0'), 1 + i %% 7, 'division by zero'
+		FROM generate_series(1, %[1]d) AS i;`
+
+// operators answers what operators look at and do with one pair or with a page of them.
+func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
+	act := deferred.Act{By: "ada", Reason: "the handler is fixed"}
+	key := deferred.Key{Projection: "p2", CampaignID: "c0000500"} // dead
+	failing := []deferred.Status{deferred.Failed, deferred.Dead}
+	list := func(f deferred.Filter) func(t *testing.T, tx pgx.Tx) error {
+		return func(t *testing.T, tx pgx.Tx) error {
+			f.Limit = group
+			pairs, err := deferred.List(t.Context(), tx, f)
+			return enough(err, len(pairs), group)
+		}
+	}
+	entries := func(after *outbox.Place) func(t *testing.T, tx pgx.Tx) error {
+		return func(t *testing.T, tx pgx.Tx) error {
+			list, _, err := outbox.Page(t.Context(), tx, outbox.Filter{Limit: group}, after)
+			return enough(err, len(list), group)
+		}
+	}
+	return map[string]func(t *testing.T, tx pgx.Tx) error{
+		"list what failed": list(deferred.Filter{Status: failing}),
+		"list the dead":    list(deferred.Filter{Status: []deferred.Status{deferred.Dead}}),
+		"list a page further on": list(deferred.Filter{
+			Status: failing, After: &deferred.Place{NextSeq: 3, Key: deferred.Key{Projection: "p0", CampaignID: "c0000300"}},
+		}),
+		"list a projection's": list(deferred.Filter{Status: failing, Projection: "p1"}),
+		"count a campaign's": func(t *testing.T, tx pgx.Tx) error {
+			n, err := deferred.Count(t.Context(), tx, deferred.Filter{CampaignID: key.CampaignID})
+			return enough(err, int(n), 1)
+		},
+		"show": func(t *testing.T, tx pgx.Tx) error {
+			d, err := deferred.Show(t.Context(), tx, key)
+			if err != nil {
+				return err
+			}
+			return enough(nil, len(d.History), 1)
+		},
+		"requeue": func(t *testing.T, tx pgx.Tx) error { return deferred.Requeue(t.Context(), tx, key, act) },
+		"resolve": func(t *testing.T, tx pgx.Tx) error { return deferred.Resolve(t.Context(), tx, key, 1+500%7, act) },
+		"read the log's newest": func(t *testing.T, tx pgx.Tx) error {
+			records, err := deferred.History(t.Context(), tx, deferred.LogFilter{Limit: group})
+			return enough(err, len(records), group)
+		},
+		"requeue a page": func(t *testing.T, tx pgx.Tx) error {
+			keys, err := deferred.RequeueAll(t.Context(), tx, deferred.Filter{Limit: group}, act)
+			return enough(err, len(keys), group)
+		},
+		"resolve a page": func(t *testing.T, tx pgx.Tx) error {
+			keys, err := deferred.ResolveAll(t.Context(), tx, deferred.Filter{Limit: group}, act)
+			return enough(err, len(keys), group)
+		},
+		"list entries": entries(nil), "list entries further on": entries(&outbox.Place{
+			Group: "g", CampaignID: "c0000300",
+			Seq: 1,
+		}), "list entries that are pairs": entries(&outbox.Place{CampaignID: "c0000300"}),
+		"list a campaign's entries": func(t *testing.T, tx pgx.Tx) error {
+			list, _, err := outbox.Page(t.Context(), tx, outbox.Filter{CampaignID: key.CampaignID, Limit: group}, nil)
+			return enough(err, len(list), 2)
+		},
+		// none is processing: it looks at so many and no more
+		"list entries of a rare status": func(t *testing.T, tx pgx.Tx) error {
+			_, next, err := outbox.Page(t.Context(), tx, outbox.Filter{Status: outbox.Processing, Limit: group}, nil)
+			if err == nil && next == nil {
+				err = errors.New("it has looked at all of them")
+			}
+			return err
+		},
+		"list pauses": func(t *testing.T, tx pgx.Tx) error {
+			list, err := pause.Page(t.Context(), tx, "", &pause.Target{Group: "g", CampaignID: "c0000500"}, group)
+			return enough(err, len(list), group)
+		},
+		"rename a projection's": func(t *testing.T, tx pgx.Tx) error {
+			return deferred.Rename(t.Context(), tx, "g", "few", "other")
+		},
+		"drop a projection's": func(t *testing.T, tx pgx.Tx) error {
+			n, err := deferred.Drop(t.Context(), tx, "g", "few", group)
+			return enough(err, int(n), 10)
+		},
+		"sum up": func(t *testing.T, tx pgx.Tx) error {
+			s, err := deferred.Stats(t.Context(), tx, deferred.Filter{Limit: group, CampaignID: key.CampaignID})
+			if err != nil {
+				return err
+			}
+			return enough(nil, int(s.Dead), 1)
+		},
+	}
+}
+
+func TestOperatorsWaitNoLongerWhenMoreHasFailed(t *testing.T) {
+	t.Parallel()
+	measured := map[string]cost{}
+	for _, all := range []int{1_000, 50_000} {
+		s := open(t, pgtest.URL(t))
+		for _, statement := range []string{
+			fmt.Sprintf(fillFailures, all), "VACUUM ANALYZE tidemark.deferred",
+			"VACUUM ANALYZE tidemark.outbox", "VACUUM ANALYZE tidemark.pauses", "VACUUM ANALYZE tidemark.failure_log",
+		} {
+			if _, err := s.Exec(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, call := range operators() {
+			run := func(tx pgx.Tx) error {
+				if err := call(t, tx); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				return nil
+			}
+			s.explain(t, run) // fills the caches of the session
+			c := s.explain(t, run)
+			t.Logf("%-24s %6d pairs: %5d blocks, %5.0f rows", name, all, c.Blocks, c.Rows)
+			base, known := measured[name]
+			if !known {
+				measured[name] = c
+				continue
+			}
+			if faults := c.faults(); len(faults) > 0 {
+				t.Errorf("%s: %v", name, faults)
+			}
+			if c.Blocks > 2*base.Blocks+group {
+				t.Errorf("%s: %d blocks, where there is little %d", name, c.Blocks, base.Blocks)
+			}
+			if c.Rows > 2*base.Rows {
+				t.Errorf("%s: %.0f rows, where there is little %.0f", name, c.Rows, base.Rows)
+			}
+		}
+	}
+}

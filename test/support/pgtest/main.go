@@ -1,0 +1,36 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tidemark-go/tidemark/test/support/leaktest"
+)
+
+// Main runs a package's tests, keeps the server for all of them, and fails the run when a goroutine outlives it:
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+//
+// The options say which goroutines of others may stay.
+func Main(m *testing.M, options ...goleak.Option) {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	_, closeServer, err := shared(ctx)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := leaktest.Run(m, options...)
+	ctx, cancel = context.WithTimeout(context.Background(), setupTimeout)
+	admins.close(ctx)
+	cancel()
+	if err := closeServer(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
