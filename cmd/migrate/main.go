@@ -2,24 +2,9 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/surface/migrate"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	for _, stray := range config.Stray(os.Environ()) {
-		fmt.Fprintln(os.Stderr, "migrate:", stray)
-	}
-	err := newCommand().ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "migrate:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(migrate.Main()) }

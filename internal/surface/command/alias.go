@@ -1,0 +1,104 @@
+package command
+
+import (
+	"flag"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// aliasMode is a command of the flag form and the noun form it stands for.
+type aliasMode struct {
+	flag  string
+	verb  []string
+	value map[string]string // flags with a value, and what they are called there
+}
+
+func aliasModes() []aliasMode {
+	return []aliasMode{
+		{
+			"outbox-report",
+			[]string{"outbox", "report"},
+			map[string]string{"outbox-status": "status", "outbox-limit": "limit"},
+		},
+		{
+			"outbox-requeue",
+			[]string{"outbox", "requeue"},
+			map[string]string{"outbox-requeue-campaign-id": "campaign", "outbox-requeue-seq": "seq"},
+		},
+		{"outbox-requeue-dead", []string{"outbox", "requeue-dead"}, map[string]string{"outbox-requeue-dead-limit": "limit"}},
+	}
+}
+
+// fromFlagForm answers the noun form of a command line in the flag form, such as -outbox-report
+// -outbox-status failed -json, and every other command line as it is. The flag form is read as Go's
+// flag package does: one dash or two, a value after a space or an equals sign.
+func fromFlagForm(args []string) ([]string, error) {
+	if len(args) == 0 || !strings.HasPrefix(args[0], "-") || !mentionsAlias(args) {
+		return args, nil
+	}
+	flags := flag.NewFlagSet("maintenance", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	modes, chosen := aliasModes(), map[string]*bool{}
+	for _, mode := range modes {
+		chosen[mode.flag] = flags.Bool(mode.flag, false, "")
+		for name := range mode.value {
+			flags.String(name, "", "")
+		}
+	}
+	for _, name := range []string{"json", "dry-run", "yes"} {
+		flags.Bool(name, false, "")
+	}
+	for _, name := range []string{"by", "reason"} {
+		flags.String(name, "", "")
+	}
+	if err := flags.Parse(args); err != nil {
+		return nil, &cli.UsageError{Err: err}
+	}
+	if flags.NArg() > 0 {
+		return nil, cli.Usagef("unexpected %q", flags.Arg(0))
+	}
+	var mode *aliasMode
+	for i := range modes {
+		if !*chosen[modes[i].flag] {
+			continue
+		}
+		if mode != nil {
+			return nil, cli.Usagef("-%s and -%s: one at a time", mode.flag, modes[i].flag)
+		}
+		mode = &modes[i]
+	}
+	if mode == nil {
+		return nil, cli.Usagef("do what? There are -outbox-report, -outbox-requeue, -outbox-requeue-dead")
+	}
+	return mode.nounForm(flags)
+}
+
+// nounForm writes the flags that were given under the names of the noun form.
+func (m *aliasMode) nounForm(flags *flag.FlagSet) (args []string, err error) {
+	args = append(args, m.verb...)
+	flags.Visit(func(f *flag.Flag) {
+		name := f.Name
+		if strings.HasPrefix(name, "outbox-") {
+			if name = m.value[f.Name]; name == "" && f.Name != m.flag && err == nil {
+				err = cli.Usagef("-%s does not belong to -%s", f.Name, m.flag)
+			}
+		}
+		if name != "" {
+			args = append(args, "--"+name+"="+f.Value.String())
+		}
+	})
+	return args, err
+}
+
+func mentionsAlias(args []string) bool {
+	alias := regexp.MustCompile(`^--?outbox-`)
+	for _, arg := range args {
+		if alias.MatchString(arg) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,172 @@
+package command
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/surface/api"
+)
+
+// callsOf says by which calls of the API, by their names in openapi.yaml, one sees and does what a
+// command shows and does. "-" and why, where there is none.
+func callsOf() map[string]string {
+	return map[string]string{
+		"status":                   "getStatus",
+		"doctor":                   "getDoctor",
+		"lag":                      "listLag",
+		"audit":                    "listLog",
+		"outbox list":              "listQueueEntries",
+		"outbox report":            "listQueue",
+		"outbox requeue":           "requeueEvent",
+		"outbox requeue-dead":      "startBulk previewBulk",
+		"deferred list":            "listDeferred",
+		"deferred show":            "getDeferred",
+		"deferred stats":           "getDeferredStats",
+		"deferred log":             "listDeferredLog",
+		"deferred requeue":         "requeueDeferred startBulk previewBulk",
+		"deferred retry":           "retryDeferred",
+		"deferred resolve":         "resolveDeferred startBulk previewBulk",
+		"deferred unresolve":       "unresolveDeferred",
+		"deferred resolutions":     "listResolutions",
+		"campaign show":            "getCampaign listCampaigns listEvents getEvent",
+		"campaign as-of":           "getAsOf",
+		"campaign diff":            "getDiff",
+		"campaign why":             "getWhy",
+		"campaign replay":          "replayCampaign replayGroup",
+		"campaign pause":           "pauseCampaign",
+		"campaign resume":          "resumeCampaign",
+		"projection list":          "listProjections",
+		"projection verify":        "verifyProjection verifyCampaign replayCampaign",
+		"projection backfill":      "backfillProjection",
+		"projection pause":         "pauseProjection",
+		"projection resume":        "resumeProjection",
+		"projection rebuild":       "startRebuild swapRebuild pauseRebuild resumeRebuild abortRebuild listRebuilds",
+		"projection rollback":      "rollbackProjection",
+		"projection remove":        "removeProjection",
+		"group list":               "listGroups listPauses",
+		"group pause":              "pauseGroup",
+		"group resume":             "resumeGroup",
+		"group remove":             "removeGroup",
+		"gaps detect":              "listGaps",
+		"gaps repair":              "repairGap repairGaps",
+		"publisher list":           "listPublishers getPublisherLag",
+		"publisher show":           "getPublisher",
+		"publisher ghosts":         "listGhosts",
+		"publisher log":            "listLog",
+		"publisher parked list":    "listParked",
+		"publisher parked show":    "listParked getEvent",
+		"publisher pause":          "pausePublisher",
+		"publisher resume":         "resumePublisher",
+		"publisher reset":          "resetPublisher",
+		"publisher parked retry":   "retryParked startBulk previewBulk",
+		"publisher parked resolve": "resolveParked startBulk previewBulk",
+		"publisher test-send":      "testSend",
+		"publisher replay":         "republish",
+		"events import": "- it appends, which is the application's: the API's credentials are operators', and " +
+			"what they appended could never be taken back",
+		"events export":   "exportEvents",
+		"events query":    "queryEvents",
+		"worker list":     "listWorkers",
+		"worker drain":    "drainWorker",
+		"worker undrain":  "undrainWorker",
+		"operation list":  "listOperations",
+		"operation show":  "getOperation listOperationItems",
+		"operation abort": "abortOperation",
+		"token list":      "listTokens",
+		"token create":    "createToken",
+		"token revoke":    "revokeToken",
+	}
+}
+
+// onlyCalls are the calls that no command stands for, and why.
+func onlyCalls() map[string]string {
+	return map[string]string{
+		"getDescription": "the API's own",
+		"getMe":          "the API's own: a command has no identity but the database's",
+		"listLeases":     "in campaign show, lease by lease",
+	}
+}
+
+// dryRuns says what answers what a command with --dry-run would do: a call that takes dry_run, one
+// that reads, or, after "- ", why there is none.
+func dryRuns() map[string]string {
+	return map[string]string{
+		"outbox requeue-dead":      "previewBulk",
+		"deferred requeue":         "previewBulk",
+		"deferred resolve":         "previewBulk",
+		"campaign replay":          "replayCampaign replayGroup",
+		"projection backfill":      "backfillProjection",
+		"projection remove":        "removeProjection",
+		"group remove":             "removeGroup",
+		"gaps repair":              "listGaps",
+		"projection verify":        "- verifyProjection repairs nothing: replayCampaign does, of the campaigns that it names",
+		"publisher reset":          "resetPublisher",
+		"publisher replay":         "republish",
+		"publisher parked retry":   "previewBulk",
+		"publisher parked resolve": "previewBulk",
+		"publisher test-send":      "- getEvent shows the event, and one that is made up is of no interest",
+	}
+}
+
+func TestTheAPIHasADryRunWhereTheCommandLineHasOne(t *testing.T) {
+	t.Parallel()
+	description, err := os.ReadFile("../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, c := range leaves(newRoot(environment("", false, nil, nil))) {
+		calls := dryRuns()[command]
+		if has := c.Flags().Lookup("dry-run") != nil; has != (calls != "") {
+			t.Errorf("command %q has --dry-run: %t; what is said of it here is %q", command, has, calls)
+		}
+		if strings.HasPrefix(calls, "- ") {
+			continue
+		}
+		for _, call := range strings.Fields(calls) {
+			_, described, _ := strings.Cut(string(description), "operationId: "+call+"\n")
+			described, _, _ = strings.Cut(described, "operationId: ")
+			reads := call == "previewBulk" || call == "listGaps"
+			if described == "" || strings.Contains(described, "dry_run:") == reads {
+				t.Errorf("call %s does not take dry_run, as it should for command %q", call, command)
+			}
+		}
+	}
+}
+
+func TestNeitherTheCommandLineNorTheAPIGrowsAlone(t *testing.T) {
+	t.Parallel()
+	there, meant := map[string]bool{}, map[string]bool{}
+	for _, route := range new(api.API).Routes() {
+		there[route.OperationID] = true
+	}
+	all := leaves(newRoot(environment("", false, nil, nil)))
+	for command, calls := range callsOf() {
+		if all[command] == nil {
+			t.Errorf("there is no command %q", command)
+		}
+		if strings.HasPrefix(calls, "- ") {
+			continue
+		}
+		for _, call := range strings.Fields(calls) {
+			if meant[call] = true; !there[call] {
+				t.Errorf("the API has no call %s for command %q", call, command)
+			}
+		}
+	}
+	for command := range all {
+		if callsOf()[command] == "" {
+			t.Errorf("command %q: say here which calls of the API do the same, or why there is none", command)
+		}
+	}
+	for call := range there {
+		if _, only := onlyCalls()[call]; only == meant[call] {
+			t.Errorf("call %s: name the command that does the same, or say why there is none; not both", call)
+		}
+	}
+	for call := range onlyCalls() {
+		if !there[call] {
+			t.Errorf("there is no call %s", call)
+		}
+	}
+}

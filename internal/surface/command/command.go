@@ -1,0 +1,95 @@
+// Package command has the operators' commands: they show how it stands with a database, let operators act on
+// it, and carry events in and out.
+//
+//	maintenance outbox      what remains to be done, by status
+//	maintenance deferred    projections that are behind in a campaign: see them, requeue, retry, resolve
+//	maintenance campaign    one campaign: show, replay, pause
+//	maintenance projection  projections: list, backfill, pause, remove
+//	maintenance group       consumer groups: list, pause, remove
+//	maintenance gaps        campaigns that nothing would bring to their heads
+//	maintenance lag         how far groups and projections are behind
+//	maintenance publisher   what is published: see, pause, move, try, replay; what is parked
+//	maintenance worker      workers: see, drain
+//	maintenance operation   what workers do bit by bit for the API and the pages: see, abort
+//	maintenance events      events as lines of JSON: import, export
+//	maintenance audit       what operators did, and why
+//	maintenance token       who may use the pages and the API of workers: create, list, revoke
+//
+// Each command is in docs/maintenance.md. They work on the database in TIDEMARK_DATABASE_URL;
+// without that, on the checkout's private server.
+package command
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// Main runs the command line of the process and returns the exit code for [os.Exit].
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	env := cli.Standard(devpg.URL)
+	for _, stray := range config.Stray(os.Environ()) {
+		env.Note("maintenance: %s", stray)
+	}
+	return perform(ctx, env, os.Args[1:])
+}
+
+// perform runs one command line, in whichever form it is written.
+func perform(ctx context.Context, env *cli.Env, args []string) int {
+	root := newRoot(env)
+	env.Known = answerTo
+	args, err := fromFlagForm(args)
+	if err != nil {
+		return cli.Fail(ctx, root, env, err)
+	}
+	return cli.Run(ctx, root, env, args)
+}
+
+// answerTo answers an error as [operator.AnswerTo] has it.
+func answerTo(command *cobra.Command, err error) (code int, next string) {
+	answer, ok := operator.AnswerTo(err)
+	if !ok {
+		return 0, ""
+	}
+	if answer.Next == "" {
+		return exitCode(answer), ""
+	}
+	next = "maintenance " + strings.Replace(answer.Next, "NOUN", command.Parent().Name(), 1)
+	for _, name := range strings.Fields(answer.With) {
+		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
+			next += " --" + flag.Name + " " + cli.Quote(flag.Value.String())
+		} else if name == "NAME" && command.Flags().NArg() > 0 {
+			next += " " + cli.Quote(command.Flags().Arg(0))
+		}
+	}
+	return exitCode(answer), next
+}
+
+// exitCode is the exit code for an answer.
+func exitCode(a operator.Answer) int {
+	switch a.Status {
+	case http.StatusBadRequest:
+		return cli.ExitUsage
+	case http.StatusConflict:
+		return cli.ExitConflict
+	}
+	if slices.Contains(a.Errs, admin.ErrDeclined) {
+		return cli.ExitDeclined
+	}
+	return cli.ExitFailed
+}

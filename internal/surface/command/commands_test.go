@@ -1,0 +1,348 @@
+package command
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// known is what the tests know of a command: a new one has to say here what it does.
+type known struct {
+	command string // with its nouns
+
+	// Of a command that acts: what is there before, how it is called, and what tidemark.operator_log
+	// has of it then. Where an act can be tried with --dry-run, that leaves no record.
+	fixtures string // files of testdata
+	prepare  func(t *testing.T) (url string)
+	worker   bool // one does what operators start
+	args     string
+	log      []string
+}
+
+// acted is a command that acts on what files of testdata hold.
+func acted(command, fixtures, args string, log ...string) known {
+	return known{command: command, fixtures: fixtures, args: args, log: log}
+}
+
+func shows(command string) known { return known{command: command} }
+
+// commands are all that there are.
+func commands() []known {
+	const next = "deferred.sql rebuilding.sql"
+	return []known{
+		shows("status"), shows("doctor"), shows("lag"), shows("audit"),
+		shows("outbox list"), shows("outbox report"),
+		acted("outbox requeue", "deferred.sql", "--campaign oak --seq 2", "deferred_requeued oak 2"),
+		acted("outbox requeue-dead", "deferred.sql", "--limit 5", "deferred_requeued"),
+		shows("deferred list"), shows("deferred show"), shows("deferred stats"), shows("deferred log"),
+		shows("deferred resolutions"),
+		acted("deferred requeue", "deferred.sql", "--projection scores --campaign oak", "deferred_requeued oak"),
+		acted("deferred requeue", "deferred.sql", "--all", "deferred_requeued"),
+		acted("deferred retry", "deferred.sql", "--projection scores --campaign oak", "deferred_retried oak"),
+		acted("deferred resolve", "deferred.sql", "--projection scores --campaign oak --seq 2", "deferred_resolved oak 2"),
+		acted("deferred resolve", "deferred.sql", "--status dead --yes", "deferred_resolved"),
+		acted("deferred unresolve", "deferred.sql", "--projection scores --campaign oak --seq 3",
+			"deferred_unresolved oak 3"),
+		shows("campaign show"), shows("campaign as-of"), shows("campaign diff"), shows("campaign why"),
+		{command: "campaign replay", prepare: replayable, args: "oak elm", log: []string{"campaign_replayed"}},
+		{command: "campaign replay", prepare: replayable, args: "--all", log: []string{"campaign_replayed"}},
+		acted("campaign pause", "deferred.sql", "oak", "paused oak"),
+		acted("campaign resume", "deferred.sql paused.sql", "elm", "resumed elm"),
+		shows("projection list"),
+		{
+			command: "projection verify", prepare: edited, args: "scores --repair" + projectionFiles,
+			log: []string{"campaign_replayed oak"},
+		},
+		{command: "projection backfill", prepare: lost, args: "counted", log: []string{"projection_backfilled"}},
+		acted("projection pause", "deferred.sql", "scores", "paused"),
+		acted("projection resume", "deferred.sql paused.sql", "scores", "resumed"),
+		acted("projection rebuild", "deferred.sql", "scores", "rebuild_started"),
+		acted("projection rebuild", next, "scores --max-share 1", "rebuild_started"),
+		acted("projection rebuild", next, "scores --pause", "rebuild_paused"),
+		acted("projection rebuild", next+" rebuilding-paused.sql", "scores --resume", "rebuild_resumed"),
+		acted("projection rebuild", next, "scores --abort --yes", "rebuild_aborted"),
+		{
+			command: "projection rollback", prepare: exchanged, worker: true, args: "counted --yes",
+			log: []string{"projection_rolled_back"},
+		},
+		acted("projection remove", next, "scores --yes", "projection_removed"),
+		shows("group list"),
+		acted("group pause", "deferred.sql", "default", "paused"),
+		acted("group resume", "deferred.sql paused.sql", "search", "resumed"),
+		acted("group remove", "deferred.sql", "search --yes", "group_removed"),
+		shows("gaps detect"),
+		acted("gaps repair", "deferred.sql paused.sql", "--yes", "gaps_repaired"),
+		shows("publisher list"), shows("publisher show"), shows("publisher ghosts"), shows("publisher log"),
+		shows("publisher parked list"), shows("publisher parked show"),
+		acted("publisher pause", "published.sql", "archive", "publication_paused", "publication_paused"),
+		acted("publisher resume", "published.sql", "archive", "publication_resumed"),
+		acted("publisher reset", "published.sql", "archive --topic orders --to-beginning --yes", "publication_reset"),
+		acted("publisher parked retry", "published.sql", "--campaign oak", "parked_retried oak 2"),
+		acted("publisher parked resolve", "published.sql", "--campaign oak --yes", "parked_resolved oak 2"),
+		acted("publisher test-send", "published.sql", "archive --publishers FILE", "test_sent tidemark-test 1"),
+		acted("publisher replay", "published.sql",
+			"--topic orders --campaign oak --from 2 --to archive --yes --publishers FILE", "replay_started oak 2",
+			"replay_ended oak 2"),
+		// An import appends as an application does, with rights to nothing else: the journal itself is the record of it.
+		shows("events import"), shows("events export"), shows("events query"),
+		shows("worker list"),
+		acted("worker drain", "deferred.sql", "w1 --yes", "worker_drained"),
+		{command: "worker undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},
+		shows("operation list"), shows("operation show"),
+		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
+		shows("token list"),
+		acted("token create", "", "eve --role operator", "token_created"),
+		{command: "token revoke", prepare: entrusted, args: "eve", log: []string{"token_revoked"}},
+	}
+}
+
+// leaves answers the commands that do something, by their names.
+func leaves(of *cobra.Command) map[string]*cobra.Command {
+	found := map[string]*cobra.Command{}
+	for _, c := range of.Commands() {
+		if !c.HasSubCommands() {
+			found[strings.TrimPrefix(c.CommandPath(), "maintenance ")] = c
+		}
+		for name, leaf := range leaves(c) {
+			found[name] = leaf
+		}
+	}
+	return found
+}
+
+func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
+	t.Parallel()
+	all := leaves(newRoot(environment("", false, nil, nil)))
+	filled := map[string]string{} // by the files that filled it
+	for _, k := range commands() {
+		c := all[k.command]
+		if c == nil {
+			t.Errorf("there is no command %q", k.command)
+			continue
+		}
+		if acts := c.Flags().Lookup("by") != nil && c.Flags().Lookup("reason") != nil; acts != (len(k.log) > 0) {
+			t.Errorf("%s acts: %t, and leaves %q in the log", k.command, acts, k.log)
+			continue
+		}
+		if len(k.log) == 0 {
+			continue
+		}
+		if k.prepare == nil {
+			if filled[k.fixtures] == "" {
+				filled[k.fixtures] = ready(t, database(t, strings.Fields(k.fixtures)...))
+			}
+			url := filled[k.fixtures]
+			k.prepare = func(*testing.T) string { return url }
+		} else {
+			prepare := k.prepare
+			k.prepare = func(t *testing.T) string { t.Helper(); return ready(t, prepare(t)) }
+		}
+		t.Run(k.command+" "+k.args, func(t *testing.T) {
+			t.Parallel()
+			isInTheLog(t, k, c)
+		})
+	}
+	for name := range all {
+		if !slices.ContainsFunc(commands(), func(k known) bool { return k.command == name }) {
+			t.Errorf("command %q is new: say here what it does", name)
+		}
+	}
+}
+
+// isInTheLog does an act in each session, on copies of what it is prepared with.
+func isInTheLog(t *testing.T, k known, c *cobra.Command) {
+	t.Helper()
+	filled := k.prepare(t)
+	for _, session := range pgtest.Sessions() {
+		t.Run(session.Name, func(t *testing.T) {
+			t.Parallel()
+			url := share(t, session.Open(t, pgtest.CopyURL(t, filled)))
+			if k.worker {
+				operate(t, url)
+			}
+			line := strings.Replace(k.command+" "+k.args+" --by eve --reason because", "FILE", routesFile(t, t.TempDir()), 1)
+			if c.Flags().Lookup("dry-run") != nil && !strings.Contains(line, "--seq") {
+				if got := execute(t, url, false, line+" --dry-run"); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
+					t.Fatalf("a dry run ends with %d: %s", got.code, got.err)
+				}
+				if did := logged(t, url); len(did) > 0 {
+					t.Errorf("a dry run leaves %q", did)
+				}
+			}
+			before := lines(t, url, everything)
+			change(t, url, refuseRecords)
+			if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "SQLSTATE P0001") {
+				t.Errorf("without a record it ends with %d: %s", got.code, got.err)
+			}
+			if after := lines(t, url, everything); !slices.Equal(after, before) {
+				t.Errorf("without a record it has changed something:\n%s\nwas\n%s", after, before)
+			}
+			change(t, url, `DROP TRIGGER refuse ON tidemark.operator_log`)
+			if got := execute(t, url, false, line); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
+				t.Fatalf("it ends with %d: %s", got.code, got.err)
+			}
+			want := slices.Clone(k.log)
+			for i := range want {
+				want[i] += " by eve since because"
+			}
+			if did := logged(t, url); !slices.Equal(did, want) {
+				t.Errorf("the log has %q, want %q", did, want)
+			}
+		})
+	}
+}
+
+// ready has the log of a database be empty, and lets go of it: what is connected to cannot be copied.
+func ready(t *testing.T, url string) string {
+	t.Helper()
+	change(t, url, forgetActs)
+	poolOf(t, url).Close()
+	return url
+}
+
+const (
+	// forgetActs prunes all of the log, as its owner can.
+	forgetActs = `UPDATE tidemark.operator_log_head SET pruned = link, pruned_hash = hash; DELETE
+		FROM tidemark.operator_log`
+
+	// refuseRecords keeps acts from being written down.
+	refuseRecords = `CREATE OR REPLACE FUNCTION refuse() RETURNS trigger
+		LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no record today'; END $$;
+		CREATE TRIGGER refuse BEFORE INSERT ON tidemark.operator_log FOR EACH ROW EXECUTE FUNCTION refuse()`
+
+	// everything is what acts change.
+	everything = `SELECT 'deferred ' || d::text FROM tidemark.deferred d UNION ALL SELECT 'pause ' || p::text
+		FROM tidemark.pauses p UNION ALL SELECT 'projection ' || p::text FROM tidemark.projections p
+		UNION ALL SELECT 'rebuild ' || r::text FROM tidemark.rebuilds r UNION ALL SELECT 'group ' || g::text
+			FROM tidemark.consumer_groups g UNION ALL SELECT 'work ' || o::text FROM tidemark.outbox o
+		UNION ALL SELECT 'publication ' || p::text FROM tidemark.publications p UNION ALL SELECT 'parked ' || p::text
+			FROM tidemark.parked p UNION ALL SELECT 'failure ' || f::text FROM tidemark.failure_log f
+		UNION ALL SELECT 'token ' || t::text FROM tidemark.tokens t UNION ALL SELECT 'worker ' || w::text
+			FROM tidemark.workers w
+		UNION ALL SELECT 'operation ' || o::text FROM tidemark.operations o ORDER BY 1`
+)
+
+// logged answers what the log of operators says, oldest first.
+func logged(t *testing.T, url string) []string {
+	t.Helper()
+	return lines(t, url, `SELECT concat_ws(' ', act, campaign_id, seq, 'by', actor, 'since', reason)
+		FROM tidemark.operator_log ORDER BY id`)
+}
+
+func replayable(t *testing.T) string {
+	t.Helper()
+	url, _ := withCounts(t)
+	return url
+}
+
+// operate does what operators start, as a worker does, until the test ends.
+func operate(t *testing.T, url string) {
+	t.Helper()
+	runner, err := admin.NewRunner(admin.RunnerConfig{
+		Pool: poolOf(t, url), Owner: "the test's worker",
+		Interval: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ran := make(chan error, 1)
+	go func() { ran <- runner.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ran; err != nil {
+			t.Errorf("the runner ended with: %v", err)
+		}
+	})
+}
+
+// lost has lost the rows of a campaign.
+func lost(t *testing.T) string {
+	t.Helper()
+	url, pool := withCounts(t)
+	lose(t, pool)
+	return url
+}
+
+// edited has a row that differs from what the journal says.
+func edited(t *testing.T) string {
+	t.Helper()
+	pool, _ := played(t)
+	url := pool.Config().ConnString()
+	change(t, url, `UPDATE scores SET points = 99 WHERE campaign_id = 'oak' AND player = 'ada'`)
+	return url
+}
+
+// drainedWorker has a worker that claims nothing.
+func drainedWorker(t *testing.T) string {
+	t.Helper()
+	url := database(t, "deferred.sql")
+	requireRun(t, url, "worker drain w1 --yes", cli.ExitOK, "")
+	return url
+}
+
+// entrusted has a token of eve's.
+func entrusted(t *testing.T) string {
+	t.Helper()
+	url := fresh(t)
+	requireRun(t, url, "token create eve", cli.ExitOK, "")
+	return url
+}
+
+// exchanged has the tables of a projection that a rebuild has replaced.
+func exchanged(t *testing.T) string {
+	t.Helper()
+	url, pool := withCounts(t)
+	p, err := projector.New(projector.Config{
+		Pool: pool, PollInterval: 20 * time.Millisecond,
+		Projections: []projector.Projection{
+			projector.NewDocument(projector.Document[int]{
+				Name: "counted", Version: 2,
+				Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+			}),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	await(t, pool, `SELECT EXISTS (SELECT FROM tidemark.projections WHERE name = 'counted~previous')`)
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// await waits until a query answers true.
+func await(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for {
+		var so bool
+		if err := pool.QueryRow(ctx, sql).Scan(&so); err != nil {
+			t.Fatal(err)
+		}
+		if so {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// completed answers what a shell is offered for the last of the words.
+func completed(t *testing.T, url string, words ...string) []string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := perform(t.Context(), environment(url, false, &out, &errs),
+		append([]string{"__completeNoDesc"}, words...)); code != cli.ExitOK {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	return lines[:len(lines)-1] // the last line tells the shell what else to do
+}
+
+// The campaign "ash<tab>" is not among them: a shell would take the tab for the end of the word.
+func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
+	t.Parallel()
+	url := database(t, "deferred.sql", "operations.sql")
+	for line, want := range map[string][]string{
+		"outbox list --campaign |":         {"elm", "oak"},
+		"outbox list --campaign o|":        {"oak"},
+		"deferred show --campaign |":       {"elm", "oak"},
+		"deferred show --projection s|":    {"scores", "sessions"},
+		"deferred requeue --fingerprint |": {"3f2a8c1d90be", "772a8c1d90be", "aa2a8c1d90be", "bb2a8c1d90be"},
+		"deferred requeue --status |":      {"failed", "dead"},
+		"deferred log --act re|": {
+			"recovered", "requeued", "retried", "resolved", "replayed", "repaired",
+			"resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted",
+		},
+		"campaign show |":          {"elm", "oak"},
+		"campaign show oak |":      {},
+		"campaign pause o|":        {"oak"},
+		"campaign pause --group |": {"default", "search"},
+		"projection pause |":       {"invites", "scores", "sessions"},
+		"projection remove s|":     {"scores", "sessions"},
+		"group resume s|":          {"search"},
+		"group remove |":           {"default", "search"},
+		"worker drain |":           {"w1"},
+		"worker list --group s|":   {"search"},
+		"operation list --state |": {"running", "done", "aborted", "failed"},
+		"operation list --kind re|": {
+			"requeue", "resolve", "retry_parked", "resolve_parked", "replay", "repair_gaps",
+			"republish",
+		},
+		"operation abort |":            {"3", "2", "1"},
+		"token create --role |":        {"viewer", "operator", "admin"},
+		"gaps repair --group |":        {"default", "search"},
+		"outbox requeue --campaign e|": {"elm"},
+		"outbox list --status |":       {"pending", "processing", "paused", "failed", "dead", "rebuilding"},
+	} {
+		words := strings.Split(strings.TrimSuffix(line, "|"), " ")
+		if got := completed(t, url, words...); !slices.Equal(got, want) {
+			t.Errorf("%s is completed by %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestAShellIsOfferedNothingWhereThereIsNoDatabase(t *testing.T) {
+	t.Parallel()
+	if got := completed(t, "postgres://nobody@127.0.0.1:1/none", "outbox", "list", "--campaign", ""); len(got) != 0 {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,118 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// pairFilter is the flags that choose pairs.
+type pairFilter struct {
+	deferred.Filter
+	status []string
+	all    bool
+}
+
+// bind adds the flags. An act wants to be told what to do it to, if only --all.
+func (f *pairFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
+	flags := command.Flags()
+	flags.StringVar(&f.Group, "group", "", "only pairs of this consumer group")
+	flags.StringVar(&f.Projection, "projection", "", "only pairs of this projection")
+	flags.StringVar(&f.CampaignID, "campaign", "", "only pairs of this campaign")
+	flags.StringVar(&f.EventType, "type", "", "only pairs that failed at an event of this type")
+	flags.StringVar(&f.Class, "class", "", "only failures of this class: infrastructure, transient, permanent, lock")
+	flags.StringVar(&f.Code, "code", "", "only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error")
+	flags.StringVar(&f.Fingerprint, "fingerprint", "", "only failures with this fingerprint; stats lists them")
+	flags.StringVar(&f.MessagePattern, "message", "",
+		"only failures whose message matches this regular expression (POSIX)")
+	cli.BindDuration(flags, &f.OlderThan, "older-than", "only pairs that first failed longer ago, such as 2h or 7d")
+	cli.BindDuration(flags, &f.NewerThan, "newer-than", "only pairs that first failed since, such as 2h or 7d")
+	if act {
+		flags.StringArrayVar(&f.status, "status", nil,
+			"only pairs with this status: failed, dead; may be given several times (default both)")
+		flags.IntVar(&f.Limit, "limit", 0, "at most so many pairs, those that are due first; 0: all")
+		flags.BoolVar(&f.all, "all", false, "all pairs that have failed, if nothing else chooses them")
+	} else {
+		flags.StringArrayVar(&f.status, "status", nil,
+			"only pairs with this status: failed, dead, rebuilding; may be given several times (default all)")
+		flags.IntVar(&f.Limit, "limit", 100, "at most so many pairs")
+	}
+	cli.CompleteFlag(command, "group", env.Complete(groupNames))
+	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
+	cli.CompleteFlag(command, "campaign", env.Complete(deferredCampaigns))
+	cli.CompleteFlag(command, "class", cli.Choices(projector.Classes()))
+	cli.CompleteFlag(command, "status", cli.Choices(f.statuses(act)))
+	cli.CompleteFlag(command, "fingerprint", env.Complete(fingerprints))
+}
+
+func (f *pairFilter) statuses(act bool) []deferred.Status {
+	if act {
+		return []deferred.Status{deferred.Failed, deferred.Dead}
+	}
+	return deferred.Statuses()
+}
+
+// finish checks the flags once they are parsed. In an act Status is never empty, so that a count
+// counts what the act will change.
+func (f *pairFilter) finish(act bool) error {
+	for _, s := range f.status {
+		if err := cli.OneOf("status", deferred.Status(s), f.statuses(act)); err != nil {
+			return err
+		}
+		f.Status = append(f.Status, deferred.Status(s))
+	}
+	if f.Class != "" {
+		if err := cli.OneOf("class", projector.Class(f.Class), projector.Classes()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.Limit < 0:
+		return cli.Usagef("--limit %d: at least 1", f.Limit)
+	case act && f.open() && !f.all:
+		return cli.Usagef("which pairs? Choose them with --projection, --campaign, --type, --class, --code, " +
+			"--fingerprint, --message, --group, --status, --older-than or --newer-than, " +
+			"or say --all")
+	case act && len(f.Status) == 0:
+		f.Status = f.statuses(act)
+	}
+	return nil
+}
+
+// open says whether nothing chooses pairs.
+func (f *pairFilter) open() bool {
+	return f.Group == "" && f.key() == (deferred.Key{}) && f.EventType == "" && f.Class == "" && f.Code == "" &&
+		f.Fingerprint == "" && f.MessagePattern == "" &&
+		len(f.status) == 0 && f.ages() == 0
+}
+
+// one says whether the flags name one pair, by projection and campaign alone.
+func (f *pairFilter) one() bool {
+	rest := *f
+	rest.Projection, rest.CampaignID = "", ""
+	return f.Projection != "" && f.CampaignID != "" && rest.open()
+}
+
+func (f *pairFilter) key() deferred.Key {
+	return deferred.Key{Projection: f.Projection, CampaignID: f.CampaignID}
+}
+
+func (f *pairFilter) ages() time.Duration { return max(f.OlderThan, f.NewerThan) }
+
+// withPool is [cli.Env.WithPool] for work that chooses pairs: whether a pattern is one the database alone can say.
+func (f *pairFilter) withPool(
+	ctx context.Context, env *cli.Env, work func(context.Context, *pgxpool.Pool) error,
+) error {
+	err := env.WithPool(ctx, work)
+	if errors.Is(err, deferred.ErrPattern) {
+		return cli.Usagef("--message %q: %w", f.MessagePattern, err)
+	}
+	return err
+}

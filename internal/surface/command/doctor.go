@@ -1,0 +1,104 @@
+package command
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+func newDoctor(env *cli.Env) *cobra.Command {
+	var (
+		asJSON, all bool
+		timeout     time.Duration
+		outbox      config.Outbox
+	)
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong with the database, the schema and the settings, and say what to do",
+		Long: `Look for what is wrong with the database as a home for Tidemark: version, schema, recovery,
+poolers, settings that lose commits, long and forgotten transactions, vacuum and storage of the hot
+tables, wraparound, privileges, connections, leases that nobody takes over, gaps, pairs that are dead. It
+changes nothing, and no query takes longer than --timeout. It shows the mode that a worker started with
+the same switches would run in. It ends with 1 if anything does not work, with 0 otherwise.`,
+		Example: `  maintenance doctor
+  maintenance doctor --all
+  maintenance doctor --json | jq '.item.findings[] | select(.status != "ok")'`,
+		Args: cli.NoArgs,
+	}
+	flags := command.Flags()
+	settings := config.NewSet(flags)
+	config.OutboxSwitches(settings, &outbox)
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	flags.BoolVar(&all, "all", false, "list what is well, too")
+	flags.DurationVar(&timeout, "timeout", 2*time.Second, "how long one query may take")
+	command.RunE = func(cmd *cobra.Command, _ []string) error {
+		if timeout < time.Millisecond {
+			return cli.Usagef("--timeout %s: at least 1ms", timeout)
+		}
+		if err := settings.Finish(); err != nil {
+			return &cli.UsageError{Err: err}
+		}
+		mode, err := outbox.Mode()
+		if err != nil {
+			return &cli.UsageError{Err: err}
+		}
+		return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+			findings, err := doctor.Run(ctx, pool, doctor.Options{
+				Mode: string(mode.Mode), ModeFrom: mode.From,
+				Timeout: timeout,
+			})
+			if err != nil {
+				return err
+			}
+			if err := printFindings(env, findings, all, asJSON); err != nil {
+				return err
+			}
+			if doctor.Worst(findings) == doctor.Fail {
+				return cli.Exitf(cli.ExitFailed, "something does not work: see the findings marked fail")
+			}
+			return nil
+		})
+	}
+	return command
+}
+
+func printFindings(env *cli.Env, findings []doctor.Finding, all, asJSON bool) error {
+	if asJSON {
+		return env.PrintJSON(operator.Examination(findings))
+	}
+	tones := map[doctor.Status]cli.Tone{doctor.OK: cli.Faint, doctor.Warn: cli.Warning, doctor.Fail: cli.Alarm}
+	var rows [][]cli.Cell
+	well := 0
+	for _, f := range findings {
+		if f.Status == doctor.OK && !all {
+			well++
+			continue
+		}
+		rows = append(rows, []cli.Cell{
+			{Text: string(f.Status), Tone: tones[f.Status]},
+			cli.Text(f.Check),
+			cli.Text(f.Detail),
+		})
+	}
+	if len(rows) > 0 {
+		if err := env.PrintTable([]string{"STATUS", "CHECK", "FINDING"}, rows); err != nil {
+			return err
+		}
+	}
+	for _, f := range findings {
+		if f.Remedy != "" && f.Status != doctor.OK {
+			env.Note("%s: %s", f.Check, f.Remedy)
+		}
+	}
+	if well > 0 {
+		env.Note("%d checks found nothing wrong; --all lists them.", well)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package command
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// filters are the flags that choose by a name of which there are few, and one of those that the tests' database has.
+func filters() map[string]string {
+	return map[string]string{
+		"group": "search", "projection": "scores", "topic": "orders", "publisher": "shop",
+		"class": "permanent",
+	}
+}
+
+// besides are the arguments that commands with such flags need.
+func besides() map[string]string {
+	return map[string]string{
+		"deferred resolve":         "--reason r --yes",
+		"publisher parked resolve": "--reason r --yes",
+		"publisher parked show":    "--campaign oak --seq 2",
+		"deferred show":            "--projection scores --campaign oak",
+		"deferred retry":           "--projection scores --campaign oak",
+		"deferred unresolve":       "--projection scores --campaign oak --seq 3 --reason r",
+		"campaign replay":          "oak",
+		"campaign pause":           "oak",
+		"campaign resume":          "oak",
+		"publisher pause":          "shop",
+		"publisher resume":         "shop",
+		"publisher reset":          "shop --errors",
+		"publisher show":           "shop",
+		"publisher ghosts":         "shop",
+		"outbox requeue":           "--campaign oak --seq 2",
+	}
+}
+
+func TestAFilterRefusesANameThatNothingHas(t *testing.T) {
+	t.Parallel()
+	url := database(t, "deferred.sql", "published.sql")
+	for command, c := range leaves(newRoot(environment("", false, nil, nil))) {
+		for flag, known := range filters() {
+			if c.Flags().Lookup(flag) == nil {
+				continue
+			}
+			if c.Flags().Lookup("publishers") != nil || c.Flags().Lookup("projections-dir") != nil {
+				continue // what the flag names there is in files of the command's own
+			}
+			t.Run(command+" --"+flag, func(t *testing.T) {
+				t.Parallel()
+				args := command + " " + besides()[command] + " --" + flag + " nosuch"
+				got := execute(t, url, false, args)
+				if got.code == cli.ExitOK || !strings.Contains(got.err, `"nosuch"`) || !strings.Contains(got.err, known) {
+					t.Errorf("%s\nexit code %d, stdout %q, stderr %q: want a refusal that names nosuch and %s", args, got.code,
+						got.out, got.err, known)
+				}
+			})
+		}
+	}
+}
+
+// TestEveryHintIsACommandThatThereIs reads the sources: what they tell a person to type must be a
+// command, with flags that it has.
+func TestEveryHintIsACommandThatThereIs(t *testing.T) {
+	t.Parallel()
+	found, root := 0, newRoot(environment("", false, nil, nil))
+	for _, folder := range []string{"../../../internal", "../../../pkg"} {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
+				!slices.Contains([]string{".go", ".html"}, filepath.Ext(path)) {
+				return err
+			}
+			for _, text := range texts(t, path) {
+				for _, hint := range hints(root, text) {
+					found++
+					checkHint(t, root, path, hint)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 60 {
+		t.Errorf("only %d hints were found", found)
+	}
+}
+
+// texts answers the string literals of a Go file, or the whole of another.
+func texts(t *testing.T, path string) (all []string) {
+	t.Helper()
+	if filepath.Ext(path) != ".go" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []string{string(raw)}
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if lit, is := n.(*ast.BasicLit); is && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				all = append(all, text)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// hints cuts the command lines out of a text. A noun that is spoken of, as in "maintenance command", is none.
+func hints(root *cobra.Command, text string) (all []string) {
+	nouns := map[string]bool{}
+	for _, c := range root.Commands() {
+		nouns[c.Name()] = true
+	}
+	for _, m := range regexp.MustCompile("maintenance ([a-z-]+)([^\n;:`<]*)").FindAllStringSubmatch(text, -1) {
+		if nouns[m[1]] && !strings.HasSuffix(text, m[1]+" ") { // else the rest is put together
+			all = append(all, m[1]+m[2])
+		}
+	}
+	return all
+}
+
+func checkHint(t *testing.T, root *cobra.Command, path, hint string) {
+	t.Helper()
+	words := strings.Fields(strings.NewReplacer("(", " ", ")", " ", ",", " , ").Replace(hint))
+	command, rest, err := root.Find(words)
+	if err != nil || command.HasSubCommands() {
+		t.Errorf("%s: %q is no command", path, "maintenance "+hint)
+		return
+	}
+	for _, word := range rest {
+		if word == "," {
+			return
+		}
+		if name, is := strings.CutPrefix(strings.TrimRight(word, ".'\""), "--"); is &&
+			!hasFlag(command, strings.SplitN(name, "=", 2)[0]) {
+			t.Errorf("%s: %q: command %q has no --%s", path, hint, command.CommandPath(), name)
+		}
+	}
+}
+
+func hasFlag(c *cobra.Command, name string) bool {
+	return name == "help" || c.Flags().Lookup(name) != nil
+}

@@ -1,0 +1,257 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+func newOperation(env *cli.Env) *cobra.Command {
+	noun := cli.Noun("operation",
+		"See and end what was started through the API or on the pages, and workers do bit by bit", newOperationList(env),
+		newOperationShow(env), newOperationAbort(env))
+	noun.Long = `Operations are acts on much, started through the API or on the pages: workers do them bit
+by bit. Commands here do theirs themselves, and wait for it; a rollback is a worker's here too.`
+	return noun
+}
+
+func newOperationList(env *cli.Env) *cobra.Command {
+	var (
+		filter admin.OperationFilter
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List operations with their progress, the newest first",
+		Example: `  maintenance operation list --state running
+  maintenance operation list --kind requeue --limit 10 --json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if filter.State != "" {
+				if err := cli.OneOf("state", filter.State, admin.OperationStates()); err != nil {
+					return err
+				}
+			}
+			if filter.Kind != "" {
+				if err := cli.OneOf("kind", filter.Kind, admin.OperationKinds()); err != nil {
+					return err
+				}
+			}
+			if err := cli.AtLeastOne("limit", filter.Limit); err != nil {
+				return err
+			}
+			if filter.Before < 0 {
+				return cli.Usagef("--before %d: take the id of an operation", filter.Before)
+			}
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				operations, err := admin.On(pool).Operations(ctx, filter)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(operator.All(operations))
+				}
+				return printOperations(env, operations, filter.Limit)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&filter.State, "state", "", "only those that are running, done, aborted or failed")
+	flags.StringVar((*string)(&filter.Kind), "kind", "", "only those of this kind, such as requeue or verify")
+	flags.Int64Var(&filter.Before, "before", 0, "only operations before the one with this id")
+	flags.IntVar(&filter.Limit, "limit", 50, "at most so many operations")
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	cli.CompleteFlag(command, "state", cli.Choices(admin.OperationStates()))
+	cli.CompleteFlag(command, "kind", cli.Choices(admin.OperationKinds()))
+	return command
+}
+
+func printOperations(env *cli.Env, operations []admin.Operation, limit int) error {
+	if len(operations) == 0 {
+		env.Note("There is no such operation.")
+		return nil
+	}
+	var rows [][]cli.Cell
+	for _, o := range operations {
+		rows = append(rows, []cli.Cell{
+			cli.Number(o.ID, cli.Plain), cli.Text(string(o.Kind)), stateCell(o), cli.Number(o.Done, cli.Plain),
+			cli.Number(o.Skipped, cli.Plain), cli.Number(o.Failed, cli.Warning),
+			cli.Number(o.Total, cli.Plain), cli.Text(stamp(&o.CreatedAt)), cli.Text(stamp(o.EndedAt)), cli.Text(o.By),
+			cli.Text(o.Reason),
+		})
+	}
+	if err := env.PrintTable([]string{
+		"ID", "KIND", "STATE", "DONE", "SKIPPED", "FAILED", "OF", "STARTED", "ENDED", "BY",
+		"REASON",
+	}, rows); err != nil {
+		return err
+	}
+	if len(operations) == limit {
+		env.Note("What was before: --before %d", operations[len(operations)-1].ID)
+	}
+	return nil
+}
+
+func stateCell(o admin.Operation) cli.Cell {
+	if o.State == "failed" {
+		return cli.Cell{Text: o.State, Tone: cli.Alarm}
+	}
+	return cli.Text(o.State)
+}
+
+func newOperationShow(env *cli.Env) *cobra.Command {
+	var (
+		after  int64
+		limit  int
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show an operation: what was asked for, how far it is, and what became of each thing that it is about",
+		Example: `  maintenance operation show 7
+  maintenance operation show 7 --limit 1000 --json`,
+		Args: oneName("operation"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := operationID(args[0])
+			if err != nil {
+				return err
+			}
+			if err := cli.AtLeastOne("limit", limit); err != nil {
+				return err
+			}
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				o, err := admin.On(pool).Operation(ctx, id)
+				if err != nil {
+					return err
+				}
+				items, err := admin.On(pool).Items(ctx, id, after, limit)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(operator.One(struct {
+						admin.Operation
+						Items []admin.Item
+					}{*o, items}))
+				}
+				return printOperation(env, *o, items, limit)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.Int64Var(&after, "after", 0, "only things after the one with this number")
+	flags.IntVar(&limit, "limit", 20, "at most so many things")
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	command.ValidArgsFunction = env.CompleteOne(operationIDs)
+	return command
+}
+
+func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit int) error {
+	page := &cli.Page{Env: env}
+	rows := [][]cli.Cell{
+		{cli.Text("id"), cli.Text(strconv.FormatInt(o.ID, 10))},
+		{cli.Text("kind"), cli.Text(string(o.Kind))},
+		{cli.Text("state"), stateCell(o)},
+		{cli.Text("asked for"), cli.Text(string(o.Request))},
+		{cli.Text("by"), cli.Text(o.By)},
+		{cli.Text("reason"), cli.Text(o.Reason)},
+		{cli.Text("done"), cli.Text(fmt.Sprintf("%d of %d, skipped %d, failed %d", o.Done, o.Total, o.Skipped, o.Failed))},
+		{cli.Text("started"), cli.Text(stamp(&o.CreatedAt))},
+		{cli.Text("ended"), cli.Text(stamp(o.EndedAt))},
+	}
+	for _, more := range [][2]string{{"progress", string(o.Progress)}, {"error", o.Error}, {"aborted by", o.EndedBy}} {
+		if more[1] != "" {
+			rows = append(rows, []cli.Cell{cli.Text(more[0]), cli.Text(more[1])})
+		}
+	}
+	if s := o.Since; s != nil {
+		since := fmt.Sprintf("%d failed again, %d waiting, %d got past it", s.FailedAgain, s.Waiting, s.Passed)
+		if s.LookedAt < o.Done {
+			since += fmt.Sprintf("; of the first %d", s.LookedAt)
+		}
+		rows = append(rows, []cli.Cell{cli.Text("since then"), cli.Text(since)})
+	}
+	page.Table([]string{"OPERATION", ""}, rows)
+	if len(items) > 0 {
+		rows = nil
+		for _, i := range items {
+			rows = append(rows, []cli.Cell{
+				cli.Number(i.Ord, cli.Plain), cli.Text(i.CampaignID), cli.Text(i.Subject),
+				cli.Number(i.Seq, cli.Plain), cli.Text(i.Outcome), cli.Text(i.Detail),
+			})
+		}
+		page.Heading("What it is about")
+		page.Table([]string{"#", "CAMPAIGN", "OF", "SEQ", "OUTCOME", "DETAIL"}, rows)
+	}
+	if err := page.Err(); err != nil {
+		return err
+	}
+	if len(items) == limit {
+		env.Note("There may be more: --after %d", items[len(items)-1].Ord)
+	}
+	return nil
+}
+
+func newOperationAbort(env *cli.Env) *cobra.Command {
+	var (
+		act    cli.Act
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use:     "abort ID",
+		Short:   "End an operation after the batch that is under way; what was done stays done",
+		Example: `  maintenance operation abort 7 --reason 'it makes things worse'`,
+		Args:    oneName("operation"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := operationID(args[0])
+			if err != nil {
+				return err
+			}
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				acts := admin.On(pool)
+				outcome, err := acts.Abort(ctx, by(act), id)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(outcome)
+				}
+				o, err := acts.Operation(ctx, id)
+				if err != nil {
+					return err
+				}
+				env.Note("Operation %d, %s, is aborted: %d of %d were done, and stay so.", id, o.Kind, o.Done, o.Total)
+				return nil
+			})
+		},
+	}
+	act.BindOne(command.Flags())
+	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	command.ValidArgsFunction = env.CompleteOne(operationIDs)
+	return command
+}
+
+func operationID(text string) (int64, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, cli.Usagef("%q is no number of an operation: maintenance operation list shows them", text)
+	}
+	return id, nil
+}
+
+// operationIDs offers operations to the shell.
+func operationIDs(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+	operations, err := admin.On(pool).Operations(ctx, admin.OperationFilter{})
+	var ids []string
+	for _, o := range operations {
+		ids = append(ids, strconv.FormatInt(o.ID, 10))
+	}
+	return ids, err
+}

@@ -1,0 +1,248 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+)
+
+func newOutbox(env *cli.Env) *cobra.Command {
+	return cli.Noun("outbox", "Show what remains to be done, and have what failed tried again", newOutboxReport(env),
+		newOutboxList(env), newOutboxRequeue(env), newOutboxRequeueDead(env))
+}
+
+func newOutboxReport(env *cli.Env) *cobra.Command {
+	var (
+		asJSON bool
+		filter outbox.Filter
+	)
+	command := &cobra.Command{
+		Use:   "report",
+		Short: "Count what remains to be done, by status, and name the oldest entry a worker could take",
+		Long: `Count what remains to be done, by status, and name the oldest entry a worker could take now, for
+each consumer group. With --status or --limit the entries themselves follow. Where there are more than
+some thousand, counts are estimates, with a ~ before them. Pending, processing and paused count events;
+failed, dead and rebuilding count campaigns of a projection. Pauses are what operators have stopped: the
+group, projections, campaigns; group list names them.`,
+		Example: `  maintenance outbox report
+  maintenance outbox report --status failed --limit 100 --json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkEntries(filter); err != nil {
+				return err
+			}
+			withEntries := cmd.Flags().Changed("status") || cmd.Flags().Changed("limit")
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				r, err := readReport(ctx, pool, filter, withEntries)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(r.document())
+				}
+				return printReport(env, r)
+			})
+		},
+	}
+	bindEntries(command, &filter, &asJSON)
+	return command
+}
+
+// report is the counts and, if they were asked for, the entries.
+type report struct {
+	groups      []outbox.GroupReport
+	pauses      map[string]int64 // how many a group has: its own, of projections, of campaigns
+	entries     []outbox.Entry
+	withEntries bool
+}
+
+// reportDocument is the counts and, if they were asked for, the entries, as JSON.
+type reportDocument struct {
+	operator.List
+	Entries any `json:"entries,omitzero"`
+}
+
+func (r report) document() any {
+	type group struct {
+		outbox.GroupReport
+		Pauses int64
+	}
+	var groups []group
+	for _, g := range r.groups {
+		groups = append(groups, group{g, r.pauses[g.Group]})
+	}
+	d := reportDocument{List: operator.All(groups)}
+	if r.withEntries {
+		d.Entries = operator.Document(r.entries)
+	}
+	return d
+}
+
+func readReport(ctx context.Context, pool *pgxpool.Pool, filter outbox.Filter, withEntries bool) (r report, err error) {
+	r.withEntries, r.pauses = withEntries, map[string]int64{}
+	err = compilingNothing(ctx, pool, func(tx pgx.Tx) error { r.groups, err = outbox.Report(ctx, tx); return err })
+	if err != nil {
+		return r, err
+	}
+	pauses, err := pause.List(ctx, pool, "")
+	for _, p := range pauses {
+		r.pauses[p.Group]++
+	}
+	if err != nil || !withEntries {
+		return r, err
+	}
+	r.entries, err = outbox.List(ctx, pool, filter)
+	return r, err
+}
+
+// queryNoJIT has the transaction's statements run as they are. What counts and samples is estimated
+// to cost much more than it does, and compiling it takes longer than running it.
+const queryNoJIT = `SELECT set_config('jit', 'off', true)`
+
+// compilingNothing reads in a transaction without JIT, which unlike a parameter of the connection
+// goes through any pooler.
+func compilingNothing(ctx context.Context, pool *pgxpool.Pool, read func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, queryNoJIT); err != nil {
+			return err
+		}
+		return read(tx)
+	})
+}
+
+func bindEntries(command *cobra.Command, filter *outbox.Filter, asJSON *bool) {
+	var names []string
+	for _, status := range outbox.Statuses() {
+		names = append(names, string(status))
+	}
+	flags := command.Flags()
+	flags.BoolVar(asJSON, "json", false, "write JSON")
+	flags.StringVar((*string)(&filter.Status), "status", "", "only entries with this status: "+strings.Join(names, ", "))
+	flags.IntVar(&filter.Limit, "limit", 100, "at most so many entries")
+	cli.CompleteFlag(command, "status", cli.Choices(outbox.Statuses()))
+}
+
+func checkEntries(filter outbox.Filter) error {
+	if filter.Status != "" {
+		if err := cli.OneOf("status", filter.Status, outbox.Statuses()); err != nil {
+			return err
+		}
+	}
+	return cli.AtLeastOne("limit", filter.Limit)
+}
+
+func printReport(env *cli.Env, r report) error {
+	if len(r.groups) == 0 {
+		env.Note("No consumer group yet: the first worker registers one.")
+		return nil
+	}
+	var rows [][]cli.Cell
+	for _, g := range r.groups {
+		oldest, age := cli.Cell{Text: "-", Tone: cli.Faint}, cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
+		if g.Oldest != nil {
+			oldest = cli.Text(place(*g.Oldest))
+			age = cli.Cell{Text: cli.Age(g.At.Sub(g.Oldest.Since)), Right: true}
+		}
+		rows = append(rows, []cli.Cell{
+			cli.Text(g.Group), about(g.Pending, g.Estimated, cli.Plain), about(g.Processing, g.Estimated, cli.Plain),
+			about(g.Paused, g.Estimated, cli.Warning),
+			about(g.Failed, g.Estimated, cli.Warning), about(g.Dead, g.Estimated, cli.Alarm),
+			about(g.Rebuilding, g.Estimated, cli.Plain), cli.Number(r.pauses[g.Group], cli.Warning), age, oldest,
+		})
+	}
+	if err := env.PrintTable([]string{
+		"GROUP", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING",
+		"PAUSES", "AGE", "OLDEST",
+	}, rows); err != nil || !r.withEntries {
+		return err
+	}
+	if _, err := io.WriteString(env.Out, "\n"); err != nil {
+		return err
+	}
+	return printEntries(env, r.entries)
+}
+
+// place names an entry's event and, for a pair, the projection that is to apply it.
+func place(e outbox.Entry) string {
+	s := fmt.Sprintf("%s %d %s", e.CampaignID, e.Seq, e.EventType)
+	if e.Projection != "" {
+		s += " for " + e.Projection
+	}
+	return s
+}
+
+func newOutboxList(env *cli.Env) *cobra.Command {
+	var (
+		asJSON bool
+		filter outbox.Filter
+	)
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List entries, those that have waited longest first",
+		Example: `  maintenance outbox list --status failed
+  maintenance outbox list --campaign oak --limit 10 --json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkEntries(filter); err != nil {
+				return err
+			}
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				entries, err := outbox.List(ctx, pool, filter)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(operator.All(entries))
+				}
+				return printEntries(env, entries)
+			})
+		},
+	}
+	bindEntries(command, &filter, &asJSON)
+	command.Flags().StringVar(&filter.CampaignID, "campaign", "", "only this campaign's entries")
+	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
+	return command
+}
+
+func printEntries(env *cli.Env, entries []outbox.Entry) error {
+	if len(entries) == 0 {
+		env.Note("Nothing.")
+		return nil
+	}
+	var rows [][]cli.Cell
+	for _, e := range entries {
+		rows = append(rows, []cli.Cell{
+			cli.Text(e.Group),
+			{Text: string(e.Status), Tone: tone(e.Status)},
+			cli.Text(e.CampaignID), cli.Number(e.Seq, cli.Plain), cli.Number(e.Events, cli.Plain), cli.Text(e.EventType),
+			cli.Text(e.Since.UTC().Format(time.RFC3339)), cli.Text(e.Projection), cli.Number(int64(e.Attempts), cli.Plain),
+			cli.Text(e.Error),
+		})
+	}
+	return env.PrintTable([]string{
+		"GROUP", "STATUS", "CAMPAIGN", "SEQ", "EVENTS", "TYPE", "SINCE", "PROJECTION",
+		"ATTEMPTS", "ERROR",
+	}, rows)
+}
+
+func tone(s outbox.Status) cli.Tone {
+	switch s {
+	case outbox.Failed:
+		return cli.Warning
+	case outbox.Dead:
+		return cli.Alarm
+	default:
+		return cli.Plain
+	}
+}

@@ -1,0 +1,32 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// TestTheProofSaysWhichWorkersKeepNone has a worker of SQL files alone in a group that has a projection in Go as well.
+func TestTheProofSaysWhichWorkersKeepNone(t *testing.T) {
+	t.Parallel()
+	pool, _ := played(t)
+	other, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{
+		projector.NewDocument(projector.Document[int]{
+			Name: "counts", Version: 1, Types: []string{"scored"},
+			Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+		}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained(t, other)
+	got := execute(t, pool.Config().ConnString(), true, "projection verify counts --proof"+projectionFiles)
+	const want = "Of 3 campaigns only the number of the events is known: a worker applied them that has SQL files " +
+		"alone, without TIDEMARK_PROOF."
+	if got.code != cli.ExitOK || !strings.Contains(got.out+got.err, want) {
+		t.Errorf("exit code %d, want %q: %s%s", got.code, want, got.out, got.err)
+	}
+}

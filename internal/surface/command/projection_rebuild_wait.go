@@ -1,0 +1,144 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// rebuildVersion changes when a field goes or changes its meaning.
+const rebuildVersion = 1
+
+// rebuildInterval is how long a wait sleeps between looks, at least: a look reads all pairs that
+// are behind, and must not be what keeps the database busy.
+const rebuildInterval = time.Second
+
+// rebuildState is how far a rebuild is, or how it has ended.
+type rebuildState struct {
+	Act           string // progress, exchanged, gone
+	Projection    string
+	Rebuild       *projector.Rebuild // nil: it has ended
+	EventsASecond float64            // since campaigns catch up
+	SecondsLeft   *float64           // at that rate; nil: not known
+}
+
+func (s rebuildState) print(env *cli.Env) error {
+	if r := s.Rebuild; r != nil && r.ActiveAt != nil && r.Events > r.LeftEvents {
+		s.EventsASecond = float64(r.Events-r.LeftEvents) / max(r.At.Sub(*r.ActiveAt).Seconds(), 1e-3)
+		left := float64(r.LeftEvents) / s.EventsASecond
+		s.SecondsLeft = &left
+	}
+	return env.PrintJSONLine(operator.One(s))
+}
+
+// tell says what was done.
+func (r rebuild) tell(env *cli.Env, outcome *admin.Outcome, format string) error {
+	if r.asJSON {
+		return env.PrintJSON(outcome)
+	}
+	env.Note(format, cli.Quote(r.name))
+	return nil
+}
+
+// await shows progress until the rebuild has ended.
+func (r rebuild) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
+	var meter *progress.Meter
+	var last projector.Rebuild
+	verifies := false
+	for {
+		start := time.Now()
+		all, err := projector.Rebuilds(ctx, pool, r.name)
+		switch {
+		case ctx.Err() != nil:
+			return r.interrupted()
+		case err != nil:
+			return err
+		case len(all) == 0:
+			if meter != nil {
+				meter.Set(last.Campaigns, last.Events)
+				meter.Done()
+			}
+			return r.ended(ctx, env, pool, last)
+		}
+		now := all[0]
+		switch {
+		case r.asJSON:
+			if err := (rebuildState{Act: "progress", Projection: r.name, Rebuild: &now}).print(env); err != nil {
+				return err
+			}
+		case now.ActiveAt != nil:
+			if meter == nil {
+				meter = progress.New(env.Err, "campaigns rebuilt", now.Campaigns)
+			}
+			if text := standstill(now); text != "" && text != standstill(last) {
+				meter.Note(text)
+			}
+			if !verifies && now.State == "active" && now.Left+now.Failed+now.Dead == 0 && now.Verify > 0 &&
+				standstill(now) == "" {
+				verifies = true // live events leave campaigns behind again, for a moment
+				meter.Note(fmt.Sprintf("All campaigns have caught up. Before the tables are exchanged their rows are counted, "+
+					"and a sample of %d campaigns is verified.", now.Verify))
+			}
+			meter.Set(max(0, now.Campaigns-now.Left-now.Failed-now.Dead), max(0, now.Events-now.LeftEvents))
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return r.interrupted()
+		case <-time.After(max(rebuildInterval, 5*time.Since(start))):
+		}
+	}
+}
+
+// standstill says what keeps a rebuild from its end; empty: nothing that is known.
+func standstill(r projector.Rebuild) string {
+	switch {
+	case r.Paused:
+		return "The rebuild is paused."
+	case r.Refusal != "":
+		return "The tables are not exchanged yet: " + r.Refusal
+	case r.Failed+r.Dead > 0:
+		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: maintenance deferred list "+
+			"--projection %s", r.Failed, r.Dead, cli.Quote(projector.RebuildName(r.Projection)))
+	}
+	return ""
+}
+
+func (r rebuild) interrupted() error {
+	err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the rebuild, which goes on by itself")
+	return cli.Hint(err, "maintenance projection rebuild %s --wait", cli.Quote(r.name))
+}
+
+// ended says how a rebuild has ended that was there a moment ago.
+func (r rebuild) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, last projector.Rebuild) error {
+	found, err := registered(ctx, pool, r.name)
+	if err != nil {
+		return err
+	}
+	act := "exchanged"
+	if found.RegisteredAt.Before(last.StartedAt) {
+		act = "gone" // the tables that are read are older than the rebuild
+	}
+	if r.asJSON {
+		if err := (rebuildState{Act: act, Projection: r.name}).print(env); err != nil {
+			return err
+		}
+	}
+	if act == "gone" {
+		return cli.Hint(cli.Exitf(cli.ExitConflict, "the rebuild of projection %s was aborted", r.name),
+			"maintenance deferred log --projection %s", cli.Quote(r.name))
+	}
+	if !r.asJSON {
+		env.Note("Projection %s is rebuilt and its tables are exchanged; to go back: maintenance projection rollback %[1]s",
+			cli.Quote(r.name))
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+func newPublisher(env *cli.Env) *cobra.Command {
+	noun := cli.Noun("publisher", "See, stop, move and try what is published to brokers, webhooks, files",
+		newPublisherList(env), newPublisherShow(env), newPublisherGhosts(env), newPublisherPause(env),
+		newPublisherResume(env), newPublisherReset(env),
+		newParked(env), newTestSend(env), newPublisherReplay(env), newPublisherLog(env),
+	)
+	noun.Long = `A publisher is a sink with a name. Each pair of a topic and a publisher has its own
+position in the journal, its own status and its own parked events: events that the sink has refused.
+Commands name the publisher, and mean all of its topics unless --topic says which. What they do is kept
+in the log, with who and why.`
+	return noun
+}
+
+// pairChoice is the pairs of one publisher, or one of them.
+type pairChoice struct{ topic string }
+
+func (c *pairChoice) bind(env *cli.Env, command *cobra.Command) {
+	command.Args = oneName("publisher")
+	command.ValidArgsFunction = env.CompleteOne(publisherNames)
+	command.Flags().StringVar(&c.topic, "topic", "", "only this topic of the publisher")
+	cli.CompleteFlag(command, "topic", env.Complete(topicNames))
+}
+
+// find answers the pairs; there is at least one.
+func (c *pairChoice) find(ctx context.Context, pool *pgxpool.Pool, name string) ([]publisher.Publication, error) {
+	list, err := publisher.List(ctx, pool, publisher.Key{Topic: c.topic, Publisher: name})
+	if err == nil && len(list) == 0 {
+		what := fmt.Sprintf("publisher %q", name)
+		if c.topic != "" {
+			what += fmt.Sprintf(" of topic %q", c.topic)
+		}
+		err = cli.Hint(fmt.Errorf("%s: %w: a pair is known once a worker has begun to publish it", what,
+			publisher.ErrNotFound), "maintenance publisher list")
+	}
+	return list, err
+}
+
+func publisherAct(act cli.Act) publisher.Act { return publisher.Act{By: act.By, Reason: act.Reason} }
+
+func publisherNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+	return keyParts(ctx, pool, func(k publisher.Key) string { return k.Publisher })
+}
+
+func topicNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+	return keyParts(ctx, pool, func(k publisher.Key) string { return k.Topic })
+}
+
+func keyParts(ctx context.Context, pool *pgxpool.Pool, part func(publisher.Key) string) ([]string, error) {
+	list, err := publisher.List(ctx, pool, publisher.Key{})
+	var names []string
+	for _, p := range list {
+		names = append(names, part(p.Key))
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// parkedCampaigns offers campaigns in which something was refused.
+func parkedCampaigns(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+	list, err := publisher.ListParked(ctx, pool, publisher.ParkedFilter{Limit: completions})
+	var ids []string
+	for _, p := range list {
+		ids = append(ids, p.CampaignID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), err
+}

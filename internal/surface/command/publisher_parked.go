@@ -1,0 +1,246 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+const statusParked = "parked"
+
+func newParked(env *cli.Env) *cobra.Command {
+	noun := cli.Noun("parked", "See and decide what becomes of events that a sink has refused",
+		newParkedList(env), newParkedShow(env), newParkedRetry(env), newParkedResolve(env))
+	noun.Long = `An event that a sink refuses by itself is tried again (retrying) and then given up
+(parked). Its campaign waits behind it, unless the publisher leaves such events out; once it may go on it
+is draining: on its way, with nothing against it.`
+	return noun
+}
+
+// parkedFilter is the flags that choose parked events.
+type parkedFilter struct {
+	publisher.ParkedFilter
+	all bool
+}
+
+func parkedStatuses() []string { return []string{"retrying", statusParked, "draining"} }
+
+func (f *parkedFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
+	flags := command.Flags()
+	flags.StringVar(&f.Topic, "topic", "", "only events of this topic")
+	flags.StringVar(&f.Publisher, "publisher", "", "only events that this publisher could not send")
+	flags.StringVar(&f.CampaignID, "campaign", "", "only events of this campaign")
+	flags.Int64Var(&f.Seq, "seq", 0, "only events with this seq")
+	flags.StringVar(&f.EventType, "type", "", "only events of this type")
+	flags.StringVar(&f.Status, "status", "", "only events with this status: retrying, parked, draining")
+	flags.StringVar(&f.MessagePattern, "message", "",
+		"only events whose error matches this regular expression (of Postgres)")
+	cli.CompleteFlag(command, "topic", env.Complete(topicNames))
+	cli.CompleteFlag(command, "publisher", env.Complete(publisherNames))
+	cli.CompleteFlag(command, "campaign", env.Complete(parkedCampaigns))
+	cli.CompleteFlag(command, "status", cli.Choices(parkedStatuses()))
+	if act {
+		flags.IntVar(&f.Limit, "limit", 0, "at most so many events (default all)")
+		flags.BoolVar(&f.all, "all", false, "all of them")
+		return
+	}
+	flags.IntVar(&f.Limit, "limit", 100, "at most so many events")
+}
+
+// check refuses what makes no sense. An act wants to be told what to do it to, if only --all.
+func (f *parkedFilter) check(act, limited bool) error {
+	if f.Status != "" {
+		if err := cli.OneOf("status", f.Status, parkedStatuses()); err != nil {
+			return err
+		}
+	}
+	if f.Seq < 0 {
+		return cli.Usagef("--seq %d: the first one is 1", f.Seq)
+	}
+	if limited {
+		if err := cli.AtLeastOne("limit", f.Limit); err != nil {
+			return err
+		}
+	}
+	chosen := f.ParkedFilter
+	chosen.Limit = 0
+	if act && chosen == (publisher.ParkedFilter{}) && !f.all {
+		return cli.Usagef("which events? Choose some, or say --all")
+	}
+	return nil
+}
+
+func newParkedList(env *cli.Env) *cobra.Command {
+	var (
+		filter parkedFilter
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List events that were refused, and campaigns that are brought back behind one",
+		Example: `  maintenance publisher parked list --publisher archive --status parked
+  maintenance publisher parked list --message 'too large' --json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := filter.check(false, true); err != nil {
+				return err
+			}
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				list, err := publisher.ListParked(ctx, pool, filter.ParkedFilter)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(operator.All(list))
+				}
+				if len(list) == 0 {
+					env.Note("Nothing is parked, or nothing that this chooses.")
+					return nil
+				}
+				return env.PrintTable(parkedColumns(), parkedRows(list))
+			})
+		},
+	}
+	filter.bind(env, command, false)
+	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return command
+}
+
+func newParkedShow(env *cli.Env) *cobra.Command {
+	var (
+		filter publisher.ParkedFilter
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use:     "show",
+		Short:   "Show one event that was refused: by whom, why, the event with its payload, what operators did",
+		Example: `  maintenance publisher parked show --campaign oak --seq 2`,
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if filter.CampaignID == "" || filter.Seq < 1 {
+				return cli.Usagef("which event? Name --campaign and --seq")
+			}
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				list, err := publisher.ListParked(ctx, pool, filter)
+				if err == nil && len(list) == 0 {
+					err = cli.Hint(fmt.Errorf("event %d of campaign %q is not parked: %w", filter.Seq, filter.CampaignID,
+						publisher.ErrNotFound),
+						"maintenance publisher parked list --campaign %s", cli.Quote(filter.CampaignID))
+				}
+				if err != nil {
+					return err
+				}
+				event, err := journal.Get(ctx, pool, filter.CampaignID, filter.Seq)
+				if err != nil && !errors.Is(err, journal.ErrUnreadable) {
+					return err
+				}
+				records, err := publisher.Log(ctx, pool, publisher.LogFilter{CampaignID: filter.CampaignID, Limit: publisherShown})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(operator.One(struct {
+						Parked []publisher.Parked
+						Event  journal.Event
+						Log    []publisher.Record
+					}{list, event, records}))
+				}
+				return printParked(env, list, event, records)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&filter.CampaignID, "campaign", "", "the event's campaign")
+	flags.Int64Var(&filter.Seq, "seq", 0, "the event's seq")
+	flags.StringVar(&filter.Topic, "topic", "", "only as an event of this topic")
+	flags.StringVar(&filter.Publisher, "publisher", "", "only as refused by this publisher's sink")
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	cli.CompleteFlag(command, "campaign", env.Complete(parkedCampaigns))
+	cli.CompleteFlag(command, "topic", env.Complete(topicNames))
+	cli.CompleteFlag(command, "publisher", env.Complete(publisherNames))
+	return command
+}
+
+func printParked(env *cli.Env, list []publisher.Parked, e journal.Event, records []publisher.Record) error {
+	page := &cli.Page{Env: env}
+	for _, p := range list {
+		page.Heading(publisher.Key{Topic: p.Topic, Publisher: p.Publisher}.String())
+		next, waits := p.NextAttemptAt.UTC().Format(time.RFC3339), "it is left out, and goes on"
+		if p.Status == statusParked {
+			next = "when an operator says so: retry or resolve"
+		}
+		if p.Holds {
+			waits = "waits behind it"
+		}
+		page.Facts(
+			cli.Fact{Name: "status", Value: p.Status, Tone: parkedTone(p.Status)},
+			cli.Fact{Name: "its campaign", Value: waits},
+			cli.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
+			cli.Fact{Name: "next attempt", Value: next},
+			cli.Fact{Name: "first, last", Value: stamp(p.FirstFailedAt) + ", " + stamp(p.LastFailedAt)},
+			cli.Fact{Name: "message", Value: p.Message},
+		)
+	}
+	page.Heading(fmt.Sprintf("Event %d of campaign %s", e.Seq, e.CampaignID))
+	page.Facts(
+		cli.Fact{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
+		cli.Fact{Name: "id", Value: e.ID.String()},
+		cli.Fact{Name: "position", Value: fmt.Sprint(e.Position)},
+		cli.Fact{Name: "recorded", Value: e.RecordedAt.UTC().Format(time.RFC3339)},
+		cli.Fact{Name: "actor", Value: e.Actor},
+	)
+	if unreadable := e.Unreadable(); unreadable != nil {
+		page.Text(unreadable.Error())
+	} else {
+		page.Text(indented(e.Payload))
+	}
+	if len(records) > 0 {
+		page.Heading("Log")
+		page.Table(operatorColumns(), operatorRows(records))
+	}
+	return page.Err()
+}
+
+func parkedColumns() []string {
+	return []string{"STATUS", "TOPIC", "PUBLISHER", "CAMPAIGN", "SEQ", "TYPE", "HOLDS", "ATTEMPTS", "NEXT", "ERROR"}
+}
+
+func parkedRows(list []publisher.Parked) [][]cli.Cell {
+	var rows [][]cli.Cell
+	for _, p := range list {
+		holds, next := "no", when(p.NextAttemptAt)
+		if p.Holds {
+			holds = "yes"
+		}
+		if p.Status == statusParked {
+			next = when(time.Time{})
+		}
+		rows = append(rows, []cli.Cell{
+			{Text: p.Status, Tone: parkedTone(p.Status)},
+			cli.Text(p.Topic), cli.Text(p.Publisher), cli.Text(p.CampaignID), cli.Number(p.Seq, cli.Plain),
+			cli.Text(p.EventType),
+			cli.Text(holds), cli.Number(int64(p.Attempts), cli.Plain), next, cli.Text(p.Message),
+		})
+	}
+	return rows
+}
+
+func parkedTone(status string) cli.Tone {
+	switch status {
+	case statusParked:
+		return cli.Alarm
+	case "retrying":
+		return cli.Warning
+	default:
+		return cli.Plain
+	}
+}

@@ -1,0 +1,114 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// publisherShown is how many parked events and acts a page shows.
+const publisherShown = 10
+
+func newPublisherShow(env *cli.Env) *cobra.Command {
+	var (
+		choice pairChoice
+		asJSON bool
+	)
+	command := &cobra.Command{
+		Use:     "show PUBLISHER",
+		Short:   "Show all that is known of a publisher: its pairs, their last error, what is parked, what operators did",
+		Example: `  maintenance publisher show archive`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				list, err := choice.find(ctx, pool, args[0])
+				if err != nil {
+					return err
+				}
+				parked, err := publisher.ListParked(ctx, pool,
+					publisher.ParkedFilter{Topic: choice.topic, Publisher: args[0], Limit: publisherShown})
+				if err != nil {
+					return err
+				}
+				records, err := publisher.Log(ctx, pool, publisher.LogFilter{
+					Topic: choice.topic, Publisher: args[0],
+					Limit: publisherShown,
+				})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return env.PrintJSON(operator.One(struct {
+						Publications []publisher.Publication
+						Parked       []publisher.Parked
+						Log          []publisher.Record
+					}{list, parked, records}))
+				}
+				return printPublisher(env, list, parked, records)
+			})
+		},
+	}
+	choice.bind(env, command)
+	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return command
+}
+
+func printPublisher(
+	env *cli.Env, list []publisher.Publication, parked []publisher.Parked, records []publisher.Record,
+) error {
+	page := &cli.Page{Env: env}
+	for _, p := range list {
+		page.Heading(p.String())
+		page.Facts(publicationFacts(p)...)
+	}
+	if len(parked) > 0 {
+		page.Heading("Parked")
+		page.Table(parkedColumns(), parkedRows(parked))
+	}
+	if len(records) > 0 {
+		page.Heading("Log")
+		page.Table(operatorColumns(), operatorRows(records))
+	}
+	return page.Err()
+}
+
+func publicationFacts(p publisher.Publication) []cli.Fact {
+	lag := "nothing"
+	if p.Behind > 0 {
+		lag = fmt.Sprintf("%s, the oldest from %s ago",
+			strings.Replace(events(p.Behind), fmt.Sprint(p.Behind), behind(p).Text, 1), cli.Age(p.Lag))
+	}
+	holder := p.Holder
+	if holder == "" {
+		holder = "nobody"
+	}
+	facts := []cli.Fact{
+		{Name: "status", Value: publicationState(p), Tone: publicationTone(p)},
+		{Name: "why", Value: why(p)},
+		{Name: "position", Value: fmt.Sprint(p.Position)},
+		{Name: "behind", Value: lag},
+		{Name: "published", Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), stamp(p.LastPublishedAt))},
+		{Name: "parked", Value: fmt.Sprintf("%s, and %d on their way", parkedCell(p, cli.Plain).Text, p.Retrying)},
+		{Name: "held by", Value: holder},
+	}
+	if p.Errors > 0 {
+		facts = append(facts,
+			cli.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row since %s, last at %s, next attempt at %s", p.Errors,
+				stamp(p.FailingSince), stamp(p.LastErrorAt), stamp(p.NextAttemptAt))},
+			cli.Fact{Name: "last error", Value: p.LastError})
+	}
+	if p.Ghosts > 0 {
+		facts = append(facts, cli.Fact{
+			Name: "ghosts", Tone: cli.Warning,
+			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: maintenance publisher ghosts %s",
+				counted(p.Ghosts, "event"), stamp(p.GhostsAt), p.Publisher),
+		})
+	}
+	return facts
+}

@@ -1,0 +1,485 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// publisherActs answers what the log says of operators since the fixture, oldest first.
+func publisherActs(t *testing.T, url string) []string {
+	t.Helper()
+	return lines(t, url, `SELECT concat_ws(' ', act, topic || '/' || publisher, campaign_id, seq, 'by', actor, 'since',
+		reason) FROM tidemark.operator_log
+		WHERE at > now() - interval '1 minute' ORDER BY id`)
+}
+
+func TestPublisherCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
+	t.Parallel()
+	published, fresh := database(t, "published.sql"), fresh(t)
+	for _, tt := range []struct {
+		golden, url string
+		terminal    bool
+		args        string
+	}{
+		{"publisher-list-terminal", published, true, "publisher list"},
+		{"publisher-list-pipe", published, false, "publisher list --publisher archive"},
+		{"publisher-list-json", published, false, "publisher list --json"},
+		{"publisher-list-json-empty", fresh, false, "publisher list --json"},
+		{"publisher-show-terminal", published, true, "publisher show archive"},
+		{"publisher-show-topic", published, false, "publisher show shop --topic orders"},
+		{"publisher-show-json", published, false, "publisher show archive --json"},
+		{"publisher-show-failing", published, false, "publisher show billing"},
+		{"publisher-ghosts-terminal", published, true, "publisher ghosts archive"},
+		{"publisher-ghosts-json", published, false, "publisher ghosts archive --limit 2 --json"},
+		{"parked-list-terminal", published, true, "publisher parked list"},
+		{"parked-list-pipe", published, false, "publisher parked list --status parked --message large"},
+		{"parked-list-json", published, false, "publisher parked list --json"},
+		{"parked-list-json-empty", fresh, false, "publisher parked list --json"},
+		{"parked-show-terminal", published, true, "publisher parked show --campaign oak --seq 2"},
+		{"parked-show-json", published, false, "publisher parked show --campaign elm --seq 1 --json"},
+		{"publisher-log-terminal", published, true, "publisher log"},
+		{"publisher-log-pipe", published, false, "publisher log --campaign oak"},
+		{"publisher-log-json", published, false, "publisher log --act publication_paused --json"},
+		{"publisher-log-json-empty", fresh, false, "publisher log --json"},
+		{"audit-terminal", published, true, "audit"},
+		{"audit-pipe", published, false, "audit --campaign oak"},
+		{"audit-json", published, false, "audit --act publication_paused --json"},
+		{"audit-json-empty", fresh, false, "audit --json"},
+	} {
+		t.Run(tt.golden, func(t *testing.T) {
+			t.Parallel()
+			got := execute(t, tt.url, tt.terminal, tt.args)
+			if got.code != cli.ExitOK || got.err != "" {
+				t.Fatalf("exit code %d: %s", got.code, got.err)
+			}
+			assertGolden(t, tt.golden, timeless(got.out))
+			if strings.Contains(tt.args, "--json") && !json.Valid([]byte(got.out)) {
+				t.Error("this is no JSON")
+			}
+		})
+	}
+}
+
+func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
+	t.Parallel()
+	const who = " --by bob --reason mended"
+	url := fresh(t) // for all of them: each puts back what it needs
+	for _, tt := range []struct {
+		golden   string
+		terminal bool
+		args     string
+		acts     []string
+	}{
+		{"publisher-pause", true, "publisher pause archive" + who, []string{
+			"publication_paused everything/archive by bob since mended", "publication_paused orders/archive by bob since mended",
+		}},
+		{
+			"publisher-pause-json", false, "publisher pause archive --topic orders --for 90m --json" + who,
+			[]string{"publication_paused orders/archive by bob since mended"},
+		},
+		{
+			"publisher-resume", true, "publisher resume archive" + who,
+			[]string{"publication_resumed everything/archive by bob since mended"},
+		},
+		{
+			"publisher-resume-json", false, "publisher resume archive --json" + who,
+			[]string{"publication_resumed everything/archive by bob since mended"},
+		},
+		{
+			"publisher-reset-errors", true, "publisher reset shop --errors" + who,
+			[]string{"publication_reset orders/shop by bob since mended"},
+		},
+		{
+			"publisher-reset-json", false, "publisher reset archive --topic orders --to-position 3 --yes --json" + who,
+			[]string{"publication_reset orders/archive by bob since mended"},
+		},
+		{"publisher-reset-dry", true, "publisher reset archive --to-beginning --dry-run" + who, nil},
+		{"publisher-reset-end-dry-json", false, "publisher reset archive --to-end --dry-run --json" + who, nil},
+		{"parked-retry", true, "publisher parked retry --publisher archive" + who, []string{
+			"parked_retried orders/archive ash\t 1 by bob since mended",
+			"parked_retried orders/archive elm 1 by bob since mended",
+			"parked_retried orders/archive oak 2 by bob since mended",
+		}},
+		{
+			"parked-retry-json", false, "publisher parked retry --campaign oak --seq 2 --json" + who,
+			[]string{"parked_retried orders/archive oak 2 by bob since mended"},
+		},
+		{"parked-retry-none", true, "publisher parked retry --type renamed" + who, nil},
+		{"parked-retry-dry", true, "publisher parked retry --all --dry-run" + who, nil},
+		{
+			"parked-resolve", true, "publisher parked resolve --campaign oak --seq 2" + who,
+			[]string{"parked_resolved orders/archive oak 2 by bob since mended"},
+		},
+		{"parked-resolve-many-json", false, "publisher parked resolve --status parked --yes --json" + who, []string{
+			"parked_resolved orders/archive elm 1 by bob since mended",
+			"parked_resolved orders/archive oak 2 by bob since mended",
+		}},
+		{"parked-resolve-dry-json", false, "publisher parked resolve --campaign elm --dry-run --json" + who, nil},
+	} {
+		t.Run(tt.golden, func(t *testing.T) {
+			fill(t, url, "published.sql")
+			got := execute(t, url, tt.terminal, tt.args)
+			if got.code != cli.ExitOK {
+				t.Fatalf("exit code %d: %s", got.code, got.err)
+			}
+			assertGolden(t, tt.golden, timeless(got.out)+"--- stderr\n"+timeless(got.err))
+			if strings.Contains(tt.args, "--json") && (!json.Valid([]byte(got.out)) || got.err != "") {
+				t.Errorf("stdout is no JSON, or there is something on stderr: %q", got.err)
+			}
+			if did := publisherActs(t, url); !slices.Equal(did, tt.acts) {
+				t.Errorf("the log has %q, want %q", did, tt.acts)
+			}
+		})
+	}
+}
+
+func TestStatusSaysSinceWhenAPublisherFails(t *testing.T) {
+	t.Parallel()
+	got := execute(t, database(t, "published.sql"), false, "status")
+	for _, want := range []*regexp.Regexp{
+		regexp.MustCompile(`everything\tbilling\tFAILING for 1h 0m\t0\t-\t153\t0`),
+		regexp.MustCompile(`warning\t1h 0m\tpublisher billing of topic everything\tfails, 153 times in a row: connection refused`),
+		regexp.MustCompile(`warning\t1h 0m\tpublisher archive of topic everything\t3 events sent that the journal has no more`),
+		regexp.MustCompile(`everything\tarchive\tPAUSED\t`),
+	} {
+		if !want.MatchString(got.out) {
+			t.Errorf("it does not say %s:\n%s", want, got.out)
+		}
+	}
+}
+
+func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
+	t.Parallel()
+	url := fresh(t)
+	for args, want := range map[string][]string{
+		"publisher reset archive --topic orders --errors": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 5 ACTIVE", "orders/shop 0 FAILED",
+		},
+		"publisher reset shop --errors": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 5 ACTIVE", "orders/shop 0 ACTIVE",
+		},
+		"publisher reset archive --to-position 4 --yes": {
+			"everything/archive 4 ACTIVE",
+			"orders/archive 4 ACTIVE", "orders/shop 0 FAILED",
+		},
+		"publisher reset shop --to-end --yes": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 5 ACTIVE", "orders/shop 6 ACTIVE",
+		},
+		"publisher reset archive --topic orders --to-beginning --yes": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 0 ACTIVE", "orders/shop 0 FAILED",
+		},
+		"publisher reset archive --topic orders --to-time 2001-01-01T00:00:00Z --yes": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 0 ACTIVE", "orders/shop 0 FAILED",
+		},
+		"publisher reset archive --to-beginning --dry-run": {
+			"everything/archive 2 PAUSED",
+			"orders/archive 5 ACTIVE", "orders/shop 0 FAILED",
+		},
+	} {
+		fill(t, url, "published.sql")
+		if got := execute(t, url, false, args); got.code != cli.ExitOK {
+			t.Errorf("%s: exit code %d: %s", args, got.code, got.err)
+		}
+		if got := lines(t, url, `SELECT topic || '/' || publisher || ' ' || position || ' ' || status
+			FROM tidemark.publications WHERE publisher <> 'billing' ORDER BY 1`); !slices.Equal(got, want) {
+			t.Errorf("%s: pairs are at %q, want %q", args, got, want)
+		}
+	}
+}
+
+func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
+	t.Parallel()
+	url := database(t, "published.sql")
+	file := routesFile(t, t.TempDir())
+	const nowhere = "postgres://nobody@127.0.0.1:1/none"
+	for _, tt := range []struct {
+		name, url, args string
+		code            int
+		says            []string
+	}{
+		{
+			"a publisher that is not there", url, "publisher show archvie", cli.ExitFailed,
+			[]string{`publisher "archvie"`, "try: maintenance publisher list"},
+		},
+		{
+			"a topic that it has not", url, "publisher pause shop --topic everything", cli.ExitFailed,
+			[]string{`publisher "shop" of topic "everything"`},
+		},
+		{
+			"a pair that has failed, to pause", url, "publisher pause shop", cli.ExitConflict,
+			[]string{"reset it first", "try: maintenance publisher show shop"},
+		},
+		{"a pair that is not paused", url, "publisher resume shop", cli.ExitConflict, []string{"it is FAILED, not paused"}},
+		{"a reset to nowhere", nowhere, "publisher reset shop", cli.ExitUsage, []string{"reset to where?"}},
+		{
+			"a reset to two places", nowhere, "publisher reset shop --errors --to-end", cli.ExitUsage,
+			[]string{"reset to where?"},
+		},
+		{"a reset beyond the journal", url, "publisher reset shop --to-position 7", cli.ExitFailed, []string{"from 0 to 6"}},
+		{
+			"a reset below the journal", nowhere, "publisher reset shop --to-position -1", cli.ExitUsage,
+			[]string{"--to-position -1"},
+		},
+		{
+			"a reset to no time", nowhere, "publisher reset shop --to-time monday", cli.ExitUsage,
+			[]string{`--to-time "monday": write it as 2026`},
+		},
+		{"no parked events chosen", nowhere, "publisher parked retry", cli.ExitUsage, []string{"which events?", "--all"}},
+		{
+			"an unknown status", nowhere, "publisher parked list --status lost", cli.ExitUsage,
+			[]string{`--status "lost": use one of retrying, parked, draining`},
+		},
+		{"no reason to resolve", nowhere, "publisher parked resolve --all", cli.ExitUsage, []string{"--reason is needed"}},
+		{
+			"an event that is not parked", url, "publisher parked show --campaign oak --seq 3", cli.ExitFailed,
+			[]string{"is not parked", "try: maintenance publisher parked list --campaign oak"},
+		},
+		{
+			"an unknown act", nowhere, "publisher log --act seen", cli.ExitUsage,
+			[]string{`--act "seen": use one of publication_paused`},
+		},
+		{"no sinks", nowhere, "publisher test-send archive", cli.ExitUsage, []string{"TIDEMARK_PUBLISHERS"}},
+		{
+			"a file that is not there", nowhere, "publisher test-send archive --publishers nowhere.yaml", cli.ExitUsage,
+			[]string{"nowhere.yaml"},
+		},
+		{
+			"a publisher that is not in the file", nowhere, "publisher test-send shop --publishers " + file, cli.ExitFailed,
+			[]string{`no publisher "shop": there are archive, broken`},
+		},
+		{
+			"a topic that is not the publisher's", nowhere, "publisher test-send archive --topic all --publishers " + file,
+			cli.ExitUsage,
+			[]string{`--topic "all"`},
+		},
+		{"half an event", nowhere, "publisher test-send archive --campaign oak", cli.ExitUsage, []string{"which event?"}},
+		{
+			"an event that is not there", url, "publisher test-send archive --campaign oak --seq 9 --publishers " + file,
+			cli.ExitFailed,
+			[]string{"event 9", "try: maintenance campaign show oak"},
+		},
+		{"a replay of nothing", nowhere, "publisher replay --topic orders", cli.ExitUsage, []string{"replay what, to whom?"}},
+		{
+			"a replay from before the first", nowhere, "publisher replay --topic orders --campaign oak --to archive",
+			cli.ExitUsage,
+			[]string{"--from 0"},
+		},
+		{
+			"a replay that ends before it begins", nowhere,
+			"publisher replay --topic orders --campaign oak --to archive --from 3 --to-seq 2", cli.ExitUsage,
+			[]string{"--to-seq 2"},
+		},
+		{
+			"a replay of a campaign that is not there", url,
+			"publisher replay --topic orders --campaign yew --from 1 --to archive --publishers " + file, cli.ExitFailed,
+			[]string{`campaign "yew" has no event`},
+		},
+		{"no database", nowhere, "publisher list", cli.ExitUnavailable, []string{"database unavailable"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := execute(t, tt.url, false, tt.args)
+			if got.code != tt.code || got.out != "" {
+				t.Errorf("exit code %d, stdout %q: want %d", got.code, got.out, tt.code)
+			}
+			for _, want := range tt.says {
+				if !strings.Contains(got.err, want) {
+					t.Errorf("stderr is %q, want %q in it", got.err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestMuchOfAPublisherIsConfirmedFirst(t *testing.T) {
+	t.Parallel()
+	url := fresh(t)
+	for _, tt := range []struct {
+		name, args, typed string
+		code              int
+		says              string
+		acts              int
+	}{
+		{
+			"what is left out for good, by its number", "publisher reset shop --to-end", "6\n", cli.ExitOK,
+			"This would never publish 6 events. Type 6 to go on: ", 1,
+		},
+		{"and not by a yes", "publisher reset shop --to-end", "yes\n", cli.ExitDeclined, "declined", 0},
+		{"and what is sent again", "publisher reset archive --to-beginning", "7\n", cli.ExitOK, "2 pairs reset", 2},
+		{
+			"and one event that is resolved", "publisher parked resolve --publisher archive --campaign elm --reason r", "1\n",
+			cli.ExitOK, "This would leave out 1 event. Type 1 to go on: ", 1,
+		},
+		{
+			"but not one that is named", "publisher parked resolve --campaign oak --seq 2 --reason r", "", cli.ExitOK,
+			"1 event resolved", 1,
+		},
+		{
+			"more than one event that is resolved", "publisher parked resolve --all --reason r", "3\n", cli.ExitOK,
+			"This would leave out 3 events. Type 3 to go on: ", 3,
+		},
+		{"or not at all", "publisher parked resolve --all --reason r", "", cli.ExitDeclined, "declined", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fill(t, url, "published.sql")
+			var out, errs bytes.Buffer
+			env := environment(url, false, &out, &errs)
+			env.In, env.InTerminal = strings.NewReader(tt.typed), true
+			if code := perform(t.Context(), env, fields(tt.args)); code != tt.code || !strings.Contains(errs.String(), tt.says) {
+				t.Errorf("exit code %d, stderr %q: want %d and %q", code, errs.String(), tt.code, tt.says)
+			}
+			if did := len(publisherActs(t, url)); did != tt.acts {
+				t.Errorf("%d acts are in the log, want %d", did, tt.acts)
+			}
+		})
+	}
+}
+
+func TestParkedEventsThatOthersAreChangingAreAConflictOrPartial(t *testing.T) {
+	t.Parallel()
+	url := database(t, "published.sql")
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM tidemark.parked WHERE campaign_id = 'oak' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	requireRun(t, url, "publisher parked retry --campaign oak", cli.ExitConflict, "none of 1 event was retried")
+	requireRun(t, url, "publisher parked retry --status parked", cli.ExitPartial, "1 of 2 events were retried")
+}
+
+// routesFile writes a file with publisher archive, which writes to dir, and one whose folder is not there.
+func routesFile(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "publishers.yaml")
+	text := fmt.Sprintf(`
+topics:
+  orders: {event_types: [order_placed]}
+  none: {event_types: [order_shipped]}
+publishers:
+  archive: {topics: [orders], sink: "file://%[1]s/events.ndjson"}
+  broken: {topics: [orders], sink: "file://%[1]s/nowhere/events.ndjson"}
+`, dir)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sent answers the ids of the events that have arrived in the folder, in order.
+func sent(t *testing.T, dir string) (ids []string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, "events.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`"event_id":"([^"]+)"[^\n]*`).FindAllStringSubmatch(string(content), -1) {
+		ids = append(ids, m[1])
+	}
+	return ids
+}
+
+func TestTestSendSendsOneEventThatSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	url, dir := database(t, "published.sql"), t.TempDir()
+	with := " --by bob --reason trying --publishers " + routesFile(t, dir)
+	requireRun(t, url, "publisher test-send archive --dry-run"+with, cli.ExitOK, "nothing was sent")
+	if _, err := os.Stat(filepath.Join(dir, "events.ndjson")); err == nil {
+		t.Error("a dry run has sent something")
+	}
+	got := requireRun(t, url, "publisher test-send archive --json"+with, cli.ExitOK, "")
+	document := decoded[struct {
+		MadeUp bool `json:"made_up"`
+		Event  struct {
+			ID, Type string
+			Payload  json.RawMessage
+		}
+	}](t, got.out)
+	if !document.MadeUp || document.Event.Type != "tidemark.test" ||
+		!strings.Contains(string(document.Event.Payload), `"test": true`) {
+		t.Errorf("got %s", got.out)
+	}
+	requireRun(t, url, "publisher test-send archive --campaign oak --seq 2"+with, cli.ExitOK, "archive has taken it")
+	if ids := sent(t, dir); !slices.Equal(ids, []string{document.Event.ID, "00000000-0000-7000-8000-000000000002"}) {
+		t.Errorf("%q have arrived", ids)
+	}
+	failed := execute(t, url, false, "publisher test-send broken"+with)
+	if failed.code != cli.ExitFailed || !strings.Contains(failed.err, "sink ") {
+		t.Errorf("exit code %d, %q", failed.code, failed.err)
+	}
+	want := []string{
+		"test_sent orders/archive tidemark-test 1 by bob since trying",
+		"test_sent orders/archive oak 2 by bob since trying", "test_sent orders/broken tidemark-test 1 by bob since trying",
+	}
+	if did := publisherActs(t, url); !slices.Equal(did, want) {
+		t.Errorf("the log has %q, want %q", did, want)
+	}
+}
+
+func TestReplaySendsASliceAgainInOrderWithTheSameIDs(t *testing.T) {
+	t.Parallel()
+	url, dir := database(t, "published.sql"), t.TempDir()
+	with := " --campaign oak --by bob --reason trying --publishers " + routesFile(t, dir)
+	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive --dry-run"+with, cli.ExitOK,
+		"2 events, up to seq 3, would be sent to archive; nothing was sent")
+	requireRun(t, url, "publisher replay --topic orders --from 2 --to archive --yes"+with, cli.ExitOK,
+		"2 events, up to seq 3, sent to archive")
+	requireRun(t, url, "publisher replay --topic orders --from 1 --to-seq 1 --to archive --yes"+with, cli.ExitOK,
+		"1 event, up to seq 1")
+	requireRun(t, url, "publisher replay --topic none --from 1 --to archive --yes"+with, cli.ExitOK,
+		"0 events, up to seq 3")
+	if ids := sent(t, dir); !slices.Equal(ids, []string{
+		"00000000-0000-7000-8000-000000000002",
+		"00000000-0000-7000-8000-000000000003", "00000000-0000-7000-8000-000000000001",
+	}) {
+		t.Errorf("%q have arrived", ids)
+	}
+	did := publisherActs(t, url)
+	if len(did) != 6 || did[0] != "replay_started orders/archive oak 2 by bob since trying" ||
+		did[1] != "replay_ended orders/archive oak 2 by bob since trying" {
+		t.Errorf("the log has %q", did)
+	}
+}
+
+func TestAShellIsOfferedPublishers(t *testing.T) {
+	t.Parallel()
+	url := database(t, "published.sql")
+	for line, want := range map[string][]string{
+		"publisher show |":                     {"archive", "billing", "shop"},
+		"publisher pause s|":                   {"shop"},
+		"publisher pause shop --topic |":       {"everything", "orders"},
+		"publisher parked retry --campaign |":  {"elm", "oak"},
+		"publisher parked list --status |":     {"retrying", "parked", "draining"},
+		"publisher log --act replay|":          {"replay_started", "replay_ended"},
+		"publisher replay --to a|":             {"archive"},
+		"publisher replay --campaign o|":       {"oak"},
+		"publisher parked list --publisher s|": {"shop"},
+	} {
+		words := strings.Split(strings.TrimSuffix(line, "|"), " ")
+		if got := completed(t, url, words...); !slices.Equal(got, want) {
+			t.Errorf("%s is completed by %q, want %q", line, got, want)
+		}
+	}
+}

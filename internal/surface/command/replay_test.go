@@ -1,0 +1,265 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// counter is a projection that keeps the number of events of each campaign, and refuses what is to be refused.
+func counter(refuse func(journal.Event) error) projector.Projection {
+	return projector.NewDocument(projector.Document[int]{
+		Name: "counted", Version: 1,
+		Fold: func(n *int, e journal.Event) error {
+			if err := refuse(e); err != nil {
+				return err
+			}
+			*n++
+			return nil
+		},
+	})
+}
+
+func accept(journal.Event) error { return nil }
+
+// withCounts answers a database where the projection counted has applied three events of oak and
+// two of elm, and rows that were edited since.
+func withCounts(t *testing.T) (url string, pool *pgxpool.Pool) {
+	t.Helper()
+	url = fresh(t)
+	pool = poolOf(t, url)
+	work(t, pool, counter(accept)) // registers
+	change(t, url, `SELECT tidemark.append('oak', '[{"type": "grew"}, {"type": "grew"}, {"type": "fell"}]'),
+		tidemark.append('elm', '[{"type": "grew"}, {"type": "grew"}]')`)
+	work(t, pool, counter(accept))
+	change(t, url, "UPDATE counted SET doc = '99'")
+	return url, pool
+}
+
+// work applies what there is to apply.
+func work(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
+	t.Helper()
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projection}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// worker runs until the test ends.
+func worker(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
+	t.Helper()
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: []projector.Projection{projection},
+		PollInterval: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func counts(t *testing.T, url string) []string {
+	t.Helper()
+	return lines(t, url, "SELECT campaign_id || ' ' || doc::text FROM counted ORDER BY campaign_id")
+}
+
+func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
+	t.Parallel()
+	url, pool := withCounts(t)
+	tests := []struct {
+		golden, args string
+		terminal     bool
+		filed        []string
+		counts       []string
+	}{
+		{"replay-dry", "campaign replay --all --dry-run", true, nil, []string{"elm 99", "oak 99"}},
+		{"replay-dry-json", "campaign replay oak --dry-run --json", false, nil, []string{"elm 99", "oak 99"}},
+		{
+			"replay", "campaign replay --campaign oak --projection counted --by bob --reason edited", true,
+			[]string{"oak counted 1 true"},
+			[]string{"elm 99", "oak 3"},
+		},
+		{
+			"replay-from-json", "campaign replay oak --from 3 --json", false,
+			[]string{"oak counted 3 false"},
+			[]string{"elm 99", "oak 4"},
+		},
+		{
+			"replay-all-from-json", "campaign replay --all --from 3 --json", false,
+			[]string{"oak counted 3 false"},
+			[]string{"elm 99", "oak 5"},
+		},
+		{
+			"replay-all-json", "campaign replay --all --json", false,
+			[]string{"elm counted 1 true", "oak counted 1 true"},
+			[]string{"elm 2", "oak 3"},
+		},
+		{"backfill-nothing", "projection backfill counted", true, nil, []string{"elm 2", "oak 3"}},
+		{"backfill-dry", "projection backfill counted --dry-run", true, nil, []string{"elm 99"}},
+		{
+			"backfill-json", "projection backfill counted --json", false,
+			[]string{"oak counted 1 true"},
+			[]string{"elm 99", "oak 3"},
+		},
+	}
+	for _, tt := range tests { // one after the other
+		t.Run(tt.golden, func(t *testing.T) {
+			if tt.golden == "backfill-dry" {
+				lose(t, pool)
+			}
+			got := execute(t, url, tt.terminal, tt.args)
+			if got.code != cli.ExitOK {
+				t.Fatalf("exit code %d: %s", got.code, got.err)
+			}
+			assertGolden(t, tt.golden, got.out+"--- stderr\n"+got.err)
+			filed := lines(t, url,
+				"SELECT concat_ws(' ', campaign_id, projection, next_seq, reset::text) FROM tidemark.deferred ORDER BY campaign_id")
+			if !slices.Equal(filed, tt.filed) {
+				t.Errorf("filed %q, want %q", filed, tt.filed)
+			}
+			work(t, pool, counter(accept))
+			if got := counts(t, url); !slices.Equal(got, tt.counts) {
+				t.Errorf("the rows are %q, want %q", got, tt.counts)
+			}
+		})
+	}
+	if did := lines(t, url, `SELECT projection || ' ' || campaign_id FROM tidemark.failure_log WHERE act = 'backfilled'
+		AND actor LIKE '%@%'`); !slices.Equal(did, []string{"counted oak"}) {
+		t.Errorf("backfills of %q are logged", did)
+	}
+}
+
+// lose deletes the rows of a campaign, and spoils those of the other.
+func lose(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	for _, sql := range []string{`DELETE FROM counted WHERE campaign_id = 'oak'`, `UPDATE counted SET doc = '99'`} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAReplayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	t.Run("until all is done", func(t *testing.T) {
+		t.Parallel()
+		url, pool := withCounts(t)
+		worker(t, pool, counter(accept))
+		got := requireRun(t, url, "campaign replay --all --wait --json", cli.ExitOK, "2 pairs replayed")
+		if decoded[filed](t, got.out) != (filed{Pairs: 2, Waited: true}) {
+			t.Errorf("got %q", got.out)
+		}
+		if rows := counts(t, url); !slices.Equal(rows, []string{"elm 2", "oak 3"}) {
+			t.Errorf("the rows are %q", rows)
+		}
+	})
+	t.Run("and what died on the way makes it partial", func(t *testing.T) {
+		t.Parallel()
+		url, pool := withCounts(t)
+		worker(t, pool, counter(func(e journal.Event) error {
+			if e.Type == "fell" {
+				return projector.Permanent(errors.New("trees do not fall"))
+			}
+			return nil
+		}))
+		got := requireRun(t, url, "campaign replay oak elm --wait --json", cli.ExitPartial, "1 pair died on the way")
+		if !strings.Contains(got.err, "try: maintenance deferred list --status dead --group default\n") ||
+			!strings.Contains(got.out, `"dead": 1`) {
+			t.Errorf("got %q, %q", got.out, got.err)
+		}
+	})
+	t.Run("until it is interrupted, which does not stop the replay", func(t *testing.T) {
+		t.Parallel()
+		url, pool := withCounts(t)
+		command := program(t, url, "campaign", "replay", "oak", "--wait")
+		pipe, err := command.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		errs := bufio.NewScanner(pipe)
+		if !errs.Scan() ||
+			errs.Text() != `No worker of consumer group "default" is running: it goes on when one is started.` {
+			t.Errorf("it begins with %q", errs.Text())
+		}
+		if err := command.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for errs.Scan() {
+			said = append(said, errs.Text())
+		}
+		_ = command.Wait()
+		want := []string{
+			"maintenance: interrupted: the wait, not the replay, which goes on by itself",
+			"try: maintenance lag --watch",
+		}
+		if code := command.ProcessState.ExitCode(); code != cli.ExitPartial || !slices.Equal(said, want) {
+			t.Errorf("exit code %d, said %q", code, said)
+		}
+		work(t, pool, counter(accept))
+		if rows := counts(t, url); !slices.Equal(rows, []string{"elm 99", "oak 3"}) {
+			t.Errorf("the rows are %q", rows)
+		}
+	})
+}
+
+func TestAReplayThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
+	url, _ := withCounts(t)
+	const nowhere = "postgres://nobody@127.0.0.1:1/none"
+	for _, tt := range []struct {
+		url, args string
+		code      int
+		says      string
+	}{
+		{nowhere, "campaign replay", cli.ExitUsage, "replay which campaigns? Name some, or say --all"},
+		{nowhere, "campaign replay oak --all", cli.ExitUsage, `--all, and "oak": one of them`},
+		{nowhere, "campaign replay oak --from 0", cli.ExitUsage, "--from 0: events are numbered from 1"},
+		{nowhere, "campaign replay oak", cli.ExitUnavailable, "database unavailable"},
+		{url, "campaign replay yew", cli.ExitFailed, "yew"},
+		{url, "campaign replay oak --projection count", cli.ExitFailed, "try: maintenance projection list"},
+		{url, "projection backfill count", cli.ExitFailed, "there are counted"},
+	} {
+		requireRun(t, tt.url, tt.args, tt.code, tt.says)
+	}
+	if filed := lines(t, url, "SELECT campaign_id FROM tidemark.deferred"); len(filed) > 0 {
+		t.Errorf("filed %q", filed)
+	}
+}
+
+func TestAReplayOfMuchIsConfirmedFirst(t *testing.T) {
+	t.Parallel()
+	url, pool := withCounts(t)
+	change(t, url, `SELECT tidemark.append('c' || i, '[{"type": "grew"}]') FROM generate_series(1, 120) AS i`)
+	work(t, pool, counter(accept))
+	requireRun(t, url, "campaign replay --all", cli.ExitDeclined, "this would replay 122 pairs and wants a confirmation")
+	if filed := lines(t, url, "SELECT campaign_id FROM tidemark.deferred"); len(filed) > 0 {
+		t.Errorf("filed %q", filed)
+	}
+	requireRun(t, url, "campaign replay --all --yes", cli.ExitOK, "122 pairs filed")
+}

@@ -1,0 +1,47 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// newRoot makes the command line. Each noun has a file of its own and one line here.
+func newRoot(env *cli.Env) *cobra.Command {
+	root := cli.Noun("maintenance", "Look after a Tidemark database",
+		newStatus(env),
+		newOutbox(env),
+		newDeferred(env),
+		newCampaign(env),
+		newProjection(env),
+		newGroup(env),
+		newGaps(env),
+		newDoctor(env),
+		newLag(env),
+		newPublisher(env),
+		newWorker(env),
+		newOperation(env),
+		newEvents(env),
+		newAudit(env),
+		newToken(env),
+	)
+	root.PersistentPreRun = func(command *cobra.Command, _ []string) { checkNames(env, command) }
+	root.Long = `Look after a Tidemark database: TIDEMARK_DATABASE_URL, or the checkout's private server
+where that is not set.
+
+Data goes to stdout, everything else to stderr. Tables are aligned on a terminal and tab-separated
+elsewhere; --json writes a versioned document.
+
+Exit codes:
+  0  it worked
+  1  it failed
+  2  the command line makes no sense
+  3  declined: a confirmation was refused, or there was nobody to ask
+  5  conflict: somebody else was quicker, or things are not as the command line says
+  6  partial: some of it worked, and what did not is named
+  7  it worked and found differences
+  8  the database is unavailable
+  9  status alone: there are warnings
+  10 status alone: something is critical`
+	return root
+}

@@ -1,0 +1,270 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+func newStatus(env *cli.Env) *cobra.Command {
+	var (
+		asJSON, watch     bool
+		interval, timeout time.Duration
+	)
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Say on one screen what is wrong now, where, since when and what to do, and how far everything is",
+		Long: `Say what is wrong now, where, since when and what to do about it; then how far groups,
+projections, publishers and rebuilds are. It is quick however much waits: beyond some thousand rows
+figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C, and says when a lag
+will be gone at the speed of the last two looks. It ends with 0 when nothing is wrong, 9 with warnings,
+10 when something is critical, 1 without a schema.`,
+		Example: `  maintenance status
+  maintenance status --watch --interval 5s
+  maintenance status --json | jq '.item.problems[] | select(.severity == "critical")'`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if interval < minInterval {
+				return cli.Usagef("--interval %s: at least %s", interval, minInterval)
+			}
+			if timeout < time.Millisecond {
+				return cli.Usagef("--timeout %s: at least 1ms", timeout)
+			}
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				reader := &status.Reader{Pool: pool, Timeout: timeout}
+				if watch {
+					return watchStatus(ctx, env, reader, interval, asJSON)
+				}
+				s, err := reader.Read(ctx)
+				if err != nil {
+					return explainStatus(err)
+				}
+				if asJSON {
+					err = env.PrintJSON(operator.Status(s))
+				} else {
+					err = printStatus(env, s)
+				}
+				if err != nil {
+					return err
+				}
+				return verdict(s)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&asJSON, "json", false, "write JSON")
+	flags.BoolVar(&watch, "watch", false, "go on until Ctrl-C")
+	flags.DurationVar(&interval, "interval", 2*time.Second, "how long to wait between looks, with --watch")
+	flags.DurationVar(&timeout, "timeout", 2*time.Second,
+		"how long each part may take; what takes longer is missing, and named")
+	return command
+}
+
+// explainStatus says what to do where there is nothing to read.
+func explainStatus(err error) error {
+	if errors.Is(err, status.ErrNoSchema) {
+		return cli.Hint(err, "go run ./cmd/migrate up")
+	}
+	return err
+}
+
+// verdict is the exit code for scripts: the worst that is wrong.
+func verdict(s *status.Status) error {
+	var critical, warnings int
+	for _, p := range s.Problems() {
+		switch p.Severity {
+		case status.Critical:
+			critical++
+		case status.Warning:
+			warnings++
+		}
+	}
+	switch {
+	case critical > 0:
+		return cli.Exitf(cli.ExitCritical, "%d critical, %s", critical, counted(int64(warnings), "warning"))
+	case warnings > 0:
+		return cli.Exitf(cli.ExitWarnings, "%s", counted(int64(warnings), "warning"))
+	}
+	return nil
+}
+
+func watchStatus(ctx context.Context, env *cli.Env, reader *status.Reader, interval time.Duration, asJSON bool) error {
+	var before *status.Status
+	return env.Watch(ctx, interval, func(ctx context.Context, frame *cli.Env) error {
+		s, err := reader.Read(ctx)
+		if err != nil {
+			return explainStatus(err)
+		}
+		s.Compare(before)
+		before = s
+		if asJSON {
+			return frame.PrintJSONLine(operator.Status(s))
+		}
+		return printStatus(frame, s)
+	})
+}
+
+// printStatus writes what is wrong, and the tables that have anything to say.
+func printStatus(env *cli.Env, s *status.Status) error {
+	page := &cli.Page{Env: env}
+	problems := s.Problems()
+	switch {
+	case len(problems) == 0:
+		page.Text("Nothing is wrong.")
+	case env.Terminal:
+		for _, p := range problems {
+			page.Facts(cli.Fact{
+				Name: string(p.Severity), Value: p.Where + since(s, p) + ": " + p.What,
+				Tone: tones()[p.Severity],
+			})
+			page.Text("          " + p.Do)
+		}
+	default:
+		page.Table([]string{"SEVERITY", "FOR", "WHERE", "WHAT", "DO"}, problemRows(s, problems))
+	}
+	for _, table := range []struct {
+		columns []string
+		rows    [][]cli.Cell
+	}{
+		{[]string{
+			"GROUP", "PROJECTION", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING", "BEHIND", "AGE",
+			"EMPTY IN", "WORKERS",
+		}, groupRows(s)},
+		{[]string{"TOPIC", "PUBLISHER", "STATUS", "BEHIND", "AGE", "ERRORS", "PARKED"}, publisherRows(s)},
+		{[]string{"REBUILD", "STATE", "DONE", "LEFT", "FAILED", "DEAD"}, rebuildRows(s)},
+	} {
+		if len(table.rows) > 0 {
+			page.Text("\n")
+			page.Table(table.columns, table.rows)
+		}
+	}
+	return page.Err()
+}
+
+func tones() map[status.Severity]cli.Tone {
+	return map[status.Severity]cli.Tone{status.Critical: cli.Alarm, status.Warning: cli.Warning, status.Note: cli.Faint}
+}
+
+// since is how long a problem has been there, in brackets.
+func since(s *status.Status, p status.Problem) string {
+	if p.Since == nil {
+		return ""
+	}
+	return " (" + cli.Age(s.At.Sub(*p.Since)) + ")"
+}
+
+func problemRows(s *status.Status, problems []status.Problem) (rows [][]cli.Cell) {
+	for _, p := range problems {
+		age := "-"
+		if p.Since != nil {
+			age = cli.Age(s.At.Sub(*p.Since))
+		}
+		rows = append(rows, []cli.Cell{
+			cli.Text(string(p.Severity)), cli.Text(age), cli.Text(p.Where), cli.Text(p.What),
+			cli.Text(p.Do),
+		})
+	}
+	return rows
+}
+
+// groupRows has a row for each group and, below it, one for each projection that is further behind than the group.
+func groupRows(s *status.Status) (rows [][]cli.Cell) {
+	none := cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
+	workers := map[string]int64{}
+	for _, w := range s.Workers {
+		if w.Live() {
+			workers[w.ConsumerGroup]++
+		}
+	}
+	for _, g := range s.Queue {
+		row := []cli.Cell{
+			cli.Text(g.Group),
+			{Text: "(all)", Tone: cli.Faint},
+			about(g.Pending, g.Estimated, cli.Plain), about(g.Processing, g.Estimated, cli.Plain),
+			about(g.Paused, g.Estimated, cli.Warning),
+			about(g.Failed, g.Estimated, cli.Warning), about(g.Dead, g.Estimated, cli.Alarm),
+			about(g.Rebuilding, g.Estimated, cli.Plain), none, none, none, cli.Number(workers[g.Group], cli.Plain),
+		}
+		var own status.Lag
+		for _, l := range s.Lag {
+			if l.Group == g.Group && l.Projection == "" {
+				own = l
+				copy(row[8:11], lagCells(l))
+			}
+		}
+		rows = append(rows, row)
+		for _, l := range s.Lag {
+			if l.Group == g.Group && l.Projection != "" && (l.Events > own.Events || l.Age > own.Age+time.Second) {
+				row := append([]cli.Cell{cli.Text(""), cli.Text(l.Projection), none, none, none, none, none, none}, lagCells(l)...)
+				rows = append(rows, append(row, none))
+			}
+		}
+	}
+	return rows
+}
+
+func lagCells(l status.Lag) []cli.Cell {
+	cells := []cli.Cell{
+		about(l.Events, l.Estimated, cli.Plain),
+		{Text: "-", Tone: cli.Faint, Right: true},
+		{Text: "-", Tone: cli.Faint, Right: true},
+	}
+	if l.Events > 0 {
+		cells[1] = cli.Cell{Text: cli.Age(l.Age), Right: true}
+		if l.Drain != nil && l.Drain.Empty != nil {
+			cells[2] = cli.Cell{Text: cli.Age(*l.Drain.Empty), Right: true}
+		}
+	}
+	return cells
+}
+
+func publisherRows(s *status.Status) (rows [][]cli.Cell) {
+	for _, p := range s.Publishers {
+		state := cli.Cell{Text: publicationState(p), Tone: publicationTone(p)}
+		if p.Failing() && p.FailingSince != nil {
+			state.Text += " for " + cli.Age(s.At.Sub(*p.FailingSince))
+		}
+		age := cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
+		if p.Behind > 0 {
+			age = cli.Cell{Text: cli.Age(p.Lag), Right: true}
+		}
+		rows = append(rows, []cli.Cell{
+			cli.Text(p.Topic), cli.Text(p.Publisher), state, about(p.Behind, p.Estimated(), cli.Plain), age,
+			cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Warning),
+		})
+	}
+	return rows
+}
+
+func rebuildRows(s *status.Status) (rows [][]cli.Cell) {
+	for _, r := range s.Rebuilds {
+		state := r.State
+		if r.Paused {
+			state += ", paused"
+		}
+		rows = append(rows, []cli.Cell{
+			cli.Text(r.Projection), cli.Text(state),
+			{Text: fmt.Sprintf("%.0f%%", 100*r.Progress()), Right: true},
+			about(r.Left, r.Estimated, cli.Plain),
+			about(r.Failed, r.Estimated, cli.Warning), about(r.Dead, r.Estimated, cli.Alarm),
+		})
+	}
+	return rows
+}
+
+// about is a number, with a ~ before it if it is an estimate.
+func about(n int64, estimated bool, tone cli.Tone) cli.Cell {
+	cell := cli.Number(n, tone)
+	if estimated && n > 0 {
+		cell.Text = "~" + cell.Text
+	}
+	return cell
+}

@@ -1,0 +1,62 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+const twiceFile = `-- projection: doubled
+-- version: 1
+CREATE TABLE doubled (campaign_id text COLLATE "C" PRIMARY KEY, n bigint NOT NULL);
+-- on: noted
+INSERT INTO doubled (campaign_id, n) VALUES (event.campaign_id, twice(event.seq)) ON CONFLICT (campaign_id) DO UPDATE
+	SET n = excluded.n;
+`
+
+// What stands among the read models runs with an operator's rights only if he says so.
+func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	url := share(t, pool)
+	change(t, url, `CREATE SCHEMA IF NOT EXISTS tidemark_views`)
+	change(t, url, `CREATE FUNCTION tidemark_views.twice(n bigint) RETURNS bigint
+		LANGUAGE sql IMMUTABLE AS 'SELECT 2 * n'`)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "doubled.sql"), []byte(twiceFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := sqlfile.LoadDir(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, journal.Event{Type: "noted"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := projector.New(projector.Config{Pool: pool, Projections: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained(t, p)
+	line := "projection verify doubled --projections-dir " + dir
+	if got := execute(t, url, false, line); got.code != cli.ExitDifferences ||
+		!strings.Contains(got.out, "function twice(bigint) does not exist") {
+		t.Errorf("it ends with %d: %s%s", got.code, got.out, got.err)
+	}
+	if got := execute(t, url, false, line+" --trust-read-models"); got.code != cli.ExitOK {
+		t.Errorf("trusting it ends with %d: %s%s", got.code, got.out, got.err)
+	}
+}

@@ -1,0 +1,70 @@
+package command
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// TestWhatThePagesWantTypedIsAskedForHere has every act that a page does after a word was typed,
+// and nothing is done before it was.
+func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
+	t.Parallel()
+	file := routesFile(t, t.TempDir())
+	for _, tt := range []struct{ name, fixtures, args, word string }{
+		{"abort a rebuild", "deferred.sql rebuilding.sql", "projection rebuild scores --abort", "scores"},
+		{"roll back", "deferred.sql", "projection rollback scores", "scores"},
+		{"drain", "deferred.sql", "worker drain w1", "box"},
+		{"resolve a pair", "deferred.sql", "deferred resolve --projection scores --campaign oak --reason r", "2"},
+		{"resolve pairs", "deferred.sql", "deferred resolve --all --reason r", "4"},
+		{
+			"resolve a parked event", "published.sql", "publisher parked resolve --publisher archive --campaign elm --reason r",
+			"1",
+		},
+		{"move a publisher", "published.sql", "publisher reset archive --topic orders --to-beginning", "5"},
+		{
+			"send again", "published.sql",
+			"publisher replay --topic orders --campaign oak --from 2 --to archive --publishers " + file, "2",
+		},
+		{"repair gaps", "deferred.sql paused.sql", "gaps repair", "2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			url := database(t, strings.Fields(tt.fixtures)...)
+			before := len(logged(t, url))
+			if got := execute(t, url, false, tt.args); got.code != cli.ExitDeclined || !strings.Contains(got.err, "add --yes") {
+				t.Errorf("without a terminal: exit code %d, %s", got.code, got.err)
+			}
+			typing := asked(t, url, tt.args, "no\n")
+			if typing.code != cli.ExitDeclined || !strings.Contains(typing.err, "Type "+tt.word+" to go on") {
+				t.Errorf("exit code %d, want that it asks for %q: %s", typing.code, tt.word, typing.err)
+			}
+			if n := len(logged(t, url)) - before; n != 0 {
+				t.Errorf("%d acts are in the log", n)
+			}
+		})
+	}
+}
+
+// asked runs one command line on a terminal and types the answers.
+func asked(t *testing.T, url, args, typed string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	env := environment(url, false, &out, &errs)
+	env.In, env.InTerminal = strings.NewReader(typed), true
+	code := perform(t.Context(), env, fields(args))
+	return result{code, out.String(), errs.String()}
+}
+
+func TestAVariableThatNothingReadsIsNamedOnStderr(t *testing.T) {
+	t.Parallel()
+	command := program(t, fresh(t), "lag")
+	command.Env = append(command.Env, "TIDEMARK_DATABSE_URL=postgres://elsewhere/none")
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out),
+		"maintenance: TIDEMARK_DATABSE_URL is set, but nothing reads it; most like it is TIDEMARK_DATABASE_URL\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

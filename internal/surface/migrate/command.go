@@ -1,0 +1,145 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/migrations"
+)
+
+const description = `migrate brings the schema "tidemark" up or down, and tells where it stands.
+
+It works on the database of --database-url, else of TIDEMARK_DATABASE_URL, else on the private Postgres under
+.tidemark, which it starts for as long as it needs it. The connection must be a direct one: PgBouncer in
+transaction mode breaks the lock that keeps two migrations from running at once.
+
+The migrations are those of the goose command line tool, and so is the table with the versions, goose_db_version.`
+
+// options are the flags that all commands share.
+type options struct {
+	databaseURL string
+	verbose     bool
+}
+
+func newCommand() *cobra.Command {
+	var opts options
+	root := &cobra.Command{
+		Use:           "migrate",
+		Short:         `Migrate the schema "tidemark"`,
+		Long:          description,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&opts.databaseURL, "database-url", "",
+		"the database (default TIDEMARK_DATABASE_URL, else the private Postgres)")
+	flags.BoolVarP(&opts.verbose, "verbose", "v", false, "say what the private Postgres does (default false)")
+	root.AddCommand(newUp(&opts), newDown(&opts), newStatus(&opts), newWait(&opts), newSQL())
+	return root
+}
+
+func newUp(opts *options) *cobra.Command {
+	var to int64
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Apply the migrations that are pending",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dryRun {
+				return opts.database(cmd, func(ctx context.Context, url string) error {
+					return planUp(ctx, cmd.OutOrStdout(), url, to)
+				})
+			}
+			return opts.change(cmd, func(ctx context.Context, url string) error {
+				if to == 0 {
+					return migrations.Up(ctx, url)
+				}
+				return migrations.UpTo(ctx, url, to)
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&to, "to", 0, "the version to stop at (default 0: the newest)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL that would be run, and change nothing (default false)")
+	return cmd
+}
+
+func newDown(opts *options) *cobra.Command {
+	var to int64
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "down --to VERSION",
+		Short: "Undo the migrations above a version; 0 undoes all and destroys the journal",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if to < 0 {
+				return fmt.Errorf("--to is %d, want a version or 0", to)
+			}
+			if dryRun {
+				return opts.database(cmd, func(ctx context.Context, url string) error {
+					return planDown(ctx, cmd.OutOrStdout(), url, to)
+				})
+			}
+			return opts.change(cmd, func(ctx context.Context, url string) error { return migrations.Down(ctx, url, to) })
+		},
+	}
+	cmd.Flags().Int64Var(&to, "to", 0, "the version to go back to (required)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be undone, and change nothing (default false)")
+	if err := cmd.MarkFlagRequired("to"); err != nil {
+		panic(err) // the flag is defined in the line above
+	}
+	return cmd
+}
+
+// database runs work on the database that the flags or the environment name, or on the private server.
+func (o *options) database(cmd *cobra.Command, work func(ctx context.Context, url string) error) (err error) {
+	url := o.databaseURL
+	if url == "" {
+		level := slog.LevelWarn
+		if o.verbose {
+			level = slog.LevelInfo
+		}
+		logger := slog.New(tint.NewTextHandler(cmd.ErrOrStderr(), &tint.Options{Level: level}))
+		var done func() error
+		if url, done, err = devpg.URL(cmd.Context(), logger); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+	}
+	return work(cmd.Context(), url)
+}
+
+// change runs work and reports what it did to the schema.
+func (o *options) change(cmd *cobra.Command, work func(ctx context.Context, url string) error) error {
+	return o.database(cmd, func(ctx context.Context, url string) error {
+		if err := work(ctx, url); err != nil {
+			return err
+		}
+		all, err := migrations.Status(ctx, url)
+		if err != nil {
+			return err
+		}
+		version, pending := place(all)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "schema at version %d, %d pending\n", version, pending)
+		return err
+	})
+}
+
+// place answers the newest version that is applied and how many are not.
+func place(all []migrations.Migration) (version int64, pending int) {
+	for _, step := range all {
+		if step.AppliedAt == nil {
+			pending++
+		} else {
+			version = step.Version
+		}
+	}
+	return version, pending
+}

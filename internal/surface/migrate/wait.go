@@ -1,0 +1,66 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/migrations"
+)
+
+// lookEvery is how often wait looks at the schema.
+const lookEvery = time.Second
+
+func newWait(opts *options) *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait",
+		Short: "Wait until the schema is at the version of this program, or a newer one; changes nothing",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return opts.database(cmd, func(ctx context.Context, url string) error {
+				ctx, cancel := context.WithTimeout(ctx, timeout)
+				defer cancel()
+				return wait(ctx, url, timeout)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "for how long")
+	return cmd
+}
+
+// wait looks until the schema is there, or ctx ends.
+func wait(ctx context.Context, url string, timeout time.Duration) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var last error
+	for {
+		err := check(ctx, url)
+		var version *migrations.VersionError
+		if err == nil || errors.As(err, &version) && version.Newer() {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waited %v in vain: %w", timeout, errors.Join(last, context.Cause(ctx)))
+		}
+	}
+}
+
+// check compares the schema's version with the program's, over a connection of its own.
+func check(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return migrations.Check(ctx, conn)
+}
