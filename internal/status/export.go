@@ -180,6 +180,10 @@ func (e export) publishers(s *Status) {
 		e.gauge("tidemark_publisher_parked", "Events that wait for an operator.", float64(p.Parked), labels...)
 		e.gauge("tidemark_publisher_retrying", "Events that are tried again, and campaigns that are brought back.",
 			float64(p.Retrying), labels...)
+		e.gauge("tidemark_publisher_ghosts", "Events that were sent and that the journal has no more, kept for 30 days.",
+			float64(p.Ghosts), labels...)
+		e.time("tidemark_publisher_ghosts_timestamp_seconds", "When the last of the ghosts was found.", p.GhostsAt,
+			labels...)
 	}
 }
 

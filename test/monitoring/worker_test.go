@@ -26,7 +26,7 @@ import (
 )
 
 // besides is what a workload of a second does not come to: a rebuild under way, which no worker works
-// for, and a mark of a consumer.
+// for, a mark of a consumer, and an event that a failover lost.
 const besides = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('elsewhere', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
@@ -38,6 +38,9 @@ const besides = `
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
 		VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
 	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
+	INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('elsewhere', 'elsewhere', 0);
+	INSERT INTO tidemark.ghosts (topic, publisher, position, campaign_id, event_id, seq)
+		VALUES ('elsewhere', 'elsewhere', 1, 'oak', gen_random_uuid(), 1);
 `
 
 // notes is a projection that applies "noted", fails for now at "flaky" and for good at "poison".
