@@ -16,10 +16,9 @@ import (
 )
 
 const (
-	appendClients   = 8
-	appendCampaigns = 100 // of each client, in turn
-	appendFor       = 3 * time.Second
-	appendWarmUp    = 500 * time.Millisecond
+	appendClients = 8
+	appendFor     = 3 * time.Second
+	appendWarmUp  = 500 * time.Millisecond
 
 	// The columns that tidemark.append fills, numbered and identified by the caller.
 	insertEvents = `
@@ -32,9 +31,6 @@ const (
 		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
 			payload_bytes, occurred_at, recorded_at)
 		VALUES ($1, $2, nextval('tidemark.journal_position'), $3, $4, 1, 'projection_and_replay', $5, $6, now(), now())`
-
-	countJournal = `SELECT count(*) FROM tidemark.journal`
-	countOutbox  = `SELECT coalesce(sum(events), 0) FROM tidemark.outbox`
 )
 
 // writer adds events to a campaign that stands at seq, in tx.

@@ -12,24 +12,6 @@ func sparseGroups() Grouping { return Grouping{Connections: 4, Campaigns: 256, E
 func dense(b *Bench) Workload  { return Workload{Campaigns: b.Scaled(1000), Events: 100} }
 func sparse(b *Bench) Workload { return Workload{Campaigns: b.Scaled(100_000), Events: 1} }
 
-// Filled makes a database in which the workload's events wait.
-func (b *Bench) Filled(ctx context.Context, w Workload) (*Database, error) {
-	db, err := b.Migrated(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := db.Pool(ctx, fillConnections)
-	if err != nil {
-		return nil, err
-	}
-	defer pool.Close()
-	if err := w.Fill(ctx, pool); err != nil {
-		return nil, err
-	}
-	pool.Close()
-	return db, db.Settle(ctx)
-}
-
 func measureDense(ctx context.Context, b *Bench) ([]Figure, error) {
 	appended := dense(b)
 	appended.Whole = true

@@ -203,7 +203,7 @@ func (r conditionRun) run(ctx context.Context, db *Database) (float64, error) {
 
 // tagged makes a side that checks conditions over so many events that have tags, and answers what a
 // check takes, in milliseconds.
-func (b *Bench) tagged(ctx context.Context, template *Database, events int) (Side, func(), error) {
+func tagged(ctx context.Context, b *Bench, template *Database, events int) (Side, func(), error) {
 	db, err := b.Server.Clone(ctx, template.Name)
 	if err != nil {
 		return Side{}, nil, err
@@ -303,12 +303,12 @@ func measureConditionSize(ctx context.Context, b *Bench) ([]Figure, error) {
 	}
 	defer template.Drop(context.WithoutCancel(ctx))
 
-	many, closeMany, err := b.tagged(ctx, template, b.Scaled(manyConditioned))
+	many, closeMany, err := tagged(ctx, b, template, b.Scaled(manyConditioned))
 	if err != nil {
 		return nil, err
 	}
 	defer closeMany()
-	few, closeFew, err := b.tagged(ctx, template, fewConditioned)
+	few, closeFew, err := tagged(ctx, b, template, fewConditioned)
 	if err != nil {
 		return nil, err
 	}

@@ -60,3 +60,21 @@ func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	return nil
 }
+
+// Filled makes a database in which the workload's events wait.
+func (b *Bench) Filled(ctx context.Context, w Workload) (*Database, error) {
+	db, err := b.Migrated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := db.Pool(ctx, fillConnections)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	if err := w.Fill(ctx, pool); err != nil {
+		return nil, err
+	}
+	pool.Close()
+	return db, db.Settle(ctx)
+}

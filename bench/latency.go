@@ -18,7 +18,7 @@ const (
 	bareFor      = 2 * time.Second      // a round
 	latencyWarm  = 50                   // appends that are not counted, each round
 	// between looks; oftener, and who looks takes one of two cores from those looked at
-	lookPause     = 200 * time.Microsecond
+	betweenLooks  = 200 * time.Microsecond
 	visibleWithin = 10 * time.Second
 
 	createBare    = `CREATE TABLE bare (id bigint PRIMARY KEY, campaign_id text NOT NULL, payload jsonb NOT NULL)`
@@ -168,7 +168,7 @@ func (l *latency) awaitVisible(ctx context.Context, n int64, start time.Time) er
 		case time.Since(start) > visibleWithin:
 			return fmt.Errorf("event %d is not in the read model after %s", n, visibleWithin)
 		}
-		pause(lookPause)
+		sleep(betweenLooks)
 	}
 }
 

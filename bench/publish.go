@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	publishPairs       = 100
 	publishConnections = publisher.Connections + 1 // one listens
 
 	streamJournal = `SELECT campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type,

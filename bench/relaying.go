@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -107,40 +105,4 @@ func (r relaying) run(ctx context.Context, db *Database) (rate float64, err erro
 		*r.used = max(*r.used, most+1) // the one that listens is of its own
 	}
 	return float64(r.events*r.pairs) / sink.ended.Sub(sink.begun).Seconds(), nil
-}
-
-// openPool opens a pool that gives a relay as many connections as it wants.
-func openPool(ctx context.Context, db *Database) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(db.URL)
-	if err != nil {
-		return nil, fmt.Errorf("parse the address of database %s: %w", db.Name, err)
-	}
-	config.MaxConns = publishPairs // more than it should want
-	return pgxpool.NewWithConfig(ctx, config)
-}
-
-// relayConfig is one topic with everything, and so many publishers to one sink.
-func relayConfig(pool *pgxpool.Pool, sink publisher.Sink, pairs int) publisher.Config {
-	cfg := publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}}
-	for i := range pairs {
-		cfg.Publishers = append(cfg.Publishers, publisher.Publisher{
-			Name: fmt.Sprintf("p%d", i), Sink: sink,
-			Topics: []string{"all"},
-		})
-	}
-	return cfg
-}
-
-// start runs a relay until stop is called, which answers how it ended.
-func start(ctx context.Context, relay *publisher.Relay) (stop func() error) {
-	running, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- relay.Run(running) }()
-	return func() error {
-		cancel()
-		if err := <-ended; err != nil {
-			return fmt.Errorf("relay: %w", err)
-		}
-		return nil
-	}
 }

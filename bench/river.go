@@ -168,14 +168,3 @@ func riverUpsert(jobs int) riverBurnDown {
 		check: countCharacters,
 	}
 }
-
-func expectCount(ctx context.Context, pool *pgxpool.Pool, query string, want int) error {
-	var got int
-	if err := pool.QueryRow(ctx, query).Scan(&got); err != nil {
-		return fmt.Errorf("check the result: %w", err)
-	}
-	if got != want {
-		return fmt.Errorf("check the result: %d of %d events are in the read model", got, want)
-	}
-	return nil
-}

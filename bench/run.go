@@ -10,7 +10,6 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
 )
@@ -155,21 +154,4 @@ func startProfile(path string) (stop func(), err error) {
 		pprof.StopCPUProfile()
 		_ = file.Close()
 	}, nil
-}
-
-// Take runs the measures one after another.
-func (b *Bench) Take(ctx context.Context, measures []Measure) ([]Figure, error) {
-	var figures []Figure
-	for _, m := range measures {
-		start := time.Now()
-		fmt.Fprintf(b.Progress, "\n%s: %s\n", m.Name, m.About)
-		more, err := m.Run(ctx, b)
-		if err != nil {
-			return nil, fmt.Errorf("measure %s: %w", m.Name, err)
-		}
-		figures = append(figures, more...)
-		fmt.Fprintf(b.Progress, "  took %s\n", time.Since(start).Round(100*time.Millisecond))
-	}
-	fmt.Fprintln(b.Progress)
-	return figures, nil
 }

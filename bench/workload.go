@@ -36,6 +36,7 @@ const (
 const (
 	eventType             = "damage_taken"
 	charactersPerCampaign = 10
+	appendCampaigns       = 100 // that each client appends to, in turn
 )
 
 // DamageTaken is the payload of the one event type.

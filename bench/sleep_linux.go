@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// pause waits for less than a millisecond, which Go's timers do not: a process that has nothing
+// sleep waits for less than a millisecond, which Go's timers do not: a process that has nothing
 // else to do sleeps for whole ones (netpoll in its runtime). It may end early, for a signal.
-func pause(d time.Duration) {
+func sleep(d time.Duration) {
 	ts := syscall.NsecToTimespec(d.Nanoseconds())
 	_ = syscall.Nanosleep(&ts, nil)
 }
