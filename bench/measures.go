@@ -1,43 +1,152 @@
 package main
 
+import (
+	"github.com/tidemark-go/tidemark/bench/internal/appends"
+	"github.com/tidemark-go/tidemark/bench/internal/applies"
+	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/bench/internal/latency"
+	"github.com/tidemark-go/tidemark/bench/internal/memory"
+	"github.com/tidemark-go/tidemark/bench/internal/publishes"
+	"github.com/tidemark-go/tidemark/bench/internal/scale"
+)
+
 // Measures lists all of them, in the order in which they run.
-func Measures() []Measure {
-	return []Measure{
-		{"dense", "many events a campaign, against a bare loop without a queue", measureDense},
-		{"dense_singly", "the same, with a work item for each event", measureDenseSingly},
-		{"sparse", "one event a campaign, against a bare loop without a queue", measureSparse},
-		{"river", "the same UPSERT, against River", measureRiver},
-		{"watermill", "against watermill-sql's drain", measureWatermill},
-		{"append", "tidemark.append, against a bare INSERT into the journal", measureAppend},
-		{"conditions", "appends on conditions, against appends without and against SERIALIZABLE", measureConditions},
-		{"conditions_unused", "appends without tags, against the same without what is done for conditions", measureUntagged},
-		{"conditions_size", "a condition over many events that have tags, against one over few", measureConditionSize},
-		{"claim", "claiming with a long queue, against claiming with a short one", measureClaim},
-		{"status", "figures of a long queue with many deferred pairs, against a short one with few", measureStatus},
-		{"gaps", "looking for gaps among many campaigns, against among few", measureGaps},
-		{"pages", "each of the operators' pages with millions of deferred pairs, against with thousands", measurePages},
-		{"memory", "the worker's memory with a long backlog", measureMemory},
-		{"mixture", "the worker's memory while much goes on at once", measureMixture},
-		{"publish", "the relay, against a bare stream of the journal", measurePublish},
-		{"publish_brokers", "the relay to brokers, against their clients alone", measureBrokers},
-		{"publish_forwarder", "the relay, against watermill-sql's forwarder", measureForwarder},
-		{"publish_append", "appending beside a relay with many pairs, against one with a single pair", measureBeside},
-		{"publish_latency", "from append to a sink, against two bare commits", measureSeen},
-		{"isolation", "the healthy part while a projection fails in some campaigns, against none failing", measureIsolation},
+func Measures() []harness.Measure {
+	return []harness.Measure{
 		{
-			"isolation_steady", "the healthy part while pairs that have failed are tried again and again, against none failing",
-			measureSteady,
+			Name:  "dense",
+			About: "many events a campaign, against a bare loop without a queue",
+			Run:   applies.MeasureDense,
 		},
 		{
-			"rebuild", "a rebuild of one event a campaign, against applying them live; and live work beside one, against alone",
-			measureRebuild,
+			Name:  "dense_singly",
+			About: "the same, with a work item for each event",
+			Run:   applies.MeasureDenseSingly,
 		},
-		{"rebuild-dense", "the same with many events a campaign", measureRebuildDense},
 		{
-			"proof", "live work with the hash of ids, against without; and comparing the checkpoints with the journal",
-			measureProof,
+			Name:  "sparse",
+			About: "one event a campaign, against a bare loop without a queue",
+			Run:   applies.MeasureSparse,
 		},
-		{"travel", "a late event of a long campaign with snapshots, against an early one", measureTravel},
-		{"latency", "from append to visible, against two bare commits", measureLatency},
+		{
+			Name:  "river",
+			About: "the same UPSERT, against River",
+			Run:   applies.MeasureRiver,
+		},
+		{
+			Name:  "watermill",
+			About: "against watermill-sql's drain",
+			Run:   applies.MeasureWatermill,
+		},
+		{
+			Name:  "append",
+			About: "tidemark.append, against a bare INSERT into the journal",
+			Run:   appends.MeasureAppend,
+		},
+		{
+			Name:  "conditions",
+			About: "appends on conditions, against appends without and against SERIALIZABLE",
+			Run:   appends.MeasureConditions,
+		},
+		{
+			Name:  "conditions_unused",
+			About: "appends without tags, against the same without what is done for conditions",
+			Run:   appends.MeasureUntagged,
+		},
+		{
+			Name:  "conditions_size",
+			About: "a condition over many events that have tags, against one over few",
+			Run:   appends.MeasureConditionSize,
+		},
+		{
+			Name:  "claim",
+			About: "claiming with a long queue, against claiming with a short one",
+			Run:   scale.MeasureClaim,
+		},
+		{
+			Name:  "status",
+			About: "figures of a long queue with many deferred pairs, against a short one with few",
+			Run:   scale.MeasureStatus,
+		},
+		{
+			Name:  "gaps",
+			About: "looking for gaps among many campaigns, against among few",
+			Run:   scale.MeasureGaps,
+		},
+		{
+			Name:  "pages",
+			About: "each of the operators' pages with millions of deferred pairs, against with thousands",
+			Run:   scale.MeasurePages,
+		},
+		{
+			Name:  "memory",
+			About: "the worker's memory with a long backlog",
+			Run:   memory.MeasureMemory,
+		},
+		{
+			Name:  "mixture",
+			About: "the worker's memory while much goes on at once",
+			Run:   memory.MeasureMixture,
+		},
+		{
+			Name:  "publish",
+			About: "the relay, against a bare stream of the journal",
+			Run:   publishes.MeasurePublish,
+		},
+		{
+			Name:  "publish_brokers",
+			About: "the relay to brokers, against their clients alone",
+			Run:   publishes.MeasureBrokers,
+		},
+		{
+			Name:  "publish_forwarder",
+			About: "the relay, against watermill-sql's forwarder",
+			Run:   publishes.MeasureForwarder,
+		},
+		{
+			Name:  "publish_append",
+			About: "appending beside a relay with many pairs, against one with a single pair",
+			Run:   publishes.MeasureBeside,
+		},
+		{
+			Name:  "publish_latency",
+			About: "from append to a sink, against two bare commits",
+			Run:   latency.MeasureSeen,
+		},
+		{
+			Name:  "isolation",
+			About: "the healthy part while a projection fails in some campaigns, against none failing",
+			Run:   applies.MeasureIsolation,
+		},
+		{
+			Name:  "isolation_steady",
+			About: "the healthy part while pairs that have failed are tried again and again, against none failing",
+			Run:   applies.MeasureSteady,
+		},
+		{
+			Name:  "rebuild",
+			About: "a rebuild of one event a campaign, against applying them live; and live work beside one, against alone",
+			Run:   applies.MeasureRebuild,
+		},
+		{
+			Name:  "rebuild-dense",
+			About: "the same with many events a campaign",
+			Run:   applies.MeasureRebuildDense,
+		},
+		{
+			Name:  "proof",
+			About: "live work with the hash of ids, against without; and comparing the checkpoints with the journal",
+			Run:   applies.MeasureProof,
+		},
+		{
+			Name:  "travel",
+			About: "a late event of a long campaign with snapshots, against an early one",
+			Run:   scale.MeasureTravel,
+		},
+		{
+			Name:  "latency",
+			About: "from append to visible, against two bare commits",
+			Run:   latency.MeasureLatency,
+		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/internal/devpg"
 )
 
@@ -40,12 +41,12 @@ func names() string {
 }
 
 // chosen are the measures that -only names, or all.
-func (o options) chosen() ([]Measure, error) {
+func (o options) chosen() ([]harness.Measure, error) {
 	if o.only == "" {
 		return Measures(), nil
 	}
 	wanted := strings.Split(o.only, ",")
-	var chosen []Measure
+	var chosen []harness.Measure
 	for _, m := range Measures() {
 		if i := slices.Index(wanted, m.Name); i >= 0 {
 			chosen = append(chosen, m)
@@ -81,7 +82,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err := prepare(ctx, server, out); err != nil {
 		return err
 	}
-	bench := &Bench{Server: server, Rounds: standardRounds, Shrink: 1, Progress: out}
+	bench := &harness.Bench{Server: server, Rounds: standardRounds, Shrink: 1, Progress: out}
 	if o.quick {
 		bench.Rounds, bench.Shrink = 1, quickShrink
 	}
@@ -99,35 +100,35 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := WriteTable(out, figures); err != nil {
+	if err := harness.WriteTable(out, figures); err != nil {
 		return err
 	}
-	if err := WriteJSON(o.outFile(), figures); err != nil {
+	if err := harness.WriteJSON(o.outFile(), figures); err != nil {
 		return err
 	}
-	if o.strict && slices.ContainsFunc(figures, func(f Figure) bool { return !f.Met() }) {
+	if o.strict && slices.ContainsFunc(figures, func(f harness.Figure) bool { return !f.Met() }) {
 		return errFallsShort
 	}
 	return nil
 }
 
 // openServer uses the server at databaseURL, or starts a private one whose data stays under out/.
-func openServer(ctx context.Context, databaseURL string) (*Server, error) {
+func openServer(ctx context.Context, databaseURL string) (*harness.Server, error) {
 	if databaseURL != "" {
-		return NewServer(ctx, databaseURL, func() error { return nil })
+		return harness.NewServer(ctx, databaseURL, func() error { return nil })
 	}
 	private, err := devpg.Open(ctx, devpg.Config{Dir: "out/postgres"})
 	if err != nil {
 		return nil, err
 	}
-	server, err := NewServer(ctx, private.URL(), private.Close)
+	server, err := harness.NewServer(ctx, private.URL(), private.Close)
 	if err != nil {
 		return nil, errors.Join(err, private.Close())
 	}
 	return server, nil
 }
 
-func prepare(ctx context.Context, server *Server, out io.Writer) error {
+func prepare(ctx context.Context, server *harness.Server, out io.Writer) error {
 	if err := server.Durable(ctx); err != nil {
 		return err
 	}

@@ -1,0 +1,60 @@
+package applies
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// backlog is events that wait, and the projection that is to apply them.
+type backlog struct {
+	kind     harness.Kind
+	workload harness.Workload
+	grouping Grouping
+	proof    bool // the hash of ids is kept where no worker reads the events
+}
+
+// Run lets a worker empty the queue and answers the events applied in a second.
+func (w backlog) run(ctx context.Context, db *harness.Database) (float64, error) {
+	// The loop takes connections of its own besides those that apply.
+	pool, err := db.Pool(ctx, w.grouping.Connections+2)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	projection, err := w.kind.Make()
+	if err != nil {
+		return 0, err
+	}
+	p, err := projector.New(projector.Config{
+		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{projection},
+		Concurrency: w.grouping.Connections, ClaimCampaigns: w.grouping.Campaigns, GroupEvents: w.grouping.Events,
+		Proof: w.proof,
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := p.Register(ctx); err != nil {
+		return 0, err
+	}
+
+	start := time.Now()
+	applied, err := p.Drain(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("drain: %w", err)
+	}
+	rate := float64(applied) / time.Since(start).Seconds()
+	if applied != w.workload.Total() {
+		return 0, fmt.Errorf("drain: %d of %d events were applied", applied, w.workload.Total())
+	}
+	if err := harness.ExpectCount(ctx, pool, harness.CountOutbox, 0); err != nil {
+		return 0, err
+	}
+	if w.kind.Count == "" {
+		return rate, nil
+	}
+	return rate, harness.ExpectCount(ctx, pool, w.kind.Count, w.workload.Total())
+}

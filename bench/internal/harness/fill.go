@@ -1,0 +1,80 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	FillConnections  = 4
+	eventsPerFill    = 5000 // in one transaction
+	campaignsPerFill = 250  // the same; more would lock buckets of campaigns and keep the connections apart
+
+	// The work items as if each event had been appended by itself, which is the most that there can be.
+	splitOutbox = `
+		WITH gone AS (DELETE FROM tidemark.outbox RETURNING *)
+		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+		SELECT g.consumer_group, g.campaign_id, s, g.enqueued_at, 1
+		FROM gone g CROSS JOIN LATERAL generate_series(g.seq - g.events + 1, g.seq) AS s`
+)
+
+// Fill appends the workload's events as an application would, if in larger portions.
+func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
+	events := make([]journal.Event, w.Events)
+	for i := range events {
+		payload, err := DamagePayload(i + 1)
+		if err != nil {
+			return err
+		}
+		events[i] = journal.Event{Type: EventType, Payload: payload}
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(FillConnections)
+	step := max(1, min(campaignsPerFill, eventsPerFill/w.Events))
+	for first := 0; first < w.Campaigns; first += step {
+		group.Go(func() error {
+			batches := make([]journal.Batch, 0, step)
+			for i := first; i < min(first+step, w.Campaigns); i++ {
+				batches = append(batches, journal.Batch{CampaignID: CampaignID(i), Events: events})
+			}
+			return pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
+				_, err := journal.AppendAll(groupCtx, tx, batches...)
+				return err
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("fill the journal: %w", err)
+	}
+	if w.Whole {
+		return nil
+	}
+	if _, err := pool.Exec(ctx, splitOutbox); err != nil {
+		return fmt.Errorf("fill the outbox: %w", err)
+	}
+	return nil
+}
+
+// Filled makes a database in which the workload's events wait.
+func (b *Bench) Filled(ctx context.Context, w Workload) (*Database, error) {
+	db, err := b.Migrated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := db.Pool(ctx, FillConnections)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	if err := w.Fill(ctx, pool); err != nil {
+		return nil, err
+	}
+	pool.Close()
+	return db, db.Settle(ctx)
+}

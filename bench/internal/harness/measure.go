@@ -1,0 +1,103 @@
+// Package harness is what all measures stand on: the server and its databases, the workload,
+// sides that take turns, figures.
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Measure is a comparison that can be run on its own.
+type Measure struct {
+	Name  string
+	About string
+	Run   func(ctx context.Context, b *Bench) ([]Figure, error)
+}
+
+// Bench is the ground a measure stands on.
+type Bench struct {
+	Server   *Server
+	Rounds   int       // how often the sides of a comparison take turns
+	Shrink   int       // divides the size of every data set and the length of every timed run
+	Progress io.Writer // one line a step
+}
+
+// Scaled is n divided by Shrink, and at least 1.
+func (b *Bench) Scaled(n int) int { return max(1, n/b.Shrink) }
+
+// ScaledTime is d divided by Shrink.
+func (b *Bench) ScaledTime(d time.Duration) time.Duration { return d / time.Duration(b.Shrink) }
+
+// Logf reports progress.
+func (b *Bench) Logf(format string, args ...any) { fmt.Fprintf(b.Progress, "  "+format+"\n", args...) }
+
+// Take runs the measures one after another.
+func (b *Bench) Take(ctx context.Context, measures []Measure) ([]Figure, error) {
+	var figures []Figure
+	for _, m := range measures {
+		start := time.Now()
+		fmt.Fprintf(b.Progress, "\n%s: %s\n", m.Name, m.About)
+		more, err := m.Run(ctx, b)
+		if err != nil {
+			return nil, fmt.Errorf("measure %s: %w", m.Name, err)
+		}
+		figures = append(figures, more...)
+		fmt.Fprintf(b.Progress, "  took %s\n", time.Since(start).Round(100*time.Millisecond))
+	}
+	fmt.Fprintln(b.Progress)
+	return figures, nil
+}
+
+// Side is one of the things compared. Run does it once, on data that is fresh, and answers its value.
+type Side struct {
+	Name string
+	Run  func(ctx context.Context) (float64, error)
+}
+
+// Interleave lets the sides take turns, A B A B …, so that a noisy neighbour disturbs all of them alike.
+// It answers the values of each side, one a round.
+func (b *Bench) Interleave(ctx context.Context, unit string, sides ...Side) ([]Samples, error) {
+	samples := make([]Samples, len(sides))
+	for round := range b.Rounds {
+		for i, side := range sides {
+			value, err := side.Run(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("%s, round %d: %w", side.Name, round+1, err)
+			}
+			samples[i] = append(samples[i], value)
+			b.Logf("round %d  %-34s %12.1f %s", round+1, side.Name, value, unit)
+		}
+	}
+	return samples, nil
+}
+
+// Samples are the values of one side, by round.
+type Samples []float64
+
+// Median is the middle value, or the mean of the two in the middle.
+func (s Samples) Median() float64 { return s.Quantile(0.5) }
+
+// Quantile is the value below which the share q of the samples lies, interpolated between
+// neighbours. Of no samples it is 0.
+func (s Samples) Quantile(q float64) float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	place := q * float64(len(sorted)-1)
+	below := int(place)
+	above := min(below+1, len(sorted)-1)
+	return sorted[below] + (place-float64(below))*(sorted[above]-sorted[below])
+}
+
+// Over is the median of the ratios of s to other, round by round: what disturbs a whole round cancels out.
+func (s Samples) Over(other Samples) float64 {
+	ratios := make(Samples, len(s))
+	for i := range s {
+		ratios[i] = s[i] / other[i]
+	}
+	return ratios.Median()
+}

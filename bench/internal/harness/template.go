@@ -1,0 +1,50 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+)
+
+const ConsumerGroup = "default"
+
+// Migrated makes a database with Tidemark's schema and one consumer group, to clone others from.
+func (b *Bench) Migrated(ctx context.Context) (*Database, error) {
+	db, err := b.Server.Create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrations.Up(ctx, db.URL); err != nil {
+		return nil, err
+	}
+	pool, err := db.Pool(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	err = outbox.Register(ctx, pool, ConsumerGroup)
+	pool.Close()
+	if err != nil {
+		return nil, err
+	}
+	return db, db.Settle(ctx)
+}
+
+// On is a side that runs on a clone of template, dropped afterwards.
+func (b *Bench) On(template *Database, name string, run func(context.Context, *Database) (float64, error)) Side {
+	return Side{Name: name, Run: func(ctx context.Context) (float64, error) {
+		db, err := b.Server.Clone(ctx, template.Name)
+		if err != nil {
+			return 0, err
+		}
+		value, err := run(ctx, db)
+		if dropErr := db.Drop(context.WithoutCancel(ctx)); err == nil {
+			err = dropErr
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", name, err)
+		}
+		return value, nil
+	}}
+}

@@ -1,0 +1,79 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The workload: characters of tabletop campaigns take damage, and a table keeps the sum for each.
+// Every side that writes a read model runs this same UPSERT for every event.
+const (
+	CreateCharacters = `
+		CREATE TABLE characters (
+			campaign_id  text COLLATE "C" NOT NULL,
+			character_id text COLLATE "C" NOT NULL,
+			damage       bigint NOT NULL,
+			events       bigint NOT NULL,
+			PRIMARY KEY (campaign_id, character_id)
+		)`
+
+	UpsertCharacter = `
+		INSERT INTO characters (campaign_id, character_id, damage, events)
+		VALUES ($1, $2, $3, 1)
+		ON CONFLICT (campaign_id, character_id) DO UPDATE
+		SET damage = characters.damage + EXCLUDED.damage, events = characters.events + 1`
+
+	// UpsertPayload is the UPSERT of projections/characters.sql, with its fields as parameters.
+	UpsertPayload = `
+		INSERT INTO characters (campaign_id, character_id, damage, events)
+		VALUES ($1, $2::jsonb ->> 'character_id', ($2::jsonb ->> 'damage')::bigint, 1)
+		ON CONFLICT (campaign_id, character_id) DO UPDATE
+		SET damage = characters.damage + EXCLUDED.damage, events = characters.events + 1`
+
+	CountCharacters = `SELECT coalesce(sum(events), 0)::bigint FROM characters`
+)
+
+const (
+	EventType             = "damage_taken"
+	charactersPerCampaign = 10
+	AppendCampaigns       = 100 // that each client appends to, in turn
+)
+
+// DamageTaken is the payload of the one event type.
+type DamageTaken struct {
+	CharacterID string `json:"character_id"`
+	Damage      int64  `json:"damage"`
+	Source      string `json:"source"`
+}
+
+// Workload is how many events wait, and in how many campaigns.
+type Workload struct {
+	Campaigns int
+	Events    int // in each campaign
+	// a campaign's events wait as the one work item that their append wrote; else as if each had been appended by itself
+	Whole bool
+}
+
+// Total is the number of events in all campaigns.
+func (w Workload) Total() int { return w.Campaigns * w.Events }
+
+// CampaignID names campaign i; the names sort as the numbers do.
+func CampaignID(i int) string { return fmt.Sprintf("campaign-%07d", i) }
+
+// DamageAt is what happens at place seq of a campaign.
+func DamageAt(seq int) DamageTaken {
+	return DamageTaken{
+		CharacterID: fmt.Sprintf("character-%d", seq%charactersPerCampaign),
+		Damage:      int64(seq%17 + 1),
+		Source:      "a goblin with a rusty spoon",
+	}
+}
+
+// DamagePayload is DamageAt as JSON.
+func DamagePayload(seq int) (json.RawMessage, error) {
+	payload, err := json.Marshal(DamageAt(seq))
+	if err != nil {
+		return nil, fmt.Errorf("encode event %d: %w", seq, err)
+	}
+	return payload, nil
+}

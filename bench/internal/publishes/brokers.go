@@ -1,0 +1,152 @@
+package publishes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// The settings of a publisher that says nothing else, for both sides.
+const (
+	brokerBatch       = 100
+	brokerConcurrency = 4
+)
+
+// client publishes messages as a program would that has nothing else to do: body and headers are
+// there, and it makes what the broker's client wants of them.
+type client interface {
+	// prepare writes the events' bodies and headers, with the same bytes as the sink.
+	prepare(events []publisher.Event)
+	// Publish sends messages from up to below to and waits until the broker has acknowledged all of them.
+	publish(ctx context.Context, from, to int) error
+	close()
+}
+
+// broker is one that runs in this process, empty for each run.
+type broker interface {
+	sink() (publisher.Sink, error)
+	client(ctx context.Context) (client, error)
+	stop()
+}
+
+// alone answers the messages that the client publishes in a second: batches from so many
+// goroutines, each waiting for its own to be acknowledged.
+func alone(start func(ctx context.Context) (broker, error)) func(context.Context, *harness.Database) (float64, error) {
+	return func(ctx context.Context, db *harness.Database) (rate float64, err error) {
+		to, err := start(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer to.stop()
+		c, err := to.client(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer c.close()
+		events, err := everything(ctx, db)
+		if err != nil {
+			return 0, err
+		}
+		c.prepare(events)
+		if err := c.publish(ctx, 0, 1); err != nil { // connects
+			return 0, err
+		}
+		var next atomic.Int64
+		next.Store(1)
+		begun := time.Now()
+		group, ctx := errgroup.WithContext(ctx)
+		for range brokerConcurrency {
+			group.Go(func() error {
+				for {
+					from := int(next.Add(brokerBatch)) - brokerBatch
+					if from >= len(events) {
+						return nil
+					}
+					if err := c.publish(ctx, from, min(from+brokerBatch, len(events))); err != nil {
+						return err
+					}
+				}
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return 0, err
+		}
+		return float64(len(events)-1) / time.Since(begun).Seconds(), nil
+	}
+}
+
+// everything reads the whole journal into memory.
+func everything(ctx context.Context, db *harness.Database) (events []publisher.Event, err error) {
+	pool, err := db.Pool(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	for e, err := range journal.ReadAll(ctx, pool, 0) {
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, publisher.Event{Event: e, Topic: "all"})
+	}
+	return events, nil
+}
+
+// relayed is the relay with one pair to the broker.
+func relayed(
+	events int, start func(ctx context.Context) (broker, error),
+) func(context.Context, *harness.Database) (float64, error) {
+	return func(ctx context.Context, db *harness.Database) (rate float64, err error) {
+		to, err := start(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer to.stop()
+		return relaying{events: events, pairs: 1, sink: to.sink}.run(ctx, db)
+	}
+}
+
+func MeasureBrokers(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
+	w := harness.Workload{Campaigns: b.Scaled(1000), Events: 100}
+	template, err := b.Filled(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	defer template.Drop(context.WithoutCancel(ctx))
+	var figures []harness.Figure
+	for _, broker := range []struct {
+		name, about string
+		start       func(ctx context.Context) (broker, error)
+		plain       []plainly
+	}{
+		{"publish_nats", "embedded NATS JetStream", startNATS, nil},
+		{"publish_kafka", "kfake", startKafka, []plainly{{readers: 1}, {readers: 2}, {readers: 2, whole: true}}},
+	} {
+		sides := []harness.Side{
+			b.On(template, "relay to "+broker.about, relayed(w.Total(), broker.start)),
+			b.On(template, "its client alone", alone(broker.start)),
+		}
+		// What there is no figure for says how near to the client anything comes that has to read the events first.
+		for _, plain := range broker.plain {
+			plain.start = broker.start
+			sides = append(sides, b.On(template, plain.String(), plain.run))
+		}
+		samples, err := b.Interleave(ctx, "events/s", sides...)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("publish to %s", broker.about), err)
+		}
+		figures = append(figures, harness.AtLeast(0.7, harness.Figure{
+			Name: broker.name, Value: samples[0].Median(), Unit: "events/s", Ratio: samples[0].Over(samples[1]),
+			To: fmt.Sprintf("the client alone publishing the same %d messages to %s, %d batches of %d at once", w.Total(),
+				broker.about, brokerConcurrency, brokerBatch),
+		}))
+	}
+	return figures, nil
+}
