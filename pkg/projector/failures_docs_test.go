@@ -24,7 +24,7 @@ func invitations() projector.Projection {
 			PRIMARY KEY (campaign_id, player))`,
 		OnFailure: projector.Policy{Attempts: 20, Max: time.Hour},
 		OnFailureOf: map[string]projector.Policy{
-			"invitation_seen": {Action: projector.ActionSkip}, // nobody will miss it
+			"invitation_seen": {Action: projector.ActionSkip}, // rows are complete without it
 		},
 		SecondChances: projector.SecondChances{Count: 5},
 	})
