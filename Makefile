@@ -26,7 +26,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: postgres ## see it work: a Postgres, three workers, live load, a worker killed halfway (DEMO_SECONDS=30)
-	@$(GO) run ./cmd/demo
+	@$(GO) run ./cmd/tidemark demo
 
 test: testtools ## run all tests, on a Postgres of their own or TIDEMARK_TEST_DATABASE_URL (RACE=1: with the race detector)
 	@$(MAKE) --no-print-directory -j 2 testmain testmodules
@@ -58,7 +58,7 @@ vuln: ## look for known vulnerabilities in what is called; needs https://vuln.go
 	$(VULN) ./...
 
 sbom: build ## write what the programs are made of to bin/*.cdx.json (CycloneDX)
-	@for program in worker migrate maintenance; do \
+	@for program in tidemark worker migrate maintenance; do \
 		$(GO) -C scripts/sbom tool cyclonedx-gomod bin -json -std -output $(CURDIR)/bin/$$program.cdx.json \
 			$(CURDIR)/bin/$$program || exit; done
 	@echo "sbom: $$(grep -h '"purl"' bin/*.cdx.json | sort -u | wc -l) modules in bin/*.cdx.json"
@@ -70,7 +70,7 @@ build: ## build the programs into bin/, statically linked
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
 
 migrate: postgres ## bring the schema up to date (TIDEMARK_DATABASE_URL, or the private server)
-	@$(GO) run ./cmd/migrate up
+	@$(GO) run ./cmd/tidemark migrate up
 
 tidy: ## tidy the modules
 	$(GO) mod tidy

@@ -1,13 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -44,17 +42,21 @@ func Settings(opts Options) (*config.Worker, error) {
 
 // NewCommand returns the command that runs a worker until it is told to stop.
 func NewCommand(opts Options) *cobra.Command {
-	cmd := &cobra.Command{Use: opts.Name, Short: opts.Short, Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true}
-	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd := &cobra.Command{
+		Use: cmp.Or(opts.Name, "worker"), Args: cli.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Short:            cmp.Or(opts.Short, "Keep read models up to date with the journal, and publish it"),
+		PersistentPreRun: func(*cobra.Command, []string) {}, // the log has the variables that nothing reads
+	}
 	cmd.AddCommand(newHealthcheck())
 	addVerification(cmd, opts)
 	settings, set := config.NewWorker(cmd.Flags())
 	set.Override(opts.Settings)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Finish(); err != nil {
-			return err
+			return &cli.UsageError{Err: err}
 		}
 		settings.Shown = set.List()
+		tuneMemory(cmd.Context())
 		logger := opts.Logger
 		if logger == nil {
 			logger = NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel)
@@ -75,26 +77,23 @@ func NewCommand(opts Options) *cobra.Command {
 	return cmd
 }
 
-// Main runs a worker's command until SIGINT or SIGTERM, and returns the exit code. A second signal
-// ends the process at once.
-func Main(opts Options) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
+// tuneMemory has the process keep as little garbage as pays, unless the environment says how much. It bounds memory
+// until ctx ends.
+func tuneMemory(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(mostGarbage)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		go boundMemory(ctx)
 	}
+}
+
+// Main runs a worker's command until SIGINT or SIGTERM, and returns the exit code. A second signal
+// ends the process at once.
+func Main(opts Options) int {
+	ctx, stop := cli.Context()
+	defer stop()
 	cmd := NewCommand(opts)
-	if err := cmd.ExecuteContext(ctx); err != nil {
-		cmd.PrintErrln(opts.Name+":", err)
-		var coded *cli.ExitError
-		if errors.As(err, &coded) {
-			return coded.Code
-		}
-		return 1
-	}
-	return 0
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	return cli.Run(ctx, cmd, cli.Standard(devpg.URL), os.Args[1:])
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 // healthcheckTimeout is how long a worker may take to answer.
@@ -19,28 +19,28 @@ const healthcheckTimeout = 3 * time.Second
 func newHealthcheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "healthcheck", Short: "Ask the worker at --http-addr whether it is ready",
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 	}
 	set := config.NewSet(cmd.Flags())
 	var addr string
 	config.HTTPAddr(set, &addr)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Finish(); err != nil {
-			return err
+			return &cli.UsageError{Err: err}
 		}
 		client := http.Client{Timeout: healthcheckTimeout}
 		request, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, "http://"+addr+"/readyz", nil)
 		if err != nil {
-			return fmt.Errorf("ask the worker: %w", err)
+			return cli.Exitf(cli.ExitFailed, "ask the worker: %w", err)
 		}
 		response, err := client.Do(request)
 		if err != nil {
-			return fmt.Errorf("ask the worker: %w", err)
+			return cli.Exitf(cli.ExitFailed, "ask the worker: %w", err)
 		}
 		defer func() { _ = response.Body.Close() }()
 		if response.StatusCode != http.StatusOK {
 			reason, _ := io.ReadAll(io.LimitReader(response.Body, 256)) // only to say more
-			return fmt.Errorf("the worker is not ready: %s: %s", response.Status, reason)
+			return cli.Exitf(cli.ExitFailed, "the worker is not ready: %s: %s", response.Status, reason)
 		}
 		return nil
 	}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/internal/devpg"
-	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Config says where and what is shown. All other fields than DatabaseURL are required.
 type Config struct {
+	Program     string // path of tidemark, whose "demo worker" the workers are
 	DatabaseURL string // empty: TIDEMARK_DATABASE_URL, or the private server of the checkout
 
 	Length    time.Duration // of the load
@@ -99,17 +99,12 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 
 	d := &demo{Config: config, pool: pool, screen: newScreen(config.Out, config.Terminal)}
 	defer d.screen.rest()
-	d.screen.say("building the worker: go build ./examples/tabletop/cmd/worker")
-	binary, err := program.Build(ctx, "examples/tabletop/cmd/worker")
-	if err != nil {
-		return Result{}, err
-	}
 	logs, err := os.MkdirTemp("", "tidemark-demo-")
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(logs)) }()
-	d.fleet = newFleet(binary, logs, config.DatabaseURL, config.LeaseTTL)
+	d.fleet = newFleet(config.Program, logs, config.DatabaseURL, config.LeaseTTL)
 	defer func() { err = errors.Join(err, d.fleet.stop()) }()
 	return d.run(ctx)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,7 +22,7 @@ func TestRunAppliesEverythingOnceThoughAWorkerIsKilled(t *testing.T) {
 	url := pgtest.URL(t)
 	for seed, when := range []string{"on a new database", "again, on the data of the first run"} {
 		var out bytes.Buffer
-		result, err := Run(t.Context(), config(url, uint64(seed), &out))
+		result, err := Run(t.Context(), config(t, url, uint64(seed), &out))
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", when, err, &out)
 		}
@@ -44,7 +45,7 @@ func TestRunStopsItsWorkersWhenItIsCancelled(t *testing.T) {
 	url := pgtest.URL(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c := config(url, 1, &cancelAt{text: "applied", cancel: cancel})
+	c := config(t, url, 1, &cancelAt{text: "applied", cancel: cancel})
 	c.Length = time.Minute
 	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a cancelled run ended with %v", err)
@@ -93,8 +94,14 @@ func TestResultIsGoodOnlyIfAllWasAppliedOnceAndRightly(t *testing.T) {
 	}
 }
 
-func config(url string, seed uint64, out io.Writer) Config {
+func config(t *testing.T, url string, seed uint64, out io.Writer) Config {
+	t.Helper()
+	path, err := program.Build(t.Context(), "cmd/tidemark")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return Config{
+		Program:     path,
 		DatabaseURL: url, Length: 3 * time.Second, Rate: 300, Campaigns: 50, Seed: seed, Workers: 3, LeaseTTL: time.Second,
 		Out: out, Logger: slog.New(slog.DiscardHandler),
 	}

@@ -23,7 +23,7 @@ func newFleet(binary, folder, databaseURL string, leaseTTL time.Duration) *fleet
 	return &fleet{
 		binary: binary,
 		folder: folder,
-		args:   []string{"--lease-ttl", leaseTTL.String(), "--http-addr", "off"},
+		args:   []string{"demo", "worker", "--lease-ttl", leaseTTL.String(), "--http-addr", "off"},
 		env:    append(os.Environ(), "TIDEMARK_DATABASE_URL="+databaseURL),
 	}
 }

@@ -95,7 +95,7 @@ func checkProgram(t *testing.T, programs map[string]string, pkg string, args []s
 	if _, err := os.Stat(filepath.Join(root, pkg, "main.go")); err != nil {
 		return err.Error()
 	}
-	if slices.Contains([]string{"./cmd/demo", "./cmd/worker"}, pkg) {
+	if slices.Contains([]string{"./cmd/worker"}, pkg) {
 		return ""
 	}
 	if programs[pkg] == "" {

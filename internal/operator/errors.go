@@ -111,7 +111,7 @@ func answers() []Answer {
 			[]error{admin.ErrRollingBack},
 		},
 		{
-			conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "worker list", "",
+			conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "workers list", "",
 			[]error{projector.ErrNoCode},
 		},
 		{conflict, "revoke the token first, or take another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},

@@ -11,6 +11,7 @@ import (
 func TestEachProgramNamesAMisspeltVariable(t *testing.T) {
 	t.Parallel()
 	for folder, args := range map[string][]string{
+		"cmd/tidemark":    {"lag"},
 		"cmd/worker":      {"--database-url", "postgres://nobody@127.0.0.1:1/none"},
 		"cmd/migrate":     {"status", "--database-url", "postgres://nobody@127.0.0.1:1/none"},
 		"cmd/maintenance": {"lag"},

@@ -69,12 +69,4 @@ func (w *Worker) Run(ctx context.Context) error {
 	return app.Run(ctx, *settings, w.opts, logger)
 }
 
-func (o Options) wiring() app.Options {
-	if o.Name == "" {
-		o.Name = "worker"
-	}
-	if o.Short == "" {
-		o.Short = "Keep read models up to date with the journal, and publish it"
-	}
-	return app.Options(o)
-}
+func (o Options) wiring() app.Options { return app.Options(o) }

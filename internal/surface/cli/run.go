@@ -16,6 +16,7 @@ import (
 // to env.Err, with what to type next.
 func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int {
 	root.SetArgs(args)
+	root.Version = Version()
 	root.SetIn(env.In)
 	root.SetOut(env.Out) // help that was asked for is data
 	root.SetErr(env.Err)
@@ -80,29 +81,49 @@ func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 		Short: short,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var names []string
-			for _, verb := range cmd.Commands() {
-				if verb.IsAvailableCommand() {
-					names = append(names, verb.Name())
-				}
-			}
-			choices := strings.Join(names, ", ")
 			if len(args) > 0 {
-				return Usagef("unknown command %q: there are %s", args[0], choices)
+				return unknown(cmd, args[0])
 			}
-			return Usagef("%s what? There are %s", cmd.Name(), choices)
+			return Usagef("%s what? There are %s", cmd.Name(), choices(cmd))
 		},
 	}
 	noun.AddCommand(verbs...)
 	return noun
 }
 
-// NoArgs is for commands that take flags only.
-func NoArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
+// unknown is the error of a command that has no command called name.
+func unknown(command *cobra.Command, name string) error {
+	const distance = 2 // letters that may differ
+	command.SuggestionsMinimumDistance = distance
+	if near := command.SuggestionsFor(name); len(near) > 0 {
+		return Usagef("unknown command %q: did you mean %s? There are %s", name, strings.Join(near, " or "),
+			choices(command))
+	}
+	return Usagef("unknown command %q: there are %s", name, choices(command))
+}
+
+// choices names the commands of a command.
+func choices(command *cobra.Command) string {
+	var names []string
+	for _, c := range command.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// NoArgs is for commands that take flags only. Of a command that has commands as well, an argument is one that is
+// unknown.
+func NoArgs(command *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case command.HasAvailableSubCommands():
+		return unknown(command, args[0])
+	default:
 		return Usagef("unexpected %q", args[0])
 	}
-	return nil
 }
 
 // OneOf answers an error unless value is among the choices.

@@ -475,7 +475,7 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 			var out, errs bytes.Buffer
 			env := environment(url, false, &out, &errs)
 			env.In, env.InTerminal = strings.NewReader(tt.typed), tt.terminal
-			code := perform(t.Context(), env, fields(tt.args))
+			code := perform(t.Context(), env, stock(), fields(tt.args))
 			if code != tt.code || !strings.Contains(errs.String(), tt.says) {
 				t.Errorf("exit code %d, stderr %q: want %d and %q", code, errs.String(), tt.code, tt.says)
 			}

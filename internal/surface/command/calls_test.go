@@ -67,9 +67,9 @@ func callsOf() map[string]string {
 			"what they appended could never be taken back",
 		"events export":   "exportEvents",
 		"events query":    "queryEvents",
-		"worker list":     "listWorkers",
-		"worker drain":    "drainWorker",
-		"worker undrain":  "undrainWorker",
+		"workers list":    "listWorkers",
+		"workers drain":   "drainWorker",
+		"workers undrain": "undrainWorker",
 		"operation list":  "listOperations",
 		"operation show":  "getOperation listOperationItems",
 		"operation abort": "abortOperation",
@@ -115,7 +115,7 @@ func TestTheAPIHasADryRunWhereTheCommandLineHasOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for command, c := range leaves(newRoot(environment("", false, nil, nil))) {
+	for command, c := range leaves(newRoot(environment("", false, nil, nil), stock())) {
 		calls := dryRuns()[command]
 		if has := c.Flags().Lookup("dry-run") != nil; has != (calls != "") {
 			t.Errorf("command %q has --dry-run: %t; what is said of it here is %q", command, has, calls)
@@ -140,7 +140,7 @@ func TestNeitherTheCommandLineNorTheAPIGrowsAlone(t *testing.T) {
 	for _, route := range new(api.API).Routes() {
 		there[route.OperationID] = true
 	}
-	all := leaves(newRoot(environment("", false, nil, nil)))
+	all := leaves(newRoot(environment("", false, nil, nil), stock()))
 	for command, calls := range callsOf() {
 		if all[command] == nil {
 			t.Errorf("there is no command %q", command)

@@ -9,7 +9,7 @@
 //	maintenance gaps        campaigns that nothing would bring to their heads
 //	maintenance lag         how far groups and projections are behind
 //	maintenance publisher   what is published: see, pause, move, try, replay; what is parked
-//	maintenance worker      workers: see, drain
+//	maintenance workers     workers: see, drain
 //	maintenance operation   what workers do bit by bit for the API and the pages: see, abort
 //	maintenance events      events as lines of JSON: import, export
 //	maintenance audit       what operators did, and why
@@ -23,35 +23,35 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
+// Options is what a program has besides the operators' commands.
+type Options struct {
+	Name     string           // of the program
+	Sinks    []publisher.Kind // that "publisher test-send" and "publisher replay" can send to
+	Commands []*cobra.Command // besides the operators' commands
+}
+
 // Main runs the command line of the process and returns the exit code for [os.Exit].
-func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+func Main(opts Options) int {
+	ctx, stop := cli.Context()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	env := cli.Standard(devpg.URL)
-	for _, stray := range config.Stray(os.Environ()) {
-		env.Note("maintenance: %s", stray)
-	}
-	return perform(ctx, env, os.Args[1:])
+	return perform(ctx, cli.Standard(devpg.URL), opts, os.Args[1:])
 }
 
 // perform runs one command line, in whichever form it is written.
-func perform(ctx context.Context, env *cli.Env, args []string) int {
-	root := newRoot(env)
+func perform(ctx context.Context, env *cli.Env, opts Options, args []string) int {
+	root := newRoot(env, opts)
 	env.Known = answerTo
 	args, err := fromFlagForm(args)
 	if err != nil {

@@ -96,9 +96,9 @@ func commands() []known {
 			"replay_ended oak 2"),
 		// An import appends as an application does, with rights to nothing else: the journal itself is the record of it.
 		shows("events import"), shows("events export"), shows("events query"),
-		shows("worker list"),
-		acted("worker drain", "deferred.sql", "w1 --yes", "worker_drained"),
-		{command: "worker undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},
+		shows("workers list"),
+		acted("workers drain", "deferred.sql", "w1 --yes", "worker_drained"),
+		{command: "workers undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},
 		shows("operation list"), shows("operation show"),
 		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
 		shows("token list"),
@@ -123,7 +123,7 @@ func leaves(of *cobra.Command) map[string]*cobra.Command {
 
 func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 	t.Parallel()
-	all := leaves(newRoot(environment("", false, nil, nil)))
+	all := leaves(newRoot(environment("", false, nil, nil), stock()))
 	filled := map[string]string{} // by the files that filled it
 	for _, k := range commands() {
 		c := all[k.command]
@@ -288,7 +288,7 @@ func edited(t *testing.T) string {
 func drainedWorker(t *testing.T) string {
 	t.Helper()
 	url := database(t, "deferred.sql")
-	requireRun(t, url, "worker drain w1 --yes", cli.ExitOK, "")
+	requireRun(t, url, "workers drain w1 --yes", cli.ExitOK, "")
 	return url
 }
 

@@ -13,7 +13,7 @@ import (
 func completed(t *testing.T, url string, words ...string) []string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := perform(t.Context(), environment(url, false, &out, &errs),
+	if code := perform(t.Context(), environment(url, false, &out, &errs), stock(),
 		append([]string{"__completeNoDesc"}, words...)); code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
@@ -44,8 +44,8 @@ func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 		"projection remove s|":     {"scores", "sessions"},
 		"group resume s|":          {"search"},
 		"group remove |":           {"default", "search"},
-		"worker drain |":           {"w1"},
-		"worker list --group s|":   {"search"},
+		"workers drain |":          {"w1"},
+		"workers list --group s|":  {"search"},
 		"operation list --state |": {"running", "done", "aborted", "failed"},
 		"operation list --kind re|": {
 			"requeue", "resolve", "retry_parked", "resolve_parked", "replay", "repair_gaps",

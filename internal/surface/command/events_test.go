@@ -63,7 +63,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 		var out, errs bytes.Buffer
 		env := environment(fresh(t), false, &out, &errs)
 		env.In = strings.NewReader(ticks(0, 3))
-		if code := cli.Run(t.Context(), newRoot(env), env, []string{"events", "import", "-"}); code != cli.ExitOK ||
+		if code := cli.Run(t.Context(), newRoot(env, stock()), env, []string{"events", "import", "-"}); code != cli.ExitOK ||
 			!strings.Contains(errs.String(), "3 appended") {
 			t.Errorf("exit code %d, stderr %q", code, errs.String())
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/sinks"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -24,9 +25,12 @@ import (
 // asProgram makes the test binary behave as maintenance itself, for tests that kill it.
 const asProgram = "MAINTENANCE_TEST_AS_PROGRAM"
 
+// stock is the stock program.
+func stock() Options { return Options{Name: "maintenance", Sinks: sinks.Kinds()} }
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(Main())
+		os.Exit(Main(stock()))
 	}
 	pgtest.Main(m)
 }
@@ -192,7 +196,7 @@ func TestColoursMarkWhatNeedsAttention(t *testing.T) {
 	var out bytes.Buffer
 	env := environment(database(t, "behind.sql"), true, &out, &bytes.Buffer{})
 	env.Color = true
-	if code := cli.Run(t.Context(), newRoot(env), env, []string{"outbox", "list"}); code != cli.ExitOK {
+	if code := cli.Run(t.Context(), newRoot(env, stock()), env, []string{"outbox", "list"}); code != cli.ExitOK {
 		t.Fatalf("exit code %d", code)
 	}
 	for _, want := range []string{"\x1b[31mdead\x1b[0m", "\x1b[33mfailed\x1b[0m", `\x1b[31mred`} {
@@ -212,7 +216,7 @@ func execute(t *testing.T, url string, terminal bool, args string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := environment(url, terminal, &out, &errs)
-	code := perform(t.Context(), env, fields(args))
+	code := perform(t.Context(), env, stock(), fields(args))
 	return result{code, out.String(), errs.String()}
 }
 

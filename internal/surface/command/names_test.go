@@ -50,7 +50,7 @@ func besides() map[string]string {
 func TestAFilterRefusesANameThatNothingHas(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql", "published.sql")
-	for command, c := range leaves(newRoot(environment("", false, nil, nil))) {
+	for command, c := range leaves(newRoot(environment("", false, nil, nil), stock())) {
 		for flag, known := range filters() {
 			if c.Flags().Lookup(flag) == nil {
 				continue
@@ -75,7 +75,7 @@ func TestAFilterRefusesANameThatNothingHas(t *testing.T) {
 // command, with flags that it has.
 func TestEveryHintIsACommandThatThereIs(t *testing.T) {
 	t.Parallel()
-	found, root := 0, newRoot(environment("", false, nil, nil))
+	found, root := 0, newRoot(environment("", false, nil, nil), stock())
 	for _, folder := range []string{"../../../internal", "../../../pkg"} {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||

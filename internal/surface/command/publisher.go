@@ -12,11 +12,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-func newPublisher(env *cli.Env) *cobra.Command {
+func newPublisher(env *cli.Env, sinks []publisher.Kind) *cobra.Command {
 	noun := cli.Noun("publisher", "See, stop, move and try what is published to brokers, webhooks, files",
 		newPublisherList(env), newPublisherShow(env), newPublisherGhosts(env), newPublisherPause(env),
 		newPublisherResume(env), newPublisherReset(env),
-		newParked(env), newTestSend(env), newPublisherReplay(env), newPublisherLog(env),
+		newParked(env), newTestSend(env, sinks), newPublisherReplay(env, sinks), newPublisherLog(env),
 	)
 	noun.Long = `A publisher is a sink with a name. Each pair of a topic and a publisher has its own
 position in the journal, its own status and its own parked events: events that the sink has refused.

@@ -34,7 +34,7 @@ type sliceReplay struct {
 	asJSON    bool
 }
 
-func newPublisherReplay(env *cli.Env) *cobra.Command {
+func newPublisherReplay(env *cli.Env, sinks []publisher.Kind) *cobra.Command {
 	var r sliceReplay
 	command := &cobra.Command{
 		Use:   "replay",
@@ -66,7 +66,7 @@ go on. Beyond 100 events it asks.`,
 			})
 		},
 	}
-	r.bind(command.Flags())
+	r.bind(command.Flags(), sinks)
 	r.act.BindMany(command.Flags())
 	flags := command.Flags()
 	flags.StringVar(&r.topic, "topic", "", "the topic whose events are sent, and under which")

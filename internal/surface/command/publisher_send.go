@@ -17,7 +17,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
-	"github.com/tidemark-go/tidemark/internal/sinks"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -35,9 +34,11 @@ type destinations struct {
 	publishing config.Publishing
 	catalogue  string
 	set        *config.Set
+	sinks      []publisher.Kind
 }
 
-func (d *destinations) bind(flags *pflag.FlagSet) {
+func (d *destinations) bind(flags *pflag.FlagSet, sinks []publisher.Kind) {
+	d.sinks = sinks
 	d.set = config.NewSet(flags)
 	config.PublishingSettings(d.set, &d.publishing)
 	d.set.String(&d.catalogue, "catalogue", "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
@@ -55,7 +56,7 @@ func (d *destinations) open(env *cli.Env, work func(*publishing.Routes, *journal
 			return &cli.UsageError{Err: fmt.Errorf("TIDEMARK_CATALOGUE: %w", err)}
 		}
 	}
-	routes, err := publishing.Configured(d.publishing, sinks.Kinds(), env.Logger)
+	routes, err := publishing.Configured(d.publishing, d.sinks, env.Logger)
 	if err == nil && routes == nil {
 		err = errors.New("which sinks are there? Name the file that workers read with --publishers or " +
 			"TIDEMARK_PUBLISHERS, or a URL with TIDEMARK_PUBLISH_URL")
@@ -76,7 +77,7 @@ type testSend struct {
 	asJSON          bool
 }
 
-func newTestSend(env *cli.Env) *cobra.Command {
+func newTestSend(env *cli.Env, sinks []publisher.Kind) *cobra.Command {
 	var s testSend
 	command := &cobra.Command{
 		Use:   "test-send PUBLISHER",
@@ -86,7 +87,8 @@ workers: it shows whether the sink can be reached and takes what it gets. The ev
 is tidemark.test, its campaign tidemark-test, its position 0. With --campaign and --seq it is one of the
 journal, with the id it has. It is sent once, and positions stay as they are.
 
-It knows the sinks of the stock worker; a program of your own with sinks of its own has to try them itself.`,
+tidemark knows all sinks of the stock worker. maintenance links no client of a broker: it knows files, logs,
+Postgres and webhooks. A program of your own with sinks of its own has to try them itself.`,
 		Example: `  maintenance publisher test-send archive --publishers publishers.yaml
   maintenance publisher test-send archive --campaign oak --seq 2 --reason 'does it take large ones now?'`,
 		Args: oneName("publisher"),
@@ -109,7 +111,7 @@ It knows the sinks of the stock worker; a program of your own with sinks of its 
 			})
 		},
 	}
-	s.bind(command.Flags())
+	s.bind(command.Flags(), sinks)
 	s.act.BindOne(command.Flags())
 	flags := command.Flags()
 	flags.BoolVar(&s.act.DryRun, "dry-run", false, "show what would be sent, and send nothing")

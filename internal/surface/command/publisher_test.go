@@ -341,7 +341,7 @@ func TestMuchOfAPublisherIsConfirmedFirst(t *testing.T) {
 			var out, errs bytes.Buffer
 			env := environment(url, false, &out, &errs)
 			env.In, env.InTerminal = strings.NewReader(tt.typed), true
-			if code := perform(t.Context(), env, fields(tt.args)); code != tt.code || !strings.Contains(errs.String(), tt.says) {
+			if code := perform(t.Context(), env, stock(), fields(tt.args)); code != tt.code || !strings.Contains(errs.String(), tt.says) {
 				t.Errorf("exit code %d, stderr %q: want %d and %q", code, errs.String(), tt.code, tt.says)
 			}
 			if did := len(publisherActs(t, url)); did != tt.acts {

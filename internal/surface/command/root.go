@@ -1,14 +1,17 @@
 package command
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 // newRoot makes the command line. Each noun has a file of its own and one line here.
-func newRoot(env *cli.Env) *cobra.Command {
-	root := cli.Noun("maintenance", "Look after a Tidemark database",
+func newRoot(env *cli.Env, opts Options) *cobra.Command {
+	root := cli.Noun(opts.Name, "Look after a Tidemark database",
 		newStatus(env),
 		newOutbox(env),
 		newDeferred(env),
@@ -18,14 +21,31 @@ func newRoot(env *cli.Env) *cobra.Command {
 		newGaps(env),
 		newDoctor(env),
 		newLag(env),
-		newPublisher(env),
+		newPublisher(env, opts.Sinks),
 		newWorker(env),
 		newOperation(env),
 		newEvents(env),
 		newAudit(env),
 		newToken(env),
 	)
-	root.PersistentPreRun = func(command *cobra.Command, _ []string) { checkNames(env, command) }
+	if len(opts.Commands) > 0 {
+		const operators, programs = "operators", "programs"
+		root.AddGroup(&cobra.Group{ID: programs, Title: "Programs:"},
+			&cobra.Group{ID: operators, Title: "Operators' commands:"})
+		for _, c := range root.Commands() {
+			c.GroupID = operators
+		}
+		for _, c := range opts.Commands {
+			c.GroupID = programs
+		}
+		root.AddCommand(opts.Commands...)
+	}
+	root.PersistentPreRun = func(command *cobra.Command, _ []string) {
+		for _, stray := range config.Stray(os.Environ()) {
+			env.Note("%s: %s", opts.Name, stray)
+		}
+		checkNames(env, command)
+	}
 	root.Long = `Look after a Tidemark database: TIDEMARK_DATABASE_URL, or the checkout's private server
 where that is not set.
 

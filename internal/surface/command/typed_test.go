@@ -16,7 +16,7 @@ func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 	for _, tt := range []struct{ name, fixtures, args, word string }{
 		{"abort a rebuild", "deferred.sql rebuilding.sql", "projection rebuild scores --abort", "scores"},
 		{"roll back", "deferred.sql", "projection rollback scores", "scores"},
-		{"drain", "deferred.sql", "worker drain w1", "box"},
+		{"drain", "deferred.sql", "workers drain w1", "box"},
 		{"resolve a pair", "deferred.sql", "deferred resolve --projection scores --campaign oak --reason r", "2"},
 		{"resolve pairs", "deferred.sql", "deferred resolve --all --reason r", "4"},
 		{
@@ -54,7 +54,7 @@ func asked(t *testing.T, url, args, typed string) result {
 	var out, errs bytes.Buffer
 	env := environment(url, false, &out, &errs)
 	env.In, env.InTerminal = strings.NewReader(typed), true
-	code := perform(t.Context(), env, fields(args))
+	code := perform(t.Context(), env, stock(), fields(args))
 	return result{code, out.String(), errs.String()}
 }
 

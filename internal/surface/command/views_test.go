@@ -43,7 +43,7 @@ func views() map[string][]string {
 		"events import":          {"FILE"},
 		"events export":          {"", "--campaign oak"},
 		"events query":           {"--limit 2", "--type scored"},
-		"worker list":            {"", "--group default"},
+		"workers list":           {"", "--group default"},
 		"operation list":         {"", "--state failed", "--kind verify --before 9"},
 		"operation show":         {"1", "1 --after 1 --limit 1"},
 		"token list":             {"", "--all"},
@@ -98,7 +98,7 @@ func showAll(t *testing.T, fixtures, game string) map[string]string {
 	}
 	good := []int{cli.ExitOK, cli.ExitDifferences, cli.ExitWarnings, cli.ExitCritical}
 	shown := map[string]string{}
-	all := leaves(newRoot(environment("", false, nil, nil)))
+	all := leaves(newRoot(environment("", false, nil, nil), stock()))
 	for _, command := range slices.Sorted(maps.Keys(views())) {
 		for _, args := range views()[command] {
 			lines := []string{command + " " + args}

@@ -16,17 +16,17 @@ import (
 )
 
 func newWorker(env *cli.Env) *cobra.Command {
-	return cli.Noun("worker", "See workers, have one take no more campaigns, and take some again",
+	return cli.Noun("workers", "See workers, have one take no more campaigns, and take some again",
 		newWorkerList(env), newDrain(env, drain{
 			verb: "drain", short: "Have a worker finish what it has and claim no more campaigns",
 			long: `Have a worker finish what it has and claim no more campaigns, until it is undrained or ends. It
-notices within about a second. What it publishes goes on, and so do other workers. worker list shows when
-it holds no campaign any more. OWNER is the worker's name in worker list. It asks for the worker's host.`,
-			asks: true, note: "Worker %s claims no more campaigns; maintenance worker list shows when it holds none. To go " +
-				"on: maintenance worker undrain %s", do: (*admin.Acts).DrainWorker,
+notices within about a second. What it publishes goes on, and so do other workers. workers list shows when
+it holds no campaign any more. OWNER is the worker's name in workers list. It asks for the worker's host.`,
+			asks: true, note: "Worker %s claims no more campaigns; maintenance workers list shows when it holds none. To go " +
+				"on: maintenance workers undrain %s", do: (*admin.Acts).DrainWorker,
 		}), newDrain(env, drain{
 			verb: "undrain", short: "Have a worker that was drained claim campaigns again",
-			note: "Worker %s claims campaigns again; maintenance worker list shows how many. To stop it: maintenance worker " +
+			note: "Worker %s claims campaigns again; maintenance workers list shows how many. To stop it: maintenance workers " +
 				"drain %s", do: (*admin.Acts).UndrainWorker,
 		}))
 }
@@ -39,8 +39,8 @@ func newWorkerList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List the workers that have a record: what they hold, what they have applied, who has drained them",
-		Example: `  maintenance worker list
-  maintenance worker list --group search --json`,
+		Example: `  maintenance workers list
+  maintenance workers list --group search --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -107,7 +107,7 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 		Use:     d.verb + " OWNER",
 		Short:   d.short,
 		Long:    d.long,
-		Example: "  maintenance worker " + d.verb + ` box/4711/1f0c --reason 'the machine is replaced'`,
+		Example: "  maintenance workers " + d.verb + ` box/4711/1f0c --reason 'the machine is replaced'`,
 		Args:    oneName("worker"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -119,7 +119,7 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 					}
 					c := cli.Confirmation{
 						What: "have worker " + args[0] + " of host " + host + " take no more campaigns", Type: host,
-						Look: "maintenance worker list",
+						Look: "maintenance workers list",
 					}
 					if request, err = typed(ctx, env, act, c); err != nil {
 						return err

@@ -16,17 +16,17 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		terminal          bool
 		code              int
 	}{
-		{"worker-list-empty", empty, "worker list", true, cli.ExitOK},
-		{"worker-list-json-empty", empty, "worker list --json", false, cli.ExitOK},
-		{"worker-list-group", url, "worker list --group search --json", false, cli.ExitOK},
-		{"worker-list-pipe", url, "worker list", false, cli.ExitOK},
-		{"worker-drain", url, "worker drain w1 --yes --by bob --reason moves", true, cli.ExitOK},
-		{"worker-list-terminal", url, "worker list", true, cli.ExitOK},
-		{"worker-list-json", url, "worker list --json", false, cli.ExitOK},
-		{"worker-undrain", url, "worker undrain w1 --by bob", true, cli.ExitOK},
-		{"worker-drain-json", url, "worker drain w1 --yes --by bob --json", false, cli.ExitOK},
-		{"worker-undrain-json", url, "worker undrain w1 --by bob --json", false, cli.ExitOK},
-		{"worker-drain-nobody", url, "worker drain nobody --by bob", false, cli.ExitFailed},
+		{"worker-list-empty", empty, "workers list", true, cli.ExitOK},
+		{"worker-list-json-empty", empty, "workers list --json", false, cli.ExitOK},
+		{"worker-list-group", url, "workers list --group search --json", false, cli.ExitOK},
+		{"worker-list-pipe", url, "workers list", false, cli.ExitOK},
+		{"worker-drain", url, "workers drain w1 --yes --by bob --reason moves", true, cli.ExitOK},
+		{"worker-list-terminal", url, "workers list", true, cli.ExitOK},
+		{"worker-list-json", url, "workers list --json", false, cli.ExitOK},
+		{"worker-undrain", url, "workers undrain w1 --by bob", true, cli.ExitOK},
+		{"worker-drain-json", url, "workers drain w1 --yes --by bob --json", false, cli.ExitOK},
+		{"worker-undrain-json", url, "workers undrain w1 --by bob --json", false, cli.ExitOK},
+		{"worker-drain-nobody", url, "workers drain nobody --by bob", false, cli.ExitFailed},
 		{"operation-list-empty", empty, "operation list", true, cli.ExitOK},
 		{"operation-list-json-empty", empty, "operation list --json", false, cli.ExitOK},
 		{"operation-list-terminal", url, "operation list", true, cli.ExitOK},
@@ -58,10 +58,10 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		"operation show x":             `"x" is no number of an operation`,
 		"operation abort 0":            `"0" is no number of an operation`,
 		"operation show 1 --limit 0":   "--limit 0: at least 1",
-		"worker drain":                 "drain which worker? Name one",
-		"worker undrain w1 w2":         "undrain which worker? Name one",
+		"workers drain":                "drain which worker? Name one",
+		"workers undrain w1 w2":        "undrain which worker? Name one",
 		"operation abort":              "abort which operation? Name one",
-		"worker":                       "worker what? There are drain, list, undrain",
+		"workers":                      "workers what? There are drain, list, undrain",
 		"operation list --limit 0":     "--limit 0: at least 1",
 		"operation show 1 2 --limit 7": "show which operation? Name one",
 	} {
@@ -74,7 +74,7 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 func TestEveryCommandWritesJSONWhereItIsAsked(t *testing.T) {
 	t.Parallel()
 	// An export is lines of JSON by itself.
-	for name, command := range leaves(newRoot(environment("", false, nil, nil))) {
+	for name, command := range leaves(newRoot(environment("", false, nil, nil), stock())) {
 		if has := command.Flags().Lookup("json") != nil; has == (name == "events export") {
 			t.Errorf("%s has --json: %t", name, has)
 		}

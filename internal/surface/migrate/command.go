@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
@@ -27,21 +28,16 @@ type options struct {
 	verbose     bool
 }
 
-func newCommand() *cobra.Command {
+// NewCommand makes the command migrate, with its commands.
+func NewCommand() *cobra.Command {
 	var opts options
-	root := &cobra.Command{
-		Use:           "migrate",
-		Short:         `Migrate the schema "tidemark"`,
-		Long:          description,
-		Args:          cobra.NoArgs,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
+	root := cli.Noun("migrate", `Migrate the schema "tidemark"`,
+		newUp(&opts), newDown(&opts), newStatus(&opts), newWait(&opts), newSQL())
+	root.Long = description
 	flags := root.PersistentFlags()
 	flags.StringVar(&opts.databaseURL, "database-url", "",
 		"the database (default TIDEMARK_DATABASE_URL, else the private Postgres)")
 	flags.BoolVarP(&opts.verbose, "verbose", "v", false, "say what the private Postgres does (default false)")
-	root.AddCommand(newUp(&opts), newDown(&opts), newStatus(&opts), newWait(&opts), newSQL())
 	return root
 }
 
@@ -51,7 +47,7 @@ func newUp(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Apply the migrations that are pending",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dryRun {
 				return opts.database(cmd, func(ctx context.Context, url string) error {
@@ -77,7 +73,7 @@ func newDown(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down --to VERSION",
 		Short: "Undo the migrations above a version; 0 undoes all and destroys the journal",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to < 0 {
 				return fmt.Errorf("--to is %d, want a version or 0", to)

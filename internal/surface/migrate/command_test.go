@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := newCommand()
+	cmd := NewCommand()
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)

@@ -2,26 +2,24 @@
 package migrate
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 // Main runs the command line of the process and returns the exit code for [os.Exit].
 func Main() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	for _, stray := range config.Stray(os.Environ()) {
-		fmt.Fprintln(os.Stderr, "migrate:", stray)
+	ctx, stop := cli.Context()
+	defer stop()
+	env, root := cli.Standard(devpg.URL), NewCommand()
+	root.PersistentPreRun = func(*cobra.Command, []string) {
+		for _, stray := range config.Stray(os.Environ()) {
+			env.Note("%s: %s", root.Name(), stray)
+		}
 	}
-	err := newCommand().ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "migrate:", err)
-		return 1
-	}
-	return 0
+	return cli.Run(ctx, root, env, os.Args[1:])
 }

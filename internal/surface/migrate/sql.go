@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
@@ -27,7 +28,7 @@ func newSQL() *cobra.Command {
 		Use:   "sql",
 		Short: "Print the SQL for those who apply it themselves; needs no database",
 		Long:  sqlDescription,
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir != "" {
 				return writeFiles(dir)

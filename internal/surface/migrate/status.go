@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
@@ -18,7 +19,7 @@ func newStatus(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "List the migrations and when they were applied; changes nothing",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return opts.database(cmd, func(ctx context.Context, url string) error {
 				all, err := migrations.Status(ctx, url)

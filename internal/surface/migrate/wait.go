@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
@@ -20,7 +21,7 @@ func newWait(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait",
 		Short: "Wait until the schema is at the version of this program, or a newer one; changes nothing",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return opts.database(cmd, func(ctx context.Context, url string) error {
 				ctx, cancel := context.WithTimeout(ctx, timeout)

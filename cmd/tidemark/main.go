@@ -1,0 +1,25 @@
+// Command tidemark is all of Tidemark in one program: the worker, the schema's migrations, the operators' commands, and
+// a demo.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/internal/demo"
+	"github.com/tidemark-go/tidemark/internal/sinks"
+	"github.com/tidemark-go/tidemark/internal/surface/command"
+	"github.com/tidemark-go/tidemark/internal/surface/migrate"
+)
+
+func main() {
+	kinds := sinks.Kinds()
+	os.Exit(command.Main(command.Options{
+		Name: "tidemark", Sinks: kinds,
+		Commands: []*cobra.Command{
+			app.NewCommand(app.Options{Sinks: kinds}), migrate.NewCommand(), demo.NewCommand(),
+		},
+	}))
+}

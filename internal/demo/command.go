@@ -1,0 +1,104 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tidemark-go/tidemark/examples/tabletop"
+	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// interrupted is the exit code of a run that SIGINT or SIGTERM has ended.
+const interrupted = 130
+
+// NewCommand makes the command demo. Its workers are processes of the program that it is part of.
+func NewCommand() *cobra.Command {
+	config := Config{
+		Out:      os.Stdout,
+		Terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	var seconds float64
+	command := &cobra.Command{
+		Use:   "demo",
+		Short: "See it work: three workers, live load, a worker killed halfway, and a check of every row",
+		Long: `See it work: it brings the schema up to date, starts three workers, appends events of games at a steady
+rate, kills one worker halfway, and in the end compares every row with a fold of the whole journal. It runs on the
+database of TIDEMARK_DATABASE_URL, else on the checkout's private server. Tables and events stay there.`,
+		Example: `  tidemark demo
+  tidemark demo --seconds 5 --rate 500`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if text, set := os.LookupEnv("DEMO_SECONDS"); set && !cmd.Flags().Changed("seconds") {
+				var err error
+				if seconds, err = strconv.ParseFloat(text, 64); err != nil {
+					return cli.Usagef("DEMO_SECONDS is %q, it must be a number of seconds", text)
+				}
+			}
+			config.Length = time.Duration(seconds * float64(time.Second))
+			if err := config.validate(); err != nil {
+				return &cli.UsageError{Err: err}
+			}
+			if config.Seed == 0 {
+				config.Seed = uint64(time.Now().UnixMilli())
+			}
+			var err error
+			if config.Program, err = os.Executable(); err != nil {
+				return fmt.Errorf("find the program of the workers: %w", err)
+			}
+			return show(cmd, config)
+		},
+	}
+	flags := command.Flags()
+	flags.Float64Var(&seconds, "seconds", 30, "how long to append; also DEMO_SECONDS")
+	flags.Float64Var(&config.Rate, "rate", 2000, "events a second; 0: as fast as it goes")
+	flags.IntVar(&config.Campaigns, "campaigns", 1000, "campaigns that are played at once")
+	flags.Uint64Var(&config.Seed, "seed", 0,
+		"of the load; one that was played on this database appends nothing (default 0: a new one)")
+	flags.IntVar(&config.Workers, "workers", 3, "worker processes; one is killed halfway")
+	flags.DurationVar(&config.LeaseTTL, "lease-ttl", 3*time.Second, "after which others take over from a killed worker")
+	command.AddCommand(newWorker())
+	return command
+}
+
+func show(cmd *cobra.Command, config Config) error {
+	result, err := Run(cmd.Context(), config)
+	switch {
+	case cmd.Context().Err() != nil:
+		return cli.Exitf(interrupted, "%w", cmd.Context().Err())
+	case err != nil:
+		return err
+	}
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), result); err != nil {
+		return err
+	}
+	if !result.Good() {
+		return errors.New("not everything that was appended was applied, once, and rightly")
+	}
+	return nil
+}
+
+// newWorker makes the command that the demo starts as worker processes: the stock worker with the tabletop projections.
+func newWorker() *cobra.Command {
+	var opts app.Options
+	projections, err := tabletop.Projections()
+	if err == nil {
+		opts.Projections = projections
+		opts.Catalogue, err = tabletop.Catalogue()
+	}
+	opts.Short = "Keep the tabletop read models up to date"
+	command := app.NewCommand(opts)
+	command.Hidden = true
+	if err != nil {
+		command.RunE = func(*cobra.Command, []string) error { return err }
+	}
+	return command
+}
