@@ -44,7 +44,7 @@ func TestRunbooksAnswerTheSameQuestions(t *testing.T) {
 		rest := text
 		for _, question := range []string{
 			"**Means.**", "**Users notice**", "**Look.**", "**Repair.**",
-			"**Wake somebody**: ",
+			"**Page on-call**: ",
 		} {
 			_, after, found := strings.Cut(rest, question)
 			if !found {
@@ -53,7 +53,7 @@ func TestRunbooksAnswerTheSameQuestions(t *testing.T) {
 			rest = after
 		}
 		if yes := strings.HasPrefix(rest, "yes"); yes != critical[alert] {
-			t.Errorf("%s wakes somebody by its severity: %t; the runbook says %s", alert, critical[alert],
+			t.Errorf("%s pages on-call by its severity: %t; the runbook says %s", alert, critical[alert],
 				strings.TrimSpace(rest))
 		}
 		for _, m := range regexp.MustCompile("`maintenance ([a-z -]+?)( --[^`]*| [A-Z][^`]*)?`").FindAllStringSubmatch(text,
