@@ -57,7 +57,7 @@ func AdminSettings(s *Set, a *Admin) {
 		"operator", "viewer",
 		"admin")
 	s.String(&a.Redact, "admin-redact", "TIDEMARK_ADMIN_REDACT", "",
-		"JSON paths of values in payloads that nobody sees, separated by commas, e.g. $.card.number,$..email")
+		"JSON paths of values in payloads that are hidden from all roles, separated by commas, e.g. $.card.number,$..email")
 	s.String(&a.TLSCert, "admin-tls-cert", "TIDEMARK_ADMIN_TLS_CERT", "",
 		"certificate of the listener, a PEM file; empty: plain HTTP")
 	s.String(&a.TLSKey, "admin-tls-key", "TIDEMARK_ADMIN_TLS_KEY", "", "its key, a PEM file")
