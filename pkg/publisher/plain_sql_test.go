@@ -19,7 +19,7 @@ func byHand(t *testing.T, comment string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "## By hand")
+	_, section, _ := strings.Cut(string(page), "## SQL by hand")
 	_, block, _ := strings.Cut(section, "```sql\n")
 	block, _, _ = strings.Cut(block, "```")
 	for statement := range strings.SplitSeq(block, ";\n") {
