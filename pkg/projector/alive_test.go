@@ -51,7 +51,7 @@ func TestStuck(t *testing.T) {
 	}
 	until := func(what string, met func(stuck []string) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Minute); !met(p.Stuck()); registry.Pause(ctx, 10*time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); !met(p.Stuck()); registry.Sleep(ctx, 10*time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: these are stuck: %v", what, p.Stuck())
 			}

@@ -49,7 +49,7 @@ func (p *Projector) Register(ctx context.Context) error {
 			return fmt.Errorf("register projection %s: %w", k.Described.Name, err)
 		}
 	}
-	if err := p.rebuilder.Tend(ctx); err != nil {
+	if err := p.rebuilder.Step(ctx); err != nil {
 		return err
 	}
 	if p.base.Cfg.InlineBestEffort {

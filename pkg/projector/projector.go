@@ -138,7 +138,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	others.Go(func() { p.holder.KeepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.PruneLog(ctx) })
 	others.Go(func() { p.maintainer.MendClock(ctx) })
-	others.Go(func() { p.rebuilder.TendRebuilds(ctx) })
+	others.Go(func() { p.rebuilder.Run(ctx) })
 	if !p.base.Cfg.NoListen {
 		others.Go(func() { p.listener.Listen(ctx) })
 		others.Go(func() { p.listener.EndWaits(ctx) })
@@ -178,7 +178,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	p.base.Draining = true
 	defer func() { p.base.Draining = false }()
 	before := p.base.Applied.Load()
-	for _, step := range []func(context.Context) error{p.rebuilder.Tend, p.rebuilder.CopyRanges, p.rebuilder.Tend} {
+	for _, step := range []func(context.Context) error{p.rebuilder.Step, p.rebuilder.CopyRanges, p.rebuilder.Step} {
 		if err := step(ctx); err != nil {
 			return 0, err
 		}
@@ -232,7 +232,7 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 		p.crew.Breaker.Failed(ctx, err)
 		wait := p.base.Backoff(attempt)
 		p.base.Cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
-		if !registry.Pause(ctx, wait) {
+		if !registry.Sleep(ctx, wait) {
 			return nil
 		}
 	}

@@ -78,7 +78,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.projections WHERE state = 'copied'`); n != 1 {
 		t.Error("the copying has not ended")
 	}
-	if err := two.rebuilder.Tend(t.Context()); err != nil {
+	if err := two.rebuilder.Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'seen~next'`); n != 3+3 {
@@ -119,7 +119,7 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := two.rebuilder.Tend(t.Context()); err != nil {
+	if err := two.rebuilder.Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	k := two.base.Set("seen", registry.NextTables, 2)

@@ -68,7 +68,7 @@ func begun(c *cell) {
 	for _, name := range c.names {
 		c.must(c.all.rebuilder.BeginRebuild(c.Context(), name, 2))
 	}
-	_, err := c.all.rebuilder.ReadTended(c.Context())
+	_, err := c.all.rebuilder.ReadRows(c.Context())
 	c.must(err)
 }
 
@@ -84,7 +84,7 @@ func copied(c *cell) {
 func joined(c *cell) {
 	c.Helper()
 	copied(c)
-	c.must(c.all.rebuilder.Tend(c.Context()))
+	c.must(c.all.rebuilder.Step(c.Context()))
 }
 
 // exchanged has c0 failed in both sets of tables.

@@ -84,7 +84,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 			deferred.Act{By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := two.rebuilder.Tend(t.Context()); err != nil {
+		if err := two.rebuilder.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if two.rebuilder.Share.Most != most {

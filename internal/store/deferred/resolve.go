@@ -22,7 +22,7 @@ import (
 // Until tx ends the projection's tables are neither exchanged nor dropped. Resolve takes the
 // campaign from the worker that holds it, whose work under way is done again, and locks its lease
 // until tx ends. It comes before other acts in tx. It waits for a worker that is just committing,
-// and for one that applies the campaign carefully, whose fence comes first, until the group ends; a
+// and for one that applies the campaign savepointed, whose fence comes first, until the group ends; a
 // lock_timeout bounds the wait.
 func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
 	if err := resolve(ctx, tx, key, seq, act); err != nil {

@@ -40,7 +40,7 @@ type Pause struct {
 // exist.
 //
 // Work under way on a campaign that is paused fails at its fence. tx waits for it if it is just
-// being committed, and for a group that is applied carefully, whose fence comes first, until that
+// being committed, and for a group that is applied savepointed, whose fence comes first, until that
 // ends; a lock_timeout bounds the wait. Groups and projections are paused without waiting.
 func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Duration) error {
 	scope, name, err := t.check(by)
@@ -51,11 +51,11 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 		return fmt.Errorf("pause %s: for %s: give a time that lies ahead, or none for a pause that lasts until it is "+
 			"resumed", t, d)
 	}
-	var known bool
-	if err := tx.QueryRow(ctx, queryKnown, scope, t.Group, name).Scan(&known); err != nil {
+	var registered bool
+	if err := tx.QueryRow(ctx, queryRegistered, scope, t.Group, name).Scan(&registered); err != nil {
 		return fmt.Errorf("pause %s: %w", t, err)
 	}
-	if !known {
+	if !registered {
 		return fmt.Errorf("%w: no %s: look for its name in maintenance projection list, or campaign show", ErrUnknown, t)
 	}
 	var lasts *time.Duration

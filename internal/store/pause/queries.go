@@ -15,8 +15,8 @@ const (
 	// queryRename writes one row.
 	queryRename = `UPDATE tidemark.pauses SET name = $3 WHERE scope = 'projection' AND consumer_group = $1 AND name = $2`
 
-	// queryKnown says whether there is such a thing to pause: one probe of a primary key each.
-	queryKnown = `SELECT CASE $1
+	// queryRegistered says whether there is such a thing to pause: one probe of a primary key each.
+	queryRegistered = `SELECT CASE $1
 		WHEN 'group' THEN EXISTS (SELECT FROM tidemark.consumer_groups g WHERE g.name = $2)
 		WHEN 'projection' THEN EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $3 AND p.consumer_group = $2)
 		ELSE EXISTS (SELECT FROM tidemark.consumer_groups g WHERE g.name = $2)

@@ -115,7 +115,7 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 	var pgErr *pgconn.PgError
 	var unknown *admin.UnknownNameError
 	err = status.NoSchema(ctx, p.cfg.Pool, err)
-	known, ok := operator.AnswerTo(err)
+	answer, ok := operator.AnswerTo(err)
 	switch {
 	case errors.As(err, &refused):
 	case errors.As(err, &unknown):
@@ -128,7 +128,7 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer",
 			"narrow the filter, or look at Postgres health")
 	case ok:
-		refused = problem.New(known.Status, redact.Error(err), known.Page)
+		refused = problem.New(answer.Status, redact.Error(err), answer.Page)
 	default:
 		if ctx.Err() == nil {
 			p.cfg.Logger.ErrorContext(ctx, "read a page", "error", err)
@@ -168,9 +168,9 @@ func choice[T ~string](r *http.Request, name string, words []T) (T, error) {
 	if value == "" || slices.Contains(words, value) {
 		return value, nil
 	}
-	known := strings.Trim(strings.ReplaceAll(fmt.Sprint(words), " ", ", "), "[]")
-	detail := fmt.Sprintf("no %s %q: there are %s", name, value, known)
-	return "", problem.New(http.StatusBadRequest, detail, "choose another").Of(name, string(value), known)
+	choices := strings.Trim(strings.ReplaceAll(fmt.Sprint(words), " ", ", "), "[]")
+	detail := fmt.Sprintf("no %s %q: there are %s", name, value, choices)
+	return "", problem.New(http.StatusBadRequest, detail, "choose another").Of(name, string(value), choices)
 }
 
 // required reads a text of a query that must be there.

@@ -20,7 +20,7 @@ const (
 type workersPage struct {
 	Rows   []workerRow
 	Pauses []pause.Pause
-	Held   int64
+	Leased int64
 	Alive  int
 
 	Groups []string
@@ -55,7 +55,7 @@ func (p *Pages) readWorkers(ctx context.Context, r *http.Request) (view, error) 
 		if w.DrainedBy != "" {
 			row.Status = "draining"
 		}
-		page.Held += int64(w.CampaignsHeld)
+		page.Leased += int64(w.CampaignsHeld)
 		page.Rows = append(page.Rows, row)
 	}
 	return view{Name: "workers", Title: "Workers", Data: page}, p.readLeases(ctx, r, page)

@@ -40,7 +40,7 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 			return nil, err
 		}
 	}
-	known, err := outside(ctx, tx, nil)
+	reported, err := outside(ctx, tx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 			// Without this table, what follows would be blamed for its absence.
 			return errs, errs.addPostgres(statement, err)
 		}
-		touched, err := outside(ctx, tx, known)
+		touched, err := outside(ctx, tx, reported)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 				"it creates or changes %s: a file makes tables, indexes, types and functions of its own schema alone, named "+
 					"without one", what)
 		}
-		known = append(known, touched...)
+		reported = append(reported, touched...)
 	}
 	for _, handler := range f.handlers {
 		for _, statement := range handler.statements {

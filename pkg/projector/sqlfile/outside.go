@@ -41,11 +41,11 @@ const queryOutside = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::tex
 	WHERE n.nspname <> 'tidemark_check_' || pg_backend_pid() AND n.nspname !~ '^pg_toast' ORDER BY 1`
 
 // outside answers what the transaction has touched outside of the scratch schema, without what is known.
-func outside(ctx context.Context, tx pgx.Tx, known []string) ([]string, error) {
+func outside(ctx context.Context, tx pgx.Tx, reported []string) ([]string, error) {
 	rows, err := tx.Query(ctx, queryOutside)
 	if err != nil {
 		return nil, err
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return slices.DeleteFunc(found, func(name string) bool { return slices.Contains(known, name) }), err
+	return slices.DeleteFunc(found, func(name string) bool { return slices.Contains(reported, name) }), err
 }

@@ -74,8 +74,8 @@ func (p *sqlParser) compile(tokens []token, refuse func(t token, name string)) s
 			refuse(t, name)
 			continue
 		}
-		field, known := findEventField(name)
-		if !known {
+		field, ok := findEventField(name)
+		if !ok {
 			p.errs.add(t.line, "unknown field event.%s: there are %s", name, eventFieldNames())
 			continue
 		}

@@ -130,7 +130,7 @@ func (a *Applier) isolable(ctx context.Context, err error) bool {
 // units that are still held.
 func (a *Applier) applyUnlessLost(
 	ctx context.Context, units []*Unit, apply applying,
-) (held []*Unit, n int, done []*Unit, err error) {
+) (leased []*Unit, n int, done []*Unit, err error) {
 	for len(units) > 0 {
 		n, done, err = apply(ctx, units)
 		if !errors.Is(err, lease.ErrLost) && !failure.OwnLockTimeout(err) {
@@ -144,18 +144,18 @@ func (a *Applier) applyUnlessLost(
 		if lookErr != nil {
 			return units, 0, nil, lookErr
 		}
-		held := slices.DeleteFunc(slices.Clone(units), func(u *Unit) bool {
+		leased := slices.DeleteFunc(slices.Clone(units), func(u *Unit) bool {
 			return !slices.Contains(ids, u.Lease.CampaignID)
 		})
-		if len(held) == len(units) {
+		if len(leased) == len(units) {
 			return units, 0, nil, err // it is not known whose it was: one by one
 		}
-		for _, u := range Without(units, held) {
+		for _, u := range Without(units, leased) {
 			a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
 			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.Lease.CampaignID,
 				"generation", u.Lease.Generation)
 		}
-		units = held
+		units = leased
 	}
 	return nil, 0, nil, nil
 }

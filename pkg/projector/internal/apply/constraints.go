@@ -15,12 +15,12 @@ import (
 // looksAhead says whether what COMMIT checks is to be checked at once, so that its failure has
 // a culprit: of projections that have violated a deferred constraint, of all after a COMMIT that
 // failed, and where there will be no COMMIT.
-func (t *Transaction) looksAhead(k *registry.Known) bool {
+func (t *Transaction) looksAhead(k *registry.Projection) bool {
 	return t.trying || k.Violates.Load() || t.Applier.uncommitted.Load() > 0
 }
 
 // lookAhead has the server check what a projection leaves to COMMIT.
-func (t *Transaction) lookAhead(ctx context.Context, k *registry.Known) error {
+func (t *Transaction) lookAhead(ctx context.Context, k *registry.Projection) error {
 	if !t.looksAhead(k) {
 		return nil
 	}

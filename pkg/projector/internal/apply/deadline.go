@@ -27,7 +27,7 @@ import (
 // goes on. In a transaction that is not the projector's own there is no going on without it: it is
 // waited for.
 func (a *Applier) Supervise(
-	ctx context.Context, k *registry.Known, g *kind.Group, run func(context.Context) error,
+	ctx context.Context, k *registry.Projection, g *kind.Group, run func(context.Context) error,
 ) error {
 	timeout, start := k.Timeout(g.Events), time.Now()
 	pulse.Of(ctx).Within(a.Promises.Step)
@@ -58,7 +58,7 @@ func (a *Applier) Supervise(
 
 // late makes a [DeadlineError] of what the deadline has caused.
 func late(
-	bounded context.Context, k *registry.Known, g *kind.Group, err error, timeout time.Duration, start time.Time,
+	bounded context.Context, k *registry.Projection, g *kind.Group, err error, timeout time.Duration, start time.Time,
 ) error {
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
 		closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
@@ -75,7 +75,7 @@ func late(
 }
 
 // wrapAs puts a cause in the place of err's, under the event that err names.
-func wrapAs(err error, k *registry.Known, cause *failure.DeadlineError) error {
+func wrapAs(err error, k *registry.Projection, cause *failure.DeadlineError) error {
 	at := failure.ApplyError{Projection: k.Name}
 	var named *failure.ApplyError
 	if errors.As(err, &named) {
@@ -117,7 +117,7 @@ func (h *handling) run(call func() error, m *registry.Metrics) {
 
 // abandon goes on without code that does not return.
 func (a *Applier) abandon(
-	ctx context.Context, k *registry.Known, g *kind.Group, h *handling, timeout time.Duration,
+	ctx context.Context, k *registry.Projection, g *kind.Group, h *handling, timeout time.Duration,
 ) error {
 	kind.EndGroup(g)
 	kind.LineOf(g).Abandoned = true
@@ -200,7 +200,7 @@ func Disconnect(conn *pgxpool.Conn) func() {
 }
 
 // Load and apply call the projection and make an error of a panic.
-func (a *Applier) Load(ctx context.Context, k *registry.Known, g *kind.Group) (err error) {
+func (a *Applier) Load(ctx context.Context, k *registry.Projection, g *kind.Group) (err error) {
 	l, ok := k.Projection.(kind.Loader)
 	if !ok {
 		return nil
@@ -209,11 +209,11 @@ func (a *Applier) Load(ctx context.Context, k *registry.Known, g *kind.Group) (e
 }
 
 // Apply calls the projection and makes an error of a panic.
-func (a *Applier) Apply(ctx context.Context, k *registry.Known, g *kind.Group) error {
+func (a *Applier) Apply(ctx context.Context, k *registry.Projection, g *kind.Group) error {
 	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
 }
 
-func guarded(k *registry.Known, g *kind.Group, call func() error) (err error) {
+func guarded(k *registry.Projection, g *kind.Group, call func() error) (err error) {
 	kind.LineOf(g).At = pipeline.Origin{Projection: k.Name}
 	defer func() {
 		if r := recover(); r != nil {

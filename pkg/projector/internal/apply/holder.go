@@ -28,12 +28,12 @@ type Holder struct {
 	*registry.Base
 	Drained atomic.Bool // by an operator
 
-	mu   sync.Mutex
-	held map[string]*holding // by campaign
+	mu       sync.Mutex
+	holdings map[string]*holding // by campaign
 }
 
 // NewHolder returns a holder of nothing.
-func NewHolder(b *registry.Base) *Holder { return &Holder{Base: b, held: map[string]*holding{}} }
+func NewHolder(b *registry.Base) *Holder { return &Holder{Base: b, holdings: map[string]*holding{}} }
 
 // Hold takes charge of leases asked for at a time, and returns those to work on. That leaves out a
 // campaign that is worked on under the same generation: claims do not wait for the disk, so a crash of
@@ -44,7 +44,7 @@ func (o *Holder) Hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	defer o.mu.Unlock()
 	fresh := make([]lease.Lease, 0, len(leases))
 	for _, l := range leases {
-		h := o.held[l.CampaignID]
+		h := o.holdings[l.CampaignID]
 		if h == nil || h.lease.Generation < l.Generation {
 			// What goes on under a lease that has run out may hang, and this one may wait for it. One that has not
 			// was given back by the group just committed, and the worker goes on with other campaigns; or was
@@ -52,11 +52,11 @@ func (o *Holder) Hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 			if h != nil {
 				o.dropExpired(h)
 			}
-			o.held[l.CampaignID] = &holding{lease: l, renewed: asked}
+			o.holdings[l.CampaignID] = &holding{lease: l, renewed: asked}
 			fresh = append(fresh, l)
 		}
 	}
-	o.Metrics.Held.Set(float64(len(o.held)))
+	o.Metrics.Held.Set(float64(len(o.holdings)))
 	return fresh
 }
 
@@ -65,7 +65,7 @@ func (o *Holder) Work(units []*Unit, drop func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, u := range units {
-		if h := o.held[u.Lease.CampaignID]; h != nil && h.lease.Generation == u.Lease.Generation {
+		if h := o.holdings[u.Lease.CampaignID]; h != nil && h.lease.Generation == u.Lease.Generation {
 			h.drop = drop
 		}
 	}
@@ -77,11 +77,11 @@ func (o *Holder) renewed(kept []lease.Lease, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range kept {
-		if h := o.held[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
+		if h := o.holdings[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
 			h.renewed = asked
 		}
 	}
-	for _, h := range o.held {
+	for _, h := range o.holdings {
 		o.dropExpired(h)
 	}
 }
@@ -103,7 +103,7 @@ func (o *Holder) LetGo(units []*Unit) {
 	for _, u := range units {
 		o.remove(u.Lease)
 	}
-	o.Metrics.Held.Set(float64(len(o.held)))
+	o.Metrics.Held.Set(float64(len(o.holdings)))
 }
 
 // GiveBack releases the leases of units that were not applied. Should that fail they expire.
@@ -129,21 +129,21 @@ func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {
 	for _, l := range leases {
 		o.remove(l)
 	}
-	o.Metrics.Held.Set(float64(len(o.held)))
+	o.Metrics.Held.Set(float64(len(o.holdings)))
 }
 
 // remove forgets a lease, unless it has been acquired again since. The caller holds the lock.
 func (o *Holder) remove(l lease.Lease) {
-	if h := o.held[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
-		delete(o.held, l.CampaignID)
+	if h := o.holdings[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
+		delete(o.holdings, l.CampaignID)
 	}
 }
 
 func (o *Holder) holding() []lease.Lease {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	leases := make([]lease.Lease, 0, len(o.held))
-	for _, h := range o.held {
+	leases := make([]lease.Lease, 0, len(o.holdings))
+	for _, h := range o.holdings {
 		leases = append(leases, h.lease)
 	}
 	return leases

@@ -25,7 +25,7 @@ type incident struct {
 }
 
 // describe answers what is kept of an error on e. Of a database error that is the message: details quote rows.
-func (a *Applier) describe(k *registry.Known, e *journal.Event, err error) deferred.Failure {
+func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) deferred.Failure {
 	f := deferred.Failure{
 		Group: a.Cfg.ConsumerGroup, Projection: k.Name, Version: k.Described.Version,
 		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
@@ -57,7 +57,7 @@ func (a *Applier) describe(k *registry.Known, e *journal.Event, err error) defer
 
 // fail notes that a projection could not apply e. What follows from it is written when the
 // transaction ends. It says whether the projection goes on after the event.
-func (t *Transaction) fail(k *registry.Known, e *journal.Event, cause error) (skipped bool) {
+func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) (skipped bool) {
 	var inner *failure.ApplyError
 	if errors.As(cause, &inner) {
 		cause = inner.Err
@@ -75,7 +75,7 @@ func (t *Transaction) fail(k *registry.Known, e *journal.Event, cause error) (sk
 
 // failReset notes that the rows of a campaign could not be deleted ahead of e. The projection does
 // not go on without that, whatever its policy on the event.
-func (t *Transaction) failReset(k *registry.Known, e *journal.Event, cause error) {
+func (t *Transaction) failReset(k *registry.Projection, e *journal.Event, cause error) {
 	t.fail(k, e, cause)
 	f := t.failures[len(t.failures)-1]
 	f.Reset = true
@@ -92,7 +92,7 @@ func (t *Transaction) writeFailures() {
 			deferred.Skip(t.Batch, f.Failure, "policy of projection "+f.Projection)
 			continue
 		}
-		k := t.view.Known(f.Projection)
+		k := t.view.Projection(f.Projection)
 		deferred.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.Chances, rand.Float64()),
 			func(o deferred.Outcome) { f.outcome = o })
 		if f.policy.Action == kind.ActionPause {

@@ -89,7 +89,7 @@ func always(*Unit) bool { return true }
 // applyUnit applies a unit's events to one projection. If that fails for any reason of its own it
 // finds the event, keeps what came before it, and leaves it to the projection's policy whether that is
 // the end.
-func (t *Transaction) applyUnit(ctx context.Context, k *registry.Known, u *Unit) error {
+func (t *Transaction) applyUnit(ctx context.Context, k *registry.Projection, u *Unit) error {
 	if !t.applies(k, u) {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (t *Transaction) applyUnit(ctx context.Context, k *registry.Known, u *Unit)
 // nil if none fails. It halves what fails, or goes by what the error says, until a single event is
 // left, so that one among a thousand costs a dozen savepoints.
 func (t *Transaction) ApplyUpTo(
-	ctx context.Context, k *registry.Known, u *Unit, events []journal.Event,
+	ctx context.Context, k *registry.Projection, u *Unit, events []journal.Event,
 ) (n int, cause, err error) {
 	if t.mark != nil {
 		return t.applyMarked(ctx, k, u, events)
@@ -178,7 +178,7 @@ func (t *Transaction) ApplyUpTo(
 }
 
 // attempt applies events inside a savepoint, which it rolls back to if they fail.
-func (t *Transaction) attempt(ctx context.Context, k *registry.Known, events []journal.Event) error {
+func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, events []journal.Event) error {
 	t.LimitStatements(k.Timeout(events))
 	err := t.savepoint(ctx, k, func() error {
 		g := t.Group(k, events)
@@ -195,7 +195,7 @@ func (t *Transaction) attempt(ctx context.Context, k *registry.Known, events []j
 }
 
 // savepoint does something for a projection inside a savepoint, which it rolls back to if that fails.
-func (t *Transaction) savepoint(ctx context.Context, k *registry.Known, do func() error) error {
+func (t *Transaction) savepoint(ctx context.Context, k *registry.Projection, do func() error) error {
 	t.At = pipeline.Origin{}
 	t.queuePatience()
 	if err := t.Exec(ctx, pipeline.QuerySavepointPart); err != nil {

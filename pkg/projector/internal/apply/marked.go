@@ -41,14 +41,14 @@ func convicted(s *lease.Suspect) bool {
 func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	a.alone.Lock()
 	defer a.alone.Unlock()
-	held, s := units[0].Lease, units[0].Lease.Suspect
-	log := a.Cfg.Logger.With("campaign", held.CampaignID, "crashes", s.Crashes)
+	owned, s := units[0].Lease, units[0].Lease.Suspect
+	log := a.Cfg.Logger.With("campaign", owned.CampaignID, "crashes", s.Crashes)
 	// It is survived, whatever comes of it. If the database cannot be told, the worker's next beat takes
 	// its name off the list of the dead, and with it the mark's meaning.
 	defer func() {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 		defer cancel()
-		if err := a.Keeper.Unmark(bounded, a.Cfg.Pool, held); err != nil {
+		if err := a.Keeper.Unmark(bounded, a.Cfg.Pool, owned); err != nil {
 			log.WarnContext(ctx, "mark not removed", "error", err)
 		}
 	}()
@@ -57,19 +57,19 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 		return a.applyMarked(ctx, units)
 	}
 	log.WarnContext(ctx, "campaign has cost several processes, applying it alone and one by one", "marked", s.Marked)
-	known := map[failure.Verdict]error{}
+	verdicts := map[failure.Verdict]error{}
 	if convicted(s) {
-		known[failure.Verdict{
-			Projection: s.Projection, CampaignID: held.CampaignID,
+		verdicts[failure.Verdict{
+			Projection: s.Projection, CampaignID: owned.CampaignID,
 			Seq: s.Seq,
 		}] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
 	}
 	ctx, span := a.Tracer.Start(ctx)
-	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Limit.Events(), known, true)
+	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Limit.Events(), verdicts, true)
 	span.End(n, err)
 	if errors.Is(err, lease.ErrLost) {
 		a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
-		log.WarnContext(ctx, "lease lost, work dropped", "generation", held.Generation)
+		log.WarnContext(ctx, "lease lost, work dropped", "generation", owned.Generation)
 		return nil
 	}
 	if err != nil {
@@ -102,11 +102,11 @@ func (a *Applier) applyMarked(ctx context.Context, units []*Unit) error {
 // applyMarked applies events one by one, each named by a mark that is committed before it is tried.
 // Otherwise it is like applyUpTo.
 func (t *Transaction) applyMarked(
-	ctx context.Context, k *registry.Known, u *Unit, events []journal.Event,
+	ctx context.Context, k *registry.Projection, u *Unit, events []journal.Event,
 ) (n int, cause, err error) {
 	for i := range events {
-		if known := t.verdict(k, u, &events[i]); known != nil {
-			return i, known, nil
+		if cause := t.verdict(k, u, &events[i]); cause != nil {
+			return i, cause, nil
 		}
 		if err := t.mark(ctx, u, k.Name, events[i].Seq); err != nil {
 			return 0, nil, err

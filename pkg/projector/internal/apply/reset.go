@@ -19,7 +19,7 @@ const queryForgetSnapshotOf = `DELETE FROM tidemark.snapshots WHERE campaign_id 
 const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`
 
 // resetRows queues the deletion of what the projection keeps of those campaigns that it begins again.
-func (t *Transaction) resetRows(ctx context.Context, k *registry.Known, units []*Unit) error {
+func (t *Transaction) resetRows(ctx context.Context, k *registry.Projection, units []*Unit) error {
 	var ids []string
 	for _, u := range units {
 		if u.Pair != nil && u.Pair.Reset && u.Pair.Projection == k.Name && !u.outdated {

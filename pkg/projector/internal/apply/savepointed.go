@@ -34,7 +34,7 @@ func (t *Transaction) splittable() bool {
 		slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil }) {
 		return false
 	}
-	return !slices.ContainsFunc(t.view.Projections, func(k *registry.Known) bool {
+	return !slices.ContainsFunc(t.view.Projections, func(k *registry.Projection) bool {
 		return t.view.Rows[k.Name].State == registry.StateActive &&
 			(kind.Eventwise(k.Projection) == nil || k.Intricate.Load() || t.looksAhead(k))
 	})
@@ -104,34 +104,34 @@ func (a *Applier) noteFailures(t *Transaction) {
 	}
 	for _, f := range t.failures {
 		a.Savepoints.Store(savepointsAfter)
-		t.view.Known(f.Projection).Savepoints.Store(savepointsAfter)
+		t.view.Projection(f.Projection).Savepoints.Store(savepointsAfter)
 	}
 }
 
 // task is what a unit has for a projection.
 type task struct {
-	k      *registry.Known
+	k      *registry.Projection
 	unit   *Unit
 	events []journal.Event // in order; without those that have failed, and those that wait for them
-	struck []struck        // those that have failed, unless an earlier one does
+	failed []failedEvent   // those that have failed, unless an earlier one does
 }
 
-// struck is an event that has failed.
-type struck struct {
+// failedEvent is an event that has failed.
+type failedEvent struct {
 	event journal.Event
 	cause error
 }
 
-// strike takes the i-th event, which has failed, out of a task, and all that follow unless the projection skips it.
-func (one *task) strike(i int, cause error) (skipped bool) {
-	failed := struck{one.events[i], cause}
+// dropFailed takes the i-th event, which has failed, out of a task, and all that follow unless the projection skips it.
+func (one *task) dropFailed(i int, cause error) (skipped bool) {
+	failed := failedEvent{one.events[i], cause}
 	if skipped = one.k.Skips(failed.event.Type, cause); skipped {
 		one.events = slices.Concat(one.events[:i], one.events[i+1:])
 	} else {
 		one.events = one.events[:i]
-		one.struck = slices.DeleteFunc(one.struck, func(s struck) bool { return s.event.Seq > failed.event.Seq })
+		one.failed = slices.DeleteFunc(one.failed, func(s failedEvent) bool { return s.event.Seq > failed.event.Seq })
 	}
-	one.struck = append(one.struck, failed)
+	one.failed = append(one.failed, failed)
 	return skipped
 }
 
@@ -172,9 +172,9 @@ func (t *Transaction) applyInParts(ctx context.Context) error {
 	}
 	t.useSchema(t.Applier.SearchPath)
 	for _, one := range all {
-		slices.SortFunc(one.struck, func(a, b struck) int { return cmp.Compare(a.event.Seq, b.event.Seq) })
-		for i := range one.struck {
-			t.fail(one.k, &one.struck[i].event, one.struck[i].cause)
+		slices.SortFunc(one.failed, func(a, b failedEvent) int { return cmp.Compare(a.event.Seq, b.event.Seq) })
+		for i := range one.failed {
+			t.fail(one.k, &one.failed[i].event, one.failed[i].cause)
 		}
 	}
 	return nil
@@ -189,7 +189,7 @@ func (t *Transaction) fenceOnce(ctx context.Context) error {
 }
 
 // tasks answers what there is to apply to a projection, and begins anew those of its pairs that are to.
-func (t *Transaction) tasks(ctx context.Context, k *registry.Known) ([]*task, error) {
+func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) ([]*task, error) {
 	reset, err := t.resetPairs(ctx, k)
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (t *Transaction) tasks(ctx context.Context, k *registry.Known) ([]*task, er
 				return nil, err
 			}
 		default:
-			if one := t.task(k, u); len(one.events)+len(one.struck) > 0 {
+			if one := t.task(k, u); len(one.events)+len(one.failed) > 0 {
 				tasks = append(tasks, one)
 			}
 		}
@@ -213,7 +213,7 @@ func (t *Transaction) tasks(ctx context.Context, k *registry.Known) ([]*task, er
 
 // resetPairs deletes the rows of all pairs that begin anew, and says whether that went well; if not it
 // concerns one of them.
-func (t *Transaction) resetPairs(ctx context.Context, k *registry.Known) (ok bool, err error) {
+func (t *Transaction) resetPairs(ctx context.Context, k *registry.Projection) (ok bool, err error) {
 	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil && u.Pair.Reset && t.applies(k, u) }) {
 		return true, nil
 	}
@@ -227,7 +227,7 @@ func (t *Transaction) resetPairs(ctx context.Context, k *registry.Known) (ok boo
 
 // over says whether a failure ends the transaction: it is broken, or the failure has no culprit, or
 // a campaign took so long that they are tried one campaign at a time.
-func (t *Transaction) over(ctx context.Context, k *registry.Known, err error) bool {
+func (t *Transaction) over(ctx context.Context, k *registry.Projection, err error) bool {
 	var late *failure.DeadlineError
 	return errors.As(err, &late) || t.broken(ctx, k, err)
 }
@@ -282,7 +282,7 @@ func (t *Transaction) applyTask(ctx context.Context, one *task) error {
 			return err
 		}
 		at := len(one.events) - len(events) + n
-		if !one.strike(at, cause) {
+		if !one.dropFailed(at, cause) {
 			return nil
 		}
 		events = one.events[at:]
@@ -294,7 +294,7 @@ func (t *Transaction) applyTask(ctx context.Context, one *task) error {
 func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 	for first := true; len(parts) > 0; first = false {
 		var stream []*part
-		var last *registry.Known
+		var last *registry.Projection
 		for _, one := range parts {
 			if one.k != last {
 				last = one.k
@@ -320,7 +320,7 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 			return t.Blame(err)
 		}
 		parts = nil
-		undone := map[*registry.Known]*part{} // what went well and was undone with what did not: it will go well again
+		undone := map[*registry.Projection]*part{} // what went well and was undone with what did not: it will go well again
 		for _, one := range stream {
 			if one.Cause == nil {
 				continue

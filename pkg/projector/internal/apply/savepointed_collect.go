@@ -30,22 +30,22 @@ const (
 // abandoned has it to himself.
 type collection struct {
 	*pipeline.Pipeline
-	k      *registry.Known
+	k      *registry.Projection
 	tasks  []*task
 	limit  time.Duration     // the projection's
 	events [][]journal.Event // by task
-	failed [][]struck        // by task
+	failed [][]failedEvent   // by task
 }
 
 // collect has a projection queue what it does about the events of tasks. An event that fails ends its
 // own campaign's task, or is skipped: nothing has been sent, so the others do not notice. The error is
 // [errIntricate], or one about the transaction.
-func (t *Transaction) collect(ctx context.Context, k *registry.Known, tasks []*task) (*collection, error) {
+func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks []*task) (*collection, error) {
 	each := kind.Eventwise(k.Projection)
 	if each == nil || !t.Streams || k.Intricate.Load() || t.looksAhead(k) {
 		return nil, kind.ErrIntricate
 	}
-	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]struck, len(tasks))}
+	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]failedEvent, len(tasks))}
 	c.Disconnect, c.Collects = t.Disconnect, true
 	g := kind.NewGroup(nil, k.Name, k.Comment, c.Pipeline)
 	n := 0
@@ -72,7 +72,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Known, tasks []*t
 	}
 	for i, one := range tasks {
 		for _, f := range c.failed[i] {
-			one.strike(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == f.event.Seq }), f.cause)
+			one.dropFailed(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == f.event.Seq }), f.cause)
 		}
 	}
 	return c, nil
@@ -98,7 +98,7 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 				return err
 			}
 			c.Batch.QueuedQueries, c.Origins = c.Batch.QueuedQueries[:from], c.Origins[:from]
-			c.failed[i] = append(c.failed[i], struck{e, err})
+			c.failed[i] = append(c.failed[i], failedEvent{e, err})
 			if !c.k.Skips(e.Type, err) {
 				break
 			}
@@ -190,7 +190,8 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 	culprit := p.origins[p.Failed]
 	i := slices.IndexFunc(p.tasks, func(one *task) bool { return one.unit.Lease.CampaignID == culprit.CampaignID })
 	one := p.tasks[i]
-	skipped := one.strike(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == culprit.Seq }), cause)
+	at := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == culprit.Seq })
+	skipped := one.dropFailed(at, cause)
 	from, to := p.Failed, p.Failed+1
 	for from > 0 && p.origins[from-1] == culprit {
 		from--
@@ -218,8 +219,8 @@ func (p *part) piece(from, to int) *part {
 // part is what one savepoint holds: all that a projection has queued for some units. If it fails the others stay.
 type part struct {
 	pipeline.Savepoint
-	k       *registry.Known // nil: the statements are no projection's
-	timeout time.Duration   // of k
+	k       *registry.Projection // nil: the statements are no projection's
+	timeout time.Duration        // of k
 	tasks   []*task
 	origins []pipeline.Origin
 	finer   int // parts to cut into what is left of it should it fail; 0: none

@@ -40,7 +40,7 @@ func (s *session) Blame(err error) error {
 }
 
 // Use queues that the statements that follow are about a projection's set of tables.
-func (s *session) Use(k *registry.Known) {
+func (s *session) Use(k *registry.Projection) {
 	s.useSchema(k.Path)
 }
 
@@ -53,7 +53,7 @@ func (s *session) useSchema(path string) {
 }
 
 // Group makes a projection's group.
-func (s *session) Group(k *registry.Known, events []journal.Event) *kind.Group {
+func (s *session) Group(k *registry.Projection, events []journal.Event) *kind.Group {
 	return kind.NewGroup(events, k.Name, k.Comment, s.Pipeline)
 }
 
@@ -103,7 +103,7 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	look := func() {
 		defer close(done)
-		for found := ""; found == "" && watching.Err() == nil; registry.Pause(watching, lockLook) {
+		for found := ""; found == "" && watching.Err() == nil; registry.Sleep(watching, lockLook) {
 			conn, err := s.base.Cfg.Pool.Acquire(watching)
 			if err != nil {
 				return
@@ -131,7 +131,7 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 }
 
 // broken says whether the failure is the infrastructure's: the transaction is beyond repair, and no event's fault.
-func (s *session) broken(ctx context.Context, k *registry.Known, err error) bool {
+func (s *session) broken(ctx context.Context, k *registry.Projection, err error) bool {
 	if s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil {
 		return true
 	}

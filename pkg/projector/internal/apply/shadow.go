@@ -45,11 +45,11 @@ func (s *shadow) Run(ctx context.Context) {
 			wait := s.p.Backoff(failures)
 			failures++
 			s.p.Cfg.Logger.WarnContext(ctx, "shadow group not tried", "error", err, "wait", wait)
-			registry.Pause(ctx, wait)
+			registry.Sleep(ctx, wait)
 		case !again:
 			failures = 0
 			s.report(ctx)
-			registry.Pause(ctx, s.p.Cfg.PollInterval)
+			registry.Sleep(ctx, s.p.Cfg.PollInterval)
 		default:
 			failures = 0
 		}
@@ -207,7 +207,9 @@ func (s *shadow) tryGroup(ctx context.Context, t *Transaction, units []*Unit) (r
 
 // tryApart applies a unit's events to one projection and counts what became of them. It says
 // whether one of them stops it.
-func (s *shadow) tryApart(ctx context.Context, t *Transaction, k *registry.Known, u *Unit) (stopped bool, err error) {
+func (s *shadow) tryApart(
+	ctx context.Context, t *Transaction, k *registry.Projection, u *Unit,
+) (stopped bool, err error) {
 	before := len(t.failures)
 	err = t.applyUnit(ctx, k, u)
 	var late *failure.DeadlineError

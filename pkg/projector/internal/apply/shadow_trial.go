@@ -12,17 +12,19 @@ import (
 // trial is campaigns that a shadow tries in one go, under a name that outlives the process: all
 // that no worker has died of, or a single one that a worker has.
 type trial struct {
-	units []*Unit
-	known lease.Trial
-	ended bool // all of it has been tried
+	units  []*Unit
+	record lease.Trial
+	ended  bool // all of it has been tried
 }
 
 // suspect says whether processes have died of it.
-func (t *trial) suspect() bool { return t.known.Crashes > 0 }
+func (t *trial) suspect() bool { return t.record.Crashes > 0 }
 
 // convicted says whether an event is left out: one process has died of the campaign, and two more
 // when they had named the event.
-func (t *trial) convicted() bool { return t.known.Crashes >= deadly && t.known.Deaths >= deadlyMarked }
+func (t *trial) convicted() bool {
+	return t.record.Crashes >= deadly && t.record.Deaths >= deadlyMarked
+}
 
 func (t *trial) campaigns() (ids []string) {
 	for _, u := range t.units {
@@ -39,15 +41,15 @@ func (s *shadow) trials(ctx context.Context, units []*Unit) ([]*trial, error) {
 	}
 	whole, cancel := s.p.Whole(ctx)
 	defer cancel()
-	known, err := s.p.Keeper.Try(whole, s.p.Cfg.Pool, all.campaigns())
-	if err != nil || len(known) == 0 {
+	records, err := s.p.Keeper.Try(whole, s.p.Cfg.Pool, all.campaigns())
+	if err != nil || len(records) == 0 {
 		return []*trial{all}, err
 	}
 	trials := []*trial{{}}
 	for len(units) > 0 {
 		n, of := OfOneCampaign(units), trials[0]
-		if suspected, is := known[units[0].Lease.CampaignID]; is {
-			of = &trial{known: suspected}
+		if suspected, is := records[units[0].Lease.CampaignID]; is {
+			of = &trial{record: suspected}
 			trials = append(trials, of)
 		}
 		of.units = append(of.units, units[:n]...)
@@ -71,12 +73,14 @@ func (s *shadow) watch(ctx context.Context, t *Transaction, one *trial) {
 	if !one.convicted() {
 		return
 	}
-	at := failure.Verdict{Projection: one.known.Projection, CampaignID: one.units[0].Lease.CampaignID, Seq: one.known.Seq}
-	t.verdicts = map[failure.Verdict]error{at: &failure.CrashError{Crashes: one.known.Crashes, Alone: one.known.Deaths}}
+	at := failure.Verdict{
+		Projection: one.record.Projection, CampaignID: one.units[0].Lease.CampaignID, Seq: one.record.Seq,
+	}
+	t.verdicts = map[failure.Verdict]error{at: &failure.CrashError{Crashes: one.record.Crashes, Alone: one.record.Deaths}}
 	if !s.left[at] {
 		s.left[at] = true
 		s.p.Cfg.Logger.ErrorContext(ctx, "shadow: event left out for a day, processes died of it",
-			"projection", at.Projection, "campaign", at.CampaignID, "seq", at.Seq, "crashes", one.known.Crashes)
+			"projection", at.Projection, "campaign", at.CampaignID, "seq", at.Seq, "crashes", one.record.Crashes)
 	}
 }
 

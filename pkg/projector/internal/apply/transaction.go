@@ -21,14 +21,14 @@ import (
 // Transaction applies one group of units.
 type Transaction struct {
 	session
-	held
+	groupState
 	Applier *Applier
 	last    func() // queues what ends it; nil: COMMIT
 	fenced  bool   // the fence stands
 	// names each event before it is tried; nil: they are tried without
 	mark func(ctx context.Context, u *Unit, projection string, seq int64) error
 	// of the projections that the database applies
-	calls map[*registry.Known]string
+	calls map[*registry.Projection]string
 	// its units are those that a claim queued before its read answers
 	Claimed bool
 }
@@ -41,7 +41,7 @@ func (a *Applier) begin(ctx context.Context, units []*Unit, events int) (*Transa
 // open is begin, for a transaction in which the database applies the projections that have a call.
 // If all have, it counts the events instead of reading them.
 func (a *Applier) open(
-	ctx context.Context, units []*Unit, events int, calls map[*registry.Known]string,
+	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string,
 ) (*Transaction, error) {
 	pulse.Of(ctx).Within(a.Promises.Step)
 	conn, err := a.Cfg.Pool.Acquire(ctx)
@@ -59,7 +59,7 @@ func (a *Applier) open(
 }
 
 // SuspectUnreadable makes the groups that follow a read which failed for an event find out which.
-// It is spoiled then: each projection fails at it for good, and all else goes on.
+// It is unreadable then: each projection fails at it for good, and all else goes on.
 func (a *Applier) SuspectUnreadable(err error) error {
 	if journal.CannotRead(err) {
 		a.Unreadable.Store(savepointsAfter)
@@ -68,7 +68,9 @@ func (a *Applier) SuspectUnreadable(err error) error {
 }
 
 // On returns a transaction that will be open on a connection of the pool, which it gives back.
-func (a *Applier) On(conn *pgxpool.Conn, units []*Unit, events int, calls map[*registry.Known]string) *Transaction {
+func (a *Applier) On(
+	conn *pgxpool.Conn, units []*Unit, events int, calls map[*registry.Projection]string,
+) *Transaction {
 	t := a.Within(conn.Conn(), units, events)
 	t.Pool, t.calls, t.Timeout, t.InForce, t.Disconnect = conn, calls, a.Longest, a.Longest, Disconnect(conn)
 	return t
@@ -78,7 +80,9 @@ func (a *Applier) On(conn *pgxpool.Conn, units []*Unit, events int, calls map[*r
 func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction {
 	t := &Transaction{
 		session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath},
-		Applier: a, held: held{Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events)},
+		Applier: a, groupState: groupState{
+			Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events),
+		},
 	}
 	t.Origins = a.slabs.getOrigins()
 	t.Streams, t.Mode, t.Notice = a.Streams, a.Mode, a.Notice
@@ -100,7 +104,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	}
 	for i, u := range t.Units {
 		read.CampaignIDs[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
-		u.Events, u.counted, u.hashed, u.Spoiled, u.More = nil, 0, nil, nil, false
+		u.Events, u.counted, u.hashed, u.Unreadable, u.More = nil, 0, nil, nil, false
 	}
 	t.Queue(registry.QueryRegistryGroup, p.Cfg.ConsumerGroup)
 	t.Queue(registry.QueryRegistry, p.Cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
@@ -132,7 +136,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		if p.Cfg.Catalogue != nil || e.Unreadable() != nil {
 			current, err := p.Cfg.Catalogue.Current(*e)
 			if err != nil {
-				t.Units[i].Spoil(e.Seq, &failure.Undecodable{Err: err})
+				t.Units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
 			}
 			t.Events[len(t.Events)-1] = current
 		}
@@ -211,7 +215,7 @@ func (t *Transaction) counts() bool {
 		v = t.Applier.Seen.Load()
 	}
 	return v != nil && len(t.calls) > 0 && t.Applier.Tracer == nil &&
-		!slices.ContainsFunc(v.Projections, func(k *registry.Known) bool {
+		!slices.ContainsFunc(v.Projections, func(k *registry.Projection) bool {
 			return v.Rows[k.Name].State == registry.StateActive && t.calls[k] == ""
 		})
 }
@@ -225,7 +229,7 @@ func (t *Transaction) dropOutdated() {
 		}
 		now, r := t.pairs[u.Lease.CampaignID][u.Pair.Projection], t.view.Rows[u.Pair.Projection]
 		if u.outdated = now == nil || now.NextSeq != u.Place+1 && !t.trying || r == nil || r.State != registry.StateActive ||
-			t.view.Known(u.Pair.Projection) == nil; u.outdated {
+			t.view.Projection(u.Pair.Projection) == nil; u.outdated {
 			u.Events, u.counted, u.More = nil, 0, false
 			continue
 		}

@@ -11,7 +11,8 @@ import (
 // applyAll hands every projection the events it wants of the units, as one group each.
 func (t *Transaction) applyAll(ctx context.Context) (err error) {
 	defer func() { err = t.Blame(err) }()
-	groups, kinds := make([]*kind.Group, 0, len(t.view.Projections)), make([]*registry.Known, 0, len(t.view.Projections))
+	groups := make([]*kind.Group, 0, len(t.view.Projections))
+	kinds := make([]*registry.Projection, 0, len(t.view.Projections))
 	for _, k := range t.view.Projections {
 		if err := t.resetRows(ctx, k, t.Units); err != nil {
 			return err
@@ -55,7 +56,7 @@ func (t *Transaction) applyAll(ctx context.Context) (err error) {
 }
 
 // callFunction queues the call that applies the units' events.
-func (t *Transaction) callFunction(k *registry.Known) {
+func (t *Transaction) callFunction(k *registry.Projection) {
 	var s Stretches
 	for _, u := range t.Units {
 		if u.Count() > 0 && t.applies(k, u) {
@@ -64,7 +65,7 @@ func (t *Transaction) callFunction(k *registry.Known) {
 	}
 	if len(s.Campaigns) > 0 {
 		t.Use(k)
-		t.LimitStatements(registry.LongestTimeout([]*registry.Known{k}))
+		t.LimitStatements(registry.LongestTimeout([]*registry.Projection{k}))
 		t.At = pipeline.Origin{Projection: k.Name}
 		t.Queue(t.calls[k], s.Campaigns, s.After, s.Until)
 		t.At = pipeline.Origin{}

@@ -137,7 +137,7 @@ func (t *Transaction) filePairs() {
 	var filed []deferred.Standing
 	for i := range t.view.Registry {
 		r := &t.view.Registry[i]
-		if r.State == registry.StateRequested || r.Moves() && t.view.Known(r.Name) != nil {
+		if r.State == registry.StateRequested || r.Moves() && t.view.Projection(r.Name) != nil {
 			continue
 		}
 		for _, u := range t.Units {

@@ -19,12 +19,12 @@ type Unit struct {
 	groups int                // groups it had a part in since it was claimed
 
 	// Of the group under way:
-	Events   []journal.Event
-	counted  int             // events that are known by number only: the database applies them
-	hashed   *int64          // the hash of their ids; nil: nobody has looked at them
-	Spoiled  map[int64]error // by seq: events that cannot be brought to their current version
-	More     bool            // there may be events beyond those read
-	outdated bool            // the pair is not any more what it was
+	Events     []journal.Event
+	counted    int             // events that are known by number only: the database applies them
+	hashed     *int64          // the hash of their ids; nil: nobody has looked at them
+	Unreadable map[int64]error // by seq: events that cannot be brought to their current version
+	More       bool            // there may be events beyond those read
+	outdated   bool            // the pair is not any more what it was
 }
 
 // Live is a campaign under its lease, for all projections in step.
@@ -44,12 +44,12 @@ func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }
 // probes says whether something waits behind the event to which the unit is bounded.
 func (u *Unit) probes() bool { return u.Pair != nil && u.Until < u.Lease.Checkpoint }
 
-// Spoil notes that an event cannot be brought to its current version.
-func (u *Unit) Spoil(seq int64, err error) {
-	if u.Spoiled == nil {
-		u.Spoiled = map[int64]error{}
+// MarkUnreadable notes that an event cannot be brought to its current version.
+func (u *Unit) MarkUnreadable(seq int64, err error) {
+	if u.Unreadable == nil {
+		u.Unreadable = map[int64]error{}
 	}
-	u.Spoiled[seq] = err
+	u.Unreadable[seq] = err
 }
 
 // Count is the number of events that the group brings the unit forward.

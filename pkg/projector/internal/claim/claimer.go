@@ -44,7 +44,7 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		if c.Holder.Drained.Load() {
 			c.Claims.letGo()
 			loop.Rest()
-			registry.Pause(ctx, drainedWait)
+			registry.Sleep(ctx, drainedWait)
 			continue
 		}
 		loop.Within(c.Promises.Around)
@@ -69,7 +69,7 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 			if c.Breaker.Failed(ctx, err) {
 				wait := c.Backoff(0)
 				c.Cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
-				registry.Pause(ctx, wait)
+				registry.Sleep(ctx, wait)
 			}
 			continue
 		}

@@ -38,7 +38,7 @@ func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 			// is not redone at once.
 			wait := c.Backoff(0)
 			c.Cfg.Logger.WarnContext(ctx, "group not applied", "error", err, "wait", wait)
-			registry.Pause(ctx, wait)
+			registry.Sleep(ctx, wait)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (w *Listener) Listen(ctx context.Context) {
 		}
 		wait := w.Backoff(attempt)
 		w.Cfg.Logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
-		registry.Pause(ctx, wait)
+		registry.Sleep(ctx, wait)
 	}
 }
 
@@ -85,7 +85,7 @@ func (w *Listener) EndWaits(ctx context.Context) {
 			return
 		case payload := <-w.woken:
 			named := time.Now().UnixNano()
-			if !registry.Pause(ctx, awakeAfter) {
+			if !registry.Sleep(ctx, awakeAfter) {
 				return
 			}
 			if w.asked.Load() > named {

@@ -20,7 +20,7 @@ const (
 // MendClock looks, now and then, for times of a server's clock that has gone back since: of pairs and
 // pauses, as the claim does of leases.
 func (m *Maintainer) MendClock(ctx context.Context) {
-	for ok := true; ok; ok = registry.Pause(ctx, clockEvery) {
+	for ok := true; ok; ok = registry.Sleep(ctx, clockEvery) {
 		for more := true; more && ctx.Err() == nil; {
 			pairs, paused, err := m.mendTimes(ctx)
 			if err != nil && ctx.Err() == nil {

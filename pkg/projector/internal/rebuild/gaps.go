@@ -43,6 +43,6 @@ func (m *Maintainer) RepairGaps(ctx context.Context) {
 			m.Cfg.Logger.DebugContext(ctx, "looked for gaps", "campaigns", done.Campaigns, "gaps", done.Gaps,
 				"failures", done.Failed)
 		}
-		registry.Pause(ctx, next)
+		registry.Sleep(ctx, next)
 	}
 }

@@ -27,7 +27,7 @@ type Maintainer struct {
 
 // PruneLog deletes what is old of the failure log, and snapshots that have outlived their version, now and then.
 func (m *Maintainer) PruneLog(ctx context.Context) {
-	for registry.Pause(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
+	for registry.Sleep(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
 		n, err := m.Prune(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:

@@ -3,8 +3,8 @@ package rebuild
 // The statements of rebuilds. They touch tables of one row a projection, under the registry's lock
 // where they change them.
 const (
-	// queryTended reads what workers have to know of rebuilds.
-	queryTended = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
+	// queryRebuildRows reads what workers have to know of rebuilds.
+	queryRebuildRows = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
 				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
 			p.declined, coalesce(p.kept_until <= clock_timestamp(), false), r.max_share
@@ -40,12 +40,12 @@ const (
 		WHERE l.consumer_group = $1 AND l.checkpoint > 0`
 	queryNoteMeasure = `UPDATE tidemark.rebuilds r SET campaigns = $2, events = $3, active_at = clock_timestamp()
 		WHERE r.projection = $1`
-	queryRefuse        = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
-	queryForetell      = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
-	queryForgetRebuild = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
-	QueryWithdraw      = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
-	queryForgetRow     = `DELETE FROM tidemark.projections WHERE name = $1`
-	queryDecline       = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
+	queryRefuse         = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
+	queryPreviewRefusal = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
+	queryForgetRebuild  = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
+	QueryWithdraw       = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
+	queryForgetRow      = `DELETE FROM tidemark.projections WHERE name = $1`
+	queryDecline        = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
 
 	// queryTakeSet gives a row another name and place, and says until when its tables are kept.
 	queryTakeSet = `UPDATE tidemark.projections SET name = $2, schema_name = $3,

@@ -127,12 +127,12 @@ func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) 
 	if version == nil {
 		return nil
 	}
-	known, err := lease.Versions(ctx, tx, group)
-	if err != nil || len(known) == 0 || slices.Contains(known[name], *version) {
+	versions, err := lease.Versions(ctx, tx, group)
+	if err != nil || len(versions) == 0 || slices.Contains(versions[name], *version) {
 		return err
 	}
 	return fmt.Errorf("%w: version %d is asked for, workers of consumer group %q have %v: start one that has it first",
-		ErrNoCode, *version, group, known[name])
+		ErrNoCode, *version, group, versions[name])
 }
 
 func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o Options, act deferred.Act) error {

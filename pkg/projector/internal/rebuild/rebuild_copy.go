@@ -56,14 +56,14 @@ func (b *Rebuilder) CopyRanges(ctx context.Context) error {
 }
 
 // copySet copies range by range, and says whether all have been taken.
-func (b *Rebuilder) copySet(ctx context.Context, k *registry.Known) (done bool, err error) {
+func (b *Rebuilder) copySet(ctx context.Context, k *registry.Projection) (done bool, err error) {
 	var taken atomic.Bool
 	g, ctx := errgroup.WithContext(ctx)
 	for range b.Cfg.Concurrency {
 		g.Go(func() error {
 			for {
 				if wait := b.Share.Wait(time.Now()); wait > 0 {
-					if !registry.Pause(ctx, wait) {
+					if !registry.Sleep(ctx, wait) {
 						return nil
 					}
 					continue
@@ -105,7 +105,7 @@ type campaignRange struct {
 }
 
 // TakeRange takes the next range; nil: there is none.
-func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Known) (r *campaignRange, err error) {
+func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Projection) (r *campaignRange, err error) {
 	err = pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
 		var first string
 		err := tx.QueryRow(ctx, queryCopyCursor, k.Described.Name).Scan(&first)
@@ -158,7 +158,7 @@ func (b *Rebuilder) nextRange(
 }
 
 // CopyRange applies the events of a range's campaigns, but for those that have been filed already.
-func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Known, r campaignRange) (err error) {
+func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r campaignRange) (err error) {
 	ctx, span := b.Traced(ctx, "copy", k)
 	events := int64(0)
 	defer func() { span.End(int(events), wrong(err)) }()
@@ -215,7 +215,7 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Known, r campaign
 // copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection
 // that has nothing of them yet.
 func copyCampaigns(
-	ctx context.Context, t *apply.Transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease,
+	ctx context.Context, t *apply.Transaction, k *registry.Projection, r campaignRange, campaigns []lease.Lease,
 ) error {
 	t.Use(k)
 	t.LimitStatements(k.Timeout(nil))
@@ -247,7 +247,7 @@ func copyCampaigns(
 }
 
 // copyEvents hands the projection the events just read.
-func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Known, fold kind.Folder, last bool) error {
+func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projection, fold kind.Folder, last bool) error {
 	g := t.Group(k, t.Events)
 	if fold != nil {
 		return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
@@ -274,7 +274,7 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Known, fo
 
 // EndCopy ends the copying once all ranges have been taken: those under way are waited for, and
 // a later one is too late.
-func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Known) error {
+func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Projection) error {
 	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)
 		return err

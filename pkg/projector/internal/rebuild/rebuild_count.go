@@ -31,7 +31,7 @@ const (
 // countRows counts the rows of the new tables and of those that are read. A table that has become
 // empty, or has rows of campaigns without events, keeps them from being exchanged; other numbers
 // are only told: another version may well keep more rows, or fewer.
-func (b *Rebuilder) countRows(ctx context.Context, k *registry.Known) error {
+func (b *Rebuilder) countRows(ctx context.Context, k *registry.Projection) error {
 	set, live := b.Seen.Load().Rows[k.Name], b.Seen.Load().Rows[k.Described.Name]
 	if set == nil || live == nil {
 		return ErrNotYet

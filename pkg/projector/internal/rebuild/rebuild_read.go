@@ -23,12 +23,12 @@ const (
 // rangePages reads a range's events page by page into its transaction.
 type rangePages struct {
 	t         *apply.Transaction
-	k         *registry.Known
+	k         *registry.Projection
 	read      journal.CampaignsRead
 	campaigns []lease.Lease // from the one on that was read last
 }
 
-func newRangePages(t *apply.Transaction, k *registry.Known, r campaignRange, campaigns []lease.Lease) *rangePages {
+func newRangePages(t *apply.Transaction, k *registry.Projection, r campaignRange, campaigns []lease.Lease) *rangePages {
 	p := &rangePages{t: t, k: k, campaigns: campaigns}
 	// No campaign sorts between the first one's name and the first one.
 	p.read = journal.CampaignsRead{
@@ -52,7 +52,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	t := p.t
 	t.Events = t.Events[:0]
 	n, size := 0, int64(0)
-	var spoiled error
+	var unreadable error
 	more, err = journal.ReadCampaigns(ctx, t.Conn, p.read, func(e *journal.Event, bytes int) {
 		n++
 		size += int64(bytes)
@@ -69,12 +69,12 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 			return
 		}
 		current, err := t.Applier.Cfg.Catalogue.Current(*e)
-		if t.Events[len(t.Events)-1] = current; err != nil && spoiled == nil && p.k.Wants(&current) {
-			spoiled = p.k.Origin(current).Wrap(&failure.Undecodable{Err: err})
+		if t.Events[len(t.Events)-1] = current; err != nil && unreadable == nil && p.k.Wants(&current) {
+			unreadable = p.k.Origin(current).Wrap(&failure.Undecodable{Err: err})
 		}
 	})
-	if t.Applier.SuspectUnreadable(err) != nil || spoiled != nil {
-		return false, cmp.Or(err, spoiled)
+	if t.Applier.SuspectUnreadable(err) != nil || unreadable != nil {
+		return false, cmp.Or(err, unreadable)
 	}
 	if t.Applier.Cfg.Catalogue != nil {
 		t.Events = slices.DeleteFunc(t.Events, func(e journal.Event) bool { return !p.k.Wants(&e) })

@@ -27,7 +27,7 @@ const swapSet registry.TableSet = "swap"
 var ErrNotYet = errors.New("not all campaigns have caught up")
 
 // SwapIfReady exchanges the tables of a rebuild if nothing is left behind. Of the workers that try, one does.
-func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Known) error {
+func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Projection) error {
 	o, err := ready(ctx, b.Cfg.Pool, b.Cfg.ConsumerGroup, name)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Con
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		defer stop()
-		for mine := true; mine && registry.Pause(within, b.Cfg.LeaseTTL/3); {
+		for mine := true; mine && registry.Sleep(within, b.Cfg.LeaseTTL/3); {
 			var err error
 			mine, err = lease.TakeDuty(within, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL)
 			mine = mine || err != nil // it may be had still, and nothing is fenced by it
@@ -126,7 +126,7 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 
 // prepareSwap does ahead of the exchange what takes time: it counts rows, verifies a sample, and
 // gathers statistics, without which the first plans of the new tables would be bad ones.
-func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readiness) error {
+func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o readiness) error {
 	if o.verify > 0 {
 		if err := b.countRows(ctx, k); err != nil {
 			return err
@@ -178,7 +178,7 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Known, o readin
 
 // addLate gives the new tables what was added to the live ones since they were made: indexes
 // without keeping writers from them.
-func (b *Rebuilder) addLate(ctx context.Context, k *registry.Known) error {
+func (b *Rebuilder) addLate(ctx context.Context, k *registry.Projection) error {
 	var added []exchange.Addition
 	err := pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
 		rows, err := lockSets(ctx, tx, k.Described.Name)
@@ -210,7 +210,7 @@ func (b *Rebuilder) addLate(ctx context.Context, k *registry.Known) error {
 }
 
 // runIn runs a statement outside of any transaction, with the search_path of a set of tables.
-func (b *Rebuilder) runIn(ctx context.Context, k *registry.Known, sql string) error {
+func (b *Rebuilder) runIn(ctx context.Context, k *registry.Projection, sql string) error {
 	conn, err := b.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type strangers struct {
 
 // tellStrangers logs which projections of the group this worker does not have: at registration, when
 // they become others, and once more when that is no rolling upgrade any more.
-func (b *Rebuilder) tellStrangers(ctx context.Context, rows map[string]*tended, now time.Time) {
+func (b *Rebuilder) tellStrangers(ctx context.Context, rows map[string]*rebuildRow, now time.Time) {
 	var names []string
 	for _, r := range rows {
 		if b.Foreign(&r.Registered) {

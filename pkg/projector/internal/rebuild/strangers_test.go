@@ -19,22 +19,22 @@ func TestProjectionsThatAWorkerDoesNotHaveAreAWarningOnceNoUpgradeTakesSoLong(t 
 		Logger:        slog.New(slog.NewTextHandler(&log, nil)),
 	}}}
 	p.Entered.Store(true)
-	rows := map[string]*tended{}
+	rows := map[string]*rebuildRow{}
 	for _, name := range []string{"b", "a", "a~next"} {
-		rows[name] = &tended{Registered: registry.Registered{Name: name}}
+		rows[name] = &rebuildRow{Registered: registry.Registered{Name: name}}
 	}
 	start := time.Now()
 	for _, step := range []struct {
 		after time.Duration
-		rows  map[string]*tended
+		rows  map[string]*rebuildRow
 		want  string
 	}{
 		{0, rows, "INFO"},
 		{time.Minute, rows, ""},
 		{lease.UpgradeTime, rows, "WARN"},
 		{time.Hour, rows, ""},
-		{time.Hour, map[string]*tended{"b": rows["b"]}, "INFO"},
-		{time.Hour + lease.UpgradeTime, map[string]*tended{"b": rows["b"]}, "WARN"},
+		{time.Hour, map[string]*rebuildRow{"b": rows["b"]}, "INFO"},
+		{time.Hour + lease.UpgradeTime, map[string]*rebuildRow{"b": rows["b"]}, "WARN"},
 		{2 * time.Hour, nil, ""},
 		{3 * time.Hour, rows, "INFO"},
 	} {

@@ -20,8 +20,8 @@ import (
 // said of them when it was read last.
 type Base struct {
 	Cfg         Settings
-	Projections []*Known // with the tables that are read
-	Sets        []*Known // with each set of tables that they may have
+	Projections []*Projection // with the tables that are read
+	Sets        []*Projection // with each set of tables that they may have
 	Seen        atomic.Pointer[View]
 	Metrics     *Metrics
 	Keeper      lease.Keeper
@@ -65,7 +65,7 @@ func (b *Base) Backoff(failures int) time.Duration {
 }
 
 // Traced makes a span of a part of a rebuild.
-func (b *Base) Traced(ctx context.Context, what string, k *Known) (context.Context, *tracing.Span) {
+func (b *Base) Traced(ctx context.Context, what string, k *Projection) (context.Context, *tracing.Span) {
 	if b.Cfg.TracerProvider == nil {
 		return ctx, nil
 	}

@@ -103,7 +103,7 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 			e.log.WarnContext(ctx, "waiting for the registry, others go on meanwhile", "consumer_group", e.group,
 				"in_use_by", by, "error", err)
 		}
-		if !Pause(ctx, wait) {
+		if !Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		wait = min(2*wait, exclusiveWaitMost)

@@ -24,7 +24,7 @@ type call struct{ name, SQL string }
 
 // Install makes k's function in the database unless it is there, and has groups applied by it. A
 // projection without one is applied event by event.
-func (b *Base) Install(ctx context.Context, k *Known) error {
+func (b *Base) Install(ctx context.Context, k *Projection) error {
 	source, ok := k.Projection.(function.Source)
 	if !ok || b.Cfg.NoFunctions || k.Call.Load() != nil || k.uncallable.Load() {
 		return nil
@@ -53,12 +53,12 @@ func (b *Base) Install(ctx context.Context, k *Known) error {
 	return nil
 }
 
-func (b *Base) hasFunction(ctx context.Context, k *Known, fn function.Function) (there bool, err error) {
+func (b *Base) hasFunction(ctx context.Context, k *Projection, fn function.Function) (there bool, err error) {
 	err = b.Cfg.Pool.QueryRow(ctx, queryFunctionExists, k.Schema, fn.Name()).Scan(&there)
 	return there, err
 }
 
-func (b *Base) createFunction(ctx context.Context, k *Known, fn function.Function) error {
+func (b *Base) createFunction(ctx context.Context, k *Projection, fn function.Function) error {
 	return pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, QuerySearchPath, k.Path); err != nil {
 			return err
@@ -77,8 +77,8 @@ func (b *Base) createFunction(ctx context.Context, k *Known, fn function.Functio
 }
 
 // Calls answers the statements by which the database applies projections. A group keeps to what it began with.
-func (b *Base) Calls() map[*Known]string {
-	calls := map[*Known]string{}
+func (b *Base) Calls() map[*Projection]string {
+	calls := map[*Projection]string{}
 	for _, k := range b.Sets {
 		if call := k.Call.Load(); call != nil {
 			calls[k] = call.SQL

@@ -52,7 +52,7 @@ const (
 )
 
 // NewMetrics registers the metrics. Counters of the projections are there, at 0, before anything has happened.
-func NewMetrics(reg prometheus.Registerer, projections []*Known) (*Metrics, error) {
+func NewMetrics(reg prometheus.Registerer, projections []*Projection) (*Metrics, error) {
 	buckets := prometheus.ExponentialBuckets(0.0005, 2, 16)
 	m := &Metrics{
 		applied: prometheus.NewCounter(prometheus.CounterOpts{

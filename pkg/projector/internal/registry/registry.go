@@ -60,7 +60,7 @@ func (g *Registrar) check(ctx context.Context) error {
 var errRollback = errors.New("rolled back")
 
 // Register enters one projection, with its tables.
-func (g *Registrar) Register(ctx context.Context, k *Known) error {
+func (g *Registrar) Register(ctx context.Context, k *Projection) error {
 	now, err := g.Enter(ctx, k)
 	switch {
 	case err != nil || now.State == StateActive:
@@ -75,7 +75,7 @@ func (g *Registrar) Register(ctx context.Context, k *Known) error {
 // active. It needs no lock of the registry: the registration has waited for
 // the groups that did not know of it, and all others file what they move. Of processes that file at
 // the same time, the row of the projection lets one go on at a time.
-func (g *Registrar) FileCampaigns(ctx context.Context, k *Known) error {
+func (g *Registrar) FileCampaigns(ctx context.Context, k *Projection) error {
 	// Until it is active no catch-up of it runs, so that a pair filed twice is not applied twice.
 	for cursor := ""; ; {
 		var n int64
@@ -103,7 +103,7 @@ func (g *Registrar) FileCampaigns(ctx context.Context, k *Known) error {
 }
 
 // Enter creates the projection's tables and its row in the registry, unless they are there. It answers the row.
-func (g *Registrar) Enter(ctx context.Context, k *Known) (now *Registered, err error) {
+func (g *Registrar) Enter(ctx context.Context, k *Projection) (now *Registered, err error) {
 	// Most starts change nothing, and take no lock.
 	now, err = g.Lookup(ctx, g.Cfg.Pool, k.Name)
 	if err != nil {
@@ -147,7 +147,7 @@ func (g *Registrar) Enter(ctx context.Context, k *Known) (now *Registered, err e
 }
 
 // Insert creates a set of tables and its row in the registry.
-func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Known) (*Registered, error) {
+func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Registered, error) {
 	tables, err := g.createTables(ctx, tx, k)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Re
 }
 
 // createTables runs the projection's DDL and returns the tables it has made.
-func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Known) ([]string, error) {
+func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) ([]string, error) {
 	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{k.Schema}.Sanitize()); err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func tablesOf(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-func ownReset(k *Known) bool {
+func ownReset(k *Projection) bool {
 	_, own := k.Projection.(kind.Resetter)
 	return own
 }

@@ -104,8 +104,8 @@ type tableColumns map[string][]string
 // scratchTables creates each projection's tables in a schema of their own, which is rolled back,
 // and answers them. Those whose DDL fails are left to registration and to their own check, which
 // say why.
-func (g *Registrar) scratchTables(ctx context.Context) (made map[*Known]tableColumns, err error) {
-	made = map[*Known]tableColumns{}
+func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tableColumns, err error) {
+	made = map[*Projection]tableColumns{}
 	for _, k := range g.Projections {
 		if strings.TrimSpace(k.Described.Tables) == "" {
 			continue
@@ -140,7 +140,7 @@ func (g *Registrar) scratchTables(ctx context.Context) (made map[*Known]tableCol
 }
 
 // checkTables finds tables claimed twice, and tables and columns of registered projections that are gone.
-func (g *Registrar) checkTables(ctx context.Context, made map[*Known]tableColumns) (faults []error, err error) {
+func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableColumns) (faults []error, err error) {
 	owner := map[string]string{} // by table
 	rows, err := g.Cfg.Pool.Query(ctx, queryOwners, g.Cfg.Schema)
 	if err != nil {

@@ -72,8 +72,8 @@ func (s TableSet) SearchPath(projection, liveSchema string) string {
 }
 
 // among answers the projection with one of its sets of tables.
-func (k *Known) among(s TableSet, liveSchema string) *Known {
-	set := &Known{
+func (k *Projection) among(s TableSet, liveSchema string) *Projection {
+	set := &Projection{
 		Projection: k.Projection, Described: k.Described, Name: s.Of(k.Described.Name),
 		Schema: s.Schema(k.Described.Name, liveSchema), Path: s.SearchPath(k.Described.Name, liveSchema),
 		types: k.types, onFailure: k.onFailure, onFailureOf: k.onFailureOf, Chances: k.Chances,

@@ -6,10 +6,10 @@ import "slices"
 type View struct {
 	Registry    []Registered
 	Rows        map[string]*Registered
-	Projections []*Known // in the order in which they are applied
-	Names       []string // of those whose pairs this worker brings forward, but for
-	Rebuilding  []string // those that are being rebuilt
-	Ahead       bool     // events may be left out that live work comes to
+	Projections []*Projection // in the order in which they are applied
+	Names       []string      // of those whose pairs this worker brings forward, but for
+	Rebuilding  []string      // those that are being rebuilt
+	Ahead       bool          // events may be left out that live work comes to
 }
 
 // View makes the view of a registry; it is the one before as long as nothing has changed.
@@ -44,8 +44,9 @@ func (b *Base) View(registry []Registered) *View {
 	return v
 }
 
-// Known answers the projection that is registered under a name, in the version registered; nil if this worker has none.
-func (v *View) Known(name string) *Known {
+// Projection answers the projection that is registered under a name, in the version registered; nil if
+// this worker has none.
+func (v *View) Projection(name string) *Projection {
 	for _, k := range v.Projections {
 		if k.Name == name {
 			return k

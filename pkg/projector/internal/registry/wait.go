@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pause waits; it returns false if ctx ends first.
-func Pause(ctx context.Context, d time.Duration) bool {
+// Sleep waits; it returns false if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -63,7 +63,7 @@ const (
 // belongs together.
 type scratch struct {
 	*apply.Transaction
-	k       *registry.Known
+	k       *registry.Projection
 	schema  string
 	tables  []scratchTable
 	since   int     // events applied since the rows were written anew
@@ -101,7 +101,7 @@ type Replayer struct {
 }
 
 // openScratch begins the transaction and creates the tables. Close it.
-func (y *Replayer) openScratch(ctx context.Context, k *registry.Known) (*scratch, error) {
+func (y *Replayer) openScratch(ctx context.Context, k *registry.Projection) (*scratch, error) {
 	conn, err := y.Cfg.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
@@ -232,7 +232,7 @@ func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, erro
 			if !s.Wants(s.k, e) || skip != nil && skip(e.CampaignID, e.Seq) {
 				continue
 			}
-			if err := u.Spoiled[e.Seq]; err != nil && !s.skips {
+			if err := u.Unreadable[e.Seq]; err != nil && !s.skips {
 				return nil, s.told(s.k.Origin(*e).Wrap(err))
 			}
 			events = append(events, *e)
@@ -252,14 +252,14 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	}
 	for i, u := range units {
 		ids[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
-		u.Events, u.Spoiled, u.More = nil, nil, false
+		u.Events, u.Unreadable, u.More = nil, nil, false
 	}
 	n, size, reached, first := 0, int64(0), 0, 0
 	all := s.Events[:0]
 	journal.ReadGroup(s.Batch, read, func(i int, e *journal.Event, bytes int) {
 		current, err := cfg.Catalogue.Current(*e)
 		if err != nil {
-			units[i].Spoil(e.Seq, &failure.Undecodable{Err: err})
+			units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
 		}
 		if i != reached {
 			reached, first = i, len(all)

@@ -87,7 +87,7 @@ const (
 )
 
 // shape tells tables that were made by other statements apart.
-func shape(k *registry.Known) string {
+func shape(k *registry.Projection) string {
 	digest := sha256.Sum256([]byte(k.Described.Tables))
 	return hex.EncodeToString(digest[:8])
 }
@@ -181,12 +181,12 @@ func (y *Replayer) KeepSnapshots(ctx context.Context) {
 		err := y.snapshotAll(ctx)
 		if err != nil && ctx.Err() == nil {
 			y.Cfg.Logger.WarnContext(ctx, "snapshots not made", "error", err)
-			registry.Pause(ctx, y.Backoff(failures))
+			registry.Sleep(ctx, y.Backoff(failures))
 			failures++
 			continue
 		}
 		failures = 0
-		registry.Pause(ctx, snapshotRound)
+		registry.Sleep(ctx, snapshotRound)
 	}
 }
 
@@ -212,7 +212,7 @@ func (y *Replayer) snapshotAll(ctx context.Context) error {
 
 // snapshotSome makes the snapshots of a page of campaigns.
 func (y *Replayer) snapshotSome(
-	ctx context.Context, k *registry.Known, cursor string,
+	ctx context.Context, k *registry.Projection, cursor string,
 ) (last string, more bool, err error) {
 	rows, err := y.Cfg.Pool.Query(ctx, queryLongCampaigns, y.Cfg.ConsumerGroup, cursor, y.Cfg.SnapshotEvery,
 		k.Described.Name, k.Described.Version, snapshotCampaigns)

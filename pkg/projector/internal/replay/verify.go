@@ -50,7 +50,7 @@ func (y *Replayer) verify(ctx context.Context, r VerifyRequest) (VerifyReport, e
 
 // compared is what the rows that the journal makes are compared with.
 type compared struct {
-	k      *registry.Known
+	k      *registry.Projection
 	schema string                                                    // of the tables
 	pair   string                                                    // the projection in tidemark.deferred
 	still  func(ctx context.Context, db journal.Querier) (err error) // fails once that is no longer so

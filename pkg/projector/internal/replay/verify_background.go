@@ -20,7 +20,7 @@ func (y *Replayer) Watch(ctx context.Context) {
 	for failures := 0; ; {
 		if err != nil && ctx.Err() == nil {
 			y.Cfg.Logger.WarnContext(ctx, "campaign not verified", "campaign", after, "error", err)
-			registry.Pause(ctx, y.Backoff(failures))
+			registry.Sleep(ctx, y.Backoff(failures))
 			failures++
 		} else {
 			failures = 0

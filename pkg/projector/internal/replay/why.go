@@ -234,8 +234,8 @@ func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why
 func (w *Why) explain(ctx context.Context, db journal.Querier) (err error) {
 	events := map[int64]journal.Event{}
 	read := func(e *journal.Event) error {
-		found, known := events[e.Seq]
-		if !known {
+		found, ok := events[e.Seq]
+		if !ok {
 			if found, err = journal.Get(ctx, db, w.CampaignID, e.Seq); err != nil {
 				return err
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"
 )
 
-// Known is a projection that this worker has, with one of the sets of tables that it may have.
-type Known struct {
+// Projection is a projection that this worker has, with one of the sets of tables that it may have.
+type Projection struct {
 	kind.Projection
 	Described kind.Spec
 	Name      string // under which the set is registered
@@ -46,11 +46,11 @@ type Identity struct {
 // tables that they may have.
 func Index(
 	projections []kind.Projection, catalogue *journal.Catalogue, onFailure kind.Policy, schema string,
-) (list, sets []*Known, err error) {
+) (list, sets []*Projection, err error) {
 	var errs []error
 	given := map[Identity]bool{}
 	for _, p := range projections {
-		k := &Known{Projection: p, Described: p.Spec()}
+		k := &Projection{Projection: p, Described: p.Spec()}
 		if err := kind.CheckSpec(k.Described); err != nil {
 			errs = append(errs, err)
 			continue
@@ -87,7 +87,7 @@ func Index(
 }
 
 // settle works out the projection's policies.
-func (k *Known) settle(catalogue *journal.Catalogue, standard kind.Policy) error {
+func (k *Projection) settle(catalogue *journal.Catalogue, standard kind.Policy) error {
 	var errs []error
 	wrong := func(what string, err error) {
 		if err != nil {
@@ -114,7 +114,7 @@ func (k *Known) settle(catalogue *journal.Catalogue, standard kind.Policy) error
 }
 
 // Policy is that for failures on events of a type.
-func (k *Known) Policy(eventType string) kind.Policy {
+func (k *Projection) Policy(eventType string) kind.Policy {
 	if policy, ok := k.onFailureOf[eventType]; ok {
 		return policy
 	}
@@ -122,7 +122,7 @@ func (k *Known) Policy(eventType string) kind.Policy {
 }
 
 // Skips says whether the projection goes on without an event of a type that it cannot apply for that reason.
-func (k *Known) Skips(eventType string, cause error) bool {
+func (k *Projection) Skips(eventType string, cause error) bool {
 	var apply *failure.ApplyError
 	if errors.As(cause, &apply) {
 		cause = apply.Err
@@ -131,7 +131,7 @@ func (k *Known) Skips(eventType string, cause error) bool {
 }
 
 // MaySkip says whether a policy of the projection is to skip events that fail.
-func (k *Known) MaySkip() bool {
+func (k *Projection) MaySkip() bool {
 	if k.onFailure.Action == kind.ActionSkip {
 		return true
 	}
@@ -144,19 +144,19 @@ func (k *Known) MaySkip() bool {
 }
 
 // Wants says whether the event is for the projection.
-func (k *Known) Wants(e *journal.Event) bool {
+func (k *Projection) Wants(e *journal.Event) bool {
 	return e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
 }
 
 // Origin is what statements about an event are for.
-func (k *Known) Origin(e journal.Event) pipeline.Origin {
+func (k *Projection) Origin(e journal.Event) pipeline.Origin {
 	return pipeline.Origin{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }
 
 // named answers a projection of this worker's by the name of one of its sets of tables, in any
 // version; nil if it has none.
-func (b *Base) named(name string) *Known {
-	i := slices.IndexFunc(b.Sets, func(k *Known) bool { return k.Name == name })
+func (b *Base) named(name string) *Projection {
+	i := slices.IndexFunc(b.Sets, func(k *Projection) bool { return k.Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (b *Base) Names() (names []string) {
 }
 
 // Newest answers the projection of that name in its highest version that this worker has.
-func (b *Base) Newest(name string) (newest *Known) {
+func (b *Base) Newest(name string) (newest *Projection) {
 	for _, k := range b.Projections {
 		if k.Described.Name == name && (newest == nil || k.Described.Version > newest.Described.Version) {
 			newest = k
@@ -184,8 +184,10 @@ func (b *Base) Newest(name string) (newest *Known) {
 }
 
 // Set answers one of the sets of tables of a projection in a version that this worker has; nil if it does not.
-func (b *Base) Set(name string, s TableSet, version int) *Known {
-	i := slices.IndexFunc(b.Sets, func(k *Known) bool { return k.Name == s.Of(name) && k.Described.Version == version })
+func (b *Base) Set(name string, s TableSet, version int) *Projection {
+	i := slices.IndexFunc(b.Sets, func(k *Projection) bool {
+		return k.Name == s.Of(name) && k.Described.Version == version
+	})
 	if i < 0 {
 		return nil
 	}
@@ -217,7 +219,7 @@ func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 }
 
 // Classify asks the projection's own classifier first.
-func (k *Known) Classify(err error) (class failure.Class) {
+func (k *Projection) Classify(err error) (class failure.Class) {
 	if k.Described.Classify == nil {
 		return failure.Classify(err)
 	}
@@ -234,7 +236,7 @@ func (k *Known) Classify(err error) (class failure.Class) {
 }
 
 // Timeout is how long the projection may take for the events: the longest that any of them is allowed.
-func (k *Known) Timeout(events []journal.Event) time.Duration {
+func (k *Projection) Timeout(events []journal.Event) time.Duration {
 	longest := k.onFailure.Timeout
 	if len(k.onFailureOf) == 0 || len(events) == 0 {
 		return longest
@@ -248,7 +250,7 @@ func (k *Known) Timeout(events []journal.Event) time.Duration {
 
 // LongestTimeout is that of all projections and event types. The server ends a transaction that is
 // idle for longer, and cancels statements that run longer.
-func LongestTimeout(projections []*Known) time.Duration {
+func LongestTimeout(projections []*Projection) time.Duration {
 	longest := time.Duration(0)
 	for _, k := range projections {
 		longest = max(longest, k.onFailure.Timeout)
@@ -260,7 +262,7 @@ func LongestTimeout(projections []*Known) time.Duration {
 }
 
 // LongestWait is the longest time for which a pair of the projection ever waits.
-func (k *Known) LongestWait() time.Duration {
+func (k *Projection) LongestWait() time.Duration {
 	longest := kind.LongestWait(k.onFailure)
 	for _, policy := range k.onFailureOf {
 		longest = max(longest, kind.LongestWait(policy))

@@ -18,14 +18,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
-// tendInterval is how often, at least, a worker looks what rebuilds need of it.
-const tendInterval = time.Second
+// stepInterval is how often, at least, a worker looks what rebuilds need of it.
+const stepInterval = time.Second
 
-// tendRounds is how often it looks again at once after it has changed something.
-const tendRounds = 10
+// stepRounds is how often it looks again at once after it has changed something.
+const stepRounds = 10
 
-// tended is a row of the registry with what concerns its rebuild.
-type tended struct {
+// rebuildRow is a row of the registry with what concerns its rebuild.
+type rebuildRow struct {
 	registry.Registered
 	Declined int
 	Expired  bool     // the tables were kept for long enough
@@ -43,10 +43,10 @@ type Rebuilder struct {
 	strangers  strangers
 }
 
-// TendRebuilds does what rebuilds need besides catching up, until ctx ends.
-func (b *Rebuilder) TendRebuilds(ctx context.Context) {
-	for failures := 0; registry.Pause(ctx, min(tendInterval, b.Cfg.PollInterval)); {
-		err := b.Tend(ctx)
+// Run does what rebuilds need besides catching up, until ctx ends.
+func (b *Rebuilder) Run(ctx context.Context) {
+	for failures := 0; registry.Sleep(ctx, min(stepInterval, b.Cfg.PollInterval)); {
+		err := b.Step(ctx)
 		if err == nil {
 			err = b.CopyRanges(ctx)
 		}
@@ -56,18 +56,18 @@ func (b *Rebuilder) TendRebuilds(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			b.Cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
-			registry.Pause(ctx, b.Backoff(failures))
+			registry.Sleep(ctx, b.Backoff(failures))
 			failures++
 		}
 	}
 }
 
-// Tend looks at the registry: it begins and goes on with rebuilds of what this worker has, removes
+// Step looks at the registry: it begins and goes on with rebuilds of what this worker has, removes
 // tables that were kept for long enough, and makes functions of SQL files.
-func (b *Rebuilder) Tend(ctx context.Context) error {
-	for changed, round := true, 0; changed && round < tendRounds; round++ {
+func (b *Rebuilder) Step(ctx context.Context) error {
+	for changed, round := true, 0; changed && round < stepRounds; round++ {
 		changed = false
-		rows, err := b.ReadTended(ctx)
+		rows, err := b.ReadRows(ctx)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (b *Rebuilder) Tend(ctx context.Context) error {
 				continue
 			}
 			seen[k.Described.Name] = true
-			did, err := b.tendOne(ctx, k.Described.Name, rows)
+			did, err := b.stepOne(ctx, k.Described.Name, rows)
 			if err != nil {
 				return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
 			}
@@ -93,17 +93,17 @@ func (b *Rebuilder) Tend(ctx context.Context) error {
 	return nil
 }
 
-// ReadTended reads the registry, and takes notice of it.
-func (b *Rebuilder) ReadTended(ctx context.Context) (map[string]*tended, error) {
-	rows, err := b.Cfg.Pool.Query(ctx, queryTended, b.Cfg.ConsumerGroup)
+// ReadRows reads the registry, and takes notice of it.
+func (b *Rebuilder) ReadRows(ctx context.Context) (map[string]*rebuildRow, error) {
+	rows, err := b.Cfg.Pool.Query(ctx, queryRebuildRows, b.Cfg.ConsumerGroup)
 	if err != nil {
 		return nil, err
 	}
-	all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[tended])
+	all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[rebuildRow])
 	if err != nil {
 		return nil, err
 	}
-	byName, registry, most := map[string]*tended{}, make([]registry.Registered, len(all)), 1.0
+	byName, registry, most := map[string]*rebuildRow{}, make([]registry.Registered, len(all)), 1.0
 	for i, r := range all {
 		byName[r.Name], registry[i] = r, r.Registered
 		if r.MaxShare != nil {
@@ -115,8 +115,8 @@ func (b *Rebuilder) ReadTended(ctx context.Context) (map[string]*tended, error) 
 	return byName, nil
 }
 
-// tendOne says whether it has changed the registry.
-func (b *Rebuilder) tendOne(ctx context.Context, name string, rows map[string]*tended) (changed bool, err error) {
+// stepOne says whether it has changed the registry.
+func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*rebuildRow) (changed bool, err error) {
 	live, building, kept := rows[name], rows[registry.NextTables.Of(name)], rows[registry.PreviousTables.Of(name)]
 	if live == nil || b.Cfg.Mode == kind.ModeShadowOnly {
 		return false, nil
@@ -219,7 +219,7 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 }
 
 // makeTables makes the tables, with what users have added to the live ones.
-func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Known, live *lockedSet) error {
+func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Projection, live *lockedSet) error {
 	r, err := b.Registrar.Insert(ctx, tx, k)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSe
 	}
 	b.Cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name,
 		"error", err)
-	_, err = tx.Exec(ctx, queryForetell, live.Name, "when the rebuild began, "+redact.Error(err))
+	_, err = tx.Exec(ctx, queryPreviewRefusal, live.Name, "when the rebuild began, "+redact.Error(err))
 	return err
 }
 
@@ -278,7 +278,7 @@ func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.A
 // SwapWhatIsReady exchanges the tables of those rebuilds that are done.
 func (b *Rebuilder) SwapWhatIsReady(ctx context.Context) error {
 	for _, name := range b.Seen.Load().Rebuilding {
-		k := b.Seen.Load().Known(name)
+		k := b.Seen.Load().Projection(name)
 		if k == nil {
 			continue
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
-// held is what a transaction holds of a group: its units, their events, what the registry and the
+// groupState is what a transaction holds of a group: its units, their events, what the registry and the
 // pairs say of them, and what has failed. It sends nothing.
-type held struct {
+type groupState struct {
 	Units []*Unit
 	view  *registry.View
 	pairs map[string]map[string]*deferred.Standing // by campaign and projection
@@ -24,7 +24,7 @@ type held struct {
 }
 
 // stop leaves the campaign out for the projection as if its pair were deferred.
-func (h *held) stop(campaignID string, k *registry.Known) {
+func (h *groupState) stop(campaignID string, k *registry.Projection) {
 	if h.pairs[campaignID] == nil {
 		h.pairs[campaignID] = map[string]*deferred.Standing{}
 	}
@@ -32,7 +32,7 @@ func (h *held) stop(campaignID string, k *registry.Known) {
 }
 
 // task answers what a unit has for a projection. An event that is known to fail need not be tried.
-func (h *held) task(k *registry.Known, u *Unit) *task {
+func (h *groupState) task(k *registry.Projection, u *Unit) *task {
 	one := &task{k: k, unit: u, events: u.Events}
 	for i := range u.Events {
 		if !h.Wants(k, &u.Events[i]) {
@@ -41,7 +41,7 @@ func (h *held) task(k *registry.Known, u *Unit) *task {
 		}
 	}
 	for i := 0; i < len(one.events); {
-		if cause := h.verdict(k, u, &one.events[i]); cause == nil || !one.strike(i, cause) {
+		if cause := h.verdict(k, u, &one.events[i]); cause == nil || !one.dropFailed(i, cause) {
 			i++
 		}
 	}
@@ -49,7 +49,7 @@ func (h *held) task(k *registry.Known, u *Unit) *task {
 }
 
 // applies says whether the unit brings the projection forward.
-func (h *held) applies(k *registry.Known, u *Unit) bool {
+func (h *groupState) applies(k *registry.Projection, u *Unit) bool {
 	if u.Pair != nil {
 		return u.Pair.Projection == k.Name && !u.outdated
 	}
@@ -57,7 +57,7 @@ func (h *held) applies(k *registry.Known, u *Unit) bool {
 }
 
 // wanted returns the events of the units that a projection is to apply, in order.
-func (h *held) wanted(k *registry.Known, units []*Unit) ([]journal.Event, error) {
+func (h *groupState) wanted(k *registry.Projection, units []*Unit) ([]journal.Event, error) {
 	n, total := 0, 0
 	for _, u := range units {
 		total += len(u.Events)
@@ -68,7 +68,7 @@ func (h *held) wanted(k *registry.Known, units []*Unit) ([]journal.Event, error)
 			if !h.Wants(k, &u.Events[i]) {
 				continue
 			}
-			if err := u.Spoiled[u.Events[i].Seq]; err != nil {
+			if err := u.Unreadable[u.Events[i].Seq]; err != nil {
 				return nil, k.Origin(u.Events[i]).Wrap(err)
 			}
 			n++
@@ -95,7 +95,7 @@ func (h *held) wanted(k *registry.Known, units []*Unit) ([]journal.Event, error)
 }
 
 // stopped is how many of the events a projection has not gone through, because it failed.
-func (h *held) stopped(k *registry.Known) (n int) {
+func (h *groupState) stopped(k *registry.Projection) (n int) {
 	for _, f := range h.failures {
 		if f.Projection != k.Name {
 			continue
@@ -114,7 +114,7 @@ func (h *held) stopped(k *registry.Known) (n int) {
 }
 
 // hasFailed says whether a catch-up unit's pair has failed and stays where it did.
-func (h *held) hasFailed(u *Unit) bool {
+func (h *groupState) hasFailed(u *Unit) bool {
 	for _, f := range h.failures {
 		if f.CampaignID == u.Lease.CampaignID && f.Projection == u.Pair.Projection && f.policy.Action != kind.ActionSkip {
 			return true
@@ -124,7 +124,7 @@ func (h *held) hasFailed(u *Unit) bool {
 }
 
 // LeaveOut notes that operators have left an event out for a projection.
-func (h *held) LeaveOut(projection, campaignID string, seq int64) {
+func (h *groupState) LeaveOut(projection, campaignID string, seq int64) {
 	if h.LeftOut == nil {
 		h.LeftOut = map[deferred.Key][]int64{}
 	}
@@ -133,7 +133,7 @@ func (h *held) LeaveOut(projection, campaignID string, seq int64) {
 }
 
 // LeavesOut says whether the event is left out of the projection.
-func (h *held) LeavesOut(k *registry.Known, e *journal.Event) bool {
+func (h *groupState) LeavesOut(k *registry.Projection, e *journal.Event) bool {
 	return h.LeftOut != nil && slices.Contains(h.LeftOut[deferred.Key{
 		Projection: k.Described.Name,
 		CampaignID: e.CampaignID,
@@ -141,12 +141,12 @@ func (h *held) LeavesOut(k *registry.Known, e *journal.Event) bool {
 }
 
 // Wants says whether the projection is to apply the event.
-func (h *held) Wants(k *registry.Known, e *journal.Event) bool {
+func (h *groupState) Wants(k *registry.Projection, e *journal.Event) bool {
 	return k.Wants(e) && !h.LeavesOut(k, e)
 }
 
 // Stretch adds a part of a campaign without the events that are left out of the projection.
-func (h *held) Stretch(s *Stretches, k *registry.Known, campaignID string, after, until int64) {
+func (h *groupState) Stretch(s *Stretches, k *registry.Projection, campaignID string, after, until int64) {
 	for _, seq := range slices.Sorted(slices.Values(h.LeftOut[deferred.Key{
 		Projection: k.Described.Name,
 		CampaignID: campaignID,
@@ -159,7 +159,7 @@ func (h *held) Stretch(s *Stretches, k *registry.Known, campaignID string, after
 	s.add(campaignID, after, until)
 }
 
-func (h *held) campaigns() []string {
+func (h *groupState) campaigns() []string {
 	ids := make([]string, len(h.Units))
 	for i, u := range h.Units {
 		ids[i] = u.Lease.CampaignID
@@ -169,8 +169,8 @@ func (h *held) campaigns() []string {
 
 // verdict is what is known of an event before it is tried: that it cannot be read, or that the
 // projection has failed on it in a way that took the transaction with it.
-func (h *held) verdict(k *registry.Known, u *Unit, e *journal.Event) error {
-	if err := u.Spoiled[e.Seq]; err != nil {
+func (h *groupState) verdict(k *registry.Projection, u *Unit, e *journal.Event) error {
+	if err := u.Unreadable[e.Seq]; err != nil {
 		return err
 	}
 	return h.verdicts[failure.Verdict{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq}]
