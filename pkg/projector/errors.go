@@ -1,6 +1,10 @@
 package projector
 
-import "github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+import (
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+)
 
 // Class is what a failure says of the event that was being applied.
 type Class = failure.Class
@@ -94,3 +98,14 @@ type DeadlineError = failure.DeadlineError
 // leases back and do not count, nor do those that the database lost rather than the machine (see
 // note_crashes in migrations/00003_leases.sql).
 type CrashError = failure.CrashError
+
+var (
+	// ErrNotRegistered is returned by [Projector.ApplyInline] before [Projector.Register] has succeeded.
+	ErrNotRegistered = apply.ErrNotRegistered
+	// ErrIsolation is returned by [Projector.ApplyInline] in a transaction that is not READ COMMITTED;
+	// its message names the level.
+	ErrIsolation = apply.ErrIsolation
+)
+
+// ErrRegistered is returned for a projection that is registered with another group or schema; its message says which.
+var ErrRegistered = registry.ErrRegistered

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
+	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Delete is what the Fold of a [Document] returns to delete the document. A later event may make it
@@ -129,3 +130,12 @@ type Checker = kind.Checker
 // Tx is the group's transaction in the hands of a projection. It cannot be ended: return an error
 // to roll it back, nil to let it commit.
 type Tx = kind.Tx
+
+// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
+type Beginner = registry.Beginner
+
+// ProjectionOf answers the projection that a registered name is of: scores of scores~next and
+// scores~previous too, which are the tables that are being built and those that were replaced.
+func ProjectionOf(name string) string {
+	return registry.ProjectionOf(name)
+}

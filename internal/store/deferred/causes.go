@@ -2,7 +2,11 @@ package deferred
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,3 +72,93 @@ func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, er
 	}
 	return nil, fmt.Errorf("list causes of failures: %w", err)
 }
+
+// varying matches what differs between failures of one cause.
+var varying = regexp.MustCompile(`"[^"]*"|'[^']*'|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\d+`)
+
+// Fingerprint answers twelve hexadecimal digits that failures of one cause have in common, whatever
+// the projection, the campaign and the event: those of the code and of the message without its
+// numbers, UUIDs and quoted texts.
+func Fingerprint(code, message string) string {
+	normal := varying.ReplaceAllString(message, "?")
+	sum := sha256.Sum256([]byte(code + "\x00" + normal))
+	return hex.EncodeToString(sum[:6])
+}
+
+// Pattern answers a regular expression, as a filter's MessagePattern has it, for messages that
+// differ from this one in numbers, UUIDs and quoted texts alone. Of a long message it has the
+// beginning of the first line.
+func Pattern(message string) string {
+	const (
+		most   = 120
+		varies = `(?:"[^"]*"|'[^']*'|[0-9a-fA-F-]{36}|\d+)`
+	)
+	whole := true
+	if i := strings.IndexAny(message, "\r\n"); i >= 0 {
+		message, whole = message[:i], false
+	}
+	if len(message) > most {
+		message, whole = strings.ToValidUTF8(message[:most], ""), false
+	}
+	var b strings.Builder
+	b.WriteString("^")
+	from := 0
+	for _, at := range varying.FindAllStringIndex(message, -1) {
+		b.WriteString(regexp.QuoteMeta(message[from:at[0]]) + varies)
+		from = at[1]
+	}
+	b.WriteString(regexp.QuoteMeta(message[from:]))
+	if whole {
+		b.WriteString("$")
+	}
+	return b.String()
+}
+
+const (
+	// queryCauses steps along deferred_causes_idx, two probes a cause, and counts in the same index up
+	// to $7 entries of each status. It locks nothing.
+	queryCauses = `WITH RECURSIVE walk AS (
+			SELECT CASE WHEN $3::boolean THEN $4 ELSE $1 END::text COLLATE "C" AS projection, CASE WHEN $3 THEN $5
+				ELSE '' END::text COLLATE "C" AS fingerprint, 0 AS steps
+			UNION ALL
+			SELECT n.projection, n.fingerprint, w.steps + 1
+			FROM walk w CROSS JOIN LATERAL (
+				SELECT c.projection, c.fingerprint FROM (
+					(SELECT d.projection, d.fingerprint FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+						AND d.projection = w.projection AND d.fingerprint > w.fingerprint
+						ORDER BY d.projection, d.fingerprint LIMIT 1)
+					UNION ALL
+					(SELECT d.projection, d.fingerprint FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+						AND d.projection > w.projection
+						ORDER BY d.projection, d.fingerprint LIMIT 1)
+				) c ORDER BY c.projection, c.fingerprint LIMIT 1
+			) n
+			WHERE w.steps < $6::integer AND ($1 = '' OR n.projection = $1)
+		)
+		SELECT w.projection, w.fingerprint, f.pairs, x.pairs, coalesce(e.pairs, 0)::bigint, s.consumer_group,
+			coalesce(s.error_class, ''), coalesce(s.error_code, ''), coalesce(s.error_message, ''),
+			coalesce(s.event_type, ''), s.campaign_id, s.first_failed_at, s.last_failed_at
+		FROM walk w CROSS JOIN LATERAL (
+			SELECT count(*) AS pairs FROM (
+				SELECT FROM tidemark.deferred d WHERE d.status = 'failed' AND d.projection = w.projection
+					AND d.fingerprint = w.fingerprint LIMIT $7::integer
+			) c
+		) f CROSS JOIN LATERAL (
+			SELECT count(*) AS pairs FROM (
+				SELECT FROM tidemark.deferred d WHERE d.status = 'dead' AND d.projection = w.projection
+					AND d.fingerprint = w.fingerprint LIMIT $7
+			) c
+		) x CROSS JOIN LATERAL (
+			SELECT d.* FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead') AND d.projection = w.projection
+				AND d.fingerprint = w.fingerprint
+			ORDER BY d.projection, d.fingerprint, d.status DESC, d.next_attempt_at DESC, d.next_seq DESC LIMIT 1
+		) s
+		LEFT JOIN (
+			SELECT m.fingerprint, m.frequency * greatest(c.reltuples, 0) AS pairs
+			FROM pg_stats t CROSS JOIN LATERAL unnest(t.most_common_vals::text::text[], t.most_common_freqs) AS m (fingerprint,
+				frequency)
+			JOIN pg_class c ON c.oid = 'tidemark.deferred'::regclass
+			WHERE t.schemaname = 'tidemark' AND t.tablename = 'deferred' AND t.attname = 'fingerprint'
+		) e ON e.fingerprint = w.fingerprint
+		WHERE w.steps > 0 AND ($2 = '' OR w.fingerprint = $2) ORDER BY w.steps`
+)

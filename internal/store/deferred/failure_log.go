@@ -101,3 +101,62 @@ func (f LogFilter) validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// queryWrite inserts one row.
+const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, actor, reason)
+	VALUES ($1, $2, nullif($3, ''), $4, nullif($5, ''))`
+
+// Write writes to tidemark.failure_log, in the transaction in which it happens, an act on a whole
+// projection or, where projection is "", to its consumer group: what is one of [Acts], such as
+// 'backfilled' or 'removed'. Acts on single pairs write their rows themselves. It blocks no other transaction.
+func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act Act) error {
+	if err := act.validate(false); err != nil {
+		return fmt.Errorf("write the failure log: %w", err)
+	}
+	switch {
+	case !slices.Contains(Acts(), what):
+		return fmt.Errorf("write the failure log: what is %q: known are %q", what, Acts())
+	case group == "":
+		return fmt.Errorf("write the failure log: name the consumer group that was %s", what)
+	}
+	if _, err := tx.Exec(ctx, queryWrite, what, group, projection, act.By, act.Reason); err != nil {
+		return fmt.Errorf("write the failure log: %w", err)
+	}
+	return nil
+}
+
+const (
+	// queryPruner takes a lock without waiting: one replica prunes at a time.
+	queryPruner = `SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0))`
+
+	// queryPrune walks the index on at from its old end and stops at the limit.
+	queryPrune = `DELETE FROM tidemark.failure_log WHERE id = ANY (ARRAY(SELECT l.id FROM tidemark.failure_log l
+		WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2))`
+)
+
+// Beginner begins a transaction: a *pgxpool.Pool or a *pgx.Conn.
+type Beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Prune deletes up to limit rows of the failure log that are older than olderThan, the oldest
+// first, in a transaction of its own. It answers how many: 0 also while another replica prunes. What
+// became of pairs that are still deferred stands in their own rows and stays.
+func Prune(ctx context.Context, db Beginner, olderThan time.Duration, limit int) (n int64, err error) {
+	if olderThan <= 0 || limit < 1 {
+		return 0, fmt.Errorf("prune the failure log: %d rows older than %v: use a positive age and limit", limit, olderThan)
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		var mine bool
+		if err := tx.QueryRow(ctx, queryPruner).Scan(&mine); err != nil || !mine {
+			return err
+		}
+		tag, err := tx.Exec(ctx, queryPrune, olderThan, limit)
+		n = tag.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune the failure log: %w", err)
+	}
+	return n, nil
+}
