@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -131,7 +132,7 @@ func By(name, reason string) Request {
 
 // subject is what an act is about, for the log.
 type subject struct {
-	Key        publisher.Key
+	Key        publications.Key
 	CampaignID string
 	Seq        int64
 }

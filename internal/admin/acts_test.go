@@ -17,9 +17,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -97,7 +97,7 @@ func calls(a *admin.Acts) []struct {
 		kind admin.Kind
 		do   func(context.Context, admin.Request) (*admin.Outcome, error)
 	}
-	key, pair := deferred.Key{Projection: "p", CampaignID: "c001"}, publisher.Key{Topic: "t", Publisher: "s"}
+	key, pair := deferred.Key{Projection: "p", CampaignID: "c001"}, publications.Key{Topic: "t", Publisher: "s"}
 	target := pause.Target{Group: "g", CampaignID: "c003"}
 	var options projector.RebuildOptions
 	back := int64(0)
@@ -158,7 +158,7 @@ func calls(a *admin.Acts) []struct {
 			return a.ResolveParked(ctx, r, pair, "c001", 1)
 		}},
 		{admin.ActResetPublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ResetPublisher(ctx, r, pair, publisher.ResetTo{Position: &back})
+			return a.ResetPublisher(ctx, r, pair, publications.ResetTo{Position: &back})
 		}},
 		{admin.ActDrain, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.DrainWorker(ctx, r, "w")
@@ -297,7 +297,7 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 		projector.ErrNoPrevious) {
 		t.Errorf("tables that are not there: %v", err)
 	}
-	if _, err := acts.TestSend(t.Context(), r, publisher.Key{Topic: "t", Publisher: "s"}); !errors.Is(err,
+	if _, err := acts.TestSend(t.Context(), r, publications.Key{Topic: "t", Publisher: "s"}); !errors.Is(err,
 		admin.ErrNotHere) {
 		t.Errorf("a publisher that is not here: %v", err)
 	}

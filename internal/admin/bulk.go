@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // MostItems is how many items one operation takes: more are the next one's.
@@ -94,8 +94,8 @@ type ParkedFilter struct {
 	Message    string `json:"message,omitempty"` // a regular expression
 }
 
-func (f ParkedFilter) filter() publisher.ParkedFilter {
-	return publisher.ParkedFilter{
+func (f ParkedFilter) filter() publications.ParkedFilter {
+	return publications.ParkedFilter{
 		Topic: f.Topic, Publisher: f.Publisher, CampaignID: f.CampaignID,
 		EventType: f.EventType, Status: f.Status, MessagePattern: f.Message,
 	}
@@ -223,7 +223,7 @@ func previewPairs(ctx context.Context, db journal.Querier, of PairFilter, most i
 func previewParked(ctx context.Context, db journal.Querier, of ParkedFilter, most int64) (int64, []Item, error) {
 	f := of.filter()
 	f.Limit = int(min(sampleSize, most))
-	list, err := publisher.ListParked(ctx, db, f)
+	list, err := publications.ListParked(ctx, db, f)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -234,11 +234,11 @@ func previewParked(ctx context.Context, db journal.Querier, of ParkedFilter, mos
 		}
 	}
 	f.Limit = int(most) + 1
-	n, err := publisher.CountParked(ctx, db, f)
+	n, err := publications.CountParked(ctx, db, f)
 	return n, sample, err
 }
 
-func parkedItem(p publisher.Parked) Item {
+func parkedItem(p publications.Parked) Item {
 	return Item{CampaignID: p.CampaignID, Subject: p.Topic + "/" + p.Publisher, Seq: p.Seq}
 }
 
@@ -336,7 +336,7 @@ func freezeParked(
 	f := of.filter()
 	f.Limit = freezePage
 	for n < most {
-		list, err := publisher.ListParked(ctx, tx, f)
+		list, err := publications.ListParked(ctx, tx, f)
 		if err != nil {
 			return 0, err
 		}

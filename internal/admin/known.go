@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // What an operation is about must be there when it is started: no worker would ever do one that is about nothing.
@@ -37,11 +37,11 @@ func registered(ctx context.Context, db journal.Querier, name string) (projector
 	return all[i], nil
 }
 
-// published answers [publisher.ErrNotFound] for a pair that there is not.
-func published(ctx context.Context, db journal.Querier, key publisher.Key) error {
-	pairs, err := publisher.List(ctx, db, key)
+// published answers [publications.ErrNotFound] for a pair that there is not.
+func published(ctx context.Context, db journal.Querier, key publications.Key) error {
+	pairs, err := publications.List(ctx, db, key)
 	if err == nil && len(pairs) == 0 {
-		err = fmt.Errorf("%s: %w", key, publisher.ErrNotFound)
+		err = fmt.Errorf("%s: %w", key, publications.ErrNotFound)
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (n Names) known(
 		}
 	}
 	if n.Topic != "" || n.Publisher != "" {
-		pairs, err := publisher.List(ctx, db, publisher.Key{})
+		pairs, err := publications.List(ctx, db, publications.Key{})
 		if err != nil {
 			return nil, nil, nil, nil, err
 		}

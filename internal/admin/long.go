@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // GroupReplay replays all campaigns of a group.
@@ -102,13 +102,13 @@ func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Out
 
 // StartRepublication has a worker that has the publisher send a slice of a campaign again. The
 // request confirms with the publisher's name. The outcome's detail is the [Operation]. Errors:
-// [ErrDeclined], [publisher.ErrNotFound], [journal.ErrNotFound].
+// [ErrDeclined], [publications.ErrNotFound], [journal.ErrNotFound].
 func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republication) (*Outcome, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
 	return a.startConfirmed(ctx, r, p.Publisher, OpRepublish, p, func(ctx context.Context, tx pgx.Tx) (int64, error) {
-		if err := published(ctx, tx, publisher.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
+		if err := published(ctx, tx, publications.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
 			return 0, err
 		}
 		_, err := journal.Last(ctx, tx, p.CampaignID)

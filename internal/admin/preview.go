@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -93,7 +94,7 @@ func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republicat
 	if err := p.check(); err != nil {
 		return Slice{}, err
 	}
-	if err := published(ctx, a.cfg.Pool, publisher.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
+	if err := published(ctx, a.cfg.Pool, publications.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
 		return Slice{}, err
 	}
 	topic := slices.IndexFunc(a.cfg.Topics, func(t publisher.Topic) bool { return t.Name == p.Topic })

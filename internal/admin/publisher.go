@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -32,8 +33,8 @@ type Reset struct {
 	Forgotten int64 `json:"forgotten"` // parked events that are met again
 }
 
-// PausePublisher stops a pair for d, or until it is resumed if d is 0. Errors are those of [publisher.Suspend].
-func (a *Acts) PausePublisher(ctx context.Context, r Request, key publisher.Key, d time.Duration) (*Outcome, error) {
+// PausePublisher stops a pair for d, or until it is resumed if d is 0. Errors are those of [publications.Suspend].
+func (a *Acts) PausePublisher(ctx context.Context, r Request, key publications.Key, d time.Duration) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	if d < 0 {
 		return nil, fmt.Errorf("%w: for %v: give a time that lies ahead, or none for a pause that lasts until it is resumed",
@@ -43,33 +44,33 @@ func (a *Acts) PausePublisher(ctx context.Context, r Request, key publisher.Key,
 	}
 	return a.do(ctx, act{Request: r, kind: ActPausePublisher, request: asked, logs: true},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			return asked, publisher.Suspend(ctx, tx, key, d, r.publisher())
+			return asked, publications.Suspend(ctx, tx, key, d, r.publisher())
 		})
 }
 
 // PausePublishers stops pairs as [Acts.PausePublisher] does, all or none.
-func (a *Acts) PausePublishers(ctx context.Context, r Request, keys []publisher.Key, d time.Duration) error {
-	return a.onPublications(ctx, r, ActPausePublisher, keys, func(tx pgx.Tx, key publisher.Key) error {
-		return publisher.Suspend(ctx, tx, key, d, r.publisher())
+func (a *Acts) PausePublishers(ctx context.Context, r Request, keys []publications.Key, d time.Duration) error {
+	return a.onPublications(ctx, r, ActPausePublisher, keys, func(tx pgx.Tx, key publications.Key) error {
+		return publications.Suspend(ctx, tx, key, d, r.publisher())
 	})
 }
 
 // ResumePublishers ends the pauses of pairs, all or none.
-func (a *Acts) ResumePublishers(ctx context.Context, r Request, keys []publisher.Key) error {
-	return a.onPublications(ctx, r, ActResumePublisher, keys, func(tx pgx.Tx, key publisher.Key) error {
-		return publisher.Resume(ctx, tx, key, r.publisher())
+func (a *Acts) ResumePublishers(ctx context.Context, r Request, keys []publications.Key) error {
+	return a.onPublications(ctx, r, ActResumePublisher, keys, func(tx pgx.Tx, key publications.Key) error {
+		return publications.Resume(ctx, tx, key, r.publisher())
 	})
 }
 
 // ResetPublishers moves pairs, all or none: check may refuse what that would be.
 func (a *Acts) ResetPublishers(
-	ctx context.Context, r Request, keys []publisher.Key, to publisher.ResetTo, check func([]Reset) error,
+	ctx context.Context, r Request, keys []publications.Key, to publications.ResetTo, check func([]Reset) error,
 ) (done []Reset, err error) {
 	to.DryRun = false
 	_, err = a.do(ctx, act{Request: r, kind: ActResetPublisher, logs: true},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
 			for _, key := range keys {
-				result, err := publisher.Reset(ctx, tx, key, to, r.publisher())
+				result, err := publications.Reset(ctx, tx, key, to, r.publisher())
 				if err != nil {
 					return nil, err
 				}
@@ -82,7 +83,7 @@ func (a *Acts) ResetPublishers(
 
 // onPublications does an act on pairs in one transaction. pkg/publisher logs each.
 func (a *Acts) onPublications(
-	ctx context.Context, r Request, kind Kind, keys []publisher.Key, do func(pgx.Tx, publisher.Key) error,
+	ctx context.Context, r Request, kind Kind, keys []publications.Key, do func(pgx.Tx, publications.Key) error,
 ) error {
 	_, err := a.do(ctx, act{Request: r, kind: kind, logs: true}, func(_ context.Context, tx pgx.Tx) (any, error) {
 		for _, key := range keys {
@@ -95,19 +96,19 @@ func (a *Acts) onPublications(
 	return err
 }
 
-// ResumePublisher ends a pause. Errors are those of [publisher.Resume].
-func (a *Acts) ResumePublisher(ctx context.Context, r Request, key publisher.Key) (*Outcome, error) {
+// ResumePublisher ends a pause. Errors are those of [publications.Resume].
+func (a *Acts) ResumePublisher(ctx context.Context, r Request, key publications.Key) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	return a.do(ctx, act{Request: r, kind: ActResumePublisher, request: asked, logs: true},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			return asked, publisher.Resume(ctx, tx, key, r.publisher())
+			return asked, publications.Resume(ctx, tx, key, r.publisher())
 		})
 }
 
 // ResetPublisher moves a pair, and forgets its errors. To move it, the request confirms with the
-// publisher's name. Errors: [ErrDeclined], and those of [publisher.Reset].
+// publisher's name. Errors: [ErrDeclined], and those of [publications.Reset].
 func (a *Acts) ResetPublisher(
-	ctx context.Context, r Request, key publisher.Key, to publisher.ResetTo,
+	ctx context.Context, r Request, key publications.Key, to publications.ResetTo,
 ) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher, Position: to.Position}
 	if !to.Time.IsZero() {
@@ -119,15 +120,17 @@ func (a *Acts) ResetPublisher(
 		t.confirm = key.Publisher
 	}
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		result, err := publisher.Reset(ctx, tx, key, to, r.publisher())
+		result, err := publications.Reset(ctx, tx, key, to, r.publisher())
 		return Reset(result), err
 	})
 }
 
-// PreviewReset answers what a reset would do, and does nothing. Errors are those of [publisher.Reset].
-func (a *Acts) PreviewReset(ctx context.Context, r Request, key publisher.Key, to publisher.ResetTo) (Reset, error) {
+// PreviewReset answers what a reset would do, and does nothing. Errors are those of [publications.Reset].
+func (a *Acts) PreviewReset(
+	ctx context.Context, r Request, key publications.Key, to publications.ResetTo,
+) (Reset, error) {
 	to.DryRun = true
-	result, err := publisher.Reset(ctx, a.cfg.Pool, key, to, r.publisher())
+	result, err := publications.Reset(ctx, a.cfg.Pool, key, to, r.publisher())
 	return Reset(result), err
 }
 
@@ -135,7 +138,7 @@ func (a *Acts) PreviewReset(ctx context.Context, r Request, key publisher.Key, t
 // [ErrNotHere] for a publisher that this worker does not have, [ErrUnderWay] while the same request
 // is being sent, [ErrSink] for a publisher whose sink takes nothing; then the idempotency key may
 // be used again.
-func (a *Acts) TestSend(ctx context.Context, r Request, key publisher.Key) (*Outcome, error) {
+func (a *Acts) TestSend(ctx context.Context, r Request, key publications.Key) (*Outcome, error) {
 	return a.testSend(ctx, r, key, sendRequest{}, func() (publisher.Event, error) {
 		return publisher.TestEvent(key.Topic, time.Now())
 	})
@@ -144,7 +147,7 @@ func (a *Acts) TestSend(ctx context.Context, r Request, key publisher.Key) (*Out
 // SendEvent sends an event of the journal to a publisher's sink, with the id it has, in one
 // attempt. Errors are those of [Acts.TestSend], and [journal.ErrNotFound].
 func (a *Acts) SendEvent(
-	ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64,
+	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
 	return a.testSend(ctx, r, key, sendRequest{CampaignID: campaignID, Seq: seq}, func() (publisher.Event, error) {
 		event, err := journal.Get(ctx, a.cfg.Pool, campaignID, seq)
@@ -166,7 +169,7 @@ type sendRequest struct {
 const holdSlack = time.Minute
 
 func (a *Acts) testSend(
-	ctx context.Context, r Request, key publisher.Key, asked sendRequest, find func() (publisher.Event, error),
+	ctx context.Context, r Request, key publications.Key, asked sendRequest, find func() (publisher.Event, error),
 ) (*Outcome, error) {
 	asked.publicationRequest = publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true},
@@ -236,7 +239,7 @@ func (a *Acts) Republish(
 	return done, err
 }
 
-func (a *Acts) sink(key publisher.Key) (publisher.Publisher, error) {
+func (a *Acts) sink(key publications.Key) (publisher.Publisher, error) {
 	for _, p := range a.cfg.Publishers {
 		if p.Name != key.Publisher {
 			continue
@@ -258,37 +261,37 @@ type parkedRequest struct {
 	Seq        int64  `json:"seq"`
 }
 
-// RetryParked has a parked event tried again at once. Errors are those of [publisher.Retry].
+// RetryParked has a parked event tried again at once. Errors are those of [publications.Retry].
 func (a *Acts) RetryParked(
-	ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64,
+	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
-	return a.onParked(ctx, r, ActRetryParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publisher.Retry)
+	return a.onParked(ctx, r, ActRetryParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publications.Retry)
 }
 
 // ResolveParked leaves a parked event out, for good. It needs a reason, and the request confirms with the seq. Errors:
-// [ErrDeclined], and those of [publisher.Resolve].
+// [ErrDeclined], and those of [publications.Resolve].
 func (a *Acts) ResolveParked(
-	ctx context.Context, r Request, key publisher.Key, campaignID string, seq int64,
+	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
 	return a.onParked(ctx, r, ActResolveParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq},
-		publisher.Resolve)
+		publications.Resolve)
 }
 
 // RetryAllParked has the parked events that a filter chooses tried again, in one transaction, and
-// answers how many they are. Errors are those of [publisher.Retry].
-func (a *Acts) RetryAllParked(ctx context.Context, r Request, f publisher.ParkedFilter) (int64, error) {
-	return a.onAllParked(ctx, act{Request: r, kind: ActRetryParked, logs: true}, f, publisher.Retry)
+// answers how many they are. Errors are those of [publications.Retry].
+func (a *Acts) RetryAllParked(ctx context.Context, r Request, f publications.ParkedFilter) (int64, error) {
+	return a.onAllParked(ctx, act{Request: r, kind: ActRetryParked, logs: true}, f, publications.Retry)
 }
 
 // ResolveAllParked leaves the parked events out that a filter chooses, for good, in one
 // transaction, and answers how many they are; it needs a reason. Errors are those of
-// [publisher.Resolve].
-func (a *Acts) ResolveAllParked(ctx context.Context, r Request, f publisher.ParkedFilter) (int64, error) {
-	return a.onAllParked(ctx, act{Request: r, kind: ActResolveParked, reason: true, logs: true}, f, publisher.Resolve)
+// [publications.Resolve].
+func (a *Acts) ResolveAllParked(ctx context.Context, r Request, f publications.ParkedFilter) (int64, error) {
+	return a.onAllParked(ctx, act{Request: r, kind: ActResolveParked, reason: true, logs: true}, f, publications.Resolve)
 }
 
-func (a *Acts) onAllParked(ctx context.Context, t act, f publisher.ParkedFilter,
-	do func(context.Context, publisher.DB, publisher.ParkedFilter, publisher.Act) (int64, error),
+func (a *Acts) onAllParked(ctx context.Context, t act, f publications.ParkedFilter,
+	do func(context.Context, publications.DB, publications.ParkedFilter, publications.Act) (int64, error),
 ) (n int64, err error) {
 	_, err = a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		n, err = do(ctx, tx, f, t.publisher())
@@ -298,12 +301,12 @@ func (a *Acts) onAllParked(ctx context.Context, t act, f publisher.ParkedFilter,
 }
 
 func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedRequest,
-	do func(context.Context, publisher.DB, publisher.ParkedFilter, publisher.Act) (int64, error),
+	do func(context.Context, publications.DB, publications.ParkedFilter, publications.Act) (int64, error),
 ) (*Outcome, error) {
 	if asked.Topic == "" || asked.Publisher == "" || asked.CampaignID == "" || asked.Seq < 1 {
 		return nil, fmt.Errorf("%w: name the topic, the publisher, the campaign and the seq of the event", ErrInvalid)
 	}
-	f := publisher.ParkedFilter{
+	f := publications.ParkedFilter{
 		Topic: asked.Topic, Publisher: asked.Publisher, CampaignID: asked.CampaignID,
 		Seq: asked.Seq,
 	}
@@ -318,6 +321,9 @@ func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedR
 }
 
 // publisher is who and why, for pkg/publisher.
-func (r Request) publisher() publisher.Act {
-	return publisher.Act{By: r.Who.Name, Reason: r.Reason, Way: r.Who.Way, TokenID: r.Who.TokenID, Address: r.Who.Address}
+func (r Request) publisher() publications.Act {
+	return publications.Act{
+		By: r.Who.Name, Reason: r.Reason, Way: r.Who.Way, TokenID: r.Who.TokenID,
+		Address: r.Who.Address,
+	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // recorder begins the transactions of an act, and writes who did it into the first one that
 // commits, with its idempotency key. It does for the functions of other packages that take a pool:
-// projector.Beginner, publisher.DB.
+// projector.Beginner, publications.DB.
 type recorder struct {
 	pool    *pgxpool.Pool
 	timeout time.Duration // of a statement; below 0: the pool's own
@@ -194,7 +194,8 @@ func (r *recorder) record(ctx context.Context, tx pgx.Tx) error {
 		if r.detail != nil {
 			detail["result"] = r.detail
 		}
-		if err := publisher.WriteLog(ctx, tx, r.act.publisher(), string(r.act.kind), r.act.about.Key, r.act.about.CampaignID,
+		if err := publications.WriteLog(ctx, tx, r.act.publisher(), string(r.act.kind), r.act.about.Key,
+			r.act.about.CampaignID,
 			r.act.about.Seq, detail); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -135,7 +136,7 @@ func (r *Runner) prune(ctx context.Context) error {
 	if r.cfg.LogRetention == 0 {
 		return nil
 	}
-	_, err := publisher.PruneLog(ctx, r.cfg.Pool, r.cfg.LogRetention, pruneRows)
+	_, err := publications.PruneLog(ctx, r.cfg.Pool, r.cfg.LogRetention, pruneRows)
 	return err
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 const (
@@ -44,12 +44,12 @@ func (r *Runner) onPairs(ctx context.Context, tx pgx.Tx, o Operation, items []It
 }
 
 func (r *Runner) onParked(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
-	do := publisher.RetryKeys
+	do := publications.RetryKeys
 	if o.Kind == OpResolveParked {
-		do = publisher.ResolveKeys
+		do = publications.ResolveKeys
 	}
 	events := parkedOf(items)
-	done, err := do(ctx, tx, events, publisher.Act{By: o.By, Reason: o.signed()})
+	done, err := do(ctx, tx, events, publications.Act{By: o.By, Reason: o.signed()})
 	if err != nil {
 		return err
 	}
@@ -70,12 +70,12 @@ func placesOf(items []Item) []deferred.Place {
 	return places
 }
 
-func parkedOf(items []Item) []publisher.ParkedKey {
-	events := make([]publisher.ParkedKey, len(items))
+func parkedOf(items []Item) []publications.ParkedKey {
+	events := make([]publications.ParkedKey, len(items))
 	for i, item := range items {
 		topic, name, _ := strings.Cut(item.Subject, "/")
-		events[i] = publisher.ParkedKey{
-			Key: publisher.Key{Topic: topic, Publisher: name}, CampaignID: item.CampaignID,
+		events[i] = publications.ParkedKey{
+			Key: publications.Key{Topic: topic, Publisher: name}, CampaignID: item.CampaignID,
 			Seq: item.Seq,
 		}
 	}

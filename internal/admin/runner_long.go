@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -244,7 +245,7 @@ func (r *Runner) republish(ctx context.Context, o Operation, p *progress) error 
 		return nil
 	}
 	replay.Progress = func(seq, n int64) { p.set(sent{seq, before.Sent + n}, 0, before.Sent+n, 0, 0) }
-	result, err := publisher.Replay(ctx, r.cfg.Pool, replay, publisher.Act{By: o.By, Reason: o.signed()})
+	result, err := publisher.Replay(ctx, r.cfg.Pool, replay, publications.Act{By: o.By, Reason: o.signed()})
 	if result.Through >= replay.From {
 		p.set(sent{result.Through, before.Sent + result.Sent}, 0, before.Sent+result.Sent, 0, 0)
 	}

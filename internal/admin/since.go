@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // sinceItems is how many items are looked at to tell what became of them.
@@ -38,7 +38,7 @@ func (a *Acts) since(ctx context.Context, o *Operation) (*Since, error) {
 	if o.Kind == OpRequeue {
 		s.Passed, s.FailedAgain, err = deferred.Became(ctx, a.cfg.Pool, placesOf(items))
 	} else {
-		s.Passed, s.FailedAgain, err = publisher.CountOutcomes(ctx, a.cfg.Pool, parkedOf(items))
+		s.Passed, s.FailedAgain, err = publications.CountOutcomes(ctx, a.cfg.Pool, parkedOf(items))
 	}
 	s.Waiting = s.LookedAt - s.Passed - s.FailedAgain
 	return s, err

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/doctor"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -69,8 +69,11 @@ func TestActsThatCommitAtTheSameTimeAreChained(t *testing.T) {
 	pool := pgtest.New(t)
 	write := func(tx pgx.Tx, actor string) {
 		for range 3 {
-			if err := publisher.WriteLog(t.Context(), tx, publisher.Act{By: actor, Way: "api", TokenID: 7, Address: "10.0.0.1"},
-				"x", publisher.Key{}, "", 0, nil); err != nil {
+			if err := publications.WriteLog(t.Context(), tx, publications.Act{
+				By: actor, Way: "api", TokenID: 7,
+				Address: "10.0.0.1",
+			},
+				"x", publications.Key{}, "", 0, nil); err != nil {
 				t.Error(err)
 			}
 		}
@@ -110,7 +113,7 @@ func TestThePrunedLogStillFits(t *testing.T) {
 	}
 	// The fourth is 30 hours old, the fifth 20: the database keeps a day, whatever is asked for.
 	for _, want := range []int64{3, 1, 0} {
-		if n, err := publisher.PruneLog(t.Context(), pool, time.Hour, 3); n != want || err != nil {
+		if n, err := publications.PruneLog(t.Context(), pool, time.Hour, 3); n != want || err != nil {
 			t.Errorf("pruned %d, %v; want %d", n, err, want)
 		}
 	}
@@ -120,7 +123,7 @@ func TestThePrunedLogStillFits(t *testing.T) {
 		UPDATE tidemark.operator_log_head SET keep = '0'`); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := publisher.PruneLog(t.Context(), pool, time.Hour, 3); err == nil {
+	if n, err := publications.PruneLog(t.Context(), pool, time.Hour, 3); err == nil {
 		t.Errorf("pruned %d of a log that does not fit", n)
 	}
 	finding(t, pool, "link 5 is missing before row 6")

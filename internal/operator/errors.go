@@ -11,10 +11,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // Answer is how some errors of acts and reads are answered.
@@ -82,7 +82,7 @@ func answers() []Answer {
 		{
 			notFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked what is parked", pageGone,
 			"publisher list", "",
-			[]error{publisher.ErrNotFound},
+			[]error{publications.ErrNotFound},
 		},
 		{
 			notFound, "/api/v1/campaigns?prefix= looks for campaigns, /api/v1/campaigns/{campaign}/events lists events",
@@ -117,7 +117,7 @@ func answers() []Answer {
 		{conflict, "revoke the token first, or take another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
 		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
 		{conflict, lookAgain, "", "deferred show", "projection campaign", []error{deferred.ErrConflict}},
-		{conflict, lookAgain, "", "publisher show", "NAME", []error{publisher.ErrConflict}},
+		{conflict, lookAgain, "", "publisher show", "NAME", []error{publications.ErrConflict}},
 		{conflict, lookAgain, "", "projection list", "", []error{projector.ErrBehind, projector.ErrRegistered}},
 		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
 		{conflict, lookAgain, "", "", "", []error{

@@ -8,11 +8,11 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
@@ -99,33 +99,33 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 			{Projection: "r", Status: deferred.Dead, Pairs: 2, Since: ago(time.Minute)},
 			{Projection: "s", Status: deferred.Dead, Pairs: 2, Since: ago(time.Hour)},
 		}}, []string{"critical projection s", "critical projection r", "warning projection p"}},
-		{"publishers", Status{At: at, Publishers: []publisher.Publication{
-			{Key: publisher.Key{Topic: "t", Publisher: "fine"}, Status: "ACTIVE", Holder: "h"},
-			{Key: publisher.Key{Topic: "t", Publisher: "paused"}, Status: "PAUSED"},
-			{Key: publisher.Key{Topic: "t", Publisher: "failed"}, Status: "FAILED"},
-			{Key: publisher.Key{Topic: "t", Publisher: "left"}, Status: "ACTIVE", Lag: time.Hour},
-			{Key: publisher.Key{Topic: "t", Publisher: "parks"}, Status: "ACTIVE", Holder: "h", Parked: 1},
+		{"publishers", Status{At: at, Publishers: []publications.Publication{
+			{Key: publications.Key{Topic: "t", Publisher: "fine"}, Status: "ACTIVE", Holder: "h"},
+			{Key: publications.Key{Topic: "t", Publisher: "paused"}, Status: "PAUSED"},
+			{Key: publications.Key{Topic: "t", Publisher: "failed"}, Status: "FAILED"},
+			{Key: publications.Key{Topic: "t", Publisher: "left"}, Status: "ACTIVE", Lag: time.Hour},
+			{Key: publications.Key{Topic: "t", Publisher: "parks"}, Status: "ACTIVE", Holder: "h", Parked: 1},
 		}}, []string{
 			"critical publisher left of topic t", "critical publisher failed of topic t",
 			"warning publisher parks of topic t", "note publisher paused of topic t",
 		}},
-		{"publishers that fail, by their first error", Status{At: at, Publishers: []publisher.Publication{
+		{"publishers that fail, by their first error", Status{At: at, Publishers: []publications.Publication{
 			{
-				Key: publisher.Key{Topic: "t", Publisher: "young"}, Status: "ACTIVE", Errors: 1, FailingSince: ago(time.Minute),
+				Key: publications.Key{Topic: "t", Publisher: "young"}, Status: "ACTIVE", Errors: 1, FailingSince: ago(time.Minute),
 				LastErrorAt: ago(time.Minute),
 			},
 			{
-				Key: publisher.Key{Topic: "t", Publisher: "old"}, Status: "ACTIVE", Errors: 153, FailingSince: ago(time.Hour),
+				Key: publications.Key{Topic: "t", Publisher: "old"}, Status: "ACTIVE", Errors: 153, FailingSince: ago(time.Hour),
 				LastErrorAt: ago(time.Second),
 			},
 		}}, []string{"warning publisher old of topic t", "warning publisher young of topic t"}},
-		{"publishers that have sent what was lost", Status{At: at, Publishers: []publisher.Publication{
+		{"publishers that have sent what was lost", Status{At: at, Publishers: []publications.Publication{
 			{
-				Key: publisher.Key{Topic: "t", Publisher: "of late"}, Status: "ACTIVE", Holder: "h", Ghosts: 3,
+				Key: publications.Key{Topic: "t", Publisher: "of late"}, Status: "ACTIVE", Holder: "h", Ghosts: 3,
 				GhostsAt: ago(6 * 24 * time.Hour),
 			},
 			{
-				Key: publisher.Key{Topic: "t", Publisher: "long ago"}, Status: "ACTIVE", Holder: "h", Ghosts: 3,
+				Key: publications.Key{Topic: "t", Publisher: "long ago"}, Status: "ACTIVE", Holder: "h", Ghosts: 3,
 				GhostsAt: ago(8 * 24 * time.Hour),
 			},
 		}}, []string{"warning publisher of late of topic t"}},

@@ -13,12 +13,12 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // defaultTimeout is how long a section may take unless told.
@@ -107,7 +107,7 @@ func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
 		SectionWorkers:  readWorkers,
 		SectionRebuilds: readRebuilds,
 		SectionPublishers: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Publishers, err = list(publisher.List(ctx, tx, publisher.Key{}))
+			s.Publishers, err = list(publications.List(ctx, tx, publications.Key{}))
 			return err
 		},
 		SectionInbox: func(ctx context.Context, tx pgx.Tx, s *Status) error {

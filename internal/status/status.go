@@ -5,11 +5,11 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // Section is a part of a [Status] that is read by itself.
@@ -51,7 +51,7 @@ type Status struct {
 	Workers    []Worker
 	Suspects   map[string]int64 // campaigns under which a process has died, by consumer group
 	Rebuilds   []projector.Rebuild
-	Publishers []publisher.Publication
+	Publishers []publications.Publication
 	Inbox      *inbox.Statistics
 	Journal    *Journal
 	Postgres   *Postgres

@@ -11,17 +11,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-func pairKey() publisher.Key { return publisher.Key{Topic: "all", Publisher: "out"} }
-func anna() publisher.Act    { return publisher.Act{By: "anna", Reason: "she said so"} }
+func pairKey() publications.Key { return publications.Key{Topic: "all", Publisher: "out"} }
+func anna() publications.Act    { return publications.Act{By: "anna", Reason: "she said so"} }
 
 func status(t *testing.T, db interface {
-	publisher.DB
+	publications.DB
 }, want string,
 ) func() bool {
 	t.Helper()
@@ -41,7 +42,7 @@ func TestAPauseHoldsOverRestartsUntilItIsEnded(t *testing.T) {
 	appendTo(t, pool, 3, "a")
 	stop := start(t, quick(pool, sink))
 	eventually(t, "it publishes", func() bool { return len(sink.Received()) == 3 })
-	if err := publisher.Suspend(t.Context(), pool, pairKey(), 0, anna()); err != nil {
+	if err := publications.Suspend(t.Context(), pool, pairKey(), 0, anna()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the pair is given back", func() bool {
@@ -56,12 +57,12 @@ func TestAPauseHoldsOverRestartsUntilItIsEnded(t *testing.T) {
 	if n := len(sink.Received()); n != 3 {
 		t.Errorf("%d events have arrived, the pair was paused after 3", n)
 	}
-	if err := publisher.Resume(t.Context(), pool, pairKey(), anna()); err != nil {
+	if err := publications.Resume(t.Context(), pool, pairKey(), anna()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it goes on", func() bool { return len(sink.Received()) == 6 })
 
-	if err := publisher.Suspend(t.Context(), pool, pairKey(), 300*time.Millisecond, anna()); err != nil {
+	if err := publications.Suspend(t.Context(), pool, pairKey(), 300*time.Millisecond, anna()); err != nil {
 		t.Fatal(err)
 	}
 	appendTo(t, pool, 3, "a")
@@ -81,26 +82,26 @@ func TestActsThatMakeNoSenseAreRefused(t *testing.T) {
 	pool := pgtest.New(t)
 	mustExec(t, pool, "INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'out', 0)")
 	appendTo(t, pool, 3, "a")
-	_, ahead := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(4))}, anna())
-	_, resolve := publisher.Resolve(t.Context(), pool, publisher.ParkedFilter{}, publisher.Act{By: "anna"})
-	_, retry := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, anna())
+	_, ahead := publications.Reset(t.Context(), pool, pairKey(), publications.ResetTo{Position: ptr(int64(4))}, anna())
+	_, resolve := publications.Resolve(t.Context(), pool, publications.ParkedFilter{}, publications.Act{By: "anna"})
+	_, retry := publications.Retry(t.Context(), pool, publications.ParkedFilter{}, anna())
 	for name, test := range map[string]struct {
 		err  error
 		is   error
 		says string
 	}{
 		"resume what is not paused": {
-			publisher.Resume(t.Context(), pool, pairKey(), anna()), publisher.ErrConflict,
+			publications.Resume(t.Context(), pool, pairKey(), anna()), publications.ErrConflict,
 			"it is ACTIVE, not paused",
 		},
-		"pause a pair that is not": {publisher.Suspend(t.Context(), pool, publisher.Key{Topic: "x", Publisher: "y"}, 0,
-			anna()), publisher.ErrNotFound, "x/y"},
+		"pause a pair that is not": {publications.Suspend(t.Context(), pool, publications.Key{Topic: "x", Publisher: "y"}, 0,
+			anna()), publications.ErrNotFound, "x/y"},
 		"nobody": {
-			publisher.Suspend(t.Context(), pool, pairKey(), 0, publisher.Act{}), nil,
+			publications.Suspend(t.Context(), pool, pairKey(), 0, publications.Act{}), nil,
 			"who does it is missing",
 		},
 		"resolve without a reason":   {resolve, nil, "a reason is missing"},
-		"retry nothing":              {retry, publisher.ErrNotFound, "no parked event"},
+		"retry nothing":              {retry, publications.ErrNotFound, "no parked event"},
 		"reset to a future position": {ahead, nil, "the journal has positions from 0 to 3"},
 	} {
 		if test.err == nil || test.is != nil && !errors.Is(test.err, test.is) ||
@@ -122,14 +123,14 @@ func TestResetTakesAPairBackAndAhead(t *testing.T) {
 	stop := start(t, quick(pool, sink))
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 20 })
 	for _, test := range []struct {
-		to   publisher.ResetTo
-		want publisher.ResetResult
+		to   publications.ResetTo
+		want publications.ResetResult
 	}{
-		{publisher.ResetTo{Position: ptr(int64(5)), DryRun: true}, publisher.ResetResult{From: 20, To: 5, Sent: 15}},
-		{publisher.ResetTo{Time: between, DryRun: true}, publisher.ResetResult{From: 20, To: 10, Sent: 10}},
-		{publisher.ResetTo{Time: between}, publisher.ResetResult{From: 20, To: 10, Sent: 10}},
+		{publications.ResetTo{Position: ptr(int64(5)), DryRun: true}, publications.ResetResult{From: 20, To: 5, Sent: 15}},
+		{publications.ResetTo{Time: between, DryRun: true}, publications.ResetResult{From: 20, To: 10, Sent: 10}},
+		{publications.ResetTo{Time: between}, publications.ResetResult{From: 20, To: 10, Sent: 10}},
 	} {
-		got, err := publisher.Reset(t.Context(), pool, pairKey(), test.to, anna())
+		got, err := publications.Reset(t.Context(), pool, pairKey(), test.to, anna())
 		if err != nil || got != test.want {
 			t.Errorf("%+v: got %+v, %v", test.to, got, err)
 		}
@@ -137,7 +138,7 @@ func TestResetTakesAPairBackAndAhead(t *testing.T) {
 	eventually(t, "ten have arrived again", func() bool { return len(sink.Received()) == 30 && position(t, pool) == 20 })
 	stop()
 	appendTo(t, pool, 10, "a")
-	if got, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(25))},
+	if got, err := publications.Reset(t.Context(), pool, pairKey(), publications.ResetTo{Position: ptr(int64(25))},
 		anna()); err != nil || got.Skipped != 5 || got.Sent != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -282,8 +283,8 @@ func TestAResetForgetsWhatIsParkedBehindIt(t *testing.T) {
 			position(t, pool) == 6
 	})
 	lifted.Store(true)
-	got, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(3))}, anna())
-	if want := (publisher.ResetResult{From: 6, To: 3, Sent: 3, Forgotten: 1}); err != nil || got != want {
+	got, err := publications.Reset(t.Context(), pool, pairKey(), publications.ResetTo{Position: ptr(int64(3))}, anna())
+	if want := (publications.ResetResult{From: 6, To: 3, Sent: 3, Forgotten: 1}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	eventually(t, "the late one has arrived", func() bool { return fmt.Sprint(of(sink, "late")) == "[1 1 2 3]" })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
@@ -16,13 +17,13 @@ import (
 )
 
 // alone is a relay of one pair, to the sink, that has no database.
-func alone(t *testing.T, sink Sink) (*Relay, Key) {
+func alone(t *testing.T, sink Sink) (*Relay, publications.Key) {
 	t.Helper()
 	to, err := Publisher{Name: "out", Sink: sink}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := Key{"all", "out"}
+	key := publications.Key{Topic: "all", Publisher: "out"}
 	m, err := metrics.New(prometheus.NewRegistry(), []ledger.Pair{ledger.Pair(key)})
 	if err != nil {
 		t.Fatal(err)
@@ -31,13 +32,13 @@ func alone(t *testing.T, sink Sink) (*Relay, Key) {
 		LeaseTTL: time.Hour, PollInterval: time.Second, IdleAfter: 3, IdleMax: time.Minute, CacheBytes: 1 << 20,
 		PageEvents: 1000, Logger: slog.New(slog.DiscardHandler),
 	}
-	r := newRelay(cfg, map[Key]*route{key: {Key: key, to: to, filter: &Filter{}}}, m, "me", "here")
+	r := newRelay(cfg, map[publications.Key]*route{key: {Key: key, to: to, filter: &Filter{}}}, m, "me", "here")
 	r.ctx = t.Context()
 	return r, key
 }
 
 // claimed is the pair as it was just claimed.
-func claimed(r *Relay, key Key, wait time.Duration) *pair {
+func claimed(r *Relay, key publications.Key, wait time.Duration) *pair {
 	now := time.Now()
 	r.claimer.hold(ledger.Claimed{Pair: ledger.Pair(key), Generation: 1, Errors: 3, Wait: wait},
 		&tick{Seen: &ledger.Seen{}, started: now}, now)

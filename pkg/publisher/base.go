@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
@@ -14,7 +15,7 @@ import (
 type base struct {
 	cfg       Config
 	db        *ledger.Ledger
-	routes    map[Key]*route
+	routes    map[publications.Key]*route
 	metrics   *metrics.Metrics
 	owner     string
 	tickEvery time.Duration
@@ -66,7 +67,7 @@ func (b *base) unwritten(err error, what string) {
 // agenda is the pairs that this process holds, and what the loop is to look at when.
 type agenda struct {
 	*base
-	pairs    map[Key]*pair
+	pairs    map[publications.Key]*pair
 	ready    []*pair // to be looked at
 	due      time.Time
 	nextTick time.Time

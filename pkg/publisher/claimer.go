@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
@@ -24,7 +25,7 @@ type claimer struct {
 
 	ticking     bool
 	nudged      bool                            // since the tick under way began
-	generations map[Key]int64                   // of pairs, the last that was seen
+	generations map[publications.Key]int64      // of pairs, the last that was seen
 	members     map[string]map[ledger.Pair]bool // relays and what they know
 }
 
@@ -33,11 +34,11 @@ type claimer struct {
 type tick struct {
 	*ledger.Seen
 	started time.Time
-	holding map[Key]bool
-	head    int64           // where the journal ended before
-	saved   map[Key]int64   // up to where pairs were known to be written before
-	mine    []ledger.Pair   // active pairs that are held
-	known   map[string]bool // relays whose knowledge is known
+	holding map[publications.Key]bool
+	head    int64                      // where the journal ended before
+	saved   map[publications.Key]int64 // up to where pairs were known to be written before
+	mine    []ledger.Pair              // active pairs that are held
+	known   map[string]bool            // relays whose knowledge is known
 	members map[string]map[ledger.Pair]bool
 	claimed []ledger.Claimed
 }
@@ -49,7 +50,7 @@ const dueEach = 16
 func (c *claimer) tick(now time.Time) {
 	c.ticking, c.nudged = true, false
 	t := &tick{
-		started: now, holding: map[Key]bool{}, head: c.reader.head, saved: map[Key]int64{},
+		started: now, holding: map[publications.Key]bool{}, head: c.reader.head, saved: map[publications.Key]int64{},
 		known: map[string]bool{}, members: map[string]map[ledger.Pair]bool{},
 	}
 	for owner := range c.members {
@@ -100,7 +101,7 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 	var free []ledger.Pair
 	assigned := c.assigned(t)
 	for _, row := range t.Pairs {
-		key := Key(row.Pair)
+		key := publications.Key(row.Pair)
 		switch {
 		case c.routes[key] == nil || !row.Active || row.Leased || t.holding[key]:
 			// In a restored database, our own late writes would fit a new lease of what we hold.
@@ -170,7 +171,7 @@ func (c *claimer) restored(t *tick) bool {
 	}
 	c.instance = t.Instance
 	for _, row := range t.Pairs {
-		key := Key(row.Pair)
+		key := publications.Key(row.Pair)
 		switch known := c.generations[key]; {
 		case row.Last < t.head:
 			why = fmt.Sprintf("the journal ends at %d, and was read up to %d", row.Last, t.head)
@@ -224,7 +225,7 @@ func (c *claimer) ticked(t *tick, err error) {
 	restored := c.restored(t)
 	var back []written // to be claimed again
 	for _, row := range t.Pairs {
-		key := Key(row.Pair)
+		key := publications.Key(row.Pair)
 		p := c.pairs[key]
 		// dropped when a write of it changed nothing
 		if p == nil && restored && row.Leased && row.Owner == c.owner && c.routes[key] != nil {
@@ -257,7 +258,7 @@ func (c *claimer) ticked(t *tick, err error) {
 
 // hold begins to publish a pair that was claimed.
 func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
-	key := Key(row.Pair)
+	key := publications.Key(row.Pair)
 	if old := c.pairs[key]; old != nil {
 		c.drop(old)
 	}
@@ -288,6 +289,6 @@ func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
 func (c *claimer) giveBack(t *tick) {
 	for _, row := range t.claimed {
 		c.hold(row, t, time.Now())
-		c.leave(c.pairs[Key(row.Pair)])
+		c.leave(c.pairs[publications.Key(row.Pair)])
 	}
 }

@@ -8,7 +8,7 @@
 // A Sink is all that stands between the relay and a broker. Write one by implementing two methods,
 // encode with an [Encoder], and hold it against the rules of package publishertest.
 //
-// Nothing is sent while a transaction is open. The package owns tidemark.publications,
-// tidemark.relays, tidemark.parked, tidemark.ghosts, tidemark.operator_log and
-// tidemark.operator_log_head.
+// Nothing is sent while a transaction is open. The package owns tidemark.relays and
+// tidemark.ghosts, and keeps tidemark.publications and tidemark.parked. Operators act on the latter
+// two with the command line, the API and the pages.
 package publisher

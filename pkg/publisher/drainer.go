@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
@@ -50,10 +51,10 @@ const maxDrains = 8
 // take begins with the campaigns that were due when a look started.
 func (d *drainer) take(due []ledger.Parked, started time.Time) {
 	d.moreDue = false
-	each := map[Key]int{}
+	each := map[publications.Key]int{}
 	for _, row := range due {
-		each[Key(row.Pair)]++
-		d.moreDue = d.moreDue || each[Key(row.Pair)] >= dueEach || d.drains >= maxDrains
+		each[publications.Key(row.Pair)]++
+		d.moreDue = d.moreDue || each[publications.Key(row.Pair)] >= dueEach || d.drains >= maxDrains
 		d.bringBack(row, started)
 	}
 	for _, p := range d.pairs {
@@ -63,7 +64,7 @@ func (d *drainer) take(due []ledger.Parked, started time.Time) {
 
 // bringBack starts to bring a campaign back. seen is when the row was read.
 func (d *drainer) bringBack(row ledger.Parked, seen time.Time) {
-	p := d.pairs[Key(row.Pair)]
+	p := d.pairs[publications.Key(row.Pair)]
 	if p == nil || p.leaving || d.drains >= maxDrains || p.draining[row.Campaign] ||
 		!p.drained[row.Campaign].Before(seen) || time.Now().Before(p.notBefore) {
 		return

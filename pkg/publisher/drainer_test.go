@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -37,7 +38,7 @@ func TestWhatIsAppendedWhileACampaignIsBroughtBackIsNotLost(t *testing.T) {
 	})
 	lift()
 	held.Store(true)
-	if _, err := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, anna()); err != nil {
+	if _, err := publications.Retry(t.Context(), pool, publications.ParkedFilter{}, anna()); err != nil {
 		t.Fatal(err)
 	}
 	<-begun

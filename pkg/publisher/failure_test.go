@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -70,7 +71,8 @@ func TestAPoisonEventHoldsBackItsCampaignAlone(t *testing.T) {
 				t.Errorf("of its campaign %s has arrived", got)
 			}
 			lift()
-			if _, err := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, publisher.Act{By: "anna"}); err != nil {
+			if _, err := publications.Retry(t.Context(), pool, publications.ParkedFilter{},
+				publications.Act{By: "anna"}); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "its campaign has arrived", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 2 3 4 5]" })
@@ -100,8 +102,8 @@ func TestAResolvedEventIsLeftOutAndItsCampaignGoesOn(t *testing.T) {
 	if got := of(sink, "c0500"); len(got) != 1 {
 		t.Errorf("of its campaign %d has arrived", got)
 	}
-	if _, err := publisher.Resolve(t.Context(), pool, publisher.ParkedFilter{CampaignID: "c0500"},
-		publisher.Act{By: "anna", Reason: "not needed"}); err != nil {
+	if _, err := publications.Resolve(t.Context(), pool, publications.ParkedFilter{CampaignID: "c0500"},
+		publications.Act{By: "anna", Reason: "not needed"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the rest has arrived", func() bool { return len(of(sink, "c0500")) == 250 })
@@ -135,7 +137,8 @@ func TestParkEventLeavesOutOnlyTheEvent(t *testing.T) {
 				query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND NOT holds AND seq = 2") == 1
 		})
 		lift()
-		if _, err := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, publisher.Act{By: "anna"}); err != nil {
+		if _, err := publications.Retry(t.Context(), pool, publications.ParkedFilter{},
+			publications.Act{By: "anna"}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "it has arrived", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 3 2]" })
@@ -164,8 +167,9 @@ func TestBlockStopsThePair(t *testing.T) {
 		t.Error("nothing says why")
 	}
 	lift()
-	if _, err := publisher.Reset(t.Context(), pool, publisher.Key{Topic: "all", Publisher: "out"}, publisher.ResetTo{},
-		publisher.Act{By: "anna"}); err != nil {
+	if _, err := publications.Reset(t.Context(), pool, publications.Key{Topic: "all", Publisher: "out"},
+		publications.ResetTo{},
+		publications.Act{By: "anna"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "all has arrived", func() bool { return hasAll(sink.Received(), committed(t, pool)) })
@@ -398,12 +402,12 @@ func TestAPairFailsSinceTheFirstErrorOfARow(t *testing.T) {
 		return nil
 	}}))
 	appendTo(t, pool, 1, "a")
-	pair := func() publisher.Publication {
-		list, err := publisher.List(t.Context(), pool, pairKey())
+	pair := func() publications.Publication {
+		list, err := publications.List(t.Context(), pool, pairKey())
 		if err != nil || len(list) > 1 {
 			t.Fatalf("%d pairs, %v", len(list), err)
 		}
-		return append(list, publisher.Publication{})[0]
+		return append(list, publications.Publication{})[0]
 	}
 	eventually(t, "it fails", func() bool { return pair().Failing() })
 	first := pair()

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -36,8 +37,8 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 		appendTo(t, restored, 2, "a")
 		appendWith(t, restored, "gone", lost[4]) // the application repeats one
 	})
-	ghosts := func() []publisher.Ghost {
-		list, err := publisher.ListGhosts(t.Context(), pool, publisher.GhostFilter{Topic: "all", Publisher: "out"})
+	ghosts := func() []publications.Ghost {
+		list, err := publications.ListGhosts(t.Context(), pool, publications.GhostFilter{Topic: "all", Publisher: "out"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,10 +62,10 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 	}
 	appendWith(t, pool, "later", uuid.New())
 	appendWith(t, pool, "a", lost[2]) // repeated after it was found
-	if got := ghosts()[2].Now; got != publisher.GhostAgain {
+	if got := ghosts()[2].Now; got != publications.GhostAgain {
 		t.Errorf("%s stands at the place of an event that was appended again", got)
 	}
-	list, err := publisher.List(t.Context(), pool, pairKey())
+	list, err := publications.List(t.Context(), pool, pairKey())
 	if err != nil || len(list) != 1 || list[0].Ghosts != 5 || list[0].GhostsAt == nil {
 		t.Errorf("the pair has %+v, %v", list, err)
 	}
@@ -72,7 +73,7 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 		t.Errorf("%v ghosts are counted, want 5", n)
 	}
 	first := ghosts()[0]
-	rest, err := publisher.ListGhosts(t.Context(), pool, publisher.GhostFilter{After: &first, Limit: 2})
+	rest, err := publications.ListGhosts(t.Context(), pool, publications.GhostFilter{After: &first, Limit: 2})
 	if err != nil || len(rest) != 2 || rest[0].EventID != lost[1] {
 		t.Errorf("after the first come %+v, %v", rest, err)
 	}

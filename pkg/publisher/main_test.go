@@ -17,7 +17,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
-	"github.com/tidemark-go/tidemark/test/sqltest"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -27,11 +26,6 @@ func TestMain(m *testing.M) {
 		os.Exit(child())
 	}
 	pgtest.Main(m)
-}
-
-func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
-	t.Parallel()
-	sqltest.Prepare(t, pgtest.New(t), "")
 }
 
 // quick is a configuration whose waits suit tests: one topic with everything, one publisher to sink.

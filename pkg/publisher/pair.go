@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
@@ -140,14 +141,14 @@ func (p *pair) keep(kept func(i int) bool) {
 
 // route is what the configuration says of a pair.
 type route struct {
-	Key
+	publications.Key
 	filter *Filter
 	to     Publisher
 	tracer *tracing.Tracer // nil: nobody follows traces
 }
 
 // routesOf answers all pairs, and all that is wrong with them.
-func routesOf(cfg Config) (map[Key]*route, error) {
+func routesOf(cfg Config) (map[publications.Key]*route, error) {
 	var errs []error
 	topics := map[string]*Topic{}
 	for i := range cfg.Topics {
@@ -157,7 +158,7 @@ func routesOf(cfg Config) (map[Key]*route, error) {
 		}
 		topics[t.Name] = t
 	}
-	routes, names := map[Key]*route{}, map[string]bool{}
+	routes, names := map[publications.Key]*route{}, map[string]bool{}
 	for _, p := range cfg.Publishers {
 		if p.Name == "" || names[p.Name] {
 			errs = append(errs, fmt.Errorf("publisher %q: a publisher needs a name that no other has", p.Name))
@@ -171,7 +172,7 @@ func routesOf(cfg Config) (map[Key]*route, error) {
 			errs = append(errs, fmt.Errorf("publisher %q has no topics: name those it publishes", p.Name))
 		}
 		for _, name := range p.Topics {
-			key := Key{name, p.Name}
+			key := publications.Key{Topic: name, Publisher: p.Name}
 			switch {
 			case topics[name] == nil:
 				errs = append(errs, fmt.Errorf("publisher %q: there is no topic %q", p.Name, name))

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -35,7 +36,7 @@ const parkedRows = `INSERT INTO tidemark.parked (topic, publisher, campaign_id, 
 func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 	t.Parallel()
 	pool := prepare(t, parkedRows)
-	for want, f := range map[string]ParkedFilter{
+	for want, f := range map[string]publications.ParkedFilter{
 		"t1/p1/a/1 t1/p1/a/2 t1/p2/a/1":           {Topic: "t1"},
 		"t1/p1/a/1 t1/p1/a/2 t2/p1/b/7 t2/p1/c/3": {Publisher: "p1"},
 		"t2/p1/b/7":           {CampaignID: "b"},
@@ -47,7 +48,7 @@ func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 		"t1/p1/a/2 t1/p2/a/1": {MessagePattern: "down"},
 		"t1/p1/a/1 t1/p1/a/2 t1/p2/a/1 t2/p1/b/7 t2/p1/c/3": {},
 	} {
-		list, err := ListParked(t.Context(), pool, f)
+		list, err := publications.ListParked(t.Context(), pool, f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,12 +63,16 @@ func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%+v lists %v, want %s", f, got, want)
 		}
-		if n, err := CountParked(t.Context(), pool, f); err != nil || n != acted {
+		if n, err := publications.CountParked(t.Context(), pool, f); err != nil || n != acted {
 			t.Errorf("%+v counts %d, %v, want %d", f, n, err, acted)
 		}
 		for name, act := range map[string]func(tx pgx.Tx) (int64, error){
-			"retries":  func(tx pgx.Tx) (int64, error) { return Retry(t.Context(), tx, f, Act{By: "anna"}) },
-			"resolves": func(tx pgx.Tx) (int64, error) { return Resolve(t.Context(), tx, f, Act{By: "anna", Reason: "old"}) },
+			"retries": func(tx pgx.Tx) (int64, error) {
+				return publications.Retry(t.Context(), tx, f, publications.Act{By: "anna"})
+			},
+			"resolves": func(tx pgx.Tx) (int64, error) {
+				return publications.Resolve(t.Context(), tx, f, publications.Act{By: "anna", Reason: "old"})
+			},
 		} {
 			tx, err := pool.Begin(t.Context())
 			if err != nil {
@@ -101,11 +106,12 @@ func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
 		}
 		return all
 	}
-	if _, err := Retry(t.Context(), pool, ParkedFilter{Topic: "t2"}, Act{By: "anna"}); err != nil {
+	if _, err := publications.Retry(t.Context(), pool, publications.ParkedFilter{Topic: "t2"},
+		publications.Act{By: "anna"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resolve(t.Context(), pool, ParkedFilter{Topic: "t1", Publisher: "p1"},
-		Act{By: "anna", Reason: "old"}); err != nil {
+	if _, err := publications.Resolve(t.Context(), pool, publications.ParkedFilter{Topic: "t1", Publisher: "p1"},
+		publications.Act{By: "anna", Reason: "old"}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := states(),
@@ -119,12 +125,13 @@ func TestActsLeaveAPairAsTheyShould(t *testing.T) {
 	t.Parallel()
 	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, status, next_attempt_at) VALUES
 		('all', 'failed', 0, 'FAILED', '-infinity'), ('all', 'paused', 0, 'PAUSED', now() + interval '5 minutes')`)
-	by := Act{By: "anna"}
-	if err := Suspend(t.Context(), pool, Key{"all", "failed"}, time.Hour, by); err == nil ||
+	by := publications.Act{By: "anna"}
+	if err := publications.Suspend(t.Context(), pool, publications.Key{Topic: "all", Publisher: "failed"}, time.Hour,
+		by); err == nil ||
 		!strings.Contains(err.Error(), "reset it first") {
 		t.Errorf("pausing a pair that has failed: %v", err)
 	}
-	if err := Resume(t.Context(), pool, Key{"all", "paused"}, by); err != nil {
+	if err := publications.Resume(t.Context(), pool, publications.Key{Topic: "all", Publisher: "paused"}, by); err != nil {
 		t.Fatal(err)
 	}
 	var at string
@@ -133,7 +140,8 @@ func TestActsLeaveAPairAsTheyShould(t *testing.T) {
 		t.Errorf("resumed it is %s, %v", at, err)
 	}
 	below := int64(-1)
-	if _, err := Reset(t.Context(), pool, Key{"all", "failed"}, ResetTo{Position: &below}, by); err == nil ||
+	if _, err := publications.Reset(t.Context(), pool, publications.Key{Topic: "all", Publisher: "failed"},
+		publications.ResetTo{Position: &below}, by); err == nil ||
 		!strings.Contains(err.Error(), "position -1: the journal has positions from 0 to") {
 		t.Errorf("reset below the beginning: %v", err)
 	}

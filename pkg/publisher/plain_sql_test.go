@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -64,7 +65,7 @@ func TestWhatIsDocumentedAsPlainSQLDoesWhatItSays(t *testing.T) {
 	exec("Pause.")
 	eventually(t, "the pair is given back", holds("status = 'PAUSED' AND expires_at = '-infinity'"))
 	appendTo(t, pool, 1, "a")
-	if list, err := publisher.List(t.Context(), pool, publisher.Key{}); err != nil || list[0].Status != "PAUSED" ||
+	if list, err := publications.List(t.Context(), pool, publications.Key{}); err != nil || list[0].Status != "PAUSED" ||
 		list[0].Reason != "maintenance of the broker" || list[0].Behind != 1 {
 		t.Errorf("the pair is %+v, %v", list, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -46,7 +47,7 @@ func TestARetryHasAllAttemptsBeforeIt(t *testing.T) {
 	const parked = "SELECT count(*) FROM tidemark.parked WHERE status = 'parked' AND attempt_count = 3"
 	eventually(t, "it is parked", func() bool { return query[int](t, pool, parked) == 1 })
 	mustExec(t, pool, "UPDATE tidemark.parked SET last_failed_at = NULL")
-	if _, err := publisher.Retry(t.Context(), pool, publisher.ParkedFilter{}, anna()); err != nil {
+	if _, err := publications.Retry(t.Context(), pool, publications.ParkedFilter{}, anna()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is parked again", func() bool {

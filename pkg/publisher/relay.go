@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
@@ -65,24 +66,24 @@ func New(cfg Config) (*Relay, error) {
 	return newRelay(cfg, routes, m, id.String(), host), nil
 }
 
-func newRelay(cfg Config, routes map[Key]*route, m *metrics.Metrics, owner, host string) *Relay {
+func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics, owner, host string) *Relay {
 	b := &base{
 		cfg: cfg, db: ledger.New(cfg.Pool, owner, cfg.LeaseTTL), routes: routes, metrics: m, owner: owner,
 		tickEvery: min(time.Second, cfg.LeaseTTL/5),
 		inbox:     make(chan func(), 64), gone: make(chan struct{}),
 	}
-	a := &agenda{base: b, pairs: map[Key]*pair{}}
+	a := &agenda{base: b, pairs: map[publications.Key]*pair{}}
 	r := &Relay{
 		agenda: a, around: 3 * time.Minute,
 		listener: listener.New(cfg.Pool, cfg.Logger), pruner: &pruner{b}, registrar: newRegistrar(b, host),
-		saver: &saver{agenda: a}, history: &history{agenda: a, sent: map[Key]recent{}}, parker: &parker{a},
+		saver: &saver{agenda: a}, history: &history{agenda: a, sent: map[publications.Key]recent{}}, parker: &parker{a},
 	}
 	r.reader = newReader(a, r.listener)
 	r.drainer = &drainer{agenda: a, saver: r.saver, history: r.history}
 	r.dispatcher = &dispatcher{agenda: a, reader: r.reader, parker: r.parker, saver: r.saver, history: r.history}
 	r.claimer = &claimer{
 		agenda: a, registrar: r.registrar, reader: r.reader, saver: r.saver, history: r.history, drainer: r.drainer,
-		generations: map[Key]int64{}, members: map[string]map[ledger.Pair]bool{},
+		generations: map[publications.Key]int64{}, members: map[string]map[ledger.Pair]bool{},
 	}
 	return r
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
@@ -37,7 +38,7 @@ func TestAWakeMakesPairsThatWaitLookAgain(t *testing.T) {
 	t.Parallel()
 	p := &pair{wait: wait{wanting: true, empty: 7, nextPoll: time.Now().Add(time.Hour)}}
 	r := newRelay(Config{}, nil, nil, "", "")
-	r.pairs[Key{}] = p
+	r.pairs[publications.Key{}] = p
 	r.reader.awake()
 	if !r.reader.hungry || p.empty != 0 || !p.nextPoll.IsZero() {
 		t.Errorf("after a wake, hungry: %v, empty polls: %d, next poll: %s", r.reader.hungry, p.empty, p.nextPoll)
@@ -51,7 +52,7 @@ func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	waiting := func(next time.Time) *pair { return &pair{wait: wait{wanting: true, nextPoll: next}} }
 	due, soon, later := waiting(now), waiting(now.Add(200*time.Millisecond)), waiting(now.Add(time.Second))
 	r := newRelay(Config{PollInterval: 500 * time.Millisecond}, nil, nil, "", "")
-	r.pairs = map[Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}
+	r.pairs = map[publications.Key]*pair{{Topic: "due"}: due, {Topic: "soon"}: soon, {Topic: "later"}: later}
 	r.reader.arrived(&reading{}, &pages.Window{}, nil, now)
 	if !due.polled || !soon.polled || later.polled {
 		t.Errorf("a look found nothing: it was one of the pair that was due: %v, of the one due in 200ms: %v, of the one "+
@@ -80,11 +81,11 @@ func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	r.db = ledger.New(pgtest.New(t), r.owner, r.cfg.LeaseTTL)
 	r.reader.head, r.reader.hungry = 100_000, true
 	for i := range int64(50) {
-		r.pairs[Key{"near", fmt.Sprint(i)}] = &pair{
+		r.pairs[publications.Key{Topic: "near", Publisher: fmt.Sprint(i)}] = &pair{
 			place: place{read: 10 * i},
 			wait:  wait{wanting: true, since: time.Unix(100-i, 0)},
 		}
-		r.pairs[Key{"far", fmt.Sprint(i)}] = &pair{
+		r.pairs[publications.Key{Topic: "far", Publisher: fmt.Sprint(i)}] = &pair{
 			place: place{read: 50_000 + 10*i},
 			wait:  wait{wanting: true, since: time.Unix(200-i, 0)},
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
@@ -38,9 +39,9 @@ func TestEvent(topic string, now time.Time) (Event, error) {
 
 // TestSend sends one event to a sink, in one attempt that may take the publisher's timeout, and
 // writes to tidemark.operator_log what came of it.
-func TestSend(ctx context.Context, db DB, to Publisher, e Event, act Act) error {
+func TestSend(ctx context.Context, db publications.DB, to Publisher, e Event, act publications.Act) error {
 	if act.By == "" {
-		return errNobody
+		return publications.ErrNobody
 	}
 	to, err := to.withDefaults()
 	if err != nil {
@@ -56,7 +57,8 @@ func TestSend(ctx context.Context, db DB, to Publisher, e Event, act Act) error 
 	if failure != nil {
 		detail["error"] = shortened(failure)
 	}
-	return errors.Join(failure, note(ctx, db, act, ActTestSent, Key{e.Topic, to.Name}, e.CampaignID, e.Seq, detail))
+	return errors.Join(failure, publications.Note(ctx, db, act, publications.ActTestSent,
+		publications.Key{Topic: e.Topic, Publisher: to.Name}, e.CampaignID, e.Seq, detail))
 }
 
 // ReplayRequest is a slice of a campaign, and where it is sent.
@@ -86,12 +88,12 @@ const replayAttempts = 10
 // An event may arrive more than once. An event that the sink refuses ends it, since nothing after
 // it may be sent. A replay is written to tidemark.operator_log before its first event, and when it
 // ends, however it ends.
-func Replay(ctx context.Context, db DB, r ReplayRequest, act Act) (Replayed, error) {
+func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act publications.Act) (Replayed, error) {
 	done := Replayed{Through: r.From - 1}
 	to, err := r.To.withDefaults()
 	switch {
 	case act.By == "":
-		err = errNobody
+		err = publications.ErrNobody
 	case r.CampaignID == "":
 		err = errors.New("replay: the campaign is missing")
 	case r.From < 1 || r.Until != 0 && r.Until < r.From:
@@ -111,8 +113,11 @@ func Replay(ctx context.Context, db DB, r ReplayRequest, act Act) (Replayed, err
 		err = r.each(ctx, db, floor, &done, func([]Event) error { return nil })
 		return done, err
 	}
-	key, detail := Key{r.Topic.Name, to.Name}, map[string]any{"from": r.From, "until": r.Until}
-	if err := note(ctx, db, act, ActReplaying, key, r.CampaignID, r.From, detail); err != nil {
+	key, detail := publications.Key{Topic: r.Topic.Name, Publisher: to.Name}, map[string]any{
+		"from":  r.From,
+		"until": r.Until,
+	}
+	if err := publications.Note(ctx, db, act, publications.ActReplaying, key, r.CampaignID, r.From, detail); err != nil {
 		return done, err
 	}
 	failure := r.each(ctx, db, floor, &done, func(events []Event) error { return r.send(ctx, &done, events) })
@@ -120,7 +125,8 @@ func Replay(ctx context.Context, db DB, r ReplayRequest, act Act) (Replayed, err
 	if failure != nil {
 		detail["error"] = shortened(failure)
 	}
-	return done, errors.Join(failure, note(ctx, db, act, ActReplayed, key, r.CampaignID, r.From, detail))
+	return done, errors.Join(failure, publications.Note(ctx, db, act, publications.ActReplayed, key, r.CampaignID, r.From,
+		detail))
 }
 
 // each reads the slice, and calls do with the events that are the topic's, batch after batch.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -93,7 +94,7 @@ func TestListSaysHowFarEachPairIsBehind(t *testing.T) {
 	mustExec(t, pool,
 		"INSERT INTO tidemark.publications (topic, publisher, position, status, paused_until) VALUES ('all', 'out', 4, "+
 			"'ACTIVE', 'infinity'), ('all', 'done', 12, 'PAUSED', now())")
-	list, err := publisher.List(t.Context(), pool, publisher.Key{Topic: "all"})
+	list, err := publications.List(t.Context(), pool, publications.Key{Topic: "all"})
 	if err != nil || len(list) != 2 {
 		t.Fatalf("got %+v, %v", list, err)
 	}
@@ -102,7 +103,8 @@ func TestListSaysHowFarEachPairIsBehind(t *testing.T) {
 		t.Errorf("got %+v", list)
 	}
 	mustExec(t, pool, "UPDATE tidemark.publications SET position = 12 - 20000 WHERE publisher = 'out'")
-	if list, err = publisher.List(t.Context(), pool, pairKey()); err != nil || len(list) != 1 || list[0].Behind != 20000 {
+	if list, err = publications.List(t.Context(), pool, pairKey()); err != nil || len(list) != 1 ||
+		list[0].Behind != 20000 {
 		t.Errorf("far behind, the distance is told: got %+v, %v", list, err)
 	}
 }
@@ -129,12 +131,12 @@ func TestWhatIsSentToTryASinkMovesNothingAndIsWrittenDown(t *testing.T) {
 		if n := query[int](t, pool,
 			"SELECT count(*) FROM tidemark.operator_log WHERE publisher = $1 AND act = $2 AND actor = 'anna' AND "+
 				"coalesce(detail->>'error', '') LIKE '%' || $3 AND detail->>'event_id' = $4",
-			name, publisher.ActTestSent, test.want, e.ID.String()); n != 1 {
+			name, publications.ActTestSent, test.want, e.ID.String()); n != 1 {
 			t.Errorf("%s: it stands %d times in the log", name, n)
 		}
 	}
 	if err := publisher.TestSend(t.Context(), pool, publisher.Publisher{Name: "x", Sink: &memory.Sink{}}, e,
-		publisher.Act{}); err == nil {
+		publications.Act{}); err == nil {
 		t.Error("nobody may send")
 	}
 	if n := query[int](t, pool,

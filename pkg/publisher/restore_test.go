@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -159,7 +160,7 @@ func TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo(t *testing.T) {
 	stop()
 	appendTo(t, pool, 25, "new")
 	start(t, quick(pool, sink)) // changes nothing
-	if _, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(10))},
+	if _, err := publications.Reset(t.Context(), pool, pairKey(), publications.ResetTo{Position: ptr(int64(10))},
 		anna()); err != nil {
 		t.Fatal(err)
 	}
@@ -210,8 +211,8 @@ func TestAPositionAheadOfTheJournalStopsThePair(t *testing.T) {
 			AND reason LIKE 'position 1000000 is ahead of the journal, which ends at 3: %'`) == 1
 	})
 	appendTo(t, pool, 1, "a")
-	if _, err := publisher.Reset(t.Context(), pool, publisher.Key{Topic: "all", Publisher: "out"},
-		publisher.ResetTo{Position: ptr(int64(3))}, publisher.Act{By: "anna", Reason: "restored"}); err != nil {
+	if _, err := publications.Reset(t.Context(), pool, publications.Key{Topic: "all", Publisher: "out"},
+		publications.ResetTo{Position: ptr(int64(3))}, publications.Act{By: "anna", Reason: "restored"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it goes on", func() bool { return len(sink.Received()) == 4 })
@@ -248,7 +249,7 @@ func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 				"journal, which ends at 10: %'") == 1
 	})
 	appendTo(t, pool, 25, "b")
-	if _, err := publisher.Reset(t.Context(), pool, pairKey(), publisher.ResetTo{Position: ptr(int64(10))},
+	if _, err := publications.Reset(t.Context(), pool, pairKey(), publications.ResetTo{Position: ptr(int64(10))},
 		anna()); err != nil {
 		t.Fatal(err)
 	}

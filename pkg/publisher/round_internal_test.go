@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -202,7 +203,7 @@ func TestManyPairsKeepSmallRounds(t *testing.T) {
 	for pairs, want := range map[int]int{1: 1600, 40: 1600, 80: 800, 500: 400} {
 		r := newRelay(Config{}, nil, nil, "", "")
 		for i := range pairs {
-			r.pairs[Key{Publisher: fmt.Sprint(i)}] = nil
+			r.pairs[publications.Key{Publisher: fmt.Sprint(i)}] = nil
 		}
 		if got := r.dispatcher.room(&pair{route: &route{to: to}}); got != want {
 			t.Errorf("with %d pairs a round has room for %d events, want %d", pairs, got, want)

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/program"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -296,9 +297,9 @@ func TestEventsThatAFailoverLostAreGhosts(t *testing.T) {
 	p.promote(t)
 	pool.Reset()
 	tally.Append(t, pool, "torn", 4)
-	var ghosts []publisher.Ghost
+	var ghosts []publications.Ghost
 	tally.Eventually(t, "ghosts are found", func(ctx context.Context) (bool, error) {
-		ghosts, err = publisher.ListGhosts(ctx, pool, publisher.GhostFilter{Publisher: "out"})
+		ghosts, err = publications.ListGhosts(ctx, pool, publications.GhostFilter{Publisher: "out"})
 		return len(ghosts) > 0, err
 	})
 	var found []string

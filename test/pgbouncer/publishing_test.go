@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -42,7 +43,7 @@ func TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode(t *testing.T) {
 			}
 			p := &publishing{
 				T: t, pool: tally.Pool(t, address, "relay", 12), direct: direct,
-				all: publisher.Key{Topic: "all", Publisher: "out"}, by: publisher.Act{By: "anna", Reason: "a test"},
+				all: publications.Key{Topic: "all", Publisher: "out"}, by: publications.Act{By: "anna", Reason: "a test"},
 			}
 			p.run()
 			p.parks()
@@ -71,8 +72,8 @@ func inMode(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 type publishing struct {
 	*testing.T
 	pool, direct *pgxpool.Pool
-	all          publisher.Key
-	by           publisher.Act
+	all          publications.Key
+	by           publications.Act
 	sink         memory.Sink
 	lifted, down atomic.Bool
 	gone         atomic.Bool
@@ -157,25 +158,26 @@ func (p *publishing) parks() {
 			"campaign_id WHEN 'never' THEN 1 ELSE 2 END")
 	p.eventually("the position is at the end", "SELECT position = 9 AND status = 'ACTIVE' FROM tidemark.publications")
 	p.eventuallyArrived(map[string]string{"again": "[1]", "never": "[1]", "well": "[1 2 3]"})
-	parked, err := publisher.ListParked(p.Context(), p.pool,
-		publisher.ParkedFilter{Publisher: "out", MessagePattern: "^ref"})
+	parked, err := publications.ListParked(p.Context(), p.pool,
+		publications.ParkedFilter{Publisher: "out", MessagePattern: "^ref"})
 	if err != nil || len(parked) != 2 || parked[0].Message != "refused" || parked[0].EventID == nil ||
 		parked[0].FirstFailedAt == nil {
 		p.Fatalf("parked are %+v, %v", parked, err)
 	}
-	if next, err := publisher.ListParked(p.Context(), p.pool, publisher.ParkedFilter{After: &parked[0]}); err != nil ||
+	if next, err := publications.ListParked(p.Context(), p.pool,
+		publications.ParkedFilter{After: &parked[0]}); err != nil ||
 		len(next) != 1 || next[0].CampaignID != parked[1].CampaignID {
 		p.Errorf("behind %s is %+v, %v", parked[0].CampaignID, next, err)
 	}
-	if walked, _, err := publisher.WalkParked(p.Context(), p.pool, publisher.ParkedFilter{Status: "parked"},
-		&publisher.ParkedPlace{Topic: "all", Publisher: "out", CampaignID: "b"}, 10); err != nil || len(walked) != 1 {
+	if walked, _, err := publications.WalkParked(p.Context(), p.pool, publications.ParkedFilter{Status: "parked"},
+		&publications.ParkedPlace{Topic: "all", Publisher: "out", CampaignID: "b"}, 10); err != nil || len(walked) != 1 {
 		p.Errorf("walked to %+v, %v", walked, err)
 	}
-	if n, err := publisher.CountParked(p.Context(), p.pool,
-		publisher.ParkedFilter{CampaignID: "again", Seq: 2}); err != nil || n != 1 {
+	if n, err := publications.CountParked(p.Context(), p.pool,
+		publications.ParkedFilter{CampaignID: "again", Seq: 2}); err != nil || n != 1 {
 		p.Errorf("%d are meant, %v", n, err)
 	}
-	if list, err := publisher.List(p.Context(), p.pool, p.all); err != nil || len(list) != 1 || list[0].Parked != 2 ||
+	if list, err := publications.List(p.Context(), p.pool, p.all); err != nil || len(list) != 1 || list[0].Parked != 2 ||
 		list[0].Position != 9 || list[0].Published != 5 || list[0].Holder == "" {
 		p.Errorf("the pair is %+v, %v", list, err)
 	}
@@ -184,12 +186,14 @@ func (p *publishing) parks() {
 // bringsBack resolves one and retries the other, once one by one and once by their names.
 func (p *publishing) bringsBack() {
 	p.Helper()
-	if n, err := publisher.Resolve(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "never"}, p.by); err != nil ||
+	if n, err := publications.Resolve(p.Context(), p.pool, publications.ParkedFilter{CampaignID: "never"},
+		p.by); err != nil ||
 		n != 1 {
 		p.Fatalf("resolved %d, %v", n, err)
 	}
 	p.eventuallyArrived(map[string]string{"never": "[1 3]"})
-	if n, err := publisher.Retry(p.Context(), p.pool, publisher.ParkedFilter{CampaignID: "again"}, p.by); err != nil ||
+	if n, err := publications.Retry(p.Context(), p.pool, publications.ParkedFilter{CampaignID: "again"},
+		p.by); err != nil ||
 		n != 1 {
 		p.Fatalf("retried %d, %v", n, err)
 	}
@@ -197,9 +201,9 @@ func (p *publishing) bringsBack() {
 		"SELECT count(*) = 1 FROM tidemark.parked WHERE status = 'parked' AND attempt_count = 2 AND last_failed_at > "+
 			"first_failed_at")
 	p.lifted.Store(true)
-	key := publisher.ParkedKey{Key: p.all, CampaignID: "again", Seq: 2}
+	key := publications.ParkedKey{Key: p.all, CampaignID: "again", Seq: 2}
 	err := pgx.BeginFunc(p.Context(), p.pool, func(tx pgx.Tx) error {
-		done, err := publisher.RetryKeys(p.Context(), tx, []publisher.ParkedKey{key}, p.by)
+		done, err := publications.RetryKeys(p.Context(), tx, []publications.ParkedKey{key}, p.by)
 		if !done[key] {
 			err = cmp.Or(err, errors.New("nothing was retried"))
 		}
@@ -228,21 +232,23 @@ func (p *publishing) moves() {
 		"SELECT status = 'PAUSED' AND reason = 'gone' AND expires_at = '-infinity' FROM tidemark.publications")
 	p.gone.Store(false)
 	back := int64(9)
-	dry, err := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Time: time.Unix(0, 0), DryRun: true}, p.by)
+	dry, err := publications.Reset(p.Context(), p.pool, p.all, publications.ResetTo{Time: time.Unix(0, 0), DryRun: true},
+		p.by)
 	if err != nil || dry.To != 0 || dry.Sent != 10 {
 		p.Fatalf("a reset would do %+v, %v", dry, err)
 	}
-	if err := publisher.Resume(p.Context(), p.pool, p.all, p.by); err != nil {
+	if err := publications.Resume(p.Context(), p.pool, p.all, p.by); err != nil {
 		p.Fatal(err)
 	}
 	p.eventuallyArrived(map[string]string{"well": "[1 2 3 4 5]"})
 	p.eventually("the position is at the end", "SELECT position = 11 FROM tidemark.publications")
-	if err := publisher.Suspend(p.Context(), p.pool, p.all, time.Hour, p.by); err != nil {
+	if err := publications.Suspend(p.Context(), p.pool, p.all, time.Hour, p.by); err != nil {
 		p.Fatal(err)
 	}
 	p.eventually("the pair is given back",
 		"SELECT status = 'PAUSED' AND paused_until < 'infinity' AND expires_at = '-infinity' FROM tidemark.publications")
-	if reset, err := publisher.Reset(p.Context(), p.pool, p.all, publisher.ResetTo{Position: &back}, p.by); err != nil ||
+	if reset, err := publications.Reset(p.Context(), p.pool, p.all, publications.ResetTo{Position: &back},
+		p.by); err != nil ||
 		reset.From != 11 || reset.To != 9 || reset.Sent != 2 {
 		p.Fatalf("it was reset by %+v, %v", reset, err)
 	}
@@ -275,10 +281,14 @@ func (p *publishing) stopsAhead() {
 func (p *publishing) keepsALog() {
 	p.Helper()
 	want := []string{
-		publisher.ActTestSent, publisher.ActReplayed, publisher.ActReplaying, publisher.ActReset, publisher.ActPaused,
-		publisher.ActResumed, publisher.ActRetried, publisher.ActRetried, publisher.ActResolved,
+		publications.ActTestSent, publications.ActReplayed, publications.ActReplaying, publications.ActReset,
+		publications.ActPaused,
+		publications.ActResumed, publications.ActRetried, publications.ActRetried, publications.ActResolved,
 	}
-	records, err := publisher.Log(p.Context(), p.pool, publisher.LogFilter{Publisher: "out", Acts: publisher.Acts()})
+	records, err := publications.Log(p.Context(), p.pool, publications.LogFilter{
+		Publisher: "out",
+		Acts:      publications.Acts(),
+	})
 	var acts []string
 	for _, r := range records {
 		acts = append(acts, r.Act)
@@ -286,12 +296,12 @@ func (p *publishing) keepsALog() {
 	if err != nil || !slices.Equal(acts, want) {
 		p.Errorf("the log has %v, %v, want %v", acts, err, want)
 	}
-	if i := slices.Index(acts, publisher.ActReset); i >= 0 &&
+	if i := slices.Index(acts, publications.ActReset); i >= 0 &&
 		string(records[i].Detail) != `{"to": 9, "from": 11, "forgotten": 0}` {
 		p.Errorf("of the reset the log has %s", records[i].Detail)
 	}
 	tally.Exec(p.T, p.direct, "UPDATE tidemark.operator_log_head SET keep = '0'")
-	if n, err := publisher.PruneLog(p.Context(), p.pool, time.Microsecond, 5); err != nil || n != 5 {
+	if n, err := publications.PruneLog(p.Context(), p.pool, time.Microsecond, 5); err != nil || n != 5 {
 		p.Errorf("pruned %d records of 5, %v", n, err)
 	}
 	p.stop()

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/test/support/broker"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // pairs are those of [file].
-func pairs() []publisher.Key {
-	return []publisher.Key{
+func pairs() []publications.Key {
+	return []publications.Key{
 		{Topic: "everything", Publisher: "out"},
 		{Topic: "told", Publisher: "out"},
 		{Topic: "everything", Publisher: "other"},

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/broker"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -48,9 +49,9 @@ func topics() []publisher.Topic {
 }
 
 // everything is the pair of [quick].
-func everything() publisher.Key { return publisher.Key{Topic: "everything", Publisher: "out"} }
+func everything() publications.Key { return publications.Key{Topic: "everything", Publisher: "out"} }
 
-func anna() publisher.Act { return publisher.Act{By: "anna", Reason: "she said so"} }
+func anna() publications.Act { return publications.Act{By: "anna", Reason: "she said so"} }
 
 // quick is a relay of one pair, everything to the broker at addr, whose waits suit tests. Its
 // timeout does not end on a machine with much else to do: an event that is not answered in time

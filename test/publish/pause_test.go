@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/test/support/broker"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -18,7 +18,7 @@ func TestAPauseHoldsOverRestarts(t *testing.T) {
 	w := spawn(t, pool, "first", file(b.Addr()))
 	arrive(t, b, 100)
 	key := everything()
-	if err := publisher.Suspend(t.Context(), pool, key, 0, anna()); err != nil {
+	if err := publications.Suspend(t.Context(), pool, key, 0, anna()); err != nil {
 		t.Fatal(err)
 	}
 	tally.Eventually(t, "the pair is given back", tally.Holds(pool, `SELECT expires_at = '-infinity'
@@ -41,7 +41,7 @@ func TestAPauseHoldsOverRestarts(t *testing.T) {
 		WHERE status <> 'ACTIVE'`); got != "PAUSED by anna: she said so" {
 		t.Errorf("the pair is %s", got)
 	}
-	if err := publisher.Resume(t.Context(), pool, key, anna()); err != nil {
+	if err := publications.Resume(t.Context(), pool, key, anna()); err != nil {
 		t.Fatal(err)
 	}
 	load.stop()

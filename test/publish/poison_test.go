@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/broker"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -75,9 +76,9 @@ func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 			lifted.Store(true)
 			var err error
 			if c.others {
-				_, err = publisher.Retry(t.Context(), pool, publisher.ParkedFilter{CampaignID: "c0500"}, anna())
+				_, err = publications.Retry(t.Context(), pool, publications.ParkedFilter{CampaignID: "c0500"}, anna())
 			} else {
-				_, err = publisher.Reset(t.Context(), pool, everything(), publisher.ResetTo{}, anna())
+				_, err = publications.Reset(t.Context(), pool, everything(), publications.ResetTo{}, anna())
 			}
 			if err != nil {
 				t.Fatal(err)

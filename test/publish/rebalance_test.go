@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/broker"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -99,7 +100,7 @@ func TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause(t *testing.T) {
 	shared(6, 6)
 	load.stop()
 	for i := range topics {
-		verify(t, pool, b, publisher.Key{Topic: fmt.Sprint("t", i), Publisher: "out"})
+		verify(t, pool, b, publications.Key{Topic: fmt.Sprint("t", i), Publisher: "out"})
 	}
 	heldOnce(t, pool)
 	nothingParked(t, pool)

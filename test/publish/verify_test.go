@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/test/support/broker"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // settle waits until a pair has got to the journal's end and nothing of it is held back.
-func settle(t *testing.T, pool *pgxpool.Pool, key publisher.Key) {
+func settle(t *testing.T, pool *pgxpool.Pool, key publications.Key) {
 	t.Helper()
 	tally.Eventually(t, fmt.Sprintf("%s has got to the journal's end", key), tally.Holds(pool, `SELECT position >= (SELECT
 		max(j.position) FROM tidemark.journal j)
@@ -24,14 +24,14 @@ func settle(t *testing.T, pool *pgxpool.Pool, key publisher.Key) {
 
 // verify waits until a pair has settled and compares what has arrived with the journal: the same
 // events, and those of a campaign for the first time in their order.
-func verify(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publisher.Key) {
+func verify(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publications.Key) {
 	t.Helper()
 	settle(t, pool, key)
 	compare(t, pool, b, key)
 }
 
 // compare is verify for what has settled.
-func compare(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publisher.Key) {
+func compare(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publications.Key) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), `SELECT event_id, position FROM tidemark.journal WHERE $1 = 'everything'
 		OR $1 LIKE 't%' AND $1 <> 'told' OR event_type = $1 ORDER BY position`, key.Topic)

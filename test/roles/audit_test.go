@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // Roles write to the log of operators by a function alone, and no role rewrites it.
@@ -41,16 +41,17 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 	}
 	// The publisher prunes what is old, and writes nothing.
 	publishers := pools["publisher"]
-	if n, err := publisher.PruneLog(t.Context(), publishers, time.Microsecond, 10); n != 1 || err != nil {
+	if n, err := publications.PruneLog(t.Context(), publishers, time.Microsecond, 10); n != 1 || err != nil {
 		t.Errorf("the publisher pruned %d, %v; want 1", n, err)
 	}
 	refuses(t, publishers, `SELECT tidemark.log_act('ada', 'x', '', '', '', '', 0, NULL, '', 0, '')`)
 	for _, role := range []string{"worker", "operator"} {
 		pool := pools[role]
 		must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return publisher.WriteLog(t.Context(), tx, publisher.Act{By: "ada", Way: "cli"}, "x", publisher.Key{}, "", 0, nil)
+			return publications.WriteLog(t.Context(), tx, publications.Act{By: "ada", Way: "cli"}, "x", publications.Key{}, "",
+				0, nil)
 		}))
-		records, err := publisher.Log(t.Context(), pool, publisher.LogFilter{Limit: 1})
+		records, err := publications.Log(t.Context(), pool, publications.LogFilter{Limit: 1})
 		must(t, err)
 		if got := records[0]; got.Way != "cli" || got.DatabaseUser != in.prefix+"_"+role+"_login" {
 			t.Errorf("the record is %+v", got)
@@ -65,7 +66,7 @@ func TestActsThatMeetAreToldToTryAgain(t *testing.T) {
 	in := install(t, true)
 	pool := in.as(t, "operator")
 	write := func(tx pgx.Tx) error {
-		return publisher.WriteLog(t.Context(), tx, publisher.Act{By: "ada"}, "x", publisher.Key{}, "", 0, nil)
+		return publications.WriteLog(t.Context(), tx, publications.Act{By: "ada"}, "x", publications.Key{}, "", 0, nil)
 	}
 	fails := func(tx pgx.Tx, code string) {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -77,7 +78,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 	type outcome func() (*admin.Outcome, error)
 	ctx, back := t.Context(), int64(0)
 	key, pair, target := deferred.Key{Projection: "counted", CampaignID: "c"},
-		publisher.Key{Topic: "all", Publisher: "it"}, pause.Target{Group: "default", CampaignID: "c"}
+		publications.Key{Topic: "all", Publisher: "it"}, pause.Target{Group: "default", CampaignID: "c"}
 	for what, look := range map[string]func() error{
 		"verify": func() error {
 			_, err := code.Verify(ctx, projector.VerifyRequest{Projection: "counted", All: true})
@@ -161,7 +162,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			return nil, err
 		}},
 		{admin.ActResetPublisher, func() (*admin.Outcome, error) {
-			return a.ResetPublisher(ctx, confirmed("it"), pair, publisher.ResetTo{Position: &back})
+			return a.ResetPublisher(ctx, confirmed("it"), pair, publications.ResetTo{Position: &back})
 		}},
 		{admin.ActDrain, func() (*admin.Outcome, error) { return a.DrainWorker(ctx, confirmed("h"), "w") }},
 		{admin.ActUndrain, func() (*admin.Outcome, error) { return a.UndrainWorker(ctx, confirmed(""), "w") }},

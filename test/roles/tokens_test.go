@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // The operator and the worker make tokens and sessions by functions alone, which leave a record.
@@ -107,7 +107,7 @@ func useTokens(t *testing.T, pool *pgxpool.Pool, login string) {
 	if got := tokens[len(tokens)-1]; got.LastUsedAt == nil || got.RevokedBy != "ada" {
 		t.Errorf("the token is %+v", got)
 	}
-	records, err := publisher.Log(t.Context(), pool, publisher.LogFilter{Limit: 2})
+	records, err := publications.Log(t.Context(), pool, publications.LogFilter{Limit: 2})
 	must(t, err)
 	for i, act := range []string{"token_revoked", "token_created"} {
 		got := records[i]

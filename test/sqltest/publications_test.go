@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -37,7 +37,7 @@ func TestPublishersAreListedAtTheSameCostHoweverMuchThereIs(t *testing.T) {
 			}
 		}
 		list := func(tx pgx.Tx) error {
-			pairs, err := publisher.List(t.Context(), tx, publisher.Key{Publisher: "p"})
+			pairs, err := publications.List(t.Context(), tx, publications.Key{Publisher: "p"})
 			if err == nil && (pairs[0].Behind != 1 || pairs[0].Parked != 1) {
 				err = fmt.Errorf("the first pair is %+v", pairs[0])
 			}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func (a *API) publisherRoutes() []Route {
@@ -19,11 +19,11 @@ func (a *API) publisherRoutes() []Route {
 	return []Route{
 		a.reads("/publishers", "listPublishers", func(r *http.Request) (any, error) {
 			q := parameters(r)
-			key := publisher.Key{Topic: q.text("topic"), Publisher: q.text("publisher")}
+			key := publications.Key{Topic: q.text("topic"), Publisher: q.text("publisher")}
 			if err := q.done(); err != nil {
 				return nil, err
 			}
-			pairs, err := publisher.List(r.Context(), a.cfg.Pool, key)
+			pairs, err := publications.List(r.Context(), a.cfg.Pool, key)
 			return all(pairs), err
 		}),
 		a.reads("/publishers/{topic}/{publisher}", "getPublisher", func(r *http.Request) (any, error) {
@@ -99,14 +99,14 @@ func (a *API) publisherRoutes() []Route {
 	}
 }
 
-func publicationOf(r *http.Request) publisher.Key {
-	return publisher.Key{Topic: r.PathValue("topic"), Publisher: r.PathValue("publisher")}
+func publicationOf(r *http.Request) publications.Key {
+	return publications.Key{Topic: r.PathValue("topic"), Publisher: r.PathValue("publisher")}
 }
 
 func (a *API) publication(r *http.Request) (any, error) {
-	pairs, err := publisher.List(r.Context(), a.cfg.Pool, publicationOf(r))
+	pairs, err := publications.List(r.Context(), a.cfg.Pool, publicationOf(r))
 	if err == nil && len(pairs) == 0 {
-		err = fmt.Errorf("%s: %w", publicationOf(r), publisher.ErrNotFound)
+		err = fmt.Errorf("%s: %w", publicationOf(r), publications.ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -123,10 +123,10 @@ type ghostPlace struct {
 
 func (a *API) ghosts(r *http.Request) (any, error) {
 	q, key := parameters(r), publicationOf(r)
-	f := publisher.GhostFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: q.limit()}
+	f := publications.GhostFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: q.limit()}
 	var at ghostPlace
 	if q.after(&at) {
-		f.After = &publisher.Ghost{Key: key, Position: at.Position, CampaignID: at.CampaignID, EventID: at.EventID}
+		f.After = &publications.Ghost{Key: key, Position: at.Position, CampaignID: at.CampaignID, EventID: at.EventID}
 	}
 	if err := q.done(); err != nil {
 		return nil, err
@@ -134,11 +134,11 @@ func (a *API) ghosts(r *http.Request) (any, error) {
 	if _, err := a.publication(r); err != nil {
 		return nil, err
 	}
-	ghosts, err := publisher.ListGhosts(r.Context(), a.cfg.Pool, f)
+	ghosts, err := publications.ListGhosts(r.Context(), a.cfg.Pool, f)
 	if err != nil {
 		return nil, err
 	}
-	return list(ghosts, f.Limit, func(g publisher.Ghost) any {
+	return list(ghosts, f.Limit, func(g publications.Ghost) any {
 		return ghostPlace{g.Position, g.CampaignID, g.EventID}
 	}), nil
 }
@@ -155,7 +155,7 @@ func (a *API) reset(r *http.Request, by admin.Request, b resetBody) (*admin.Outc
 	if b.Position != nil && b.Time != nil {
 		return nil, problem.New(http.StatusBadRequest, "both a position and a time are named", "name one of them")
 	}
-	to := publisher.ResetTo{Position: b.Position}
+	to := publications.ResetTo{Position: b.Position}
 	if b.Time != nil {
 		to.Time = *b.Time
 	}
@@ -191,14 +191,14 @@ type parkedPlace struct {
 
 func (a *API) parked(r *http.Request) (any, error) {
 	q := parameters(r)
-	f := publisher.ParkedFilter{
+	f := publications.ParkedFilter{
 		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"),
-		EventType: q.text("event_type"), Status: choice(q, "status", publisher.ParkedStatuses()),
+		EventType: q.text("event_type"), Status: choice(q, "status", publications.ParkedStatuses()),
 		MessagePattern: q.text("message"), Limit: q.limit(),
 	}
 	var at parkedPlace
 	if q.after(&at) {
-		f.After = &publisher.Parked{
+		f.After = &publications.Parked{
 			FirstFailedAt: at.At, Topic: at.Topic, Publisher: at.Publisher,
 			CampaignID: at.CampaignID, Seq: at.Seq,
 		}
@@ -206,11 +206,11 @@ func (a *API) parked(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	parked, err := publisher.ListParked(r.Context(), a.cfg.Pool, f)
+	parked, err := publications.ListParked(r.Context(), a.cfg.Pool, f)
 	if err != nil {
 		return nil, err
 	}
-	return list(parked, f.Limit, func(p publisher.Parked) any {
+	return list(parked, f.Limit, func(p publications.Parked) any {
 		return parkedPlace{p.FirstFailedAt, p.Topic, p.Publisher, p.CampaignID, p.Seq}
 	}), nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func (a *API) statusRoutes() []Route {
@@ -176,7 +176,7 @@ func (a *API) leases(r *http.Request) (any, error) {
 
 // logged are the acts that the operators' log may have.
 func logged() []string {
-	acts := publisher.Acts()
+	acts := publications.Acts()
 	for _, k := range admin.Kinds() {
 		if !slices.Contains(acts, string(k)) {
 			acts = append(acts, string(k))
@@ -187,7 +187,7 @@ func logged() []string {
 
 func (a *API) log(r *http.Request) (any, error) {
 	q := parameters(r)
-	f := publisher.LogFilter{
+	f := publications.LogFilter{
 		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"),
 		Actor: q.text("by"), Acts: choices(q, "act", logged()), Limit: q.limit(),
 	}
@@ -195,9 +195,9 @@ func (a *API) log(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	records, err := publisher.Log(r.Context(), a.cfg.Pool, f)
+	records, err := publications.Log(r.Context(), a.cfg.Pool, f)
 	if err != nil {
 		return nil, err
 	}
-	return list(records, f.Limit, func(last publisher.Record) any { return last.ID }), nil
+	return list(records, f.Limit, func(last publications.Record) any { return last.ID }), nil
 }

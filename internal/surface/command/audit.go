@@ -6,13 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // newAudit makes the command that shows all that operators did, whichever way.
 func newAudit(env *cli.Env) *cobra.Command {
-	known := publisher.Acts()
+	known := publications.Acts()
 	for _, k := range admin.Kinds() {
 		if name := string(k); !slices.Contains(known, name) {
 			known = append(known, name)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -36,31 +37,33 @@ func (c *pairChoice) bind(env *cli.Env, command *cobra.Command) {
 }
 
 // find answers the pairs; there is at least one.
-func (c *pairChoice) find(ctx context.Context, pool *pgxpool.Pool, name string) ([]publisher.Publication, error) {
-	list, err := publisher.List(ctx, pool, publisher.Key{Topic: c.topic, Publisher: name})
+func (c *pairChoice) find(ctx context.Context, pool *pgxpool.Pool, name string) ([]publications.Publication, error) {
+	list, err := publications.List(ctx, pool, publications.Key{Topic: c.topic, Publisher: name})
 	if err == nil && len(list) == 0 {
 		what := fmt.Sprintf("publisher %q", name)
 		if c.topic != "" {
 			what += fmt.Sprintf(" of topic %q", c.topic)
 		}
 		err = cli.Hint(fmt.Errorf("%s: %w: a pair is known once a worker has begun to publish it", what,
-			publisher.ErrNotFound), "maintenance publisher list")
+			publications.ErrNotFound), "maintenance publisher list")
 	}
 	return list, err
 }
 
-func publisherAct(act cli.Act) publisher.Act { return publisher.Act{By: act.By, Reason: act.Reason} }
+func publisherAct(act cli.Act) publications.Act {
+	return publications.Act{By: act.By, Reason: act.Reason}
+}
 
 func publisherNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	return keyParts(ctx, pool, func(k publisher.Key) string { return k.Publisher })
+	return keyParts(ctx, pool, func(k publications.Key) string { return k.Publisher })
 }
 
 func topicNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	return keyParts(ctx, pool, func(k publisher.Key) string { return k.Topic })
+	return keyParts(ctx, pool, func(k publications.Key) string { return k.Topic })
 }
 
-func keyParts(ctx context.Context, pool *pgxpool.Pool, part func(publisher.Key) string) ([]string, error) {
-	list, err := publisher.List(ctx, pool, publisher.Key{})
+func keyParts(ctx context.Context, pool *pgxpool.Pool, part func(publications.Key) string) ([]string, error) {
+	list, err := publications.List(ctx, pool, publications.Key{})
 	var names []string
 	for _, p := range list {
 		names = append(names, part(p.Key))
@@ -71,7 +74,7 @@ func keyParts(ctx context.Context, pool *pgxpool.Pool, part func(publisher.Key) 
 
 // parkedCampaigns offers campaigns in which something was refused.
 func parkedCampaigns(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	list, err := publisher.ListParked(ctx, pool, publisher.ParkedFilter{Limit: completions})
+	list, err := publications.ListParked(ctx, pool, publications.ParkedFilter{Limit: completions})
 	var ids []string
 	for _, p := range list {
 		ids = append(ids, p.CampaignID)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func newPublisherGhosts(env *cli.Env) *cobra.Command {
@@ -35,8 +35,8 @@ pair at most.`,
 				if _, err := choice.find(ctx, pool, args[0]); err != nil {
 					return err
 				}
-				filter := publisher.GhostFilter{Topic: choice.topic, Publisher: args[0], Limit: limit}
-				list, err := publisher.ListGhosts(ctx, pool, filter)
+				filter := publications.GhostFilter{Topic: choice.topic, Publisher: args[0], Limit: limit}
+				list, err := publications.ListGhosts(ctx, pool, filter)
 				if err != nil {
 					return err
 				}
@@ -61,7 +61,7 @@ func ghostColumns() []string {
 	return []string{"TOPIC", "CAMPAIGN", "SEQ", "POSITION", "ID", "NOW", "FOUND"}
 }
 
-func ghostRows(list []publisher.Ghost) (rows [][]cli.Cell) {
+func ghostRows(list []publications.Ghost) (rows [][]cli.Cell) {
 	for _, g := range list {
 		rows = append(rows, []cli.Cell{
 			cli.Text(g.Topic), cli.Text(g.CampaignID), cli.Number(g.Seq, cli.Plain), cli.Number(g.Position, cli.Plain),

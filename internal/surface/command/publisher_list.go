@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func newPublisherList(env *cli.Env) *cobra.Command {
 	var (
-		key    publisher.Key
+		key    publications.Key
 		asJSON bool
 	)
 	command := &cobra.Command{
@@ -30,7 +30,7 @@ position every few seconds only.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				list, err := publisher.List(ctx, pool, key)
+				list, err := publications.List(ctx, pool, key)
 				if err != nil {
 					return err
 				}
@@ -62,7 +62,7 @@ func publicationColumns() []string {
 	}
 }
 
-func publicationRows(list []publisher.Publication) [][]cli.Cell {
+func publicationRows(list []publications.Publication) [][]cli.Cell {
 	var rows [][]cli.Cell
 	for _, p := range list {
 		age := cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
@@ -84,16 +84,16 @@ func publicationRows(list []publisher.Publication) [][]cli.Cell {
 }
 
 // behind is a cell with how many events are behind the position.
-func behind(p publisher.Publication) cli.Cell {
+func behind(p publications.Publication) cli.Cell {
 	cell := cli.Number(p.Behind, cli.Plain)
-	if p.Behind > publisher.CountedBehind {
+	if p.Behind > publications.CountedBehind {
 		cell.Text = "~" + cell.Text
 	}
 	return cell
 }
 
 // why says what is the matter with a pair, if anything is.
-func why(p publisher.Publication) string {
+func why(p publications.Publication) string {
 	switch {
 	case p.Status == "PAUSED":
 		text := p.Reason
@@ -118,7 +118,7 @@ func why(p publisher.Publication) string {
 }
 
 // publicationState is the status, and FAILING for one that is to go on while its sink fails.
-func publicationState(p publisher.Publication) string {
+func publicationState(p publications.Publication) string {
 	if p.Failing() {
 		return "FAILING"
 	}
@@ -126,7 +126,7 @@ func publicationState(p publisher.Publication) string {
 }
 
 // parkedCell is a cell with how many events are parked.
-func parkedCell(p publisher.Publication, tone cli.Tone) cli.Cell {
+func parkedCell(p publications.Publication, tone cli.Tone) cli.Cell {
 	cell := cli.Number(p.Parked, tone)
 	if p.ManyParked() {
 		cell.Text += "+"
@@ -134,7 +134,7 @@ func parkedCell(p publisher.Publication, tone cli.Tone) cli.Cell {
 	return cell
 }
 
-func publicationTone(p publisher.Publication) cli.Tone {
+func publicationTone(p publications.Publication) cli.Tone {
 	switch publicationState(p) {
 	case "PAUSED", "FAILING":
 		return cli.Warning

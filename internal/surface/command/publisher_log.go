@@ -6,12 +6,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func newPublisherLog(env *cli.Env) *cobra.Command {
-	return operatorLog(env, publisher.Acts(), "publication_paused, parked_resolved", &cobra.Command{
+	return operatorLog(env, publications.Acts(), "publication_paused, parked_resolved", &cobra.Command{
 		Use:   "log",
 		Short: "Show what operators did to publishers, newest first",
 		Example: `  maintenance publisher log --publisher archive
@@ -21,21 +21,21 @@ func newPublisherLog(env *cli.Env) *cobra.Command {
 
 // operatorLog makes a command that shows those acts of operators.
 func operatorLog(env *cli.Env, known []string, some string, command *cobra.Command) *cobra.Command {
-	var f publisher.LogFilter
-	command = logOf[publisher.Record]{
+	var f publications.LogFilter
+	command = logOf[publications.Record]{
 		filter:  logFilter{&f.CampaignID, &f.Actor, &f.Acts, &f.Before, &f.Limit},
 		known:   known,
 		records: "acts on", kinds: "acts of this kind, such as " + some,
 		nothing: "Nobody has done anything, or nothing that this chooses.",
-		read: func(ctx context.Context, pool *pgxpool.Pool) ([]publisher.Record, error) {
+		read: func(ctx context.Context, pool *pgxpool.Pool) ([]publications.Record, error) {
 			chosen := f
 			if len(chosen.Acts) == 0 {
 				chosen.Acts = known
 			}
-			return publisher.Log(ctx, pool, chosen)
+			return publications.Log(ctx, pool, chosen)
 		},
 		columns: operatorColumns(), rows: operatorRows,
-		id: func(r publisher.Record) int64 { return r.ID },
+		id: func(r publications.Record) int64 { return r.ID },
 	}.command(env, command)
 	flags := command.Flags()
 	flags.StringVar(&f.Topic, "topic", "", "only acts on this topic")
@@ -52,7 +52,7 @@ func operatorColumns() []string {
 	}
 }
 
-func operatorRows(records []publisher.Record) [][]cli.Cell {
+func operatorRows(records []publications.Record) [][]cli.Cell {
 	var rows [][]cli.Cell
 	for _, r := range records {
 		rows = append(rows, []cli.Cell{

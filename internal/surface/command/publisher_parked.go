@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 const statusParked = "parked"
@@ -28,7 +28,7 @@ is draining: on its way, with nothing against it.`
 
 // parkedFilter is the flags that choose parked events.
 type parkedFilter struct {
-	publisher.ParkedFilter
+	publications.ParkedFilter
 	all bool
 }
 
@@ -73,7 +73,7 @@ func (f *parkedFilter) check(act, limited bool) error {
 	}
 	chosen := f.ParkedFilter
 	chosen.Limit = 0
-	if act && chosen == (publisher.ParkedFilter{}) && !f.all {
+	if act && chosen == (publications.ParkedFilter{}) && !f.all {
 		return cli.Usagef("which events? Choose some, or say --all")
 	}
 	return nil
@@ -95,7 +95,7 @@ func newParkedList(env *cli.Env) *cobra.Command {
 				return err
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				list, err := publisher.ListParked(ctx, pool, filter.ParkedFilter)
+				list, err := publications.ListParked(ctx, pool, filter.ParkedFilter)
 				if err != nil {
 					return err
 				}
@@ -117,7 +117,7 @@ func newParkedList(env *cli.Env) *cobra.Command {
 
 func newParkedShow(env *cli.Env) *cobra.Command {
 	var (
-		filter publisher.ParkedFilter
+		filter publications.ParkedFilter
 		asJSON bool
 	)
 	command := &cobra.Command{
@@ -130,10 +130,10 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 				return cli.Usagef("which event? Name --campaign and --seq")
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				list, err := publisher.ListParked(ctx, pool, filter)
+				list, err := publications.ListParked(ctx, pool, filter)
 				if err == nil && len(list) == 0 {
 					err = cli.Hint(fmt.Errorf("event %d of campaign %q is not parked: %w", filter.Seq, filter.CampaignID,
-						publisher.ErrNotFound),
+						publications.ErrNotFound),
 						"maintenance publisher parked list --campaign %s", cli.Quote(filter.CampaignID))
 				}
 				if err != nil {
@@ -143,15 +143,18 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 				if err != nil && !errors.Is(err, journal.ErrUnreadable) {
 					return err
 				}
-				records, err := publisher.Log(ctx, pool, publisher.LogFilter{CampaignID: filter.CampaignID, Limit: publisherShown})
+				records, err := publications.Log(ctx, pool, publications.LogFilter{
+					CampaignID: filter.CampaignID,
+					Limit:      publisherShown,
+				})
 				if err != nil {
 					return err
 				}
 				if asJSON {
 					return env.PrintJSON(operator.One(struct {
-						Parked []publisher.Parked
+						Parked []publications.Parked
 						Event  journal.Event
-						Log    []publisher.Record
+						Log    []publications.Record
 					}{list, event, records}))
 				}
 				return printParked(env, list, event, records)
@@ -170,10 +173,10 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 	return command
 }
 
-func printParked(env *cli.Env, list []publisher.Parked, e journal.Event, records []publisher.Record) error {
+func printParked(env *cli.Env, list []publications.Parked, e journal.Event, records []publications.Record) error {
 	page := &cli.Page{Env: env}
 	for _, p := range list {
-		page.Heading(publisher.Key{Topic: p.Topic, Publisher: p.Publisher}.String())
+		page.Heading(publications.Key{Topic: p.Topic, Publisher: p.Publisher}.String())
 		next, waits := p.NextAttemptAt.UTC().Format(time.RFC3339), "it is left out, and goes on"
 		if p.Status == statusParked {
 			next = "when an operator says so: retry or resolve"
@@ -214,7 +217,7 @@ func parkedColumns() []string {
 	return []string{"STATUS", "TOPIC", "PUBLISHER", "CAMPAIGN", "SEQ", "TYPE", "HOLDS", "ATTEMPTS", "NEXT", "ERROR"}
 }
 
-func parkedRows(list []publisher.Parked) [][]cli.Cell {
+func parkedRows(list []publications.Parked) [][]cli.Cell {
 	var rows [][]cli.Cell
 	for _, p := range list {
 		holds, next := "no", when(p.NextAttemptAt)

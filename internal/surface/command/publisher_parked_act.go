@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // first ones of a dry run.
 type chosenParked struct {
 	Count  int64
-	Parked []publisher.Parked
+	Parked []publications.Parked
 }
 
 func newParkedRetry(env *cli.Env) *cobra.Command {
@@ -65,7 +65,7 @@ type parkedAct struct {
 	verb, done string
 	asks       int64 // how many events need no confirmation
 	reason     bool  // it needs one
-	do         func(*admin.Acts, context.Context, admin.Request, publisher.ParkedFilter) (int64, error)
+	do         func(*admin.Acts, context.Context, admin.Request, publications.ParkedFilter) (int64, error)
 
 	filter parkedFilter
 	act    cli.Act
@@ -95,7 +95,7 @@ func (a *parkedAct) command(env *cli.Env, command *cobra.Command) *cobra.Command
 
 // run counts, asks, acts on no more events than were counted, and tells.
 func (a *parkedAct) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
-	n, err := publisher.CountParked(ctx, pool, a.filter.ParkedFilter)
+	n, err := publications.CountParked(ctx, pool, a.filter.ParkedFilter)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (a *parkedAct) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 		}
 		f := a.filter.ParkedFilter
 		f.Limit = int(n)
-		if got, err = a.do(admin.On(pool), ctx, by(a.act), f); err != nil && !errors.Is(err, publisher.ErrNotFound) {
+		if got, err = a.do(admin.On(pool), ctx, by(a.act), f); err != nil && !errors.Is(err, publications.ErrNotFound) {
 			return err
 		}
 	}
@@ -142,11 +142,11 @@ func (a *parkedAct) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 func (a *parkedAct) preview(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, n int64) error {
 	f := a.filter.ParkedFilter
 	f.Limit = previewRows
-	list, err := publisher.ListParked(ctx, pool, f)
+	list, err := publications.ListParked(ctx, pool, f)
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(p publisher.Parked) bool { return p.Status == "draining" })
+	list = slices.DeleteFunc(list, func(p publications.Parked) bool { return p.Status == "draining" })
 	list = list[:min(int64(len(list)), n)]
 	if a.asJSON {
 		return printAct(env, a.kind, true, chosenParked{n, list})

@@ -8,22 +8,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// publications is the pairs that an act changed.
-type publications struct {
+// pausedPairs is the pairs that an act changed.
+type pausedPairs struct {
 	For   string // how long a pause lasts, a Go duration; "": until it is resumed
-	Pairs []publisher.Key
+	Pairs []publications.Key
 }
 
 func newPublisherPause(env *cli.Env) *cobra.Command {
 	var lasts time.Duration
 	command := onPublisher{
 		kind: admin.ActPausePublisher, done: "paused",
-		able: func(p publisher.Publication) bool { return p.Status != "FAILED" },
-		do: func(acts *admin.Acts, ctx context.Context, by admin.Request, keys []publisher.Key) error {
+		able: func(p publications.Publication) bool { return p.Status != "FAILED" },
+		do: func(acts *admin.Acts, ctx context.Context, by admin.Request, keys []publications.Key) error {
 			return acts.PausePublishers(ctx, by, keys, lasts)
 		},
 		lasts: &lasts,
@@ -50,7 +50,7 @@ the new end. Pairs that have failed stay as they are.`,
 func newPublisherResume(env *cli.Env) *cobra.Command {
 	return onPublisher{
 		kind: admin.ActResumePublisher, done: "resumed",
-		able: func(p publisher.Publication) bool { return p.Status == "PAUSED" },
+		able: func(p publications.Publication) bool { return p.Status == "PAUSED" },
 		do:   (*admin.Acts).ResumePublishers,
 		next: func(string) string { return "maintenance publisher list shows it catch up" },
 	}.command(env, &cobra.Command{
@@ -64,8 +64,8 @@ func newPublisherResume(env *cli.Env) *cobra.Command {
 type onPublisher struct {
 	kind  admin.Kind
 	done  string
-	able  func(publisher.Publication) bool
-	do    func(*admin.Acts, context.Context, admin.Request, []publisher.Key) error
+	able  func(publications.Publication) bool
+	do    func(*admin.Acts, context.Context, admin.Request, []publications.Key) error
 	next  func(name string) string // what to tell of it, and to type next
 	lasts *time.Duration
 }
@@ -100,8 +100,8 @@ func (o onPublisher) command(env *cli.Env, command *cobra.Command) *cobra.Comman
 }
 
 // keys answers the pairs that are able, or all of them, so that the act says what is wrong with them.
-func (o onPublisher) keys(list []publisher.Publication) []publisher.Key {
-	var able, all []publisher.Key
+func (o onPublisher) keys(list []publications.Publication) []publications.Key {
+	var able, all []publications.Key
 	for _, p := range list {
 		if all = append(all, p.Key); o.able(p) {
 			able = append(able, p.Key)
@@ -113,15 +113,15 @@ func (o onPublisher) keys(list []publisher.Publication) []publisher.Key {
 	return all
 }
 
-func (o onPublisher) detail(keys []publisher.Key) publications {
-	p := publications{Pairs: keys}
+func (o onPublisher) detail(keys []publications.Key) pausedPairs {
+	p := pausedPairs{Pairs: keys}
 	if o.lasts != nil && *o.lasts > 0 {
 		p.For = o.lasts.String()
 	}
 	return p
 }
 
-func printTopicPairs(env *cli.Env, keys []publisher.Key) error {
+func printTopicPairs(env *cli.Env, keys []publications.Key) error {
 	var rows [][]cli.Cell
 	for _, k := range keys {
 		rows = append(rows, []cli.Cell{cli.Text(k.Topic), cli.Text(k.Publisher)})

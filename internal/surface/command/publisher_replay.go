@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/publishing"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -17,7 +18,7 @@ import (
 
 // republished is what was sent again or, in a dry run, would be.
 type republished struct {
-	publisher.Key
+	publications.Key
 	CampaignID string
 	From       int64
 	Through    int64 // the last seq that is done; From - 1: none
@@ -126,7 +127,7 @@ func (r *sliceReplay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool)
 func (r *sliceReplay) tell(env *cli.Env, done publisher.Replayed, failure error) error {
 	if r.asJSON {
 		err := printAct(env, admin.ActRepublish, r.act.DryRun, republished{
-			publisher.Key{Topic: r.topic, Publisher: r.to},
+			publications.Key{Topic: r.topic, Publisher: r.to},
 			r.request.CampaignID, r.request.From, done.Through, done.Sent,
 			failure == nil && !r.act.DryRun,
 		})

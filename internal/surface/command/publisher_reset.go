@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // resetPair is a pair that is reset, or would be.
 type resetPair struct {
-	publisher.Key
+	publications.Key
 	admin.Reset
 }
 
@@ -101,7 +101,7 @@ func (r *resetting) check(toPosition bool) error {
 }
 
 // target resolves the place once, so that what was counted and confirmed is what is done.
-func (r *resetting) target(ctx context.Context, pool *pgxpool.Pool) (to publisher.ResetTo, err error) {
+func (r *resetting) target(ctx context.Context, pool *pgxpool.Pool) (to publications.ResetTo, err error) {
 	place := r.position // also of the beginning, which is 0
 	switch {
 	case r.errors:
@@ -111,7 +111,7 @@ func (r *resetting) target(ctx context.Context, pool *pgxpool.Pool) (to publishe
 	case r.time != "":
 		place, err = journal.PositionAt(ctx, pool, r.at)
 	}
-	return publisher.ResetTo{Position: &place}, err
+	return publications.ResetTo{Position: &place}, err
 }
 
 func (r *resetting) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string) error {
@@ -123,7 +123,7 @@ func (r *resetting) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, n
 	if err != nil {
 		return err
 	}
-	keys := make([]publisher.Key, len(list))
+	keys := make([]publications.Key, len(list))
 	for i, p := range list {
 		keys[i] = p.Key
 	}
@@ -173,7 +173,7 @@ func (r *resetting) confirm(ctx context.Context, env *cli.Env, sent, skipped int
 
 // expect answers what a reset of the pairs would do.
 func (r *resetting) expect(
-	ctx context.Context, pool *pgxpool.Pool, keys []publisher.Key, to publisher.ResetTo,
+	ctx context.Context, pool *pgxpool.Pool, keys []publications.Key, to publications.ResetTo,
 ) (results []admin.Reset, err error) {
 	for _, key := range keys {
 		result, err := admin.On(pool).PreviewReset(ctx, by(r.act), key, to)
@@ -192,7 +192,7 @@ func sums(pairs []admin.Reset) (sent, skipped int64) {
 	return sent, skipped
 }
 
-func (r *resetting) tell(env *cli.Env, keys []publisher.Key, results []admin.Reset, name string) error {
+func (r *resetting) tell(env *cli.Env, keys []publications.Key, results []admin.Reset, name string) error {
 	done := make([]resetPair, len(keys))
 	for i, p := range results {
 		done[i] = resetPair{keys[i], p}

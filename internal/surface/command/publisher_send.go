@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -24,7 +25,7 @@ import (
 
 // testSent is an event that a sink has taken or, in a dry run, would get.
 type testSent struct {
-	publisher.Key
+	publications.Key
 	MadeUp bool
 	Event  journal.Event
 }
@@ -150,7 +151,7 @@ func (s *testSend) run(
 	}
 	if s.asJSON {
 		return printAct(env, admin.ActTestSend, s.act.DryRun,
-			testSent{publisher.Key{Topic: topic, Publisher: to.Name}, s.campaign == "", event.Event})
+			testSent{publications.Key{Topic: topic, Publisher: to.Name}, s.campaign == "", event.Event})
 	}
 	if s.act.DryRun {
 		env.Note("Event %s, %s, would be sent to %s; nothing was sent.", event.ID, event.Type, to.Name)

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // publisherShown is how many parked events and acts a page shows.
@@ -31,12 +31,12 @@ func newPublisherShow(env *cli.Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				parked, err := publisher.ListParked(ctx, pool,
-					publisher.ParkedFilter{Topic: choice.topic, Publisher: args[0], Limit: publisherShown})
+				parked, err := publications.ListParked(ctx, pool,
+					publications.ParkedFilter{Topic: choice.topic, Publisher: args[0], Limit: publisherShown})
 				if err != nil {
 					return err
 				}
-				records, err := publisher.Log(ctx, pool, publisher.LogFilter{
+				records, err := publications.Log(ctx, pool, publications.LogFilter{
 					Topic: choice.topic, Publisher: args[0],
 					Limit: publisherShown,
 				})
@@ -45,9 +45,9 @@ func newPublisherShow(env *cli.Env) *cobra.Command {
 				}
 				if asJSON {
 					return env.PrintJSON(operator.One(struct {
-						Publications []publisher.Publication
-						Parked       []publisher.Parked
-						Log          []publisher.Record
+						Publications []publications.Publication
+						Parked       []publications.Parked
+						Log          []publications.Record
 					}{list, parked, records}))
 				}
 				return printPublisher(env, list, parked, records)
@@ -60,7 +60,7 @@ func newPublisherShow(env *cli.Env) *cobra.Command {
 }
 
 func printPublisher(
-	env *cli.Env, list []publisher.Publication, parked []publisher.Parked, records []publisher.Record,
+	env *cli.Env, list []publications.Publication, parked []publications.Parked, records []publications.Record,
 ) error {
 	page := &cli.Page{Env: env}
 	for _, p := range list {
@@ -78,7 +78,7 @@ func printPublisher(
 	return page.Err()
 }
 
-func publicationFacts(p publisher.Publication) []cli.Fact {
+func publicationFacts(p publications.Publication) []cli.Fact {
 	lag := "nothing"
 	if p.Behind > 0 {
 		lag = fmt.Sprintf("%s, the oldest from %s ago",

@@ -16,9 +16,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // actBytes bounds the form of an act.
@@ -193,8 +193,8 @@ func untilWhen(d time.Duration) string {
 	return " for " + span(d)
 }
 
-func publicationOf(r *http.Request) publisher.Key {
-	return publisher.Key{Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher")}
+func publicationOf(r *http.Request) publications.Key {
+	return publications.Key{Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher")}
 }
 
 func pausePublisher(
@@ -237,7 +237,7 @@ func testSend(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Req
 	return o, fmt.Sprintf("The sink of %s has taken a test event.", publicationOf(r)), err
 }
 
-func parkedOf(r *http.Request) (publisher.Key, string, int64, error) {
+func parkedOf(r *http.Request) (publications.Key, string, int64, error) {
 	seq, err := number(r, "seq", 0)
 	return publicationOf(r), r.PostFormValue("campaign"), seq, err
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 type auditPage struct {
@@ -20,7 +20,7 @@ type auditPage struct {
 }
 
 type auditRow struct {
-	publisher.Record
+	publications.Record
 	Detail text
 	Hidden bool
 }
@@ -63,11 +63,11 @@ func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
 		page.Pager = pages(r, next, plural(len(page.Records), "record")+" on this page, the newest first")
 		return view{Name: "audit", Title: "Audit", Data: page}, nil
 	}
-	f := publisher.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
+	f := publications.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
 	if page.Act != "" {
 		f.Acts = []string{page.Act}
 	}
-	records, err := publisher.Log(ctx, p.cfg.Pool, f)
+	records, err := publications.Log(ctx, p.cfg.Pool, f)
 	if err != nil {
 		return view{}, err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // bulkParkedPage is a bulk act on parked events, as bulkPage is one on pairs.
@@ -23,7 +23,7 @@ type bulkParkedPage struct {
 
 // readBulkParked shows what an act on all parked events that a filter chooses would be about.
 func (p *Pages) readBulkParked(ctx context.Context, r *http.Request) (view, error) {
-	if _, err := choice(r, "status", publisher.ParkedStatuses()); err != nil {
+	if _, err := choice(r, "status", publications.ParkedStatuses()); err != nil {
 		return view{}, err
 	}
 	page := &bulkParkedPage{
@@ -58,7 +58,7 @@ func parkedFilterOf(r *http.Request) admin.ParkedFilter {
 func startBulkParked(
 	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
 ) (*admin.Outcome, string, error) {
-	if _, err := choice(r, "status", publisher.ParkedStatuses()); err != nil {
+	if _, err := choice(r, "status", publications.ParkedStatuses()); err != nil {
 		return nil, "", err
 	}
 	filter := parkedFilterOf(r)

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 type campaignPage struct {
 	*operator.Campaign
 	ID     string
 	Head   journal.Event
-	Parked []publisher.Parked
+	Parked []publications.Parked
 
 	Projections []string
 	PausedHere  bool // the campaign itself is paused
@@ -111,7 +111,10 @@ func (p *Pages) readStandings(ctx context.Context, page *campaignPage) error {
 	for _, reg := range registered {
 		page.Projections = append(page.Projections, reg.Name)
 	}
-	page.Parked, err = publisher.ListParked(ctx, p.cfg.Pool, publisher.ParkedFilter{CampaignID: page.ID, Limit: perPage})
+	page.Parked, err = publications.ListParked(ctx, p.cfg.Pool, publications.ParkedFilter{
+		CampaignID: page.ID,
+		Limit:      perPage,
+	})
 	return err
 }
 

@@ -8,17 +8,17 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 type eventPage struct {
 	journal.Event
 	Payload    shownPayload
 	Reached    []reached
-	Parked     []publisher.Parked
+	Parked     []publications.Parked
 	Prev, Next string
 }
 
@@ -69,8 +69,8 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 	if page.Reached, err = p.readReached(ctx, e); err != nil {
 		return view{}, err
 	}
-	page.Parked, err = publisher.ListParked(ctx, p.cfg.Pool,
-		publisher.ParkedFilter{CampaignID: e.CampaignID, Seq: e.Seq, Limit: perPage})
+	page.Parked, err = publications.ListParked(ctx, p.cfg.Pool,
+		publications.ParkedFilter{CampaignID: e.CampaignID, Seq: e.Seq, Limit: perPage})
 	return view{Name: "event", Title: fmt.Sprintf("Event %s of %s", count(e.Seq), short(e.CampaignID)), Data: page}, err
 }
 

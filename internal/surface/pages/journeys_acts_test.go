@@ -11,10 +11,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // confirm types what a form wants to be typed, and something else before: its button must wait for the right words.
@@ -111,7 +111,10 @@ func resendParked(t *testing.T, b *tab, w *world) {
 	b.follow("queued again")
 	b.await(`document.querySelector("#progress").innerText.includes("10 of 10")`)
 	b.await(`document.querySelectorAll("#items .tag.info").length === 10`)
-	n, err := publisher.CountParked(t.Context(), w.pool, publisher.ParkedFilter{Publisher: "billing", Status: "retrying"})
+	n, err := publications.CountParked(t.Context(), w.pool, publications.ParkedFilter{
+		Publisher: "billing",
+		Status:    "retrying",
+	})
 	if err != nil || n != 10 {
 		t.Errorf("%d events are on their way again, %v; want 10", n, err)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // TestJourneys walks what a person on call does, in a real browser: one for all of them, each in a
@@ -173,8 +173,11 @@ func testPause(t *testing.T, b *tab, w *world) {
 	b.sees("their maintenance window")
 	b.sees("in 3h")
 	b.shot("publisher-paused")
-	state := func() publisher.Publication {
-		all, err := publisher.List(t.Context(), w.pool, publisher.Key{Topic: "campaign-events", Publisher: "audit-trail"})
+	state := func() publications.Publication {
+		all, err := publications.List(t.Context(), w.pool, publications.Key{
+			Topic:     "campaign-events",
+			Publisher: "audit-trail",
+		})
 		if err != nil || len(all) != 1 {
 			t.Fatalf("publisher: %v, %v", all, err)
 		}
@@ -355,7 +358,7 @@ func testViewer(t *testing.T, b *tab, w *world) {
 			t.Errorf("%s answers a viewer %d", act, status)
 		}
 	}
-	records, err := publisher.Log(t.Context(), w.pool, publisher.LogFilter{Actor: "viewer"})
+	records, err := publications.Log(t.Context(), w.pool, publications.LogFilter{Actor: "viewer"})
 	if err != nil || len(records) > 0 {
 		t.Errorf("a viewer has done %+v, %v", records, err)
 	}

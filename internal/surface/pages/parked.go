@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // parkedRecords is the length of the log beside a parked event.
@@ -21,29 +21,29 @@ const parkedRecords = 20
 const parkedLook = 1000
 
 type parkedPage struct {
-	Filter       publisher.ParkedFilter
+	Filter       publications.ParkedFilter
 	Cause        string // a fingerprint: only events refused so
 	Any          bool   // the filter leaves something out
 	All          bool   // event by event, not grouped
 	Act          string // the address of an act on all that match; "": by the filter's other parts
-	Publications []publisher.Key
+	Publications []publications.Key
 	Causes       []refusal
-	Rows         []publisher.Parked
+	Rows         []publications.Parked
 	Pager        pager
 	One          *parkedOne // the filter names one
 }
 
 // parkedOne is an event with what is known of it.
 type parkedOne struct {
-	publisher.Parked
+	publications.Parked
 	Event   *journal.Event // nil: what is parked is the place of a campaign behind one
 	Payload shownPayload
-	History []publisher.Record
+	History []publications.Record
 }
 
 // refusal is what a sink refuses events with.
 type refusal struct {
-	publisher.Key
+	publications.Key
 	Fingerprint string
 	Message     string // of the first of them
 	Types       []string
@@ -68,18 +68,18 @@ func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	status, err := choice(r, "status", publisher.ParkedStatuses())
+	status, err := choice(r, "status", publications.ParkedStatuses())
 	if err != nil {
 		return view{}, err
 	}
-	page := parkedPage{Cause: r.FormValue("cause"), Filter: publisher.ParkedFilter{
+	page := parkedPage{Cause: r.FormValue("cause"), Filter: publications.ParkedFilter{
 		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"),
 		EventType: r.FormValue("type"), Status: status, Seq: seq, Limit: perPage,
 	}}
 	f := page.Filter
 	page.Any = f.Topic+f.Publisher+f.CampaignID+f.EventType+f.Status+page.Cause != ""
 	page.All = page.Any || r.FormValue("all") != ""
-	all, err := publisher.List(ctx, p.cfg.Pool, publisher.Key{})
+	all, err := publications.List(ctx, p.cfg.Pool, publications.Key{})
 	if err != nil {
 		return view{}, err
 	}
@@ -93,7 +93,7 @@ func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
 	v := view{Name: "parked", Title: "Parked", Data: &page}
 	switch {
 	case f.CampaignID != "" && f.Topic != "" && f.Publisher != "" && page.Cause == "":
-		page.Rows, err = publisher.ListParked(ctx, p.cfg.Pool, f)
+		page.Rows, err = publications.ListParked(ctx, p.cfg.Pool, f)
 		if err == nil && len(page.Rows) == 1 && seq > 0 {
 			page.One, err = p.readParkedOne(ctx, page.Rows[0])
 		}
@@ -104,7 +104,7 @@ func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
 	return v, p.readRefusals(ctx, r, &page)
 }
 
-func (p *Pages) readParkedOne(ctx context.Context, row publisher.Parked) (*parkedOne, error) {
+func (p *Pages) readParkedOne(ctx context.Context, row publications.Parked) (*parkedOne, error) {
 	one := &parkedOne{Parked: row}
 	if row.EventID != nil {
 		e, err := journal.Get(ctx, p.cfg.Pool, row.CampaignID, row.Seq)
@@ -114,16 +114,16 @@ func (p *Pages) readParkedOne(ctx context.Context, row publisher.Parked) (*parke
 		one.Event, one.Payload = &e, p.payloadOf(ctx, e)
 	}
 	var err error
-	one.History, err = publisher.Log(ctx, p.cfg.Pool,
-		publisher.LogFilter{Topic: row.Topic, Publisher: row.Publisher, CampaignID: row.CampaignID, Limit: parkedRecords})
+	one.History, err = publications.Log(ctx, p.cfg.Pool,
+		publications.LogFilter{Topic: row.Topic, Publisher: row.Publisher, CampaignID: row.CampaignID, Limit: parkedRecords})
 	return one, err
 }
 
 // walkParked reads the next rows of the list, and where it goes on.
 func (p *Pages) walkParked(
-	ctx context.Context, r *http.Request, f publisher.ParkedFilter, look int,
-) ([]publisher.Parked, *publisher.ParkedPlace, error) {
-	var place publisher.ParkedPlace
+	ctx context.Context, r *http.Request, f publications.ParkedFilter, look int,
+) ([]publications.Parked, *publications.ParkedPlace, error) {
+	var place publications.ParkedPlace
 	there, err := after(r, &place)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +132,7 @@ func (p *Pages) walkParked(
 	if !there {
 		from = nil
 	}
-	return publisher.WalkParked(ctx, p.cfg.Pool, f, from, look)
+	return publications.WalkParked(ctx, p.cfg.Pool, f, from, look)
 }
 
 func (p *Pages) readParkedRows(ctx context.Context, r *http.Request, page *parkedPage) error {
@@ -145,7 +145,7 @@ func (p *Pages) readParkedRows(ctx context.Context, r *http.Request, page *parke
 		return err
 	}
 	if page.Cause != "" {
-		rows = slices.DeleteFunc(rows, func(row publisher.Parked) bool {
+		rows = slices.DeleteFunc(rows, func(row publications.Parked) bool {
 			return deferred.Fingerprint("", row.Message) != page.Cause
 		})
 		if len(rows) > 0 {
@@ -173,7 +173,7 @@ func (p *Pages) readRefusals(ctx context.Context, r *http.Request, page *parkedP
 	}
 	for _, row := range rows {
 		cause := refusal{
-			Key:         publisher.Key{Topic: row.Topic, Publisher: row.Publisher},
+			Key:         publications.Key{Topic: row.Topic, Publisher: row.Publisher},
 			Fingerprint: deferred.Fingerprint("", row.Message), Message: row.Message,
 		}
 		i := slices.IndexFunc(page.Causes, func(c refusal) bool {
@@ -196,7 +196,7 @@ func (p *Pages) readRefusals(ctx context.Context, r *http.Request, page *parkedP
 }
 
 // and answers the cause with one event more.
-func (c refusal) and(row publisher.Parked) refusal {
+func (c refusal) and(row publications.Parked) refusal {
 	if row.Status == "parked" {
 		c.Parked++
 	} else {
@@ -212,7 +212,7 @@ func (c refusal) and(row publisher.Parked) refusal {
 }
 
 // placeOf is a place as [pages] has it.
-func placeOf(end *publisher.ParkedPlace) any {
+func placeOf(end *publications.ParkedPlace) any {
 	if end == nil {
 		return nil
 	}

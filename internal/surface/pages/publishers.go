@@ -7,19 +7,19 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // readPublishers shows all pairs of a topic and a publisher.
 func (p *Pages) readPublishers(ctx context.Context, _ *http.Request) (view, error) {
-	all, err := publisher.List(ctx, p.cfg.Pool, publisher.Key{})
+	all, err := publications.List(ctx, p.cfg.Pool, publications.Key{})
 	return view{Name: "publishers", Title: "Publishers", Data: all}, err
 }
 
 type publisherPage struct {
-	publisher.Publication
-	History []publisher.Record
+	publications.Publication
+	History []publications.Record
 	Preview *admin.Reset // of a rewind that was asked for; nil: none
 	To      string       // where to, as the form had it
 	At      string
@@ -31,7 +31,7 @@ func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error
 	if key.Topic == "" || key.Publisher == "" {
 		return view{}, problem.New(http.StatusBadRequest, "topic or publisher is missing", "follow a link of the list")
 	}
-	all, err := publisher.List(ctx, p.cfg.Pool, key)
+	all, err := publications.List(ctx, p.cfg.Pool, key)
 	if err != nil {
 		return view{}, err
 	}
@@ -40,8 +40,8 @@ func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error
 			"it appears once a worker that has it configured has run")
 	}
 	page := &publisherPage{Publication: all[0], To: r.FormValue("position"), At: r.FormValue("time")}
-	if page.History, err = publisher.Log(ctx, p.cfg.Pool,
-		publisher.LogFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: 20}); err != nil {
+	if page.History, err = publications.Log(ctx, p.cfg.Pool,
+		publications.LogFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: 20}); err != nil {
 		return view{}, err
 	}
 	if to, asked, err := resetOf(r); err != nil {
@@ -57,7 +57,7 @@ func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error
 }
 
 // resetOf reads where a rewind goes.
-func resetOf(r *http.Request) (to publisher.ResetTo, asked bool, err error) {
+func resetOf(r *http.Request) (to publications.ResetTo, asked bool, err error) {
 	if r.FormValue("position") != "" {
 		n, err := number(r, "position", 0)
 		to.Position = &n

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 func TestARowThatTheEventHasDeletedLeadsToWhy(t *testing.T) {
@@ -78,23 +78,23 @@ func TestLinesAreDrawnOfWhatWasSeen(t *testing.T) {
 
 func TestTheLagTileIsThatOfWhatIsFurthestBehind(t *testing.T) {
 	t.Parallel()
-	pair := func(state string, lag time.Duration) publisher.Publication {
-		return publisher.Publication{
-			Key: publisher.Key{Topic: "t", Publisher: "p"}, Status: state, Behind: 3, Lag: lag,
+	pair := func(state string, lag time.Duration) publications.Publication {
+		return publications.Publication{
+			Key: publications.Key{Topic: "t", Publisher: "p"}, Status: state, Behind: 3, Lag: lag,
 			Errors: 1,
 		}
 	}
 	for name, tt := range map[string]struct {
-		publishers []publisher.Publication
+		publishers []publications.Publication
 		lags       []status.Lag
 		tone       string
 	}{
 		"nothing behind":                {nil, nil, "ok"},
-		"a publisher a little behind":   {[]publisher.Publication{pair("ACTIVE", time.Second)}, nil, "ok"},
-		"a publisher 21 s behind":       {[]publisher.Publication{pair("ACTIVE", 21*time.Second)}, nil, "warn"},
-		"a publisher 21 minutes behind": {[]publisher.Publication{pair("ACTIVE", 21*time.Minute)}, nil, "bad"},
-		"one that has failed":           {[]publisher.Publication{pair("FAILED", 21*time.Minute)}, nil, "bad"},
-		"one that is paused":            {[]publisher.Publication{pair("PAUSED", 21*time.Minute)}, nil, "ok"},
+		"a publisher a little behind":   {[]publications.Publication{pair("ACTIVE", time.Second)}, nil, "ok"},
+		"a publisher 21 s behind":       {[]publications.Publication{pair("ACTIVE", 21*time.Second)}, nil, "warn"},
+		"a publisher 21 minutes behind": {[]publications.Publication{pair("ACTIVE", 21*time.Minute)}, nil, "bad"},
+		"one that has failed":           {[]publications.Publication{pair("FAILED", 21*time.Minute)}, nil, "bad"},
+		"one that is paused":            {[]publications.Publication{pair("PAUSED", 21*time.Minute)}, nil, "ok"},
 		"a projection": {nil, []status.Lag{{Behind: outbox.Behind{
 			Projection: "p", Events: 48_344,
 			Age: time.Hour,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
@@ -252,7 +253,7 @@ func (w *world) relay(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- relay.Run(ctx) }()
 	for ctx.Err() == nil {
-		all, err := publisher.List(ctx, w.pool, publisher.Key{})
+		all, err := publications.List(ctx, w.pool, publications.Key{})
 		if err == nil && len(all) == 2 && all[0].Parked+all[1].Parked == 10 && min(all[0].Behind, all[1].Behind) == 0 {
 			break
 		}
@@ -266,7 +267,7 @@ func (w *world) relay(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	all, err := publisher.List(t.Context(), w.pool, publisher.Key{})
+	all, err := publications.List(t.Context(), w.pool, publications.Key{})
 	if err != nil || len(all) != 2 || all[0].Behind+all[1].Behind > 0 {
 		t.Fatalf("a publisher is behind: %+v, %v", all, err)
 	}

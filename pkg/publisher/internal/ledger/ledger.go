@@ -63,12 +63,3 @@ func (l *Ledger) exec(ctx context.Context, sql string, args ...any) (tag pgconn.
 func (l *Ledger) send(ctx context.Context, batch *pgx.Batch) error {
 	return l.Use(ctx, func(conn *pgxpool.Conn) error { return conn.SendBatch(ctx, batch).Close() })
 }
-
-// Nudge has relays look at the tables once tx commits.
-func Nudge(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, queryNotify)
-	return err
-}
-
-// QueueNudge is Nudge as a statement of a batch.
-func QueueNudge(batch *pgx.Batch) { batch.Queue(queryNotify) }

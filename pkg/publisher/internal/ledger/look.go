@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // Look is what a relay asks when it looks at everything that is not the journal, and what it says of itself.
@@ -91,6 +93,6 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 func (l *Ledger) Forget(ctx context.Context) error {
 	batch := &pgx.Batch{}
 	batch.Queue(queryForget, l.owner)
-	QueueNudge(batch)
+	publications.QueueNudge(batch)
 	return l.send(ctx, batch)
 }

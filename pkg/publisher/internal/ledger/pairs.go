@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // Pair names a topic and a publisher.
@@ -119,7 +121,7 @@ func (l *Ledger) Move(ctx context.Context, instance string, moves []Move) (map[P
 		releases = releases || moves[i].Release
 	}
 	if releases {
-		QueueNudge(batch)
+		publications.QueueNudge(batch)
 	}
 	return kept, l.send(ctx, batch)
 }

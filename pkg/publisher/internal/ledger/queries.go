@@ -128,9 +128,6 @@ const (
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6
 			AND attempt_count = $7`
 
-	// queryNotify wakes relays: pairs have become free, or an operator has acted. It is rare.
-	queryNotify = `SELECT pg_notify('tidemark_relay', '')`
-
 	// queryGhosts looks events up by the unique key of campaign and id, one by one, writes those that are
 	// not in the journal while there are fewer than $7 of the pair, and answers all of them.
 	queryGhosts = `WITH gone AS MATERIALIZED (

@@ -1,4 +1,4 @@
-package publisher
+package publications
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func (p Publication) Estimated() bool { return p.Behind > CountedBehind }
 func (p Publication) ManyParked() bool { return p.Parked+p.Retrying >= CountedBehind }
 
 // ManyGhosts says that there may have been more ghosts than are kept.
-func (p Publication) ManyGhosts() bool { return p.Ghosts >= ghostsKept }
+func (p Publication) ManyGhosts() bool { return p.Ghosts >= GhostsKept }
 
 // CountedBehind is up to how many events are counted behind a pair's position.
 const CountedBehind = 10_000

@@ -1,4 +1,4 @@
-package publisher
+package publications
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // ParkedFilter says which parked events are meant. Empty fields mean any.
@@ -108,7 +107,7 @@ func actOnParked(
 	ctx context.Context, db DB, f ParkedFilter, act Act, name string, queries ...string,
 ) (n int64, err error) {
 	if act.By == "" {
-		return 0, errNobody
+		return 0, ErrNobody
 	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, queryLockParked, f.arguments(1<<31-1)...)
@@ -138,7 +137,7 @@ func actOnParked(
 			}
 			batch.Queue(queryRecord, act.logged(name, Key{p.Topic, p.Publisher}, p.campaign, p.seq, nil)...)
 		}
-		ledger.QueueNudge(batch)
+		QueueNudge(batch)
 		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
@@ -230,7 +229,7 @@ func actOnKeys(
 	ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string,
 ) (map[ParkedKey]bool, error) {
 	if act.By == "" {
-		return nil, errNobody
+		return nil, ErrNobody
 	}
 	var topics, publishers, campaigns []string
 	var seqs []int64
@@ -259,7 +258,7 @@ func actOnKeys(
 	if len(done) == 0 {
 		return done, nil
 	}
-	ledger.QueueNudge(batch)
+	QueueNudge(batch)
 	return done, tx.SendBatch(ctx, batch).Close()
 }
 

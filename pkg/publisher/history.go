@@ -2,94 +2,18 @@ package publisher
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
-
-// Ghost is an event that a sink has taken and that the journal has no more: the commit that appended
-// it was lost in a failover, or with a restored backup.
-type Ghost struct {
-	Key
-	CampaignID string
-	EventID    uuid.UUID
-	Seq        int64 // that it had
-	Position   int64
-	SeenAt     time.Time
-
-	// Now is what stands at its seq in its campaign: GhostNothing, GhostAnother, or GhostAgain if the same
-	// event was appended again, wherever it stands.
-	Now string
-}
-
-// What stands in the place of a ghost.
-const (
-	GhostNothing = "nothing"
-	GhostAnother = "another event"
-	GhostAgain   = "appended again"
-)
-
-// GhostFilter says which ghosts are meant. Empty fields mean any.
-type GhostFilter struct {
-	Topic, Publisher string
-	After            *Ghost // only those after it, in the order of [ListGhosts]
-	Limit            int    // default 100
-}
-
-// ListGhosts lists ghosts, by topic, publisher, position, campaign and id. They are kept for 30 days,
-// 10,000 of a pair at most.
-//
-// A relay knows the events that it sent last, while its process lives: about 32,000, shared among its
-// pairs, 500 of each at least. When the database is another one, or was started anew, it looks them
-// up. What it did not see acknowledged, what an operator sent by hand, and what a process had sent
-// that has ended meanwhile is not found.
-func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost, error) {
-	if f.Limit == 0 {
-		f.Limit = 100
-	}
-	after := Ghost{Position: -1}
-	if f.After != nil {
-		after = *f.After
-	}
-	rows, err := db.Query(ctx, queryListGhosts, f.Topic, f.Publisher, f.Limit,
-		after.Topic, after.Publisher, after.Position, after.CampaignID, after.EventID.String())
-	if err != nil {
-		return nil, fmt.Errorf("list ghosts: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Ghost])
-	if err != nil {
-		return nil, fmt.Errorf("list ghosts: %w", err)
-	}
-	return list, nil
-}
-
-// ghostsKept is how many ghosts of a pair are kept.
-const ghostsKept = 10_000
 
 const (
 	rememberAll  = 32_000 // events that were sent, of all pairs together; up to twice as many
 	rememberEach = 500    // of a pair, at least
 	ghostsBatch  = 1000   // events that are looked up in one statement
 	ghostsFor    = 30 * 24 * time.Hour
-
-	// queryListGhosts walks the primary key, and probes two unique keys of the journal for each row.
-	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
-			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id
-				AND j.event_id = g.event_id OFFSET 0)
-					THEN '` + GhostAgain + `'
-				WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.seq = g.seq OFFSET 0)
-					THEN '` + GhostAnother + `'
-				ELSE '` + GhostNothing + `' END
-		FROM tidemark.ghosts g
-		WHERE ($1 = '' OR g.topic = $1) AND ($2 = '' OR g.publisher = $2)
-			AND (g.topic, g.publisher, g.position, g.campaign_id, g.event_id) > ($4, $5, $6::bigint, $7, $8::text::uuid)
-		ORDER BY g.topic, g.publisher, g.position, g.campaign_id, g.event_id LIMIT $3`
 )
 
 // recent is the events that a sink has taken last.
@@ -109,7 +33,7 @@ func (m *recent) keep(s ledger.Sent, most int) {
 // history is what this process has sent last, to find what a journal that has taken the place of another does not have.
 type history struct {
 	*agenda
-	sent      map[Key]recent
+	sent      map[publications.Key]recent
 	doubtful  bool // some of what was sent may have been lost with a journal
 	comparing bool // what was sent is being looked up
 }
@@ -152,7 +76,7 @@ func (h *history) findGhosts() {
 		return
 	}
 	h.doubtful, h.comparing = false, true
-	sent := map[Key]recent{}
+	sent := map[publications.Key]recent{}
 	for key, m := range h.sent {
 		sent[key] = slices.Clone(m)
 	}
@@ -164,8 +88,8 @@ func (h *history) findGhosts() {
 }
 
 // absent answers, and writes down, which events the journal does not have.
-func (h *history) absent(ctx context.Context, sent map[Key]recent) (map[Key]recent, error) {
-	ghosts := map[Key]recent{}
+func (h *history) absent(ctx context.Context, sent map[publications.Key]recent) (map[publications.Key]recent, error) {
+	ghosts := map[publications.Key]recent{}
 	for key, m := range sent {
 		for batch := range slices.Chunk(m, ghostsBatch) {
 			absent, err := h.absentOf(ctx, key, batch)
@@ -178,14 +102,14 @@ func (h *history) absent(ctx context.Context, sent map[Key]recent) (map[Key]rece
 	return ghosts, nil
 }
 
-func (h *history) absentOf(ctx context.Context, key Key, batch recent) (recent, error) {
+func (h *history) absentOf(ctx context.Context, key publications.Key, batch recent) (recent, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.LeaseTTL)
 	defer cancel()
-	return h.db.Absent(ctx, ledger.Pair(key), batch, ghostsKept)
+	return h.db.Absent(ctx, ledger.Pair(key), batch, publications.GhostsKept)
 }
 
 // foundGhosts counts what the journal does not have, once, and says so.
-func (h *history) foundGhosts(ghosts map[Key]recent, err error) {
+func (h *history) foundGhosts(ghosts map[publications.Key]recent, err error) {
 	if h.comparing = false; err != nil {
 		h.doubtful = true // at the next look
 		h.unwritten(err, "which events were sent and lost")

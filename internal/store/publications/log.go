@@ -1,17 +1,14 @@
-package publisher
+package publications
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
 // What operators do, as tidemark.operator_log names it.
@@ -112,7 +109,7 @@ func WriteLog(
 	ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any,
 ) error {
 	if act.By == "" {
-		return errNobody
+		return ErrNobody
 	}
 	var doc any
 	if detail != nil {
@@ -126,8 +123,8 @@ func WriteLog(
 	return err
 }
 
-// note writes an act that is not done in the database to the log, also once ctx has ended.
-func note(
+// Note writes an act that is not done in the database to the log, also once ctx has ended.
+func Note(
 	ctx context.Context, db DB, act Act, name string, key Key, campaign string, seq int64, detail map[string]any,
 ) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
@@ -141,46 +138,3 @@ func note(
 
 // noteTimeout is how long an act that was interrupted may still take to be written down.
 const noteTimeout = 5 * time.Second
-
-const (
-	pruneEvery = time.Hour // about
-	pruneRows  = 1000      // in one statement
-	pruneMost  = 100       // statements at a time: what is left waits for the next
-)
-
-// pruner deletes what is older than it is kept.
-type pruner struct{ *base }
-
-// pruneLog prunes now and then, for the first time some minutes after it begins: replicas do not all do so together.
-func (p *pruner) pruneLog(ctx context.Context) {
-	for wait := rand.N(pruneEvery); pace.Wait(ctx, wait); wait = pruneEvery/2 + rand.N(pruneEvery) {
-		n, err := p.prune(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			p.cfg.Logger.WarnContext(ctx, "the log of operators is not pruned", "error", err)
-		case n > 0:
-			p.cfg.Logger.InfoContext(ctx, "the log of operators is pruned", "rows", n, "older_than", p.cfg.LogRetention)
-		}
-		if err := p.db.PruneGhosts(ctx, ghostsFor); err != nil && ctx.Err() == nil {
-			p.cfg.Logger.WarnContext(ctx, "old ghosts are not pruned", "error", err)
-		}
-	}
-}
-
-// prune deletes batches until there is nothing left to delete, or enough is done.
-func (p *pruner) prune(ctx context.Context) (total int64, err error) {
-	for range pruneMost {
-		bounded, cancel := context.WithTimeout(ctx, p.cfg.LeaseTTL)
-		var n int64
-		err := p.db.Use(bounded, func(conn *pgxpool.Conn) (err error) {
-			n, err = PruneLog(bounded, conn, p.cfg.LogRetention, pruneRows)
-			return err
-		})
-		cancel()
-		total += n
-		if err != nil || n < pruneRows {
-			return total, err
-		}
-	}
-	return total, nil
-}

@@ -1,4 +1,4 @@
-package publisher
+package publications
 
 // What operators do and look at. All of it takes the lock of a pair's row, or of parked rows in the
 // order of their key, for a moment; what moves a position raises the generation, so that a relay that

@@ -1,4 +1,4 @@
-package publisher
+package publications
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // Act is who does something, and why. It is written to tidemark.operator_log in the transaction that does it.
@@ -33,8 +32,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the pair is not in a state in which the act makes sense.
 	ErrConflict = errors.New("conflict")
-
-	errNobody = errors.New("who does it is missing: it is written to the log")
+	// ErrNobody: By is empty.
+	ErrNobody = errors.New("who does it is missing: it is written to the log")
 )
 
 // DB begins transactions: a *pgxpool.Pool, a *pgx.Conn, or a pgx.Tx whose own part the act is to be.
@@ -145,7 +144,7 @@ func change(
 	do func(ctx context.Context, tx pgx.Tx, status string) error,
 ) error {
 	if act.By == "" {
-		return errNobody
+		return ErrNobody
 	}
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		var status string
@@ -160,7 +159,7 @@ func change(
 			err = record(ctx, tx, act, name, key, "", 0, detail)
 		}
 		if err == nil {
-			err = ledger.Nudge(ctx, tx)
+			err = Nudge(ctx, tx)
 		}
 		return err
 	})

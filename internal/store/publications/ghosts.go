@@ -1,0 +1,87 @@
+package publications
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Ghost is an event that a sink has taken and that the journal has no more: the commit that appended
+// it was lost in a failover, or with a restored backup.
+type Ghost struct {
+	Key
+	CampaignID string
+	EventID    uuid.UUID
+	Seq        int64 // that it had
+	Position   int64
+	SeenAt     time.Time
+
+	// Now is what stands at its seq in its campaign: GhostNothing, GhostAnother, or GhostAgain if the same
+	// event was appended again, wherever it stands.
+	Now string
+}
+
+// What stands in the place of a ghost.
+const (
+	GhostNothing = "nothing"
+	GhostAnother = "another event"
+	GhostAgain   = "appended again"
+)
+
+// GhostFilter says which ghosts are meant. Empty fields mean any.
+type GhostFilter struct {
+	Topic, Publisher string
+	After            *Ghost // only those after it, in the order of [ListGhosts]
+	Limit            int    // default 100
+}
+
+// ListGhosts lists ghosts, by topic, publisher, position, campaign and id. They are kept for 30 days,
+// 10,000 of a pair at most.
+//
+// A relay knows the events that it sent last, while its process lives: about 32,000, shared among its
+// pairs, 500 of each at least. When the database is another one, or was started anew, it looks them
+// up. What it did not see acknowledged, what an operator sent by hand, and what a process had sent
+// that has ended meanwhile is not found.
+func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost, error) {
+	if f.Limit == 0 {
+		f.Limit = 100
+	}
+	after := Ghost{Position: -1}
+	if f.After != nil {
+		after = *f.After
+	}
+	rows, err := db.Query(ctx, queryListGhosts, f.Topic, f.Publisher, f.Limit,
+		after.Topic, after.Publisher, after.Position, after.CampaignID, after.EventID.String())
+	if err != nil {
+		return nil, fmt.Errorf("list ghosts: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Ghost])
+	if err != nil {
+		return nil, fmt.Errorf("list ghosts: %w", err)
+	}
+	return list, nil
+}
+
+// GhostsKept is how many ghosts of a pair are kept.
+const GhostsKept = 10_000
+
+const (
+
+	// queryListGhosts walks the primary key, and probes two unique keys of the journal for each row.
+	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
+			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id
+				AND j.event_id = g.event_id OFFSET 0)
+					THEN '` + GhostAgain + `'
+				WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.seq = g.seq OFFSET 0)
+					THEN '` + GhostAnother + `'
+				ELSE '` + GhostNothing + `' END
+		FROM tidemark.ghosts g
+		WHERE ($1 = '' OR g.topic = $1) AND ($2 = '' OR g.publisher = $2)
+			AND (g.topic, g.publisher, g.position, g.campaign_id, g.event_id) > ($4, $5, $6::bigint, $7, $8::text::uuid)
+		ORDER BY g.topic, g.publisher, g.position, g.campaign_id, g.event_id LIMIT $3`
+)
