@@ -90,7 +90,7 @@ func NewMetrics(reg prometheus.Registerer, projections []*Projection) (*Metrics,
 			Help: "Whether notifications arrive.",
 		}),
 		Gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_gaps_total", Help: "Campaigns that nobody would have come to, by whether they could be repaired.",
+			Name: "tidemark_gaps_total", Help: "Campaigns with events but without a work item, by whether they could be repaired.",
 		}, []string{"outcome"}),
 		Held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tidemark_leases_held",
