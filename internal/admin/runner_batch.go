@@ -25,9 +25,9 @@ func (o Operation) signed() string {
 
 func (r *Runner) onPairs(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
 	places := placesOf(items)
-	do := deferred.RequeueThese
+	do := deferred.RequeuePlaces
 	if o.Kind == OpResolve {
-		do = deferred.ResolveThese
+		do = deferred.ResolvePlaces
 	}
 	keys, err := do(ctx, tx, places, deferred.Act{By: o.By, Reason: o.signed()})
 	if err != nil {

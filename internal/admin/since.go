@@ -36,7 +36,7 @@ func (a *Acts) since(ctx context.Context, o *Operation) (*Since, error) {
 	}
 	s := &Since{LookedAt: int64(len(items))}
 	if o.Kind == OpRequeue {
-		s.Passed, s.FailedAgain, err = deferred.Became(ctx, a.cfg.Pool, placesOf(items))
+		s.Passed, s.FailedAgain, err = deferred.CountOutcomes(ctx, a.cfg.Pool, placesOf(items))
 	} else {
 		s.Passed, s.FailedAgain, err = publications.CountOutcomes(ctx, a.cfg.Pool, parkedOf(items))
 	}

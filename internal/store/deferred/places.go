@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// queryThese probes the primary key once a pair. It locks nothing.
-const queryThese = `SELECT` + standing + `
+// queryPlaces probes the primary key once a pair. It locks nothing.
+const queryPlaces = `SELECT` + standing + `
 	FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS n (campaign_id, projection, next_seq, ord)
 	CROSS JOIN LATERAL (
 		SELECT d.* FROM tidemark.deferred d
@@ -41,29 +41,29 @@ func Choose(ctx context.Context, tx pgx.Tx, f Filter) ([]Place, error) {
 	return places, nil
 }
 
-// RequeueThese requeues those of the pairs that have failed and stand before the event of their
+// RequeuePlaces requeues those of the pairs that have failed and stand before the event of their
 // place, whenever they are due, and answers them. Pairs that another operator or a worker is
 // writing are passed by.
-func RequeueThese(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
-	keys, err := onThese(ctx, tx, places, act, false)
+func RequeuePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
+	keys, err := onPlaces(ctx, tx, places, act, false)
 	if err != nil {
 		return nil, fmt.Errorf("requeue deferred pairs: %w", err)
 	}
 	return keys, nil
 }
 
-// ResolveThese skips, for each of the pairs that have failed and stand before the event of their
+// ResolvePlaces skips, for each of the pairs that have failed and stand before the event of their
 // place, that event, and answers them. Pairs that another operator or a worker is writing are
 // passed by. It locks the campaigns' leases as [Resolve] does.
-func ResolveThese(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
-	keys, err := onThese(ctx, tx, places, act, true)
+func ResolvePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
+	keys, err := onPlaces(ctx, tx, places, act, true)
 	if err != nil {
 		return nil, fmt.Errorf("resolve deferred pairs: %w", err)
 	}
 	return keys, nil
 }
 
-func onThese(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bool) ([]Key, error) {
+func onPlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bool) ([]Key, error) {
 	errs := []error{act.validate(resolve)}
 	var campaigns, projections []string
 	var seqs []int64
@@ -80,7 +80,7 @@ func onThese(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bo
 			return nil, err
 		}
 	}
-	found, err := collect(ctx, tx, queryThese, campaigns, projections, seqs)
+	found, err := collect(ctx, tx, queryPlaces, campaigns, projections, seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func fence(ctx context.Context, tx pgx.Tx, found []candidate) error {
 	return nil
 }
 
-// queryBecame probes the primary key once a pair. It locks nothing.
-const queryBecame = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR d.next_seq > n.next_seq),
+// queryCountOutcomes probes the primary key once a pair. It locks nothing.
+const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR d.next_seq > n.next_seq),
 		count(*) FILTER (WHERE d.next_seq <= n.next_seq AND (d.attempt_count > 0 OR d.status = 'dead'))
 	FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n (campaign_id, projection, next_seq)
 	LEFT JOIN LATERAL (
@@ -122,16 +122,16 @@ const queryBecame = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR d.next_
 		WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection OFFSET 0
 	) d ON true`
 
-// Became counts what became of pairs that were requeued at these places: those that got past the event, and those that
-// failed at it again. The others still wait for a worker.
-func Became(ctx context.Context, db journal.Querier, places []Place) (passed, failed int64, err error) {
+// CountOutcomes counts what became of pairs that were requeued at these places: those that got past
+// the event, and those that failed at it again. The others still wait for a worker.
+func CountOutcomes(ctx context.Context, db journal.Querier, places []Place) (passed, failed int64, err error) {
 	var campaigns, projections []string
 	var seqs []int64
 	for _, p := range places {
 		campaigns, projections = append(campaigns, p.CampaignID), append(projections, p.Projection)
 		seqs = append(seqs, p.NextSeq)
 	}
-	rows, err := db.Query(ctx, queryBecame, campaigns, projections, seqs)
+	rows, err := db.Query(ctx, queryCountOutcomes, campaigns, projections, seqs)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count what became of requeued pairs: %w", err)
 	}

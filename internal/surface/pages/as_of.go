@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// thenEvents is how many events a page applies again to show a read model as it was; beyond, the command line does it.
-	thenEvents = 20_000
-	// thenRows is how many rows of a table it shows.
-	thenRows = 100
+	// asOfEvents is how many events a page applies again to show a read model as it was; beyond, the command line does it.
+	asOfEvents = 20_000
+	// asOfRows is how many rows of a table it shows.
+	asOfRows = 100
 )
 
-// then is a campaign after one of its events.
-type then struct {
+// asOf is a campaign after one of its events.
+type asOf struct {
 	Event   *journal.Event // nil: before the first
 	Payload shownPayload
 	Models  []model
-	TooFar  bool  // there are more events than thenEvents
-	Most    int64 // thenEvents
+	TooFar  bool  // there are more events than asOfEvents
+	Most    int64 // asOfEvents
 	NoCode  bool  // this worker has the code of no projection
 	Hidden  bool  // rows are hidden from this role, as payloads are
 	Why     *why  // nil: not asked for
@@ -69,10 +69,10 @@ type change struct {
 	Why    string
 }
 
-// readThen applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
-func (p *Pages) readThen(ctx context.Context, campaign string, seq int64, of whyOf) (*then, error) {
-	out := &then{
-		Most: thenEvents, TooFar: seq > thenEvents, NoCode: len(p.cfg.Projections) == 0,
+// readAsOf applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
+func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64, of whyOf) (*asOf, error) {
+	out := &asOf{
+		Most: asOfEvents, TooFar: seq > asOfEvents, NoCode: len(p.cfg.Projections) == 0,
 		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
 	}
 	if seq > 0 {
@@ -180,19 +180,19 @@ func (p *Pages) lay(m model, state projector.State, changes []projector.Change) 
 	for _, t := range state.Tables {
 		table := modelTable{Name: t.Table, Columns: t.Columns}
 		// What changed comes first, so that it is on the page however many rows there are.
-		rows := make([]modelRow, 0, min(len(t.Rows), thenRows))
+		rows := make([]modelRow, 0, min(len(t.Rows), asOfRows))
 		var same []modelRow
 		for _, raw := range t.Rows {
 			row := p.layRow(t, raw, changes)
 			row.Why = p.whyAddress(state, t, raw)
 			if row.Kind != "" {
 				rows = append(rows, row)
-			} else if len(same) < thenRows {
+			} else if len(same) < asOfRows {
 				same = append(same, row)
 			}
 		}
 		rows = append(rows, same...)
-		table.Rows = rows[:min(len(rows), thenRows)]
+		table.Rows = rows[:min(len(rows), asOfRows)]
 		table.More = len(t.Rows) - len(table.Rows)
 		m.Tables = append(m.Tables, table)
 	}

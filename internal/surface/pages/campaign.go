@@ -32,7 +32,7 @@ type campaignPage struct {
 	Until  int64
 
 	Seq    int64 // the slider's
-	Then   *then // nil: not asked for
+	AsOf   *asOf // nil: not asked for
 	Why    whyOf // the row that is explained; empty: none
 	NoWhy  string
 	Ticks  []tick
@@ -77,7 +77,7 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 	g.Go(func() error { return p.readStandings(ctx, page) })
 	g.Go(func() error { return p.readTimeline(ctx, r, page) })
 	if r.FormValue("seq") != "" {
-		g.Go(func() (err error) { page.Then, err = p.readThen(ctx, id, page.Seq, page.Why); return err })
+		g.Go(func() (err error) { page.AsOf, err = p.readAsOf(ctx, id, page.Seq, page.Why); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return view{}, err
@@ -89,7 +89,7 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 	if page.Seq < head {
 		page.Next = at(page.Seq + 1)
 	}
-	if page.Seq < head || page.Then == nil {
+	if page.Seq < head || page.AsOf == nil {
 		page.Latest = at(head)
 	}
 	page.Ticks = ticks(page.Events, page.Seq, head)

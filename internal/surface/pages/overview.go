@@ -13,7 +13,7 @@ import (
 
 type overviewPage struct {
 	*status.Status
-	Problems []trouble
+	Problems []shownProblem
 	Now      sample
 	Groups   []groupRow
 	Oldest   *outbox.Entry
@@ -50,7 +50,7 @@ func (p *Pages) readOverview(ctx context.Context, _ *http.Request) (view, error)
 	}
 	samples, last, since := p.history.look()
 	s.Compare(last)
-	page := &overviewPage{Status: s, Now: digest(s), Problems: troubles(s), Since: since}
+	page := &overviewPage{Status: s, Now: digest(s), Problems: shownProblems(s), Since: since}
 	for section, err := range s.Unread {
 		page.Unread = append(page.Unread, string(section))
 		p.cfg.Logger.WarnContext(ctx, "a section of the overview could not be read", "section", string(section), "error", err)

@@ -11,7 +11,7 @@ import (
 type postgresPage struct {
 	*status.Status
 	Tiles    []tile
-	Troubles []trouble
+	Problems []shownProblem
 }
 
 // readPostgres shows the server's health, as far as it matters here.
@@ -47,7 +47,7 @@ func (p *Pages) readPostgres(ctx context.Context, _ *http.Request) (view, error)
 			Tone: less(pg.WraparoundLeft, 500_000_000, 100_000_000),
 		},
 	}}
-	page.Troubles = troubles(s)
+	page.Problems = shownProblems(s)
 	return view{Name: "postgres", Title: "Postgres", Data: page}, nil
 }
 

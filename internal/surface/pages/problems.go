@@ -6,19 +6,19 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 )
 
-// trouble is a problem with the page that shows more of it.
-type trouble struct {
+// shownProblem is a problem with the page that shows more of it.
+type shownProblem struct {
 	status.Problem
 	Tone string // bad, warn or held
 	Path string
 }
 
-// troubles answers what is wrong, the worst first.
-func troubles(s *status.Status) []trouble {
+// shownProblems answers what is wrong, the worst first.
+func shownProblems(s *status.Status) []shownProblem {
 	problems := s.Problems()
-	out := make([]trouble, len(problems))
+	out := make([]shownProblem, len(problems))
 	for i, p := range problems {
-		out[i] = trouble{Problem: p, Tone: "warn", Path: pathOf(p.Where)}
+		out[i] = shownProblem{Problem: p, Tone: "warn", Path: pathOf(p.Where)}
 		switch p.Severity {
 		case status.Critical:
 			out[i].Tone = "bad"

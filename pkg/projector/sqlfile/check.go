@@ -40,7 +40,7 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 			return nil, err
 		}
 	}
-	reported, err := outside(ctx, tx, nil)
+	reported, err := readTouched(ctx, tx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 			// Without this table, what follows would be blamed for its absence.
 			return errs, errs.addPostgres(statement, err)
 		}
-		touched, err := outside(ctx, tx, reported)
+		touched, err := readTouched(ctx, tx, reported)
 		if err != nil {
 			return nil, err
 		}

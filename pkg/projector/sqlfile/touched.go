@@ -7,12 +7,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// queryOutside answers what this transaction has created, changed or locked for that outside of the
+// queryTouched answers what this transaction has created, changed or locked for that outside of the
 // scratch schema: relations by their locks, and all else by the transaction that wrote its row. A
 // part with EXCEPTION in a DO block or a function is a subtransaction, with an id of its own that is
 // later than the transaction's. Rows of later ids that can be seen are others', committed since, or
 // of such a part: that one is in progress until the transaction ends.
-const queryOutside = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::text::bigint AS id), made AS (
+const queryTouched = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::text::bigint AS id), made AS (
 		SELECT p.pronamespace AS place, 'function' AS kind, p.proname::text AS name, p.xmin AS xid FROM pg_catalog.pg_proc p
 		UNION ALL
 		SELECT t.typnamespace, 'type', t.typname, t.xmin FROM pg_catalog.pg_type t WHERE t.typrelid = 0 AND t.typelem = 0
@@ -40,9 +40,9 @@ const queryOutside = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::tex
 	FROM touched t JOIN pg_catalog.pg_namespace n ON n.oid = t.place
 	WHERE n.nspname <> 'tidemark_check_' || pg_backend_pid() AND n.nspname !~ '^pg_toast' ORDER BY 1`
 
-// outside answers what the transaction has touched outside of the scratch schema, without what is known.
-func outside(ctx context.Context, tx pgx.Tx, reported []string) ([]string, error) {
-	rows, err := tx.Query(ctx, queryOutside)
+// readTouched answers what the transaction has touched outside of the scratch schema, without what is known.
+func readTouched(ctx context.Context, tx pgx.Tx, reported []string) ([]string, error) {
+	rows, err := tx.Query(ctx, queryTouched)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func TestWhatOthersMakeMeanwhileIsNotTheFiles(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), "CREATE FUNCTION public.meanwhile() RETURNS integer LANGUAGE sql RETURN 1"); err != nil {
 			return err
 		}
-		found, err := outside(t.Context(), tx, nil)
+		found, err := readTouched(t.Context(), tx, nil)
 		if err == nil && len(found) > 0 {
 			t.Errorf("found %q", found)
 		}

@@ -10,17 +10,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// strangers is what a worker has said about projections of its group that it does not have.
-type strangers struct {
+// foreign is what a worker has said about projections of its group that it does not have.
+type foreign struct {
 	mu     sync.Mutex
 	names  []string
 	since  time.Time
 	warned bool
 }
 
-// tellStrangers logs which projections of the group this worker does not have: at registration, when
+// logForeign logs which projections of the group this worker does not have: at registration, when
 // they become others, and once more when that is no rolling upgrade any more.
-func (b *Rebuilder) tellStrangers(ctx context.Context, rows map[string]*rebuildRow, now time.Time) {
+func (b *Rebuilder) logForeign(ctx context.Context, rows map[string]*rebuildRow, now time.Time) {
 	var names []string
 	for _, r := range rows {
 		if b.Foreign(&r.Registered) {
@@ -28,7 +28,7 @@ func (b *Rebuilder) tellStrangers(ctx context.Context, rows map[string]*rebuildR
 		}
 	}
 	slices.Sort(names)
-	s := &b.strangers
+	s := &b.foreign
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := !slices.Equal(names, s.names)

@@ -39,7 +39,7 @@ func TestProjectionsThatAWorkerDoesNotHaveAreAWarningOnceNoUpgradeTakesSoLong(t 
 		{3 * time.Hour, rows, "INFO"},
 	} {
 		log.Reset()
-		p.tellStrangers(t.Context(), step.rows, start.Add(step.after))
+		p.logForeign(t.Context(), step.rows, start.Add(step.after))
 		got := log.String()
 		if (step.want == "") != (got == "") || !strings.Contains(got, "level="+step.want) && got != "" {
 			t.Errorf("after %s: %q, want %q", step.after, got, step.want)

@@ -40,7 +40,7 @@ type Rebuilder struct {
 	Replayer   *replay.Replayer
 	Maintainer *Maintainer
 	Share      *apply.Share
-	strangers  strangers
+	foreign    foreign
 }
 
 // Run does what rebuilds need besides catching up, until ctx ends.
@@ -71,7 +71,7 @@ func (b *Rebuilder) Step(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.tellStrangers(ctx, rows, time.Now())
+		b.logForeign(ctx, rows, time.Now())
 		seen := map[string]bool{}
 		for _, k := range b.Projections {
 			if seen[k.Described.Name] {
