@@ -77,7 +77,7 @@ func New(cfg Config) (*Projector, error) {
 			attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
 	}
 	b.Promises = b.Bounds()
-	breaker := apply.NewBreaker(cfg.Logger, metrics.Breaker, b.Backoff)
+	breaker := apply.NewBreaker(cfg.Logger, metrics.Worker.Breaker, b.Backoff)
 	share, pace := &apply.Share{Workers: cfg.Concurrency, Most: 1}, apply.NewPace(registry.Settings(cfg))
 	p := &Projector{
 		base: b, registrar: &registry.Registrar{Base: b}, listener: claim.NewListener(b),

@@ -109,8 +109,8 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 	a.Breaker.Succeeded(ctx)
 	a.Pace.Limit.grow()
 	a.Applied.Add(int64(n))
-	a.Metrics.Group(n)
-	a.Metrics.Apply.Observe(time.Since(start).Seconds())
+	a.Metrics.Groups.Count(n)
+	a.Metrics.Groups.Duration.Observe(time.Since(start).Seconds())
 	a.Pace.observe(len(units)-len(rest), n)
 	return rest, nil
 }
@@ -151,7 +151,7 @@ func (a *Applier) applyUnlessLost(
 			return units, 0, nil, err // it is not known whose it was: one by one
 		}
 		for _, u := range Without(units, leased) {
-			a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
+			a.Metrics.Leases.Lost.WithLabelValues(registry.LostTakenOver).Inc()
 			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.Lease.CampaignID,
 				"generation", u.Lease.Generation)
 		}

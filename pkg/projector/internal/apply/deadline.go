@@ -108,7 +108,7 @@ func (h *handling) run(call func() error, m *registry.Metrics) {
 	err := errExited
 	defer func() {
 		if !h.state.CompareAndSwap(handlingRuns, handlingDone) {
-			m.Stuck.Dec()
+			m.Projections.Stuck.Dec()
 		}
 		h.done <- err
 	}()
@@ -123,8 +123,8 @@ func (a *Applier) abandon(
 	kind.LineOf(g).Abandoned = true
 	kind.LineOf(g).Disconnect()
 	stack := h.stack()
-	a.Metrics.Abandoned.WithLabelValues(k.Name).Inc()
-	a.Metrics.Stuck.Inc()
+	a.Metrics.Projections.Abandoned.WithLabelValues(k.Name).Inc()
+	a.Metrics.Projections.Stuck.Inc()
 	a.Cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.Name,
 		"timeout", timeout, "stack", stack)
 	if err := ctx.Err(); err != nil {

@@ -56,7 +56,7 @@ func (o *Holder) Hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 			fresh = append(fresh, l)
 		}
 	}
-	o.Metrics.Held.Set(float64(len(o.holdings)))
+	o.Metrics.Leases.Count.Set(float64(len(o.holdings)))
 	return fresh
 }
 
@@ -93,7 +93,7 @@ func (o *Holder) dropExpired(h *holding) {
 	}
 	h.drop()
 	h.dropped = true
-	o.Metrics.Lost.WithLabelValues(registry.LostExpired).Inc()
+	o.Metrics.Leases.Lost.WithLabelValues(registry.LostExpired).Inc()
 }
 
 // LetGo forgets units whose leases are given back, or lost.
@@ -103,7 +103,7 @@ func (o *Holder) LetGo(units []*Unit) {
 	for _, u := range units {
 		o.remove(u.Lease)
 	}
-	o.Metrics.Held.Set(float64(len(o.holdings)))
+	o.Metrics.Leases.Count.Set(float64(len(o.holdings)))
 }
 
 // GiveBack releases the leases of units that were not applied. Should that fail they expire.
@@ -129,7 +129,7 @@ func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {
 	for _, l := range leases {
 		o.remove(l)
 	}
-	o.Metrics.Held.Set(float64(len(o.holdings)))
+	o.Metrics.Leases.Count.Set(float64(len(o.holdings)))
 }
 
 // remove forgets a lease, unless it has been acquired again since. The caller holds the lock.

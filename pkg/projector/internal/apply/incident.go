@@ -108,17 +108,17 @@ func (t *Transaction) report(ctx context.Context) {
 		t.Applier.Tracer.Of(ctx).Fail(fmt.Sprintf("%d projections of campaigns failed", len(t.failures)))
 	}
 	for _, f := range t.failures {
-		t.Applier.Metrics.Failed.WithLabelValues(f.Projection).Inc()
+		t.Applier.Metrics.Projections.Failed.WithLabelValues(f.Projection).Inc()
 		log := t.Applier.Cfg.Logger.With("projection", f.Projection, "campaign", f.CampaignID, "seq", f.Seq, "event_type",
 			f.EventType, "class", f.Class, "code", f.Code,
 			"fingerprint", f.Fingerprint, "error", f.Message)
 		switch {
 		case f.policy.Action == kind.ActionSkip:
-			t.Applier.Metrics.Skipped.WithLabelValues(f.Projection).Inc()
+			t.Applier.Metrics.Projections.Skipped.WithLabelValues(f.Projection).Inc()
 			log.ErrorContext(ctx, "projection failed, event skipped")
 			continue
 		case f.outcome.Status == deferred.Dead:
-			t.Applier.Metrics.Dead.WithLabelValues(f.Projection).Inc()
+			t.Applier.Metrics.Projections.Dead.WithLabelValues(f.Projection).Inc()
 			log = log.With("attempt", f.outcome.Attempt)
 			if f.outcome.NextAttempt.IsZero() {
 				log.ErrorContext(ctx, "projection failed, pair is dead: it waits for an operator")

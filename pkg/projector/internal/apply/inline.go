@@ -68,7 +68,7 @@ func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 	for attempt := 1; ; attempt++ {
 		var err error
 		if n, err = in.applyInline(ctx, tx.Conn(), campaigns); err == nil {
-			in.Metrics.Inline.Add(float64(n))
+			in.Metrics.Inline.Applied.Add(float64(n))
 			return nil
 		}
 		if back := undoInline(ctx, tx.Conn()); back != nil {
@@ -82,7 +82,7 @@ func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 		if !in.Cfg.InlineBestEffort || errors.Is(err, ErrIsolation) || ctx.Err() != nil {
 			return fmt.Errorf("apply inline: %w", err)
 		}
-		in.Metrics.InlineLeft.Inc()
+		in.Metrics.Inline.Left.Inc()
 		span.Fail("left to the workers")
 		in.Cfg.Logger.WarnContext(ctx, "not applied inline, left to the workers", "campaigns", campaigns, "error", err)
 		return in.leaveToWorkers(ctx, tx.Conn(), campaigns)

@@ -26,7 +26,7 @@ func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) 
 		applied += done
 		switch {
 		case errors.Is(err, lease.ErrLost):
-			a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
+			a.Metrics.Leases.Lost.WithLabelValues(registry.LostTakenOver).Inc()
 			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", units[i].Lease.CampaignID,
 				"generation", units[i].Lease.Generation)
 		case err != nil:

@@ -68,7 +68,7 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Limit.Events(), verdicts, true)
 	span.End(n, err)
 	if errors.Is(err, lease.ErrLost) {
-		a.Metrics.Lost.WithLabelValues(registry.LostTakenOver).Inc()
+		a.Metrics.Leases.Lost.WithLabelValues(registry.LostTakenOver).Inc()
 		log.WarnContext(ctx, "lease lost, work dropped", "generation", owned.Generation)
 		return nil
 	}
@@ -79,7 +79,7 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	a.Breaker.Succeeded(ctx)
 	a.Pace.Limit.grow()
 	a.Applied.Add(int64(n))
-	a.Metrics.Group(n)
+	a.Metrics.Groups.Count(n)
 	return nil
 }
 

@@ -233,13 +233,13 @@ func (s *shadow) tryApart(
 		}
 	}
 	s.applied[k.Name] += applied
-	s.p.Metrics.ShadowApplied.WithLabelValues(k.Name).Add(float64(applied))
+	s.p.Metrics.Shadow.Applied.WithLabelValues(k.Name).Add(float64(applied))
 	return end > 0, nil
 }
 
 func (s *shadow) fail(projection, class string, n int) {
 	s.failed[[2]string{projection, class}] += n
-	s.p.Metrics.ShadowFailed.WithLabelValues(projection, class).Add(float64(n))
+	s.p.Metrics.Shadow.Failed.WithLabelValues(projection, class).Add(float64(n))
 }
 
 // report logs the round.

@@ -45,7 +45,7 @@ func (t *Transaction) fenceFirst(ctx context.Context, yield func(*Unit) bool) er
 // refused counts what the fence has refused.
 func (t *Transaction) refused(err error) error {
 	if errors.Is(err, lease.ErrLost) {
-		t.Applier.Metrics.Rejected.Inc()
+		t.Applier.Metrics.Leases.Rejected.Inc()
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func (t *Transaction) countThrough() {
 		}
 		n -= t.stopped(k)
 		if n > 0 {
-			t.Applier.Metrics.Through.WithLabelValues(k.Name).Add(float64(n))
+			t.Applier.Metrics.Projections.Through.WithLabelValues(k.Name).Add(float64(n))
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		}
 		c.Claims.letGo()
 		awoken := c.sleep(ctx, c.wait(idle), next.retry)
-		c.Metrics.Wakeups.WithLabelValues(awoken.String()).Inc()
+		c.Metrics.Worker.Wakeups.WithLabelValues(awoken.String()).Inc()
 		switch awoken {
 		case registry.Notified:
 			woken, idle, quiet = true, 0, time.Time{} // the listener ends the wait
@@ -187,7 +187,7 @@ func (c *Claimer) claim(
 		claimed, err = c.claimOnly(bounded, most, how.ask)
 	}
 	cancel()
-	c.Metrics.Claim.Observe(time.Since(start).Seconds())
+	c.Metrics.Worker.Claim.Observe(time.Since(start).Seconds())
 	if err != nil {
 		return 0, following{}, err
 	}
@@ -343,7 +343,7 @@ func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 		units[i] = apply.CatchUp(byID[d.CampaignID], d)
 		if d.Failed {
 			units[i].Probe()
-			c.Metrics.Retried.WithLabelValues(d.Projection).Inc()
+			c.Metrics.Projections.Retried.WithLabelValues(d.Projection).Inc()
 		}
 	}
 	for _, u := range units {

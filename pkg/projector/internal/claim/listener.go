@@ -54,10 +54,10 @@ func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
 	}
 	connected()
 	w.listening.Store(true)
-	w.Metrics.Listening.Set(1)
+	w.Metrics.Worker.Listening.Set(1)
 	defer func() {
 		w.listening.Store(false)
-		w.Metrics.Listening.Set(0)
+		w.Metrics.Worker.Listening.Set(0)
 	}()
 	for {
 		n, err := conn.WaitForNotification(ctx)

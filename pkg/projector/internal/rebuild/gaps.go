@@ -18,12 +18,12 @@ func (m *Maintainer) RepairGaps(ctx context.Context) {
 		Group: m.Cfg.ConsumerGroup, By: "worker " + m.Keeper.Owner, Reason: "found by the worker",
 		Rate: m.Cfg.GapRate, OnGap: func(g outbox.Gap, err error) {
 			if err != nil {
-				m.Metrics.Gaps.WithLabelValues(registry.GapFailed).Inc()
+				m.Metrics.Worker.Gaps.WithLabelValues(registry.GapFailed).Inc()
 				m.Cfg.Logger.ErrorContext(ctx, "gap not repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint,
 					"head", g.Head, "error", err)
 				return
 			}
-			m.Metrics.Gaps.WithLabelValues(registry.GapRepaired).Inc()
+			m.Metrics.Worker.Gaps.WithLabelValues(registry.GapRepaired).Inc()
 			m.Cfg.Logger.WarnContext(ctx, "gap repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head)
 			registry.Signal(m.Listener.Wake)
 		},

@@ -207,8 +207,8 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r cam
 		return t.Blame(err)
 	}
 	b.Applied.Add(events)
-	b.Metrics.Group(int(events))
-	b.Metrics.Through.WithLabelValues(k.Name).Add(float64(events))
+	b.Metrics.Groups.Count(int(events))
+	b.Metrics.Projections.Through.WithLabelValues(k.Name).Add(float64(events))
 	return nil
 }
 

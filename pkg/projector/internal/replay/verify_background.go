@@ -64,9 +64,9 @@ func (y *Replayer) watchOne(ctx context.Context, name, campaignID string) error 
 	case err != nil:
 		return err
 	}
-	y.Metrics.Verified.WithLabelValues(name).Add(float64(report.Campaigns))
+	y.Metrics.Verify.Campaigns.WithLabelValues(name).Add(float64(report.Campaigns))
 	if n := report.Differences(); n > 0 {
-		y.Metrics.Mismatches.WithLabelValues(name).Add(float64(n))
+		y.Metrics.Verify.Mismatches.WithLabelValues(name).Add(float64(n))
 		y.Cfg.Logger.ErrorContext(ctx, "rows are not as the journal says", "projection", name, "campaign", campaignID,
 			"differences", n, "kind", first.Kind, "table", first.Table, "error", first.Err)
 	}
