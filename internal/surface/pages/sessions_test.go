@@ -280,10 +280,10 @@ func formsOfPages() [][2]string {
 	}
 }
 
-// postsOf reads from routes.go what the pages take forms at.
+// postsOf reads from pages.go what the pages take forms at.
 func postsOf(t *testing.T) (all []string) {
 	t.Helper()
-	code, err := os.ReadFile("routes.go")
+	code, err := os.ReadFile("pages.go")
 	if err != nil {
 		t.Fatal(err)
 	}
