@@ -4,7 +4,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/ ./cmd/worker ./cmd/migrate ./cmd/maintenance ./examples/tabletop/cmd/loadgen
+RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/ ./cmd/tidemark ./examples/tabletop/cmd/loadgen
 
 # Nothing but the programs, and the certificates that TLS to a database or a broker needs. They write no files: the root may be read-only.
 # scripts/containers.sh builds this stage from programs built outside, where no image can be fetched.
@@ -12,6 +12,7 @@ FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/ /
 USER 65532:65532
-# The worker's own program asks it, since there is no shell. Whoever starts another program with this image turns it off.
-HEALTHCHECK --interval=5s --timeout=5s --start-period=10s CMD ["/worker", "healthcheck"]
-ENTRYPOINT ["/worker"]
+# The program asks the worker itself, since there is no shell. Turn it off where the image runs another command.
+HEALTHCHECK --interval=5s --timeout=5s --start-period=10s CMD ["/tidemark", "worker", "healthcheck"]
+ENTRYPOINT ["/tidemark"]
+CMD ["worker"]

@@ -62,11 +62,11 @@ type VersionError struct {
 func (e *VersionError) Error() string {
 	switch {
 	case e.Database == 0:
-		return fmt.Sprintf("the database has no Tidemark schema and this program needs version %d: run `migrate up`",
+		return fmt.Sprintf("the database has no Tidemark schema and this program needs version %d: run `tidemark migrate up`",
 			e.Program)
 	case e.Database < e.Program:
-		return fmt.Sprintf("the database's schema is at version %d and this program needs %d: run `migrate up`", e.Database,
-			e.Program)
+		return fmt.Sprintf("the database's schema is at version %d and this program needs %d: run `tidemark migrate up`",
+			e.Database, e.Program)
 	default:
 		return fmt.Sprintf("the database's schema is at version %d and this program knows %d: use a newer program",
 			e.Database, e.Program)

@@ -50,10 +50,10 @@ compose() {
 	trap '$engine compose --profile tools down --volumes --timeout 60 >/dev/null 2>&1 || true' EXIT
 	$engine compose up --build --detach --wait --scale "worker=$workers"
 	$engine compose run --rm load -rate "$rate" -seconds "$seconds"
-	applied() { $engine compose run --rm maintenance lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
+	applied() { $engine compose run --rm tidemark lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
 	eventually applied
 	say "everything appended is applied"
-	$engine compose run --rm maintenance doctor
+	$engine compose run --rm tidemark doctor
 
 	metric() { $engine compose exec -T prometheus promtool query instant http://127.0.0.1:9090 "$1" | awk '{ print $(NF - 1) }'; }
 	watched() { [ "$(metric 'count(up{job="tidemark"} == 1)')" = "$workers" ]; }
@@ -93,7 +93,7 @@ local_set() {
 	say "image of $($engine image inspect --format '{{.Size}}' tidemark:local | awk '{ printf "%.0f MB", $1 / 1e6 }'), user $($engine image inspect --format '{{.Config.User}}' tidemark:local)"
 	confined=(--network host --read-only --cap-drop ALL --security-opt no-new-privileges --env TIDEMARK_DATABASE_URL)
 
-	$engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /migrate tidemark:local up
+	$engine run --rm "${confined[@]}" --no-healthcheck tidemark:local tidemark migrate up
 	port=${FIRST_PORT:-18080}
 	for n in $(seq "$workers"); do
 		name=tidemark-local-$$-$n
@@ -103,12 +103,12 @@ local_set() {
 	done
 	for name in "${names[@]}"; do eventually healthy "$name"; done
 	say "$workers workers are healthy"
-	$engine exec "${names[0]}" /worker healthcheck || die "the health check fails by hand"
+	$engine exec "${names[0]}" /tidemark worker healthcheck || die "the health check fails by hand"
 	$engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /loadgen tidemark:local -rate "$rate" -seconds "$seconds"
-	applied() { $engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /maintenance tidemark:local lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
+	applied() { $engine run --rm "${confined[@]}" --no-healthcheck tidemark:local lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
 	eventually applied
 	say "everything appended is applied"
-	$engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /maintenance tidemark:local doctor || say "the doctor is not content with this server: see above"
+	$engine run --rm "${confined[@]}" --no-healthcheck tidemark:local doctor || say "the doctor is not content with this server: see above"
 	$engine run --detach --name "load-$$" "${confined[@]}" --no-healthcheck --entrypoint /loadgen tidemark:local -rate "$rate" -seconds 0 >/dev/null
 	names+=("load-$$")
 	stops "${names[@]:0:workers}" # while there is work

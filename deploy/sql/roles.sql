@@ -14,7 +14,7 @@
 --   tidemark_worker     applies: reads the journal, keeps queue, leases and read models; owns the read models; appends nothing
 --   tidemark_publisher  publishes: reads the journal, keeps positions and what is parked
 --   tidemark_reader     reads the read models, and nothing of the schema tidemark: neither payloads nor errors, which may quote them
---   tidemark_operator   acts through `maintenance`: what a worker and a publisher may, and the statistics of others' sessions
+--   tidemark_operator   acts through `tidemark`: what a worker and a publisher may, and the statistics of others' sessions
 --
 -- Two settings of the session change names, for several installations on one server: tidemark.role_prefix (default
 -- tidemark), and tidemark.read_models, the schema of the read models (default tidemark_views). Only the worker

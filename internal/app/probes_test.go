@@ -82,7 +82,7 @@ func TestProbes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if code, body := probe(t, p, "/readyz"); code != http.StatusServiceUnavailable ||
-			!strings.Contains(body, "migrate up") {
+			!strings.Contains(body, "tidemark migrate up") {
 			t.Errorf("/readyz answers %d %q of version 1", code, body)
 		}
 		if err := migrations.Up(t.Context(), url); err != nil {

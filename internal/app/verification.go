@@ -9,7 +9,7 @@ import (
 )
 
 // addVerification adds the commands that run the worker's projections beside the live ones: the
-// maintenance tool has them for SQL files alone.
+// operators' commands have them for SQL files alone.
 func addVerification(cmd *cobra.Command, opts Options) {
 	env := cli.Standard(devpg.URL)
 	compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}

@@ -23,7 +23,7 @@ func composeServices(t *testing.T) types.Services {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"postgres", "migrate", "worker", "load", "maintenance", "prometheus", "grafana"} {
+	for _, name := range []string{"postgres", "migrate", "worker", "load", "tidemark", "prometheus", "grafana"} {
 		if _, ok := project.Services[name]; !ok {
 			t.Fatalf("docker-compose.yml has no service %s", name)
 		}
@@ -115,7 +115,7 @@ func TestCompose(t *testing.T) {
 			{"migrate", "postgres", types.ServiceConditionHealthy},
 			{"worker", "migrate", types.ServiceConditionCompletedSuccessfully},
 			{"load", "migrate", types.ServiceConditionCompletedSuccessfully},
-			{"maintenance", "migrate", types.ServiceConditionCompletedSuccessfully},
+			{"tidemark", "migrate", types.ServiceConditionCompletedSuccessfully},
 			{"grafana", "prometheus", types.ServiceConditionHealthy},
 		} {
 			if got := services[want.service].DependsOn[want.on].Condition; got != want.condition {
@@ -196,7 +196,7 @@ func TestDockerfile(t *testing.T) {
 			if s.Image != "tidemark:dev" {
 				continue
 			}
-			program := "/worker"
+			program := "/tidemark"
 			if len(s.Entrypoint) > 0 {
 				program = s.Entrypoint[0]
 			}
@@ -228,7 +228,7 @@ func TestDockerfile(t *testing.T) {
 		last := dockerfile[strings.LastIndex(dockerfile, "FROM "):]
 		if !strings.HasPrefix(last, "FROM scratch\n") ||
 			!regexp.MustCompile(`(?m)^USER [1-9][0-9]*:[1-9][0-9]*$`).MatchString(last) ||
-			!regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD \["/worker", "healthcheck"\]$`).MatchString(last) {
+			!regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD \["/tidemark", "worker", "healthcheck"\]$`).MatchString(last) {
 			t.Errorf("the last stage is\n%s", last)
 		}
 	})

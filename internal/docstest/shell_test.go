@@ -48,6 +48,8 @@ func checkLine(t *testing.T, programs map[string]string, words []string) (mistak
 		return checkTargets(t, withoutVariables(words[1:]))
 	case len(words) > 2 && words[0] == "go" && words[1] == "run":
 		return checkProgram(t, programs, words[2], words[3:])
+	case words[0] == "tidemark":
+		return checkProgram(t, programs, "./cmd/tidemark", words[1:])
 	case words[0] == "go" && (words[1] == "get" || words[1] == "install"):
 		return checkInstalls(t, words)
 	case strings.HasPrefix(words[0], "scripts/"):
@@ -95,7 +97,7 @@ func checkProgram(t *testing.T, programs map[string]string, pkg string, args []s
 	if _, err := os.Stat(filepath.Join(root, pkg, "main.go")); err != nil {
 		return err.Error()
 	}
-	if slices.Contains([]string{"./cmd/worker"}, pkg) {
+	if pkg == "./cmd/tidemark" && slices.Contains([]string{"worker", "demo"}, args[0]) {
 		return ""
 	}
 	if programs[pkg] == "" {

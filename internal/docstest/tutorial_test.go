@@ -119,7 +119,7 @@ func newReader(t *testing.T) *reader {
 	r := &reader{T: t, dir: t.TempDir(), url: pgtest.URL(t), programs: map[string]*started{}}
 	bin := t.TempDir()
 	for name, path := range map[string]string{
-		"migrate": build(t, "cmd/migrate"), "maintenance": build(t, "cmd/maintenance"), "psql": psql(t).path,
+		"tidemark": build(t, "cmd/tidemark"), "psql": psql(t).path,
 	} {
 		if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)

@@ -138,7 +138,7 @@ func projections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	detail := fmt.Sprintf("%d registered, %d paused; pairs: %d failed, %d dead", registered, paused, failed, dead)
 	return verdict(paused == 0 && dead == 0, Warn, detail,
-		"see `maintenance deferred stats` and `maintenance projection list`; mend the cause, then requeue or resume"), nil
+		"see `tidemark deferred stats` and `tidemark projection list`; mend the cause, then requeue or resume"), nil
 }
 
 func transactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -247,7 +247,7 @@ func gaps(ctx context.Context, tx pgx.Tx, opts Options) (Finding, error) {
 		found += len(some)
 	}
 	return verdict(found == 0, Warn, fmt.Sprintf("%d among the first %d campaigns of each group", found, opts.Gaps),
-		"`maintenance gaps repair` files them; so does a worker when it starts"), nil
+		"`tidemark gaps repair` files them; so does a worker when it starts"), nil
 }
 
 func listen(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {

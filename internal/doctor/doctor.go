@@ -74,7 +74,7 @@ func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, erro
 			if c.name == checkSchema {
 				f = Finding{
 					Status: Fail, Detail: err.Error(),
-					Remedy: "run `migrate up`, or use the program of the schema's version",
+					Remedy: "run `tidemark migrate up`, or use the program of the schema's version",
 				}
 			}
 		}

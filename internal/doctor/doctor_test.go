@@ -124,7 +124,7 @@ func TestADatabaseWithoutTheSchemaIsFoundSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := findings[len(findings)-1]
-	if last.Check != "schema" || last.Status != doctor.Fail || !strings.Contains(last.Remedy, "migrate up") {
+	if last.Check != "schema" || last.Status != doctor.Fail || !strings.Contains(last.Remedy, "tidemark migrate up") {
 		t.Errorf("%+v", last)
 	}
 }

@@ -22,7 +22,7 @@ type Answer struct {
 	Status int    // of HTTP; exit codes follow from it
 	Remedy string // for programs that call the API
 	Page   string // for a person on a page; "": Remedy
-	Next   string // command of maintenance to type next, with NOUN for its own noun; "": none
+	Next   string // command of tidemark to type next, with NOUN for its own noun; "": none
 	With   string // what Next takes from the command that failed: flags, "NAME" for its argument
 	Errs   []error
 }
@@ -62,7 +62,7 @@ func answers() []Answer {
 			[]error{admin.ErrUnderWay},
 		},
 		{forbidden, "ask somebody with that role", "", "", "", []error{admin.ErrForbidden}},
-		{unavailable, "run migrate up", "", "", "", []error{status.ErrNoSchema}},
+		{unavailable, "run tidemark migrate up", "", "", "", []error{status.ErrNoSchema}},
 		{refused, "take a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
 		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
 		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid, deferred.ErrPattern}},

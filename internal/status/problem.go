@@ -77,7 +77,7 @@ func (s *Status) unread() (problems []Problem) {
 		if err := s.Unread[section]; err != nil {
 			problems = append(problems, Problem{
 				Severity: Warning, What: fmt.Sprintf("could not be read: %v", err), Where: string(section),
-				Do: "look again when the server is less busy, or as a role that may read the schema tidemark; maintenance " +
+				Do: "look again when the server is less busy, or as a role that may read the schema tidemark; tidemark " +
 					"doctor says more",
 			})
 		}
@@ -121,8 +121,8 @@ func (s *Status) work() (problems []Problem) {
 			problems = append(problems, Problem{
 				Severity: Warning, What: fmt.Sprintf("the oldest entry, of campaign %q, has waited for more than %s",
 					g.Oldest.CampaignID, longQueue), Where: "group " + g.Group, Since: &g.Oldest.Since,
-				Do: "maintenance lag --watch says whether it drains; if not, add workers, or look for what holds the campaign: " +
-					"maintenance campaign show",
+				Do: "tidemark lag --watch says whether it drains; if not, add workers, or look for what holds the campaign: " +
+					"tidemark campaign show",
 			})
 		}
 	}
@@ -185,7 +185,7 @@ func (s *Status) kept() (problems []Problem) {
 			Severity: Note, Where: "projection " + k.Name,
 			What: fmt.Sprintf("no worker has the code of version %d, which keeps up the tables that a rebuild replaced%s. "+
 				"Nothing reads them", k.Version, behind),
-			Do: fmt.Sprintf("nothing; a rollback needs a worker with that code first, or maintenance projection rollback "+
+			Do: fmt.Sprintf("nothing; a rollback needs a worker with that code first, or tidemark projection rollback "+
 				"%s --allow-behind -1", name),
 		})
 	}
@@ -213,12 +213,12 @@ func (s *Status) failures() (problems []Problem) {
 		case deferred.Dead:
 			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: nobody tries them again",
 				are(d.Pairs, d.Estimated, "campaign"), class)
-			p.Do = fmt.Sprintf("maintenance deferred stats --projection %s --status dead; deploy what mends it, then "+
-				"maintenance deferred requeue", d.Projection)
+			p.Do = fmt.Sprintf("tidemark deferred stats --projection %s --status dead; deploy what mends it, then "+
+				"tidemark deferred requeue", d.Projection)
 		case deferred.Failed:
 			p.Severity, p.What = Warning, fmt.Sprintf("%s failing, of class %s: they are tried again",
 				are(d.Pairs, d.Estimated, "campaign"), class)
-			p.Do = fmt.Sprintf("maintenance deferred stats --projection %s", d.Projection)
+			p.Do = fmt.Sprintf("tidemark deferred stats --projection %s", d.Projection)
 		default:
 			continue
 		}
@@ -241,12 +241,12 @@ func (s *Status) paused() (problems []Problem) {
 				continue
 			}
 		}
-		what, do := "paused by "+p.By, "maintenance group resume "+p.Group
+		what, do := "paused by "+p.By, "tidemark group resume "+p.Group
 		switch {
 		case p.Projection != "":
-			do = "maintenance projection resume " + p.Projection
+			do = "tidemark projection resume " + p.Projection
 		case p.CampaignID != "":
-			do = "maintenance campaign resume " + p.CampaignID
+			do = "tidemark campaign resume " + p.CampaignID
 		}
 		if p.Reason != "" {
 			what += ": " + p.Reason
@@ -259,7 +259,7 @@ func (s *Status) paused() (problems []Problem) {
 	if more := campaigns - shownPauses; more > 0 {
 		problems = append(problems, Problem{
 			Severity: Note, What: "paused besides: " + count(int64(more), false, "campaign"),
-			Do: "maintenance group list",
+			Do: "tidemark group list",
 		})
 	}
 	return problems
@@ -271,7 +271,7 @@ func (s *Status) rebuilding() (problems []Problem) {
 			problems = append(problems, Problem{
 				Severity: Warning, What: "the rebuilt tables could not be exchanged: " + r.Refusal, Where: "projection " +
 					r.Projection, Since: &r.StartedAt,
-				Do: "mend that, it is tried again by itself; or maintenance projection rebuild --abort",
+				Do: "mend that, it is tried again by itself; or tidemark projection rebuild --abort",
 			})
 		}
 	}
@@ -281,18 +281,18 @@ func (s *Status) rebuilding() (problems []Problem) {
 func (s *Status) publishing() (problems []Problem) {
 	for _, p := range s.Publishers {
 		where := fmt.Sprintf("publisher %s of topic %s", p.Publisher, p.Topic)
-		show := fmt.Sprintf("maintenance publisher show %s --topic %s", p.Publisher, p.Topic)
+		show := fmt.Sprintf("tidemark publisher show %s --topic %s", p.Publisher, p.Topic)
 		behind := s.At.Add(-p.Lag)
 		switch {
 		case p.Status == "FAILED":
 			problems = append(problems, Problem{
 				Severity: Critical, What: "has failed and waits for an operator: " + p.Reason,
-				Where: where, Since: p.FailingSince, Do: show + "; mend it, then maintenance publisher reset",
+				Where: where, Since: p.FailingSince, Do: show + "; mend it, then tidemark publisher reset",
 			})
 		case p.Status == "PAUSED":
 			problems = append(problems, Problem{
 				Severity: Note, What: "paused by " + p.Actor + ": " + p.Reason, Where: where,
-				Do: "maintenance publisher resume when it may go on",
+				Do: "tidemark publisher resume when it may go on",
 			})
 		case p.Errors > 0:
 			problems = append(problems, Problem{
@@ -317,7 +317,7 @@ func (s *Status) publishing() (problems []Problem) {
 				Severity: Warning, Where: where, Since: p.GhostsAt,
 				What: atLeast(p.ManyGhosts()) + count(p.Ghosts, false,
 					"event") + " sent that the journal has no more: a failover or a backup has lost their commits",
-				Do: fmt.Sprintf("maintenance publisher ghosts %s --topic %s names them, for 30 days; "+
+				Do: fmt.Sprintf("tidemark publisher ghosts %s --topic %s names them, for 30 days; "+
 					"docs/operations/failover.md says what consumers do",
 					p.Publisher, p.Topic),
 			})
@@ -326,7 +326,7 @@ func (s *Status) publishing() (problems []Problem) {
 			problems = append(problems, Problem{
 				Severity: Warning, What: atLeast(p.ManyParked()) + count(p.Parked, false,
 					"event") + " parked: the sink refused them by themselves", Where: where,
-				Do: fmt.Sprintf("maintenance publisher parked list --publisher %s --topic %s; then parked retry or parked resolve",
+				Do: fmt.Sprintf("tidemark publisher parked list --publisher %s --topic %s; then parked retry or parked resolve",
 					p.Publisher, p.Topic),
 			})
 		}

@@ -61,8 +61,8 @@ func NewAsOf(env *cli.Env, compiled Compiled) *cobra.Command {
 		Short: "Show a campaign's rows as they were after one of its events",
 		Long: `Show a campaign's rows as they were after one of its events: what the projections make of the
 events up to there, beside the live tables. Nothing is written. Event 0 is before the first one.`,
-		Example: `  maintenance campaign as-of --campaign oak --seq 12
-  maintenance campaign as-of --campaign oak --seq 12 --projection sessions --json`,
+		Example: `  tidemark campaign as-of --campaign oak --seq 12
+  tidemark campaign as-of --campaign oak --seq 12 --projection sessions --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seq") {

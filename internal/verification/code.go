@@ -124,7 +124,7 @@ func (c *code) with(
 	}
 	if !found {
 		return cli.Hint(fmt.Errorf("%w: registered are %s; the code here is of %s", errNotHere, list(registered),
-			list(here)), "maintenance projection list")
+			list(here)), "tidemark projection list")
 	}
 	return nil
 }
@@ -145,9 +145,9 @@ func named(name string) func(projector.Registered) bool {
 func explain(err error) error {
 	switch {
 	case errors.Is(err, projector.ErrRegistered):
-		return cli.Hint(err, "maintenance projection list")
+		return cli.Hint(err, "tidemark projection list")
 	case errors.Is(err, journal.ErrNotFound):
-		return cli.Hint(err, "maintenance events query --help")
+		return cli.Hint(err, "tidemark events query --help")
 	default:
 		return err
 	}

@@ -26,8 +26,8 @@ func NewDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 		Long: `Show what became of a campaign's rows between two of its events: those that are others after
 --to than they were after --from. Without --from it is what event --to alone has done. Nothing is
 written.`,
-		Example: `  maintenance campaign diff --campaign oak --to 12
-  maintenance campaign diff --campaign oak --from 10 --to 12 --json`,
+		Example: `  tidemark campaign diff --campaign oak --to 12
+  tidemark campaign diff --campaign oak --from 10 --to 12 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("to") {

@@ -69,11 +69,11 @@ The code is that of the SQL files which workers read; projections in Go are veri
 worker verify NAME. It takes the version that is registered. The tables that a rebuild has replaced, as
 long as they are kept, and those that it builds are verified as NAME~previous and NAME~next, with the
 code of theirs.`,
-		Example: `  maintenance projection verify sessions --sample 1000
-  maintenance projection verify sessions --campaign oak --json
-  maintenance projection verify sessions --proof
-  maintenance projection verify sessions~previous --projections-dir old/projections
-  maintenance projection verify sessions --all --repair --reason 'somebody wrote to the table'`,
+		Example: `  tidemark projection verify sessions --sample 1000
+  tidemark projection verify sessions --campaign oak --json
+  tidemark projection verify sessions --proof
+  tidemark projection verify sessions~previous --projections-dir old/projections
+  tidemark projection verify sessions --all --repair --reason 'somebody wrote to the table'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
 				return cli.Usagef("verify which projection? Name one")
@@ -191,7 +191,7 @@ func (v *verify) run(
 
 // again is the command line.
 func (v *verify) again(name string) []string {
-	words := []string{"maintenance", "projection", "verify", cli.Quote(name)}
+	words := []string{"tidemark", "projection", "verify", cli.Quote(name)}
 	if v.campaign != "" {
 		words = append(words, "--campaign", cli.Quote(v.campaign))
 	}

@@ -28,8 +28,8 @@ func NewWhy(env *cli.Env, compiled Compiled) *cobra.Command {
 value was another. --key has the values of the table's primary key, in the order of its columns and
 without campaign_id. The campaign's events are applied one by one beside the live tables; nothing is
 written.`,
-		Example: `  maintenance campaign why --campaign oak --table sessions --key s-1
-  maintenance campaign why --campaign oak --table characters --key c-7 --column doc --seq 40`,
+		Example: `  tidemark campaign why --campaign oak --table sessions --key s-1
+  tidemark campaign why --campaign oak --table characters --key c-7 --column doc --seq 40`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if request.Table == "" {
@@ -52,7 +52,7 @@ written.`,
 				slices.Sort(tables)
 				err = fmt.Errorf("--table %q: no projection has such a table, there are %s", request.Table,
 					list(slices.Compact(tables)))
-				return cli.Hint(err, "maintenance projection list")
+				return cli.Hint(err, "tidemark projection list")
 			}
 			if err != nil {
 				return err

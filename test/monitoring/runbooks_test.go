@@ -32,7 +32,7 @@ func runbooks(t *testing.T) map[string]string {
 
 func TestRunbooksAnswerTheSameQuestions(t *testing.T) {
 	t.Parallel()
-	reference, err := os.ReadFile(filepath.Join(root, "docs/maintenance.md"))
+	reference, err := os.ReadFile(filepath.Join(root, "docs/commands.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +56,10 @@ func TestRunbooksAnswerTheSameQuestions(t *testing.T) {
 			t.Errorf("%s pages on-call by its severity: %t; the runbook says %s", alert, critical[alert],
 				strings.TrimSpace(rest))
 		}
-		for _, m := range regexp.MustCompile("`maintenance ([a-z -]+?)( --[^`]*| [A-Z][^`]*)?`").FindAllStringSubmatch(text,
+		for _, m := range regexp.MustCompile("`tidemark ([a-z -]+?)( --[^`]*| [A-Z][^`]*)?`").FindAllStringSubmatch(text,
 			-1) {
-			if !strings.Contains(string(reference), "### `maintenance "+m[1]+"`\n") {
-				t.Errorf("%s names `maintenance %s`, and there is no such command", alert, m[1])
+			if !strings.Contains(string(reference), "### `tidemark "+m[1]+"`\n") {
+				t.Errorf("%s names `tidemark %s`, and there is no such command", alert, m[1])
 			}
 		}
 	}

@@ -368,7 +368,7 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	_, err = in.admin.Exec(t.Context(),
 		"INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'it', 0)")
 	must(t, err)
-	tool, err := program.Build(t.Context(), "cmd/maintenance")
+	tool, err := program.Build(t.Context(), "cmd/tidemark")
 	must(t, err)
 	operator := in.login(t, "operator")
 	run := func(args string, may ...int) string {
@@ -378,7 +378,7 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		if err := cmd.Run(); err != nil && !slices.Contains(may, cmd.ProcessState.ExitCode()) {
-			t.Errorf("maintenance %s: %v\n%s%s", args, err, &stdout, &stderr)
+			t.Errorf("tidemark %s: %v\n%s%s", args, err, &stdout, &stderr)
 		}
 		return stdout.String()
 	}

@@ -16,6 +16,7 @@ func sparseGroups() Grouping { return Grouping{Connections: 4, Campaigns: 256, E
 func dense(b *harness.Bench) harness.Workload {
 	return harness.Workload{Campaigns: b.Scaled(1000), Events: 100}
 }
+
 func sparse(b *harness.Bench) harness.Workload {
 	return harness.Workload{Campaigns: b.Scaled(100_000), Events: 1}
 }

@@ -56,7 +56,7 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 		return fmt.Errorf("pause %s: %w", t, err)
 	}
 	if !registered {
-		return fmt.Errorf("%w: no %s: look for its name in maintenance projection list, or campaign show", ErrUnknown, t)
+		return fmt.Errorf("%w: no %s: look for its name in tidemark projection list, or campaign show", ErrUnknown, t)
 	}
 	var lasts *time.Duration
 	if d > 0 {

@@ -123,7 +123,7 @@ func explain(err error) error {
 	}
 	switch pgErr.Code {
 	case undefinedTable, undefinedFunction, undefinedSchema:
-		return fmt.Errorf("%w (is the schema up to date? go run ./cmd/migrate up)", err)
+		return fmt.Errorf("%w (is the schema up to date? tidemark migrate up)", err)
 	case lockNotAvailable:
 		return Exitf(ExitConflict,
 			"%w: somebody else is at work on it, a worker in the middle of a group most likely; it was not waited for any "+

@@ -258,15 +258,15 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 	}{
 		{
 			"a pair that is not there", url, "deferred show --projection scores --campaign yew", cli.ExitFailed,
-			[]string{"no such deferred pair", "try: maintenance deferred list --campaign yew"},
+			[]string{"no such deferred pair", "try: tidemark deferred list --campaign yew"},
 		},
 		{
 			"a pair that is not there, to requeue", url, "deferred requeue --projection scores --campaign yew's", cli.ExitFailed,
-			[]string{"no such deferred pair", `try: maintenance deferred list --campaign 'yew'\''s'`},
+			[]string{"no such deferred pair", `try: tidemark deferred list --campaign 'yew'\''s'`},
 		},
 		{
 			"a pair that has not failed", url, "deferred requeue --projection sessions --campaign elm", cli.ExitConflict,
-			[]string{"it is being rebuilt", "try: maintenance deferred show --projection sessions --campaign elm"},
+			[]string{"it is being rebuilt", "try: tidemark deferred show --projection sessions --campaign elm"},
 		},
 		{
 			"a pair that has not failed, to retry", url, "deferred retry --projection sessions --campaign elm",
@@ -276,16 +276,16 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{
 			"a pair that stands elsewhere", url, "deferred resolve --projection scores --campaign oak --seq 1 --reason r",
 			cli.ExitConflict,
-			[]string{"it stands before event 2", "try: maintenance deferred show"},
+			[]string{"it stands before event 2", "try: tidemark deferred show"},
 		},
 		{
 			"an event that nobody failed at", url, "outbox requeue --campaign oak --seq 3", cli.ExitFailed,
-			[]string{"try: maintenance deferred list --campaign oak"},
+			[]string{"try: tidemark deferred list --campaign oak"},
 		},
 		{
 			"an event that is not resolved", url, "deferred unresolve --projection scores --campaign oak --seq 1 --reason r",
 			cli.ExitFailed,
-			[]string{"the event is not resolved", "try: maintenance deferred resolutions --campaign oak"},
+			[]string{"the event is not resolved", "try: tidemark deferred resolutions --campaign oak"},
 		},
 		{
 			"no reason to take back", nowhere, "deferred unresolve --projection scores --campaign oak --seq 2", cli.ExitUsage,
@@ -297,7 +297,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"no pair", nowhere, "deferred show --campaign oak", cli.ExitUsage,
-			[]string{"which pair?", "try: maintenance deferred show --help"},
+			[]string{"which pair?", "try: tidemark deferred show --help"},
 		},
 		{"no event", nowhere, "outbox requeue --campaign oak", cli.ExitUsage, []string{"which event?"}},
 		{"nothing chosen", nowhere, "deferred requeue", cli.ExitUsage, []string{"which pairs?", "--all"}},
@@ -322,17 +322,17 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{"no time", nowhere, "deferred list --older-than soon", cli.ExitUsage, []string{"2h30m or 7d"}},
 		{
 			"a group that is not there", url, "group pause searhc", cli.ExitFailed,
-			[]string{`consumer group "searhc"`, "try: maintenance group list"},
+			[]string{`consumer group "searhc"`, "try: tidemark group list"},
 		},
 		{
 			"a projection that is not there", url, "projection pause score", cli.ExitFailed,
-			[]string{"there are invites, scores, sessions", "try: maintenance projection list"},
+			[]string{"there are invites, scores, sessions", "try: tidemark projection list"},
 		},
 		{"a campaign that is not there", url, "campaign pause yew", cli.ExitFailed, []string{`campaign "yew"`}},
 		{"a campaign that is not there, to show", url, "campaign show yew", cli.ExitFailed, []string{`no campaign "yew"`}},
 		{
 			"something that is not paused", url, "projection resume scores", cli.ExitConflict,
-			[]string{"not paused", "try: maintenance group list"},
+			[]string{"not paused", "try: tidemark group list"},
 		},
 		{
 			"gaps of a group that is not there", url, "gaps detect --group searhc", cli.ExitFailed,
@@ -340,11 +340,11 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"a group that has projections", url, "group remove default --yes", cli.ExitConflict,
-			[]string{`has projection "invites"`, "in use", "try: maintenance projection list"},
+			[]string{`has projection "invites"`, "in use", "try: tidemark projection list"},
 		},
 		{
 			"a group that is not there, to remove", url, "group remove searhc --yes", cli.ExitFailed,
-			[]string{"not registered", "try: maintenance group list"},
+			[]string{"not registered", "try: tidemark group list"},
 		},
 		{
 			"a projection that is not there, to remove", url, "projection remove score --yes", cli.ExitFailed,
@@ -364,7 +364,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{"two things to pause", nowhere, "group pause a b", cli.ExitUsage, []string{"pause which group? Name one"}},
 		{
 			"a rebuild that is not there", url, "projection rebuild scores --abort --yes", cli.ExitConflict,
-			[]string{"not being rebuilt", "try: maintenance projection list"},
+			[]string{"not being rebuilt", "try: tidemark projection list"},
 		},
 		{
 			"a rebuild that is not there, to pause", url, "projection rebuild scores --pause", cli.ExitConflict,
@@ -372,7 +372,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"tables that are not kept", url, "projection rollback scores --yes", cli.ExitConflict,
-			[]string{"no previous tables", "try: maintenance projection list"},
+			[]string{"no previous tables", "try: tidemark projection list"},
 		},
 		{
 			"a share beyond all", url, "projection rebuild scores --max-share 2", cli.ExitFailed,

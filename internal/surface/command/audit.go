@@ -26,8 +26,8 @@ asked for. WAY is cli, api or page, and empty for a program; TOKEN is the id of 
 client's, and DATABASE USER the login of the database, which nobody can choose. What an act did to each
 pair of a projection and a campaign stands in deferred log. Records are kept for a year, or as long as
 TIDEMARK_OPERATOR_LOG_RETENTION says to workers.`,
-		Example: `  maintenance audit --by ada@box
-  maintenance audit --act deferred_resolved --act projection_removed --limit 20
-  maintenance audit --before 4711 --json`,
+		Example: `  tidemark audit --by ada@box
+  tidemark audit --act deferred_resolved --act projection_removed --limit 20
+  tidemark audit --before 4711 --json`,
 	})
 }

@@ -23,10 +23,10 @@ campaign's rows or, with --from, from an event on with the rows as they are. Wor
 work goes on; readers never see a campaign half done. Beyond 100 pairs of a projection and a campaign it
 asks. With --wait it shows progress until nothing is on its way any more; the replay goes on also
 without.`,
-		Example: `  maintenance campaign replay --campaign oak --projection scores --wait
-  maintenance campaign replay oak elm --from 7 --reason 'rows were edited by hand'
-  maintenance campaign replay --all --projection scores --dry-run
-  maintenance campaign replay --all --projection scores --from 1000`,
+		Example: `  tidemark campaign replay --campaign oak --projection scores --wait
+  tidemark campaign replay oak elm --from 7 --reason 'rows were edited by hand'
+  tidemark campaign replay --all --projection scores --dry-run
+  tidemark campaign replay --all --projection scores --from 1000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.request.Campaigns = append(named, args...)
 			switch {

@@ -23,7 +23,7 @@ func newCampaignShow(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "show CAMPAIGN",
 		Short:   "Show how it stands with one campaign: head, checkpoints, leases, what is behind, pauses, the last failures",
-		Example: `  maintenance campaign show oak`,
+		Example: `  tidemark campaign show oak`,
 		Args:    oneName("campaign"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -59,7 +59,7 @@ func noSuchCampaign(ctx context.Context, pool *pgxpool.Pool, campaignID string) 
 		case failure != nil:
 			return errors.Join(err, failure)
 		case len(near) > 0:
-			return cli.Hint(fmt.Errorf("%w; there are %s", err, strings.Join(near, ", ")), "maintenance campaign show %s",
+			return cli.Hint(fmt.Errorf("%w; there are %s", err, strings.Join(near, ", ")), "tidemark campaign show %s",
 				cli.Quote(near[0]))
 		case len(prefix) == 0:
 			return fmt.Errorf("%w; the journal has no event at all", err)

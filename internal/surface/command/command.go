@@ -1,21 +1,21 @@
 // Package command has the operators' commands: they show how it stands with a database, let operators act on
 // it, and carry events in and out.
 //
-//	maintenance outbox      what remains to be done, by status
-//	maintenance deferred    projections that are behind in a campaign: see them, requeue, retry, resolve
-//	maintenance campaign    one campaign: show, replay, pause
-//	maintenance projection  projections: list, backfill, pause, remove
-//	maintenance group       consumer groups: list, pause, remove
-//	maintenance gaps        campaigns that nothing would bring to their heads
-//	maintenance lag         how far groups and projections are behind
-//	maintenance publisher   what is published: see, pause, move, try, replay; what is parked
-//	maintenance workers     workers: see, drain
-//	maintenance operation   what workers do bit by bit for the API and the pages: see, abort
-//	maintenance events      events as lines of JSON: import, export
-//	maintenance audit       what operators did, and why
-//	maintenance token       who may use the pages and the API of workers: create, list, revoke
+//	tidemark outbox      what remains to be done, by status
+//	tidemark deferred    projections that are behind in a campaign: see them, requeue, retry, resolve
+//	tidemark campaign    one campaign: show, replay, pause
+//	tidemark projection  projections: list, backfill, pause, remove
+//	tidemark group       consumer groups: list, pause, remove
+//	tidemark gaps        campaigns that nothing would bring to their heads
+//	tidemark lag         how far groups and projections are behind
+//	tidemark publisher   what is published: see, pause, move, try, replay; what is parked
+//	tidemark workers     workers: see, drain
+//	tidemark operation   what workers do bit by bit for the API and the pages: see, abort
+//	tidemark events      events as lines of JSON: import, export
+//	tidemark audit       what operators did, and why
+//	tidemark token       who may use the pages and the API of workers: create, list, revoke
 //
-// Each command is in docs/maintenance.md. They work on the database in TIDEMARK_DATABASE_URL;
+// Each command is in docs/commands.md. They work on the database in TIDEMARK_DATABASE_URL;
 // without that, on the checkout's private server.
 package command
 
@@ -69,7 +69,7 @@ func answerTo(command *cobra.Command, err error) (code int, next string) {
 	if answer.Next == "" {
 		return exitCode(answer), ""
 	}
-	next = "maintenance " + strings.Replace(answer.Next, "NOUN", command.Parent().Name(), 1)
+	next = "tidemark " + strings.Replace(answer.Next, "NOUN", command.Parent().Name(), 1)
 	for _, name := range strings.Fields(answer.With) {
 		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
 			next += " --" + flag.Name + " " + cli.Quote(flag.Value.String())

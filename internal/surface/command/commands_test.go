@@ -112,7 +112,7 @@ func leaves(of *cobra.Command) map[string]*cobra.Command {
 	found := map[string]*cobra.Command{}
 	for _, c := range of.Commands() {
 		if !c.HasSubCommands() {
-			found[strings.TrimPrefix(c.CommandPath(), "maintenance ")] = c
+			found[strings.TrimPrefix(c.CommandPath(), "tidemark ")] = c
 		}
 		for name, leaf := range leaves(c) {
 			found[name] = leaf

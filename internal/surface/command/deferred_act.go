@@ -134,7 +134,7 @@ func (a actOnPairs) tell(env *cli.Env, n int64, keys []deferred.Key) error {
 		env.Note("No pair was %s: none that has failed is chosen by this.", a.done)
 		return nil
 	default:
-		env.Note("%s %s; they are due now: maintenance lag --watch shows them catch up.", pairs(n), a.done)
+		env.Note("%s %s; they are due now: tidemark lag --watch shows them catch up.", pairs(n), a.done)
 	}
 	return printKeys(env, keys)
 }

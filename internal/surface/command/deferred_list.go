@@ -20,8 +20,8 @@ func newDeferredList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List pairs, those that are due first",
-		Example: `  maintenance deferred list --status dead
-  maintenance deferred list --projection scores --message 'not-null' --older-than 1d --json`,
+		Example: `  tidemark deferred list --status dead
+  tidemark deferred list --projection scores --message 'not-null' --older-than 1d --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := filter.finish(false); err != nil {

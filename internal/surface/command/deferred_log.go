@@ -25,9 +25,9 @@ func newDeferredLog(env *cli.Env) *cobra.Command {
 	}.command(env, &cobra.Command{
 		Use:   "log",
 		Short: "Show what happened to pairs and what operators did, newest first",
-		Example: `  maintenance deferred log --campaign oak
-  maintenance deferred log --act resolved --act replayed --limit 20
-  maintenance deferred log --before 4711 --json`,
+		Example: `  tidemark deferred log --campaign oak
+  tidemark deferred log --act resolved --act replayed --limit 20
+  tidemark deferred log --before 4711 --json`,
 	})
 	flags := command.Flags()
 	flags.StringVar(&f.Group, "group", "", "only records of this consumer group")

@@ -23,9 +23,9 @@ func newDeferredRequeue(env *cli.Env) *cobra.Command {
 		Long: `Have pairs that failed or are dead tried again at once, as if they had not failed before: what
 to do once the projection is mended. Those that were due first come first. --projection and --campaign
 alone name one pair; everything else chooses among all that have failed. Beyond 100 pairs it asks.`,
-		Example: `  maintenance deferred requeue --projection scores --campaign oak
-  maintenance deferred requeue --projection scores --fingerprint 3f2a8c1d90be --dry-run
-  maintenance deferred requeue --status dead --message 'violates not-null' --limit 500 --yes --reason 'fixed in 1.4.2'`,
+		Example: `  tidemark deferred requeue --projection scores --campaign oak
+  tidemark deferred requeue --projection scores --fingerprint 3f2a8c1d90be --dry-run
+  tidemark deferred requeue --status dead --message 'violates not-null' --limit 500 --yes --reason 'fixed in 1.4.2'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := filter.finish(true); err != nil {
@@ -62,7 +62,7 @@ func newDeferredRetry(env *cli.Env) *cobra.Command {
 		Long: `Have one pair that failed or is dead tried again at once, without waiting for its next attempt.
 Its attempts go on counting, so that a dead one is dead again if it fails: the way to try whether a
 repair helps before requeueing everything.`,
-		Example: `  maintenance deferred retry --projection scores --campaign oak --reason 'does 1.4.2 help?'`,
+		Example: `  tidemark deferred retry --projection scores --campaign oak --reason 'does 1.4.2 help?'`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkKey(key); err != nil {
@@ -97,6 +97,6 @@ func (a actOnPair) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 	if a.asJSON {
 		return env.PrintJSON(outcome)
 	}
-	env.Note("1 pair %s; what becomes of it: maintenance campaign show %s", a.done, cli.Quote(a.key.CampaignID))
+	env.Note("1 pair %s; what becomes of it: tidemark campaign show %s", a.done, cli.Quote(a.key.CampaignID))
 	return printKeys(env, []deferred.Key{a.key})
 }

@@ -28,8 +28,8 @@ and its rows stay as if the event had never been, also where a replay, a rebuild
 again later. Every set of tables of the projection leaves it out; unresolve takes that back. One pair is
 named by --projection, --campaign and --seq, the event it stands before. Without --seq it shows the
 events of the pairs that the flags choose, and asks. A reason is needed.`,
-		Example: `  maintenance deferred resolve --projection scores --campaign oak --seq 7 --reason 'test data, see #812'
-  maintenance deferred resolve --projection scores --fingerprint 3f2a8c1d90be --dry-run --reason 'test data, see #812'`,
+		Example: `  tidemark deferred resolve --projection scores --campaign oak --seq 7 --reason 'test data, see #812'
+  tidemark deferred resolve --projection scores --fingerprint 3f2a8c1d90be --dry-run --reason 'test data, see #812'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := filter.finish(true); err != nil {

@@ -23,7 +23,7 @@ func newDeferredShow(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "show",
 		Short:   "Show all that is known of one pair: the failure, the event with its payload, the stack, the log",
-		Example: `  maintenance deferred show --projection scores --campaign oak`,
+		Example: `  tidemark deferred show --projection scores --campaign oak`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkKey(key); err != nil {

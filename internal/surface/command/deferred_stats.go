@@ -23,8 +23,8 @@ func newDeferredStats(env *cli.Env) *cobra.Command {
 		Long: `Sum up the pairs that failed or are dead, or those that the flags choose: by projection, event
 type, class, and by fingerprint, which is the same for messages that differ in numbers and names alone.
 The growth counts failed attempts, of pairs that have since recovered as well.`,
-		Example: `  maintenance deferred stats
-  maintenance deferred stats --projection scores --json`,
+		Example: `  tidemark deferred stats
+  tidemark deferred stats --projection scores --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := filter.finish(false); err != nil {

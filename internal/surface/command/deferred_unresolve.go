@@ -27,7 +27,7 @@ func newDeferredUnresolve(env *cli.Env) *cobra.Command {
 projection's rows of the campaign and apply all of its events again, this one in its place, in each set
 of tables that has gone past it. If the event still fails, the projection stops there again. A reason is
 needed.`,
-		Example: `  maintenance deferred unresolve --projection scores --campaign oak --seq 7 --reason 'it was no test data'`,
+		Example: `  tidemark deferred unresolve --projection scores --campaign oak --seq 7 --reason 'it was no test data'`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkKey(key); err != nil {
@@ -47,7 +47,7 @@ needed.`,
 				if asJSON {
 					return env.PrintJSON(outcome)
 				}
-				env.Note("Event %d is not left out any more; workers apply the campaign anew: maintenance campaign show %s", seq,
+				env.Note("Event %d is not left out any more; workers apply the campaign anew: tidemark campaign show %s", seq,
 					cli.Quote(key.CampaignID))
 				return printKeys(env, []deferred.Key{key})
 			})
@@ -69,8 +69,8 @@ func newDeferredResolutions(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resolutions",
 		Short: "List the events that are resolved, and so left out of a projection, with who and why",
-		Example: `  maintenance deferred resolutions --projection scores
-  maintenance deferred resolutions --campaign oak --json`,
+		Example: `  tidemark deferred resolutions --projection scores
+  tidemark deferred resolutions --campaign oak --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.AtLeastOne("limit", f.Limit); err != nil {

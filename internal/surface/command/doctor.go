@@ -27,9 +27,9 @@ poolers, settings that lose commits, long and forgotten transactions, vacuum and
 tables, wraparound, privileges, connections, leases that nobody takes over, gaps, pairs that are dead. It
 changes nothing, and no query takes longer than --timeout. It shows the mode that a worker started with
 the same switches would run in. It ends with 1 if anything does not work, with 0 otherwise.`,
-		Example: `  maintenance doctor
-  maintenance doctor --all
-  maintenance doctor --json | jq '.item.findings[] | select(.status != "ok")'`,
+		Example: `  tidemark doctor
+  tidemark doctor --all
+  tidemark doctor --json | jq '.item.findings[] | select(.status != "ok")'`,
 		Args: cli.NoArgs,
 	}
 	flags := command.Flags()

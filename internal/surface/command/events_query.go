@@ -26,8 +26,8 @@ func newEventsQuery(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "query",
 		Short: "Show the events that have one of the types and all of the tags, as a condition selects them",
-		Example: `  maintenance events query --type funds_withdrawn --tag wallet=7
-  maintenance events query --tag wallet=7 --after 1200 --json`,
+		Example: `  tidemark events query --type funds_withdrawn --tag wallet=7
+  tidemark events query --tag wallet=7 --after 1200 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

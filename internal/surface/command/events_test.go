@@ -169,7 +169,7 @@ func TestABadLine(t *testing.T) {
 	})
 }
 
-// program runs the test binary as maintenance itself.
+// program runs the test binary as tidemark itself.
 func program(t *testing.T, url string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()

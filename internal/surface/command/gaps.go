@@ -44,7 +44,7 @@ func newGapsDetect(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "detect",
 		Short:   "List the gaps, of all consumer groups or of one",
-		Example: `  maintenance gaps detect`,
+		Example: `  tidemark gaps detect`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -62,7 +62,7 @@ func newGapsDetect(env *cli.Env) *cobra.Command {
 				if err := printGaps(env, gaps); err != nil {
 					return err
 				}
-				env.Note("To have workers come to them: maintenance gaps repair")
+				env.Note("To have workers come to them: tidemark gaps repair")
 				return nil
 			})
 		},
@@ -88,8 +88,8 @@ func newGapsRepair(env *cli.Env) *cobra.Command {
 		Short: "File a work item for each gap, so that workers come to it",
 		Long: `File a work item for each gap, campaign by campaign: one that fails is named and does not stop
 the others. Run again, it finds what is left. It asks for the number of gaps.`,
-		Example: `  maintenance gaps repair --dry-run
-  maintenance gaps repair --reason 'restored from a backup' --yes`,
+		Example: `  tidemark gaps repair --dry-run
+  tidemark gaps repair --reason 'restored from a backup' --yes`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -117,7 +117,7 @@ func chosenGroups(ctx context.Context, pool *pgxpool.Pool, chosen string) ([]str
 	if len(names) > 0 {
 		known = "there are " + strings.Join(names, ", ")
 	}
-	return nil, cli.Hint(fmt.Errorf("no consumer group %q: %s", chosen, known), "maintenance group list")
+	return nil, cli.Hint(fmt.Errorf("no consumer group %q: %s", chosen, known), "tidemark group list")
 }
 
 func detectGaps(ctx context.Context, pool *pgxpool.Pool, group string) ([]outbox.Gap, error) {
@@ -195,7 +195,7 @@ func tellRepaired(env *cli.Env, done repair, gaps []outbox.Gap, asJSON bool) err
 	if asJSON {
 		err = printAct(env, admin.ActRepairGaps, false, done)
 	} else {
-		env.Note("%s repaired; maintenance lag --watch shows workers come to them.", counted(int64(done.Repaired), "gap"))
+		env.Note("%s repaired; tidemark lag --watch shows workers come to them.", counted(int64(done.Repaired), "gap"))
 		err = printGaps(env, gaps)
 	}
 	switch {

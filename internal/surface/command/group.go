@@ -40,7 +40,7 @@ func newGroupList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "list",
 		Short:   "List consumer groups with their workers, and everything that is paused",
-		Example: `  maintenance group list`,
+		Example: `  tidemark group list`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {

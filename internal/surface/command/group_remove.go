@@ -22,8 +22,8 @@ func newGroupRemove(env *cli.Env) *cobra.Command {
 those that it has, its checkpoints and its pauses are deleted. A group of the same name begins anew, with
 the first event of every campaign. Stop its workers first, they would register it again when they start.
 It waits for appends that are open, and asks for the group's name. Interrupted, the same command goes on.`,
-		Example: `  maintenance group remove search --dry-run
-  maintenance group remove search --reason 'the index is gone'`,
+		Example: `  tidemark group remove search --dry-run
+  tidemark group remove search --reason 'the index is gone'`,
 		Args: oneName("group"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {

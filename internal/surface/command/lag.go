@@ -29,9 +29,9 @@ are appended and not applied, the campaigns they belong to, and how old the olde
 more than some thousand, figures are estimates, with a ~ before them. With --watch it goes on until
 Ctrl-C: in place on a terminal; elsewhere as lines that begin with the time, or as one JSON document a
 line.`,
-		Example: `  maintenance lag
-  maintenance lag --watch --interval 1s
-  maintenance lag --json | jq '.items[] | select(.age_seconds > 60)'`,
+		Example: `  tidemark lag
+  tidemark lag --watch --interval 1s
+  tidemark lag --json | jq '.items[] | select(.age_seconds > 60)'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if interval < minInterval {

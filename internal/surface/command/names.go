@@ -42,6 +42,6 @@ func checkNames(env *cli.Env, command *cobra.Command) {
 		if noun == "topic" {
 			noun = "publisher"
 		}
-		return cli.Hint(err, "maintenance %s list", noun)
+		return cli.Hint(err, "tidemark %s list", noun)
 	}
 }

@@ -124,13 +124,13 @@ func texts(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// hints cuts the command lines out of a text. A noun that is spoken of, as in "maintenance command", is none.
+// hints cuts the command lines out of a text. A noun that is spoken of, as in "tidemark command", is none.
 func hints(root *cobra.Command, text string) (all []string) {
 	nouns := map[string]bool{}
 	for _, c := range root.Commands() {
 		nouns[c.Name()] = true
 	}
-	for _, m := range regexp.MustCompile("maintenance ([a-z-]+)([^\n;:`<]*)").FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile("tidemark ([a-z-]+)([^\n;:`<]*)").FindAllStringSubmatch(text, -1) {
 		if nouns[m[1]] && !strings.HasSuffix(text, m[1]+" ") { // else the rest is put together
 			all = append(all, m[1]+m[2])
 		}
@@ -143,7 +143,7 @@ func checkHint(t *testing.T, root *cobra.Command, path, hint string) {
 	words := strings.Fields(strings.NewReplacer("(", " ", ")", " ", ",", " , ").Replace(hint))
 	command, rest, err := root.Find(words)
 	if err != nil || command.HasSubCommands() {
-		t.Errorf("%s: %q is no command", path, "maintenance "+hint)
+		t.Errorf("%s: %q is no command", path, "tidemark "+hint)
 		return
 	}
 	for _, word := range rest {

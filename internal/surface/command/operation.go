@@ -30,8 +30,8 @@ func newOperationList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List operations with their progress, the newest first",
-		Example: `  maintenance operation list --state running
-  maintenance operation list --kind requeue --limit 10 --json`,
+		Example: `  tidemark operation list --state running
+  tidemark operation list --kind requeue --limit 10 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if filter.State != "" {
@@ -115,8 +115,8 @@ func newOperationShow(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show an operation: what was asked for, how far it is, and what became of each thing that it is about",
-		Example: `  maintenance operation show 7
-  maintenance operation show 7 --limit 1000 --json`,
+		Example: `  tidemark operation show 7
+  tidemark operation show 7 --limit 1000 --json`,
 		Args: oneName("operation"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := operationID(args[0])
@@ -207,7 +207,7 @@ func newOperationAbort(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "abort ID",
 		Short:   "End an operation after the batch that is under way; what was done stays done",
-		Example: `  maintenance operation abort 7 --reason 'it makes things worse'`,
+		Example: `  tidemark operation abort 7 --reason 'it makes things worse'`,
 		Args:    oneName("operation"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := operationID(args[0])
@@ -241,7 +241,7 @@ func newOperationAbort(env *cli.Env) *cobra.Command {
 func operationID(text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
-		return 0, cli.Usagef("%q is no number of an operation: maintenance operation list shows them", text)
+		return 0, cli.Usagef("%q is no number of an operation: tidemark operation list shows them", text)
 	}
 	return id, nil
 }

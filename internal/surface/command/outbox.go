@@ -35,8 +35,8 @@ each consumer group. With --status or --limit the entries themselves follow. Whe
 some thousand, counts are estimates, with a ~ before them. Pending, processing and paused count events;
 failed, dead and rebuilding count campaigns of a projection. Pauses are what operators have stopped: the
 group, projections, campaigns; group list names them.`,
-		Example: `  maintenance outbox report
-  maintenance outbox report --status failed --limit 100 --json`,
+		Example: `  tidemark outbox report
+  tidemark outbox report --status failed --limit 100 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkEntries(filter); err != nil {
@@ -190,8 +190,8 @@ func newOutboxList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List entries, those that have waited longest first",
-		Example: `  maintenance outbox list --status failed
-  maintenance outbox list --campaign oak --limit 10 --json`,
+		Example: `  tidemark outbox list --status failed
+  tidemark outbox list --campaign oak --limit 10 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkEntries(filter); err != nil {

@@ -28,7 +28,7 @@ func newOutboxRequeue(env *cli.Env) *cobra.Command {
 		Long: `Have one event of a campaign tried again, at once and as if it had not failed before, by all
 projections that failed at it or are dead there. For one projection, or for many events, there is
 deferred requeue.`,
-		Example: `  maintenance outbox requeue --campaign oak --seq 7
+		Example: `  tidemark outbox requeue --campaign oak --seq 7
   maintenance -outbox-requeue -outbox-requeue-campaign-id oak -outbox-requeue-seq 7`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,7 +79,7 @@ func newOutboxRequeueDead(env *cli.Env) *cobra.Command {
 		Short: "Have dead pairs tried again, the oldest first, up to a limit",
 		Long: `Have dead pairs tried again, at once and as if they had not failed before, up to a limit. Those
 that were due first come first. Beyond 100 it asks. To choose among them, there is deferred requeue.`,
-		Example: `  maintenance outbox requeue-dead --limit 100
+		Example: `  tidemark outbox requeue-dead --limit 100
   maintenance -outbox-requeue-dead -outbox-requeue-dead-limit 100 -json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -34,8 +34,8 @@ func newPause(env *cli.Env, p pausable) *cobra.Command {
 		Short: fmt.Sprintf("Stop a %s until it is resumed, or for a time", p.noun),
 		Long: fmt.Sprintf("Stop a %s until it is resumed, or for a time. %s Nothing is lost. Paused again, it gets the "+
 			"new reason and the new end.", p.noun, p.what),
-		Example: fmt.Sprintf(`  maintenance %[1]s pause %[2]s --reason 'deploy of 1.4.2'
-  maintenance %[1]s pause %[2]s --for 2h --reason 'deploy of 1.4.2'`, p.noun, p.example),
+		Example: fmt.Sprintf(`  tidemark %[1]s pause %[2]s --reason 'deploy of 1.4.2'
+  tidemark %[1]s pause %[2]s --for 2h --reason 'deploy of 1.4.2'`, p.noun, p.example),
 		Args: oneName(p.noun),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -54,7 +54,7 @@ func newPause(env *cli.Env, p pausable) *cobra.Command {
 				if lasts > 0 {
 					until = "for " + cli.Age(lasts)
 				}
-				env.Note("%s is paused %s; to go on: maintenance %s resume %s", target, until, p.noun,
+				env.Note("%s is paused %s; to go on: tidemark %s resume %s", target, until, p.noun,
 					cli.Quote(args[0])+p.inGroup())
 				return nil
 			})
@@ -73,7 +73,7 @@ func newResume(env *cli.Env, p pausable) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "resume NAME",
 		Short:   fmt.Sprintf("Have a %s that was paused go on", p.noun),
-		Example: fmt.Sprintf(`  maintenance %s resume %s --reason deployed`, p.noun, p.example),
+		Example: fmt.Sprintf(`  tidemark %s resume %s --reason deployed`, p.noun, p.example),
 		Args:    oneName(p.noun),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -88,7 +88,7 @@ func newResume(env *cli.Env, p pausable) *cobra.Command {
 				if asJSON {
 					return env.PrintJSON(outcome)
 				}
-				env.Note("%s goes on: maintenance lag --watch shows it catch up.", target)
+				env.Note("%s goes on: tidemark lag --watch shows it catch up.", target)
 				return nil
 			})
 		},

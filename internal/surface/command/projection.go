@@ -61,7 +61,7 @@ func registered(ctx context.Context, pool *pgxpool.Pool, name string) (projector
 	if len(names) > 0 {
 		known = "there are " + strings.Join(names, ", ")
 	}
-	return projector.Registered{}, cli.Hint(fmt.Errorf("no projection %q: %s", name, known), "maintenance projection list")
+	return projector.Registered{}, cli.Hint(fmt.Errorf("no projection %q: %s", name, known), "tidemark projection list")
 }
 
 func newProjectionList(env *cli.Env) *cobra.Command {
@@ -70,7 +70,7 @@ func newProjectionList(env *cli.Env) *cobra.Command {
 		Use: "list",
 		Short: "List the projections that the database knows, with the campaigns in which they are behind, and by how " +
 			"many events",
-		Example: `  maintenance projection list`,
+		Example: `  tidemark projection list`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {

@@ -19,8 +19,8 @@ tables, and nothing that is on its way. Live work goes on, and campaigns that it
 alone: what to do when rows have been lost. Where rows are wrong it is campaign replay --all that writes
 them anew. A projection that is new needs neither, it catches up by itself. Campaigns that hold nothing
 for the projection are among them each time, and stay without rows. Beyond 100 campaigns it asks.`,
-		Example: `  maintenance projection backfill scores --dry-run
-  maintenance projection backfill scores --wait --yes --reason 'a partition was dropped'`,
+		Example: `  tidemark projection backfill scores --dry-run
+  tidemark projection backfill scores --wait --yes --reason 'a partition was dropped'`,
 		Args: oneName("projection"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {

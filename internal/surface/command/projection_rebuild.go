@@ -43,10 +43,10 @@ readers and live work go on. The tables that are replaced are kept for a while: 
 them back. A worker that starts with a higher version of a projection begins its rebuild by itself. For a
 rebuild under way the command changes the options that are given, and has the exchange tried again. While
 it lasts its pairs are those of the projection NAME~next. --abort asks for the projection's name.`,
-		Example: `  maintenance projection rebuild scores --wait --reason 'totals were off by one'
-  maintenance projection rebuild scores --max-share 0.2
-  maintenance projection rebuild scores --pause
-  maintenance projection rebuild scores --abort --reason 'version 3 is wrong'`,
+		Example: `  tidemark projection rebuild scores --wait --reason 'totals were off by one'
+  tidemark projection rebuild scores --max-share 0.2
+  tidemark projection rebuild scores --pause
+  tidemark projection rebuild scores --abort --reason 'version 3 is wrong'`,
 		Args: oneName("projection"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.name = args[0]
@@ -89,7 +89,7 @@ func (r rebuild) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, flag
 	case r.abort:
 		c := cli.Confirmation{
 			What: "abort the rebuild of projection " + r.name + " and remove what it has built",
-			Type: r.name, Look: "maintenance projection list",
+			Type: r.name, Look: "tidemark projection list",
 		}
 		request, err := typed(ctx, env, r.act, c)
 		if err != nil {
@@ -109,14 +109,14 @@ func (r rebuild) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, flag
 			return err
 		}
 		return r.tell(env, outcome,
-			"The rebuild of projection %[1]s is paused; to go on: maintenance projection rebuild %[1]s --resume")
+			"The rebuild of projection %[1]s is paused; to go on: tidemark projection rebuild %[1]s --resume")
 	case r.resume:
 		outcome, err := acts.ResumeRebuild(ctx, by(r.act), found.Group, r.name)
 		if err != nil {
 			return err
 		}
 		return r.tell(env, outcome,
-			"The rebuild of projection %[1]s goes on; to see how far it is: maintenance projection rebuild %[1]s --wait")
+			"The rebuild of projection %[1]s goes on; to see how far it is: tidemark projection rebuild %[1]s --wait")
 	}
 	started, err := acts.StartRebuild(ctx, by(r.act), r.name, r.options(flags))
 	if err != nil {
@@ -132,10 +132,10 @@ func (r rebuild) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, flag
 	}
 	if what.Begun {
 		return r.tell(env, started,
-			"Workers rebuild projection %[1]s from now on; to see how far they are: maintenance projection rebuild %[1]s --wait")
+			"Workers rebuild projection %[1]s from now on; to see how far they are: tidemark projection rebuild %[1]s --wait")
 	}
 	return r.tell(env, started,
-		"Projection %[1]s is being rebuilt; to see how far it is: maintenance projection rebuild %[1]s --wait")
+		"Projection %[1]s is being rebuilt; to see how far it is: tidemark projection rebuild %[1]s --wait")
 }
 
 // oneOf refuses more than one of the flags.

@@ -106,7 +106,7 @@ func standstill(r projector.Rebuild) string {
 	case r.Refusal != "":
 		return "The tables are not exchanged yet: " + r.Refusal
 	case r.Failed+r.Dead > 0:
-		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: maintenance deferred list "+
+		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: tidemark deferred list "+
 			"--projection %s", r.Failed, r.Dead, cli.Quote(projector.RebuildName(r.Projection)))
 	}
 	return ""
@@ -114,7 +114,7 @@ func standstill(r projector.Rebuild) string {
 
 func (r rebuild) interrupted() error {
 	err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the rebuild, which goes on by itself")
-	return cli.Hint(err, "maintenance projection rebuild %s --wait", cli.Quote(r.name))
+	return cli.Hint(err, "tidemark projection rebuild %s --wait", cli.Quote(r.name))
 }
 
 // ended says how a rebuild has ended that was there a moment ago.
@@ -134,10 +134,10 @@ func (r rebuild) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, la
 	}
 	if act == "gone" {
 		return cli.Hint(cli.Exitf(cli.ExitConflict, "the rebuild of projection %s was aborted", r.name),
-			"maintenance deferred log --projection %s", cli.Quote(r.name))
+			"tidemark deferred log --projection %s", cli.Quote(r.name))
 	}
 	if !r.asJSON {
-		env.Note("Projection %s is rebuilt and its tables are exchanged; to go back: maintenance projection rollback %[1]s",
+		env.Note("Projection %s is rebuilt and its tables are exchanged; to go back: tidemark projection rollback %[1]s",
 			cli.Quote(r.name))
 	}
 	return nil

@@ -27,8 +27,8 @@ func newProjectionRemove(env *cli.Env) *cobra.Command {
 tables and all rows in them. What its group applies at the moment is waited for. Workers that have it
 leave it alone from then on, but one that starts with it registers it anew: take it out of the program
 first. It asks for the projection's name.`,
-		Example: `  maintenance projection remove scores --dry-run
-  maintenance projection remove scores --tables --reason 'totals has replaced it'`,
+		Example: `  tidemark projection remove scores --dry-run
+  tidemark projection remove scores --tables --reason 'totals has replaced it'`,
 		Args: oneName("projection"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -91,10 +91,10 @@ func removalError(err error, name string) error {
 	var pgErr *pgconn.PgError
 	switch {
 	case errors.Is(err, projector.ErrUnknownProjection):
-		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w: somebody else was quicker", err), "maintenance projection list")
+		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w: somebody else was quicker", err), "tidemark projection list")
 	case errors.As(err, &pgErr) && pgErr.Code == dependentObjects:
 		return cli.Hint(cli.Exitf(cli.ExitConflict, "%w (%s); nothing was removed; without --tables they stay", err,
-			pgErr.Detail), "maintenance projection remove %s", cli.Quote(name))
+			pgErr.Detail), "tidemark projection remove %s", cli.Quote(name))
 	default:
 		return err
 	}

@@ -39,8 +39,8 @@ Workers that have their version went on applying events to them, so that they ar
 they had never been replaced; where no such worker ran they are behind, which is refused unless it is
 allowed. The tables that make way are kept in turn: a second rollback undoes the first. Any worker
 (cmd/worker, or pkg/worker in a program of your own) does it. If none runs, it is done when one starts,
-unless maintenance operation abort withdraws it before. It asks for the projection's name.`,
-		Example: `  maintenance projection rollback scores --reason 'version 3 is wrong'`,
+unless tidemark operation abort withdraws it before. It asks for the projection's name.`,
+		Example: `  tidemark projection rollback scores --reason 'version 3 is wrong'`,
 		Args:    oneName("projection"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -50,7 +50,7 @@ unless maintenance operation abort withdraws it before. It asks for the projecti
 				o := projector.RollbackOptions{AllowBehind: allowBehind, Keep: keep}
 				c := cli.Confirmation{
 					What: "have projection " + args[0] + " show its previous tables", Type: args[0],
-					Look: "maintenance projection list",
+					Look: "tidemark projection list",
 				}
 				request, err := typed(ctx, env, act, c)
 				if err != nil {
@@ -58,7 +58,7 @@ unless maintenance operation abort withdraws it before. It asks for the projecti
 				}
 				started, err := admin.On(pool).Rollback(ctx, request, args[0], o)
 				if errors.Is(err, projector.ErrBehind) {
-					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "maintenance projection rollback %s --allow-behind -1",
+					return cli.Hint(cli.Exitf(cli.ExitConflict, "%w", err), "tidemark projection rollback %s --allow-behind -1",
 						cli.Quote(args[0]))
 				}
 				if err != nil {
@@ -74,7 +74,7 @@ unless maintenance operation abort withdraws it before. It asks for the projecti
 						FromVersion: done.FromVersion, ToVersion: done.Version,
 					})
 				}
-				env.Note("Projection %s shows version %d again, instead of %d; to undo it: maintenance projection rollback %[1]s",
+				env.Note("Projection %s shows version %d again, instead of %d; to undo it: tidemark projection rollback %[1]s",
 					cli.Quote(args[0]), done.Version, done.FromVersion)
 				return nil
 			})
@@ -103,7 +103,7 @@ func awaitRollback(
 		return done, err
 	}
 	if workers, err := lease.Workers(ctx, pool); err == nil && len(workers) == 0 {
-		env.Note("No worker is running: start one, and it rolls back. To withdraw the rollback: maintenance operation "+
+		env.Note("No worker is running: start one, and it rolls back. To withdraw the rollback: tidemark operation "+
 			"abort %d", o.ID)
 	}
 	tick := time.NewTicker(waitInterval)
@@ -113,18 +113,18 @@ func awaitRollback(
 		switch {
 		case ctx.Err() != nil:
 			err := cli.Exitf(cli.ExitPartial,
-				"interrupted: the wait, not the rollback, which a worker does; to withdraw it: maintenance operation "+
+				"interrupted: the wait, not the rollback, which a worker does; to withdraw it: tidemark operation "+
 					"abort %d", o.ID)
-			return done, cli.Hint(err, "maintenance operation show %d", o.ID)
+			return done, cli.Hint(err, "tidemark operation show %d", o.ID)
 		case err != nil:
 			return done, err
 		case now.State == "done":
 			return done, nil
 		case now.State == "aborted":
 			return done, cli.Hint(cli.Exitf(cli.ExitConflict, "%s has aborted the rollback", now.EndedBy),
-				"maintenance operation show %d", o.ID)
+				"tidemark operation show %d", o.ID)
 		case now.State == "failed":
-			return done, cli.Hint(errors.New(now.Error), "maintenance operation show %d", o.ID)
+			return done, cli.Hint(errors.New(now.Error), "tidemark operation show %d", o.ID)
 		}
 		select {
 		case <-ctx.Done():

@@ -45,7 +45,7 @@ func (c *pairChoice) find(ctx context.Context, pool *pgxpool.Pool, name string) 
 			what += fmt.Sprintf(" of topic %q", c.topic)
 		}
 		err = cli.Hint(fmt.Errorf("%s: %w: a pair is known once a worker has begun to publish it", what,
-			publications.ErrNotFound), "maintenance publisher list")
+			publications.ErrNotFound), "tidemark publisher list")
 	}
 	return list, err
 }

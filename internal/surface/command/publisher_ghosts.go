@@ -25,8 +25,8 @@ commits. NOW is what stands at their seq in their campaign: nothing, another eve
 again. Workers find them among the events that they sent last, when they see another database or a server that was
 started anew. What a worker sent that has ended meanwhile is not found. They are listed for 30 days, 10,000 of each
 pair at most.`,
-		Example: `  maintenance publisher ghosts archive
-  maintenance publisher ghosts archive --limit 10000 --json | jq '.items[] | select(.now != "appended again")'`,
+		Example: `  tidemark publisher ghosts archive
+  tidemark publisher ghosts archive --limit 10000 --json | jq '.items[] | select(.now != "appended again")'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.AtLeastOne("limit", limit); err != nil {
 				return err

@@ -25,8 +25,8 @@ of the journal behind the pair's position, before the topic's filter; from 10,00
 in positions, and marked with ~. STATUS is FAILING while attempts fail in a row: ERRORS says how many,
 WHY since when. AGE is that of the first of them. A pair for which there is nothing to publish writes its
 position every few seconds only.`,
-		Example: `  maintenance publisher list
-  maintenance publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
+		Example: `  tidemark publisher list
+  tidemark publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {

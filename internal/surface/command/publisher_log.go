@@ -14,8 +14,8 @@ func newPublisherLog(env *cli.Env) *cobra.Command {
 	return operatorLog(env, publications.Acts(), "publication_paused, parked_resolved", &cobra.Command{
 		Use:   "log",
 		Short: "Show what operators did to publishers, newest first",
-		Example: `  maintenance publisher log --publisher archive
-  maintenance publisher log --act parked_resolved --limit 20 --json`,
+		Example: `  tidemark publisher log --publisher archive
+  tidemark publisher log --act parked_resolved --limit 20 --json`,
 	})
 }
 

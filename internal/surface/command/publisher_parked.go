@@ -87,8 +87,8 @@ func newParkedList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List events that were refused, and campaigns that are brought back behind one",
-		Example: `  maintenance publisher parked list --publisher archive --status parked
-  maintenance publisher parked list --message 'too large' --json`,
+		Example: `  tidemark publisher parked list --publisher archive --status parked
+  tidemark publisher parked list --message 'too large' --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := filter.check(false, true); err != nil {
@@ -123,7 +123,7 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "show",
 		Short:   "Show one event that was refused: by whom, why, the event with its payload, what operators did",
-		Example: `  maintenance publisher parked show --campaign oak --seq 2`,
+		Example: `  tidemark publisher parked show --campaign oak --seq 2`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if filter.CampaignID == "" || filter.Seq < 1 {
@@ -134,7 +134,7 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 				if err == nil && len(list) == 0 {
 					err = cli.Hint(fmt.Errorf("event %d of campaign %q is not parked: %w", filter.Seq, filter.CampaignID,
 						publications.ErrNotFound),
-						"maintenance publisher parked list --campaign %s", cli.Quote(filter.CampaignID))
+						"tidemark publisher parked list --campaign %s", cli.Quote(filter.CampaignID))
 				}
 				if err != nil {
 					return err

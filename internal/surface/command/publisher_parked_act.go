@@ -37,9 +37,9 @@ func newParkedRetry(env *cli.Env) *cobra.Command {
 		Short: "Have refused events tried again at once, with all their attempts before them",
 		Long: `Have refused events tried again at once, with all their attempts before them: what to do once
 the other side is mended. Campaigns that wait behind them catch up in order. Beyond 100 events it asks.`,
-		Example: `  maintenance publisher parked retry --publisher archive --campaign oak
-  maintenance publisher parked retry --publisher archive --message 'too large' --dry-run
-  maintenance publisher parked retry --all --yes --reason 'the limit is 8 MB now'`,
+		Example: `  tidemark publisher parked retry --publisher archive --campaign oak
+  tidemark publisher parked retry --publisher archive --message 'too large' --dry-run
+  tidemark publisher parked retry --all --yes --reason 'the limit is 8 MB now'`,
 	})
 }
 
@@ -54,8 +54,8 @@ func newParkedResolve(env *cli.Env) *cobra.Command {
 		Long: `Leave refused events out, for good: they are never published to that publisher, and campaigns
 that wait behind them go on. It asks for the number of events, unless --campaign and --seq name the one.
 A reason is needed.`,
-		Example: `  maintenance publisher parked resolve --publisher archive --campaign oak --seq 2 --reason 'test data'
-  maintenance publisher parked resolve --publisher archive --type noted --dry-run --reason 'test data, see #812'`,
+		Example: `  tidemark publisher parked resolve --publisher archive --campaign oak --seq 2 --reason 'test data'
+  tidemark publisher parked resolve --publisher archive --type noted --dry-run --reason 'test data, see #812'`,
 	})
 }
 
@@ -124,7 +124,7 @@ func (a *parkedAct) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 	} else if err = nil; n == 0 {
 		env.Note("No event was %s: none that was refused is chosen by this.", a.done)
 	} else {
-		env.Note("%s %s; what becomes of it: maintenance publisher parked list", events(got), a.done)
+		env.Note("%s %s; what becomes of it: tidemark publisher parked list", events(got), a.done)
 	}
 	switch {
 	case err != nil || got == n:

@@ -32,7 +32,7 @@ func newPublisherPause(env *cli.Env) *cobra.Command {
 			if lasts > 0 {
 				until = "for " + cli.Age(lasts)
 			}
-			return until + "; to go on: maintenance publisher resume " + name
+			return until + "; to go on: tidemark publisher resume " + name
 		},
 	}.command(env, &cobra.Command{
 		Use:   "pause PUBLISHER",
@@ -40,8 +40,8 @@ func newPublisherPause(env *cli.Env) *cobra.Command {
 		Long: `Stop a publisher until it is resumed, or for a time. Workers notice within a second; a batch
 under way is finished. Nothing is lost: it goes on where it was. Paused again, it gets the new reason and
 the new end. Pairs that have failed stay as they are.`,
-		Example: `  maintenance publisher pause archive --reason 'the broker moves'
-  maintenance publisher pause archive --topic orders --for 2h --reason 'the broker moves'`,
+		Example: `  tidemark publisher pause archive --reason 'the broker moves'
+  tidemark publisher pause archive --topic orders --for 2h --reason 'the broker moves'`,
 	})
 	cli.BindDuration(command.Flags(), &lasts, "for", "how long, such as 90s, 2h or 7d (default until it is resumed)")
 	return command
@@ -52,11 +52,11 @@ func newPublisherResume(env *cli.Env) *cobra.Command {
 		kind: admin.ActResumePublisher, done: "resumed",
 		able: func(p publications.Publication) bool { return p.Status == "PAUSED" },
 		do:   (*admin.Acts).ResumePublishers,
-		next: func(string) string { return "maintenance publisher list shows it catch up" },
+		next: func(string) string { return "tidemark publisher list shows it catch up" },
 	}.command(env, &cobra.Command{
 		Use:     "resume PUBLISHER",
 		Short:   "Have a publisher that was paused go on",
-		Example: `  maintenance publisher resume archive --reason 'the broker has moved'`,
+		Example: `  tidemark publisher resume archive --reason 'the broker has moved'`,
 	})
 }
 

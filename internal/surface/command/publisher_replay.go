@@ -46,8 +46,8 @@ least once; those that the topic does not have are left out. The publisher's pai
 and go on beside it. It ends at what is committed when it starts, or at --to-seq. While the sink fails it
 is tried again, ten times in a row; an event that the sink refuses ends it, and it says from where on to
 go on. Beyond 100 events it asks.`,
-		Example: `  maintenance publisher replay --topic orders --campaign oak --from 1 --to archive --dry-run
-  maintenance publisher replay --topic orders --campaign oak --from 40 --to-seq 60 --to archive --reason 'lost'`,
+		Example: `  tidemark publisher replay --topic orders --campaign oak --from 1 --to archive --dry-run
+  tidemark publisher replay --topic orders --campaign oak --from 40 --to-seq 60 --to archive --reason 'lost'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := r.check(cmd.Flags().Changed("to-seq")); err != nil {
@@ -103,7 +103,7 @@ func (r *sliceReplay) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool)
 	}
 	if expected.Through < r.request.From {
 		err := fmt.Errorf("campaign %q has no event from seq %d on", r.request.CampaignID, r.request.From)
-		return cli.Hint(err, "maintenance campaign show %s", cli.Quote(r.request.CampaignID))
+		return cli.Hint(err, "tidemark campaign show %s", cli.Quote(r.request.CampaignID))
 	}
 	if r.act.DryRun {
 		return r.tell(env, expected, nil)
@@ -145,6 +145,6 @@ func (r *sliceReplay) tell(env *cli.Env, done publisher.Replayed, failure error)
 	if done.Sent > 0 {
 		failure = cli.Exitf(cli.ExitPartial, "%w", failure)
 	}
-	return cli.Hint(failure, "maintenance publisher replay --topic %s --campaign %s --from %d --to %s",
+	return cli.Hint(failure, "tidemark publisher replay --topic %s --campaign %s --from %d --to %s",
 		cli.Quote(r.topic), cli.Quote(r.request.CampaignID), done.Through+1, cli.Quote(r.to))
 }

@@ -52,9 +52,9 @@ again.
 Say which: --errors, --to-position, --to-time, --to-beginning or --to-end. --dry-run counts. It asks
 before a single event is published again or left out. Parked events behind the new place are met again
 and forgotten; campaigns that are parked before it stay so.`,
-		Example: `  maintenance publisher reset archive --errors --reason 'disk is full no more'
-  maintenance publisher reset archive --topic orders --to-time 2026-01-31T08:00:00Z --dry-run
-  maintenance publisher reset archive --topic orders --to-position 4711 --reason 'the consumer lost a day'`,
+		Example: `  tidemark publisher reset archive --errors --reason 'disk is full no more'
+  tidemark publisher reset archive --topic orders --to-time 2026-01-31T08:00:00Z --dry-run
+  tidemark publisher reset archive --topic orders --to-position 4711 --reason 'the consumer lost a day'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := r.check(cmd.Flags().Changed("to-position")); err != nil {
 				return err
@@ -203,7 +203,7 @@ func (r *resetting) tell(env *cli.Env, keys []publications.Key, results []admin.
 	if r.act.DryRun {
 		env.Note("%s would be reset; nothing was changed.", counted(int64(len(done)), "pair"))
 	} else {
-		env.Note("%s reset; what becomes of it: maintenance publisher show %s", counted(int64(len(done)), "pair"),
+		env.Note("%s reset; what becomes of it: tidemark publisher show %s", counted(int64(len(done)), "pair"),
 			cli.Quote(name))
 	}
 	var rows [][]cli.Cell

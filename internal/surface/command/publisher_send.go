@@ -90,8 +90,8 @@ journal, with the id it has. It is sent once, and positions stay as they are.
 
 tidemark knows all sinks of the stock worker. maintenance links no client of a broker: it knows files, logs,
 Postgres and webhooks. A program of your own with sinks of its own has to try them itself.`,
-		Example: `  maintenance publisher test-send archive --publishers publishers.yaml
-  maintenance publisher test-send archive --campaign oak --seq 2 --reason 'does it take large ones now?'`,
+		Example: `  tidemark publisher test-send archive --publishers publishers.yaml
+  tidemark publisher test-send archive --campaign oak --seq 2 --reason 'does it take large ones now?'`,
 		Args: oneName("publisher"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (s.campaign == "") != (s.seq == 0) || s.seq < 0 {
@@ -172,7 +172,7 @@ func (s *testSend) event(
 		event, err = catalogue.Current(event)
 	}
 	if errors.Is(err, journal.ErrNotFound) {
-		err = cli.Hint(err, "maintenance campaign show %s", cli.Quote(s.campaign))
+		err = cli.Hint(err, "tidemark campaign show %s", cli.Quote(s.campaign))
 	}
 	return publisher.Event{Event: event, Topic: topic}, err
 }

@@ -24,7 +24,7 @@ func newPublisherShow(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "show PUBLISHER",
 		Short:   "Show all that is known of a publisher: its pairs, their last error, what is parked, what operators did",
-		Example: `  maintenance publisher show archive`,
+		Example: `  tidemark publisher show archive`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				list, err := choice.find(ctx, pool, args[0])
@@ -106,7 +106,7 @@ func publicationFacts(p publications.Publication) []cli.Fact {
 	if p.Ghosts > 0 {
 		facts = append(facts, cli.Fact{
 			Name: "ghosts", Tone: cli.Warning,
-			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: maintenance publisher ghosts %s",
+			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: tidemark publisher ghosts %s",
 				counted(p.Ghosts, "event"), stamp(p.GhostsAt), p.Publisher),
 		})
 	}

@@ -215,7 +215,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 	}{
 		{
 			"a publisher that is not there", url, "publisher show archvie", cli.ExitFailed,
-			[]string{`publisher "archvie"`, "try: maintenance publisher list"},
+			[]string{`publisher "archvie"`, "try: tidemark publisher list"},
 		},
 		{
 			"a topic that it has not", url, "publisher pause shop --topic everything", cli.ExitFailed,
@@ -223,7 +223,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"a pair that has failed, to pause", url, "publisher pause shop", cli.ExitConflict,
-			[]string{"reset it first", "try: maintenance publisher show shop"},
+			[]string{"reset it first", "try: tidemark publisher show shop"},
 		},
 		{"a pair that is not paused", url, "publisher resume shop", cli.ExitConflict, []string{"it is FAILED, not paused"}},
 		{"a reset to nowhere", nowhere, "publisher reset shop", cli.ExitUsage, []string{"reset to where?"}},
@@ -248,7 +248,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{"no reason to resolve", nowhere, "publisher parked resolve --all", cli.ExitUsage, []string{"--reason is needed"}},
 		{
 			"an event that is not parked", url, "publisher parked show --campaign oak --seq 3", cli.ExitFailed,
-			[]string{"is not parked", "try: maintenance publisher parked list --campaign oak"},
+			[]string{"is not parked", "try: tidemark publisher parked list --campaign oak"},
 		},
 		{
 			"an unknown act", nowhere, "publisher log --act seen", cli.ExitUsage,
@@ -272,7 +272,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{
 			"an event that is not there", url, "publisher test-send archive --campaign oak --seq 9 --publishers " + file,
 			cli.ExitFailed,
-			[]string{"event 9", "try: maintenance campaign show oak"},
+			[]string{"event 9", "try: tidemark campaign show oak"},
 		},
 		{"a replay of nothing", nowhere, "publisher replay --topic orders", cli.ExitUsage, []string{"replay what, to whom?"}},
 		{

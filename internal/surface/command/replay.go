@@ -102,12 +102,12 @@ func (r replay) tell(env *cli.Env, document filed, did string) error {
 	case r.wait:
 		env.Note("%s %s.", pairs(document.Pairs-document.Dead), did)
 	default:
-		env.Note("%s filed; workers apply them from now on: maintenance lag --watch shows how far they are.",
+		env.Note("%s filed; workers apply them from now on: tidemark lag --watch shows how far they are.",
 			pairs(document.Pairs))
 	}
 	if document.Dead > 0 {
 		err := cli.Exitf(cli.ExitPartial, "%s died on the way", pairs(document.Dead))
-		return cli.Hint(err, "maintenance deferred list --status dead --group %s%s", cli.Quote(r.request.Group),
+		return cli.Hint(err, "tidemark deferred list --status dead --group %s%s", cli.Quote(r.request.Group),
 			r.projectionFlag())
 	}
 	return nil

@@ -185,7 +185,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 			return nil
 		}))
 		got := requireRun(t, url, "campaign replay oak elm --wait --json", cli.ExitPartial, "1 pair died on the way")
-		if !strings.Contains(got.err, "try: maintenance deferred list --status dead --group default\n") ||
+		if !strings.Contains(got.err, "try: tidemark deferred list --status dead --group default\n") ||
 			!strings.Contains(got.out, `"dead": 1`) {
 			t.Errorf("got %q, %q", got.out, got.err)
 		}
@@ -215,8 +215,8 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 		}
 		_ = command.Wait()
 		want := []string{
-			"maintenance: interrupted: the wait, not the replay, which goes on by itself",
-			"try: maintenance lag --watch",
+			"tidemark: interrupted: the wait, not the replay, which goes on by itself",
+			"try: tidemark lag --watch",
 		}
 		if code := command.ProcessState.ExitCode(); code != cli.ExitPartial || !slices.Equal(said, want) {
 			t.Errorf("exit code %d, said %q", code, said)
@@ -242,7 +242,7 @@ func TestAReplayThatMakesNoSenseIsRefused(t *testing.T) {
 		{nowhere, "campaign replay oak --from 0", cli.ExitUsage, "--from 0: events are numbered from 1"},
 		{nowhere, "campaign replay oak", cli.ExitUnavailable, "database unavailable"},
 		{url, "campaign replay yew", cli.ExitFailed, "yew"},
-		{url, "campaign replay oak --projection count", cli.ExitFailed, "try: maintenance projection list"},
+		{url, "campaign replay oak --projection count", cli.ExitFailed, "try: tidemark projection list"},
 		{url, "projection backfill count", cli.ExitFailed, "there are counted"},
 	} {
 		requireRun(t, tt.url, tt.args, tt.code, tt.says)

@@ -45,7 +45,7 @@ func (r replay) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, n i
 		}
 		if ctx.Err() != nil {
 			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the replay, which goes on by itself")
-			return 0, cli.Hint(err, "maintenance lag --watch")
+			return 0, cli.Hint(err, "tidemark lag --watch")
 		}
 		return 0, err
 	}

@@ -31,7 +31,7 @@ func TestVerifyKnowsWhatIsResolved(t *testing.T) {
 			change(t, url, log)
 			run("projection verify scores", cli.ExitOK, "not hers")
 			run("projection verify scores --proof", cli.ExitOK,
-				"It leaves out 1 event that operators have resolved: maintenance deferred resolutions --projection scores")
+				"It leaves out 1 event that operators have resolved: tidemark deferred resolutions --projection scores")
 			change(t, url, `DELETE FROM scores WHERE campaign_id = 'oak' AND player = 'ada'`)
 			change(t, url, `INSERT INTO scores VALUES ('oak', 'cyd', 1)`)
 			run("projection verify scores --campaign oak", cli.ExitDifferences, "cyd")

@@ -27,14 +27,14 @@ func TestARollbackWaitsForAWorker(t *testing.T) {
 			if got := execute(t, url, false, "operation abort 1 --by ben --reason no"); got.code != cli.ExitOK {
 				t.Errorf("the abort ends with %d: %s", got.code, got.err)
 			}
-		}, cli.ExitConflict, []string{"ben has aborted the rollback", "try: maintenance operation show 1"}},
+		}, cli.ExitConflict, []string{"ben has aborted the rollback", "try: tidemark operation show 1"}},
 		"it is not possible any more": {func(t *testing.T, url string) {
 			t.Helper()
 			if got := execute(t, url, false, "projection rebuild counted"); got.code != cli.ExitOK {
 				t.Errorf("the rebuild ends with %d: %s", got.code, got.err)
 			}
 			operate(t, url)
-		}, cli.ExitFailed, []string{"the projection is being rebuilt", "try: maintenance operation show 1"}},
+		}, cli.ExitFailed, []string{"the projection is being rebuilt", "try: tidemark operation show 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,9 +27,9 @@ projections, publishers and rebuilds are. It is quick however much waits: beyond
 figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C, and says when a lag
 will be gone at the speed of the last two looks. It ends with 0 when nothing is wrong, 9 with warnings,
 10 when something is critical, 1 without a schema.`,
-		Example: `  maintenance status
-  maintenance status --watch --interval 5s
-  maintenance status --json | jq '.item.problems[] | select(.severity == "critical")'`,
+		Example: `  tidemark status
+  tidemark status --watch --interval 5s
+  tidemark status --json | jq '.item.problems[] | select(.severity == "critical")'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if interval < minInterval {
@@ -71,7 +71,7 @@ will be gone at the speed of the last two looks. It ends with 0 when nothing is 
 // explainStatus says what to do where there is nothing to read.
 func explainStatus(err error) error {
 	if errors.Is(err, status.ErrNoSchema) {
-		return cli.Hint(err, "go run ./cmd/migrate up")
+		return cli.Hint(err, "tidemark migrate up")
 	}
 	return err
 }

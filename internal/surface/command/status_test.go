@@ -32,15 +32,15 @@ func TestEachExitCodeOfStatus(t *testing.T) {
 		},
 		"no schema": {
 			func(t *testing.T) string { return pgtest.Empty(t) }, "status", cli.ExitFailed,
-			"migrate up",
+			"tidemark migrate up",
 		},
 		"no schema, as JSON": {
 			func(t *testing.T) string { return pgtest.Empty(t) }, "status --json", cli.ExitFailed,
-			"migrate up",
+			"tidemark migrate up",
 		},
 		"no schema to watch": {
 			func(t *testing.T) string { return pgtest.Empty(t) }, "status --watch", cli.ExitFailed,
-			"migrate up",
+			"tidemark migrate up",
 		},
 		"no database": {
 			func(*testing.T) string { return "postgres://nobody@127.0.0.1:1/none" }, "status",

@@ -37,8 +37,8 @@ func newTokenCreate(env *cli.Env) *cobra.Command {
 		Long: `Make a token, and print it on stdout, this once. NAME is who has it: it stands in the log of
 what operators did. A viewer looks, an operator also does what loses nothing, an admin also what leaves
 events out, moves positions and exchanges tables.`,
-		Example: `  maintenance token create ada --role operator
-  maintenance token create ci --role viewer --expires 30d`,
+		Example: `  tidemark token create ada --role operator
+  tidemark token create ci --role viewer --expires 30d`,
 		Args: oneName("token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			parsed, err := auth.ParseRole(role)
@@ -87,7 +87,7 @@ func newTokenList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens that hold",
-		Example: `  maintenance token list --all`,
+		Example: `  tidemark token list --all`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -126,7 +126,7 @@ func newTokenRevoke(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "revoke NAME",
 		Short:   "End a token, and the sessions begun with it, at once",
-		Example: `  maintenance token revoke ada`,
+		Example: `  tidemark token revoke ada`,
 		Args:    oneName("token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {

@@ -64,7 +64,7 @@ func TestAVariableThatNothingReadsIsNamedOnStderr(t *testing.T) {
 	command.Env = append(command.Env, "TIDEMARK_DATABSE_URL=postgres://elsewhere/none")
 	out, err := command.CombinedOutput()
 	if err != nil || !strings.Contains(string(out),
-		"maintenance: TIDEMARK_DATABSE_URL is set, but nothing reads it; most like it is TIDEMARK_DATABASE_URL\n") {
+		"tidemark: TIDEMARK_DATABSE_URL is set, but nothing reads it; most like it is TIDEMARK_DATABASE_URL\n") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

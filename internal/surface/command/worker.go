@@ -22,11 +22,11 @@ func newWorker(env *cli.Env) *cobra.Command {
 			long: `Have a worker finish what it has and claim no more campaigns, until it is undrained or ends. It
 notices within about a second. What it publishes goes on, and so do other workers. workers list shows when
 it holds no campaign any more. OWNER is the worker's name in workers list. It asks for the worker's host.`,
-			asks: true, note: "Worker %s claims no more campaigns; maintenance workers list shows when it holds none. To go " +
-				"on: maintenance workers undrain %s", do: (*admin.Acts).DrainWorker,
+			asks: true, note: "Worker %s claims no more campaigns; tidemark workers list shows when it holds none. To go " +
+				"on: tidemark workers undrain %s", do: (*admin.Acts).DrainWorker,
 		}), newDrain(env, drain{
 			verb: "undrain", short: "Have a worker that was drained claim campaigns again",
-			note: "Worker %s claims campaigns again; maintenance workers list shows how many. To stop it: maintenance workers " +
+			note: "Worker %s claims campaigns again; tidemark workers list shows how many. To stop it: tidemark workers " +
 				"drain %s", do: (*admin.Acts).UndrainWorker,
 		}))
 }
@@ -39,8 +39,8 @@ func newWorkerList(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List the workers that have a record: what they hold, what they have applied, who has drained them",
-		Example: `  maintenance workers list
-  maintenance workers list --group search --json`,
+		Example: `  tidemark workers list
+  tidemark workers list --group search --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -107,7 +107,7 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 		Use:     d.verb + " OWNER",
 		Short:   d.short,
 		Long:    d.long,
-		Example: "  maintenance workers " + d.verb + ` box/4711/1f0c --reason 'the machine is replaced'`,
+		Example: "  tidemark workers " + d.verb + ` box/4711/1f0c --reason 'the machine is replaced'`,
 		Args:    oneName("worker"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -119,7 +119,7 @@ func newDrain(env *cli.Env, d drain) *cobra.Command {
 					}
 					c := cli.Confirmation{
 						What: "have worker " + args[0] + " of host " + host + " take no more campaigns", Type: host,
-						Look: "maintenance workers list",
+						Look: "tidemark workers list",
 					}
 					if request, err = typed(ctx, env, act, c); err != nil {
 						return err

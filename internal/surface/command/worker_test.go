@@ -67,8 +67,8 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	} {
 		requireRun(t, url, args, cli.ExitUsage, message)
 	}
-	requireRun(t, url, "operation abort 77", cli.ExitFailed, "try: maintenance operation list")
-	requireRun(t, url, "operation show 77", cli.ExitFailed, "try: maintenance operation list")
+	requireRun(t, url, "operation abort 77", cli.ExitFailed, "try: tidemark operation list")
+	requireRun(t, url, "operation show 77", cli.ExitFailed, "try: tidemark operation list")
 }
 
 func TestEveryCommandWritesJSONWhereItIsAsked(t *testing.T) {

@@ -16,7 +16,7 @@ const sqlDescription = `Print the SQL for those who apply it themselves, with ps
 tool. Each migration is one transaction and notes its version as goose does. With --dir, write the files for
 the goose command line tool instead:
 
-  migrate sql --dir tidemark-migrations
+  tidemark migrate sql --dir tidemark-migrations
   goose -dir tidemark-migrations postgres "$TIDEMARK_DATABASE_URL" up`
 
 func newSQL() *cobra.Command {

@@ -53,7 +53,7 @@ func TestThePagesSayHowAPublisherFails(t *testing.T) {
 		},
 		{"/publishers/pair?topic=t&publisher=many", []string{
 			"Ghosts 17 sent that the journal has no more",
-			"maintenance publisher ghosts many", "at least 10,000",
+			"tidemark publisher ghosts many", "at least 10,000",
 		}, nil},
 	} {
 		code, body := w.get(t, auth.Viewer, tt.path)

@@ -169,7 +169,7 @@ func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 			slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, server.Code):
 			problem.Write(w, problem.New(http.StatusServiceUnavailable,
 				"the database cannot be reached, or takes no more connections",
-				"look at Postgres; maintenance doctor and the worker's log say more"))
+				"look at Postgres; tidemark doctor and the worker's log say more"))
 		default:
 			problem.Write(w, problem.New(http.StatusInternalServerError, "it did not work", "the worker's log says why"))
 		}

@@ -35,7 +35,7 @@ func TestWithoutASchemaPagesAndCallsSaySoOnce(t *testing.T) {
 	}
 	for _, path := range paths {
 		response, body := s.call(t, auth.Nobody, http.MethodGet, path, "", nil)
-		if response.StatusCode != http.StatusServiceUnavailable || strings.Count(body, "run migrate up") != 1 ||
+		if response.StatusCode != http.StatusServiceUnavailable || strings.Count(body, "run tidemark migrate up") != 1 ||
 			strings.Contains(body, "not be read") {
 			t.Errorf("%s answers %s\n%s", path, response.Status, body[max(0, len(body)-1500):])
 		}

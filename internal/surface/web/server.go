@@ -120,7 +120,7 @@ func (s *Server) checkAddr(ctx context.Context) error {
 	}
 	if !configured {
 		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback, and there is neither a token nor a "+
-			"trusted proxy: make a token first (maintenance token create), or set TIDEMARK_ADMIN_PROXIES, or use "+
+			"trusted proxy: make a token first (tidemark token create), or set TIDEMARK_ADMIN_PROXIES, or use "+
 			"127.0.0.1", s.cfg.Addr)
 	}
 	return nil

@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	maintenancePage = "docs/maintenance.md"
+	commandsPage = "docs/commands.md"
 
-	// maintenanceReference begins the part of the page that is what the program says of itself.
-	maintenanceReference = "## All commands\n"
+	// commandsReference begins the part of the page that is what the program says of itself.
+	commandsReference = "## All commands\n"
 )
 
-// TestMaintenance compares the page's reference with what the tool says of itself: every command
+// TestCommands compares the page's reference with what the program says of itself: every command
 // with all of its flags, none that is not there. UPDATE_GOLDEN=1 writes it.
-func TestMaintenance(t *testing.T) {
+func TestCommands(t *testing.T) {
 	t.Parallel()
-	program := build(t, "./cmd/maintenance")
+	program := build(t, "./cmd/tidemark")
 	var want strings.Builder
-	want.WriteString(maintenanceReference)
+	want.WriteString(commandsReference)
 	n := writeHelp(t, &want, program)
 	if n < 20 {
 		t.Fatalf("found %d commands, there are more:\n%s", n, want.String())
 	}
-	path := filepath.Join(root, maintenancePage)
+	path := filepath.Join(root, commandsPage)
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	prose, got, found := strings.Cut(string(content), maintenanceReference)
+	prose, got, found := strings.Cut(string(content), commandsReference)
 	if !found {
-		t.Fatalf("%s has no %q", maintenancePage, maintenanceReference)
+		t.Fatalf("%s has no %q", commandsPage, commandsReference)
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(path, []byte(prose+want.String()), 0o644); err != nil {
@@ -42,8 +42,8 @@ func TestMaintenance(t *testing.T) {
 		}
 		return
 	}
-	if got = maintenanceReference + got; got != want.String() {
-		t.Errorf("%s: the reference is not what the commands say (UPDATE_GOLDEN=1 writes it): %s", maintenancePage,
+	if got = commandsReference + got; got != want.String() {
+		t.Errorf("%s: the reference is not what the commands say (UPDATE_GOLDEN=1 writes it): %s", commandsPage,
 			difference(got, want.String()))
 	}
 }
@@ -56,10 +56,13 @@ func writeHelp(t *testing.T, page *strings.Builder, program string, words ...str
 		t.Fatalf("%v --help: %v\n%s", words, err, out)
 	}
 	help := string(out)
-	below := regexp.MustCompile(`(?m)^  (\S+) +\S`).FindAllStringSubmatch(between(help, "Available Commands:\n", "\n\n"),
-		-1)
+	var below [][]string
+	for _, section := range []string{"Available Commands:\n", "Programs:\n", "Operators' commands:\n"} {
+		below = append(below,
+			regexp.MustCompile(`(?m)^  (\S+) +\S`).FindAllStringSubmatch(between(help, section, "\n\n"), -1)...)
+	}
 	if len(below) == 0 || len(words) == 0 {
-		page.WriteString("\n### `" + strings.Join(append([]string{"maintenance"}, words...), " ") + "`\n\n```text\n" +
+		page.WriteString("\n### `" + strings.Join(append([]string{"tidemark"}, words...), " ") + "`\n\n```text\n" +
 			strings.TrimSpace(help) + "\n```\n")
 		n = 1
 	}

@@ -22,11 +22,11 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// asProgram makes the test binary behave as maintenance itself, for tests that kill it.
-const asProgram = "MAINTENANCE_TEST_AS_PROGRAM"
+// asProgram makes the test binary behave as tidemark itself, for tests that kill it.
+const asProgram = "TIDEMARK_TEST_AS_PROGRAM"
 
 // stock is the stock program.
-func stock() Options { return Options{Name: "maintenance", Sinks: sinks.Kinds()} }
+func stock() Options { return Options{Name: "tidemark", Sinks: sinks.Kinds()} }
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
@@ -161,7 +161,7 @@ func TestExitCodesTellTheCauses(t *testing.T) {
 		message         string
 	}{
 		{"an unknown noun", nowhere, "inbox", cli.ExitUsage, `unknown command "inbox": there are `},
-		{"no noun", nowhere, "", cli.ExitUsage, "maintenance what? There are "},
+		{"no noun", nowhere, "", cli.ExitUsage, "tidemark what? There are "},
 		{"an unknown verb", nowhere, "outbox count", cli.ExitUsage, `unknown command "count": there are list, report`},
 		{"no verb", nowhere, "outbox", cli.ExitUsage, "outbox what? There are list, report"},
 		{"an unknown flag", nowhere, "lag --yaml", cli.ExitUsage, "unknown flag: --yaml"},
@@ -173,10 +173,10 @@ func TestExitCodesTellTheCauses(t *testing.T) {
 		{"a limit of nothing", nowhere, "outbox list --limit 0", cli.ExitUsage, "--limit 0: at least 1"},
 		{"a bad URL", "postgres://%zz", "lag", cli.ExitUsage, "TIDEMARK_DATABASE_URL"},
 		{"no database", nowhere, "lag", cli.ExitUnavailable, "database unavailable"},
-		{"no schema", unmigrated, "lag", cli.ExitFailed, "go run ./cmd/migrate up"},
+		{"no schema", unmigrated, "lag", cli.ExitFailed, "tidemark migrate up"},
 		{
 			"status without a schema", unmigrated, "status", cli.ExitFailed,
-			"the schema tidemark is missing or of another version: migrate the database\ntry: go run ./cmd/migrate up\n",
+			"the schema tidemark is missing or of another version: migrate the database\ntry: tidemark migrate up\n",
 		},
 	}
 	for _, tt := range tests {
