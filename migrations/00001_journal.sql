@@ -12,6 +12,7 @@ CREATE TYPE tidemark.intent AS ENUM ('projection_and_replay', 'replay_only', 'au
 -- long after a reader has passed it. Beyond 48 bits a position would change the namespace of the lock that names it.
 CREATE SEQUENCE tidemark.journal_position AS bigint MINVALUE 0 START 0 CACHE 1 MAXVALUE 281474976710655;
 SELECT nextval('tidemark.journal_position');
+COMMENT ON SEQUENCE tidemark.journal_position IS 'Positions of events.';
 
 CREATE TABLE tidemark.journal (
     campaign_id    text COLLATE "C" NOT NULL,
@@ -27,12 +28,29 @@ CREATE TABLE tidemark.journal (
     tags           text[],
     payload        jsonb            NOT NULL,
     metadata       jsonb,
-    payload_bytes  integer          NOT NULL, -- memory the event takes when read; bounds what a worker loads at once
+    payload_bytes  integer          NOT NULL,
     occurred_at    timestamptz      NOT NULL,
     recorded_at    timestamptz      NOT NULL,
     PRIMARY KEY (campaign_id, seq),
     CONSTRAINT journal_event_id_key UNIQUE (campaign_id, event_id)
 );
+COMMENT ON TABLE tidemark.journal IS 'Events. Append-only, written by tidemark.append and its variants alone.';
+COMMENT ON COLUMN tidemark.journal.campaign_id IS 'campaign of the event';
+COMMENT ON COLUMN tidemark.journal.seq IS 'number in the campaign: 1, 2, 3 … without gaps';
+COMMENT ON COLUMN tidemark.journal.position IS 'place in the whole journal, ascending with gaps';
+COMMENT ON COLUMN tidemark.journal.event_id IS 'unique in the campaign, makes a repeated append harmless';
+COMMENT ON COLUMN tidemark.journal.event_type IS 'name at the time of the append';
+COMMENT ON COLUMN tidemark.journal.event_version IS 'version of the payload''s shape';
+COMMENT ON COLUMN tidemark.journal.intent IS 'projection_and_replay, replay_only or audit_only';
+COMMENT ON COLUMN tidemark.journal.aggregate_type IS 'kind of the thing that the event changes';
+COMMENT ON COLUMN tidemark.journal.aggregate_id IS 'id of that thing';
+COMMENT ON COLUMN tidemark.journal.actor IS 'person or program that caused the event';
+COMMENT ON COLUMN tidemark.journal.tags IS 'keys that conditions select by, NULL without tags';
+COMMENT ON COLUMN tidemark.journal.payload IS 'content, a JSON object';
+COMMENT ON COLUMN tidemark.journal.metadata IS 'JSON object beside the content, such as a traceparent';
+COMMENT ON COLUMN tidemark.journal.payload_bytes IS 'memory of the event when it is read, bounds a read';
+COMMENT ON COLUMN tidemark.journal.occurred_at IS 'time of the fact';
+COMMENT ON COLUMN tidemark.journal.recorded_at IS 'time of the append';
 
 CREATE INDEX journal_position_idx ON tidemark.journal (position);
 
@@ -43,6 +61,11 @@ CREATE TABLE tidemark.event_tags (
     position   bigint           NOT NULL,
     PRIMARY KEY (tag, event_type, position)
 );
+COMMENT ON TABLE tidemark.event_tags IS
+    'Index of tags for conditions: one row for each tag of an event (docs/adr/0008). Append-only.';
+COMMENT ON COLUMN tidemark.event_tags.tag IS 'a tag of the event';
+COMMENT ON COLUMN tidemark.event_tags.event_type IS 'type of the event';
+COMMENT ON COLUMN tidemark.event_tags.position IS 'position of the event';
 
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_change() RETURNS trigger

@@ -9,6 +9,12 @@ CREATE TABLE tidemark.consumer_groups (
     state         text NOT NULL DEFAULT 'filing' CHECK (state IN ('filing', 'ready', 'inline')),
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+COMMENT ON TABLE tidemark.consumer_groups IS
+    'Consumer groups. Each append writes work items for all of them except inline ones.';
+COMMENT ON COLUMN tidemark.consumer_groups.name IS 'name of the group';
+COMMENT ON COLUMN tidemark.consumer_groups.state IS
+    'filing until every campaign that is behind has a work item, then ready, or inline if appends apply';
+COMMENT ON COLUMN tidemark.consumer_groups.registered_at IS 'time of the registration';
 
 -- A row stands for the events of a campaign that one append has added (docs/adr/0011). Rows are
 -- inserted and deleted, never updated: whether one is being processed follows from its campaign's
@@ -16,9 +22,8 @@ CREATE TABLE tidemark.consumer_groups (
 CREATE TABLE tidemark.outbox (
     consumer_group text COLLATE "C" NOT NULL,
     campaign_id    text COLLATE "C" NOT NULL,
-    seq            bigint           NOT NULL, -- of the last of the events
+    seq            bigint           NOT NULL,
     enqueued_at    timestamptz      NOT NULL,
-    -- how many they are; those up to the campaign's checkpoint are applied already
     events         integer          NOT NULL,
     PRIMARY KEY (consumer_group, campaign_id, seq)
 ) WITH (
@@ -27,6 +32,13 @@ CREATE TABLE tidemark.outbox (
     autovacuum_vacuum_insert_scale_factor = 0.5,
     autovacuum_vacuum_cost_delay = 0
 );
+COMMENT ON TABLE tidemark.outbox IS
+    'Queue of work items: one row for each append, group and campaign (docs/adr/0011). Never updated (docs/adr/0001).';
+COMMENT ON COLUMN tidemark.outbox.consumer_group IS 'group that has to apply the events';
+COMMENT ON COLUMN tidemark.outbox.campaign_id IS 'campaign of the events';
+COMMENT ON COLUMN tidemark.outbox.seq IS 'the last of the events';
+COMMENT ON COLUMN tidemark.outbox.enqueued_at IS 'time of the append';
+COMMENT ON COLUMN tidemark.outbox.events IS 'number of the events. Those up to the checkpoint are applied already';
 
 -- Room on every page keeps the updates of a lease on its page (HOT), without index writes.
 CREATE TABLE tidemark.leases (
@@ -36,10 +48,7 @@ CREATE TABLE tidemark.leases (
     generation     bigint           NOT NULL,
     expires_at     timestamptz      NOT NULL,
     checkpoint     bigint           NOT NULL,
-    -- events that workers have gone through on the way to the checkpoint
     applied        bigint           NOT NULL DEFAULT 0,
-    -- of their ids: uuid_hash_extended(event_id, 0), all XORed, so that the order is of no matter;
-    -- NULL: not known
     applied_hash   bigint           DEFAULT 0,
     PRIMARY KEY (consumer_group, campaign_id)
 ) WITH (
@@ -47,6 +56,17 @@ CREATE TABLE tidemark.leases (
     autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_vacuum_cost_delay = 0
 );
+COMMENT ON TABLE tidemark.leases IS
+    'Ownership of campaigns in a group, and the checkpoint that it guards. Kept after release.';
+COMMENT ON COLUMN tidemark.leases.consumer_group IS 'group';
+COMMENT ON COLUMN tidemark.leases.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.leases.owner IS 'worker that holds or last held it, or paused';
+COMMENT ON COLUMN tidemark.leases.generation IS 'fencing token, grows with each acquisition';
+COMMENT ON COLUMN tidemark.leases.expires_at IS 'end of the lease, -infinity once it is released';
+COMMENT ON COLUMN tidemark.leases.checkpoint IS 'last seq that the group has applied';
+COMMENT ON COLUMN tidemark.leases.applied IS 'events that workers have read on the way to the checkpoint';
+COMMENT ON COLUMN tidemark.leases.applied_hash IS
+    'XOR of uuid_hash_extended(event_id, 0) over these events, NULL if unknown';
 
 CREATE TABLE tidemark.workers (
     owner          text COLLATE "C" PRIMARY KEY,
@@ -57,13 +77,25 @@ CREATE TABLE tidemark.workers (
     seen_at        timestamptz      NOT NULL,
     campaigns_held integer          NOT NULL,
     events_applied bigint           NOT NULL,
-    knows          jsonb            NOT NULL DEFAULT '{}', -- versions of projections that it has the code of, by name
-    lease_ttl      interval         NOT NULL DEFAULT '30 s' -- for which it leases campaigns
+    knows          jsonb            NOT NULL DEFAULT '{}',
+    lease_ttl      interval         NOT NULL DEFAULT '30 s'
 ) WITH (fillfactor = 50);
+COMMENT ON TABLE tidemark.workers IS 'Worker processes. Each updates its row every second.';
+COMMENT ON COLUMN tidemark.workers.owner IS 'random name of the process';
+COMMENT ON COLUMN tidemark.workers.consumer_group IS 'group that it serves';
+COMMENT ON COLUMN tidemark.workers.host IS 'host name';
+COMMENT ON COLUMN tidemark.workers.pid IS 'process id';
+COMMENT ON COLUMN tidemark.workers.started_at IS 'start of the process';
+COMMENT ON COLUMN tidemark.workers.seen_at IS 'last update of the row';
+COMMENT ON COLUMN tidemark.workers.campaigns_held IS 'leases that it holds';
+COMMENT ON COLUMN tidemark.workers.events_applied IS 'events since its start';
+COMMENT ON COLUMN tidemark.workers.knows IS 'projections and versions that it has the code of';
+COMMENT ON COLUMN tidemark.workers.lease_ttl IS 'time for which it leases campaigns';
 
 -- The time, in milliseconds since 1970, until which some worker waits to be woken. A sequence, since it must be
 -- visible at once and must not be a row that every idle worker and every append fight for (docs/adr/0002).
 CREATE SEQUENCE tidemark.waiting AS bigint MINVALUE 0 START 0 CACHE 1;
+COMMENT ON SEQUENCE tidemark.waiting IS 'Time, in milliseconds since 1970, until which a worker waits (docs/adr/0002).';
 
 -- limits bounds what an event, a call and a transaction may hold: one row, which only the owner changes.
 -- The upper ends keep clear of what Postgres can hold.
@@ -78,6 +110,17 @@ CREATE TABLE tidemark.limits (
     events_per_call           integer NOT NULL DEFAULT 10000 CHECK (events_per_call BETWEEN 1 AND 100000),
     campaigns_per_transaction integer NOT NULL DEFAULT 1000 CHECK (campaigns_per_transaction BETWEEN 1 AND 10000)
 );
+COMMENT ON TABLE tidemark.limits IS
+    'Limits of events, calls and transactions: one row, which only the owner of the schema changes.';
+COMMENT ON COLUMN tidemark.limits.only_row IS 'always true, so that there is one row';
+COMMENT ON COLUMN tidemark.limits.payload_bytes IS 'bytes of a payload';
+COMMENT ON COLUMN tidemark.limits.payload_depth IS 'nested objects and arrays of a payload or metadata';
+COMMENT ON COLUMN tidemark.limits.metadata_bytes IS 'bytes of metadata';
+COMMENT ON COLUMN tidemark.limits.tags IS 'tags of an event';
+COMMENT ON COLUMN tidemark.limits.tag_bytes IS 'bytes of a tag';
+COMMENT ON COLUMN tidemark.limits.campaign_id_bytes IS 'bytes of a campaign id';
+COMMENT ON COLUMN tidemark.limits.events_per_call IS 'events of one call';
+COMMENT ON COLUMN tidemark.limits.campaigns_per_transaction IS 'campaigns that a transaction may append to';
 
 -- Reading the row would make an append dearer by 10 µs. So each change of it replaces append_limits, a constant that
 -- plans contain and that only its owner can replace.

@@ -15,37 +15,65 @@ CREATE TABLE tidemark.projections (
     schema_name    text             NOT NULL,
     table_names    text[]           NOT NULL,
     state          text             NOT NULL CHECK (state IN ('requested', 'copying', 'copied', 'joining', 'active')),
-    own_reset      boolean          NOT NULL DEFAULT false, -- it deletes a campaign's rows in a way of its own
-    -- what came with its tables: indexes, constraints, columns, settings and the like. Others are
-    -- users'
+    own_reset      boolean          NOT NULL DEFAULT false,
     own_objects    text[]           NOT NULL DEFAULT '{}',
-    -- no rebuild of this version or a lower one begins by itself: it was aborted, or rolled back
     declined       integer          NOT NULL DEFAULT 0,
-    kept_until     timestamptz, -- of NAME~previous
-    -- when it was registered, an event that is resolved for it lay ahead of its group
+    kept_until     timestamptz,
     resolved_ahead boolean          NOT NULL DEFAULT false,
     registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
+COMMENT ON TABLE tidemark.projections IS
+    'Registry of projections. During a rebuild NAME~next and NAME~previous are rows of their own (docs/rebuild.md).';
+COMMENT ON COLUMN tidemark.projections.name IS 'name, with ~next or ~previous for other sets of tables';
+COMMENT ON COLUMN tidemark.projections.consumer_group IS 'group that applies it';
+COMMENT ON COLUMN tidemark.projections.version IS 'version of the code that writes the tables';
+COMMENT ON COLUMN tidemark.projections.schema_name IS 'schema of the tables';
+COMMENT ON COLUMN tidemark.projections.table_names IS 'tables in the order of their creation';
+COMMENT ON COLUMN tidemark.projections.state IS
+    'requested, copying, copied and joining until it is in step where deferred has no row, then active';
+COMMENT ON COLUMN tidemark.projections.own_reset IS 'true if its code deletes a campaign''s rows';
+COMMENT ON COLUMN tidemark.projections.own_objects IS
+    'indexes, constraints and the like of its own DDL. Others belong to users';
+COMMENT ON COLUMN tidemark.projections.declined IS 'no rebuild of this version or a lower one begins by itself';
+COMMENT ON COLUMN tidemark.projections.kept_until IS 'end of the tables of NAME~previous';
+COMMENT ON COLUMN tidemark.projections.resolved_ahead IS
+    'true if a resolved event lay ahead of its group at the registration';
+COMMENT ON COLUMN tidemark.projections.registered_at IS 'time of the registration';
 
 -- What was asked for when a rebuild began. The row goes with NAME~next.
 CREATE TABLE tidemark.rebuilds (
     projection    text COLLATE "C" PRIMARY KEY,
-    max_share     float8           NOT NULL, -- of the time of a worker's goroutines
-    allow_failed  bigint           NOT NULL, -- campaigns that may be failed or dead when the tables are swapped
-    keep          interval         NOT NULL, -- the tables that were replaced
-    -- campaigns that are compared with their events before the tables are swapped
+    max_share     float8           NOT NULL,
+    allow_failed  bigint           NOT NULL,
+    keep          interval         NOT NULL,
     verify_sample integer          NOT NULL,
-    verify_ignore text[]           NOT NULL, -- columns that may differ then
+    verify_ignore text[]           NOT NULL,
     actor         text COLLATE "C" NOT NULL,
     reason        text             NOT NULL,
-    campaigns     bigint, -- to catch up when its tables were made, with so many events
+    campaigns     bigint,
     events        bigint,
     active_at     timestamptz,
-    copied_to     text COLLATE "C" NOT NULL DEFAULT '', -- the last campaign of the ranges that have been taken
-    refusal       text, -- why it was not swapped when it was tried last
+    copied_to     text COLLATE "C" NOT NULL DEFAULT '',
+    refusal       text,
     refused_at    timestamptz,
     started_at    timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
+COMMENT ON TABLE tidemark.rebuilds IS 'Running rebuilds with their options. The row goes with NAME~next.';
+COMMENT ON COLUMN tidemark.rebuilds.projection IS 'name of the projection';
+COMMENT ON COLUMN tidemark.rebuilds.max_share IS 'part of the time of a worker''s goroutines';
+COMMENT ON COLUMN tidemark.rebuilds.allow_failed IS 'campaigns that may be failed or dead at the swap';
+COMMENT ON COLUMN tidemark.rebuilds.keep IS 'time to keep the replaced tables';
+COMMENT ON COLUMN tidemark.rebuilds.verify_sample IS 'campaigns that are compared with their events before the swap';
+COMMENT ON COLUMN tidemark.rebuilds.verify_ignore IS 'columns that may differ then';
+COMMENT ON COLUMN tidemark.rebuilds.actor IS 'operator who asked for it';
+COMMENT ON COLUMN tidemark.rebuilds.reason IS 'reason of the operator';
+COMMENT ON COLUMN tidemark.rebuilds.campaigns IS 'campaigns to catch up with when its tables were made';
+COMMENT ON COLUMN tidemark.rebuilds.events IS 'events of these campaigns';
+COMMENT ON COLUMN tidemark.rebuilds.active_at IS 'time at which copying and filing ended';
+COMMENT ON COLUMN tidemark.rebuilds.copied_to IS 'last campaign of the ranges that workers have taken';
+COMMENT ON COLUMN tidemark.rebuilds.refusal IS 'obstacle of the last attempt to swap';
+COMMENT ON COLUMN tidemark.rebuilds.refused_at IS 'time of that attempt';
+COMMENT ON COLUMN tidemark.rebuilds.started_at IS 'time of the request';
 
 -- Campaigns after first, up to last, whose events a rebuild has copied up to their checkpoints.
 -- What was not copied, or has moved since, catches up on its own.
@@ -57,6 +85,12 @@ CREATE TABLE tidemark.rebuild_ranges (
     events     bigint           NOT NULL,
     PRIMARY KEY (projection, last)
 );
+COMMENT ON TABLE tidemark.rebuild_ranges IS 'Ranges of campaigns that a rebuild has copied up to their checkpoints.';
+COMMENT ON COLUMN tidemark.rebuild_ranges.projection IS 'name of the projection';
+COMMENT ON COLUMN tidemark.rebuild_ranges.first IS 'the range begins after this campaign';
+COMMENT ON COLUMN tidemark.rebuild_ranges.last IS 'last campaign of the range';
+COMMENT ON COLUMN tidemark.rebuild_ranges.campaigns IS 'campaigns in the range';
+COMMENT ON COLUMN tidemark.rebuild_ranges.events IS 'events that were copied';
 
 -- One row for each pair of a campaign and a projection that is behind its group; next_seq is the
 -- event it stands before. 'failed' is retried at next_attempt_at, 'dead' waits for an operator
@@ -87,6 +121,29 @@ CREATE TABLE tidemark.deferred (
     PRIMARY KEY (campaign_id, projection),
     CONSTRAINT deferred_due_check CHECK (status = 'dead' OR next_attempt_at < 'infinity')
 );
+COMMENT ON TABLE tidemark.deferred IS
+    'Failed campaigns: one row for each campaign in which a projection is behind its group.';
+COMMENT ON COLUMN tidemark.deferred.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.deferred.projection IS 'projection that is behind';
+COMMENT ON COLUMN tidemark.deferred.consumer_group IS 'its group';
+COMMENT ON COLUMN tidemark.deferred.next_seq IS 'the event that it stands before';
+COMMENT ON COLUMN tidemark.deferred.status IS
+    'failed (retried at next_attempt_at), dead (waits for an operator) or rebuilding (catches up)';
+COMMENT ON COLUMN tidemark.deferred.attempt_count IS 'failed attempts at next_seq';
+COMMENT ON COLUMN tidemark.deferred.next_attempt_at IS 'time of the next attempt, infinity if an operator decides';
+COMMENT ON COLUMN tidemark.deferred.reset IS 'true if the campaign''s rows are deleted before the next event is applied';
+COMMENT ON COLUMN tidemark.deferred.second_chances IS 'attempts since it is dead';
+COMMENT ON COLUMN tidemark.deferred.projection_version IS 'version that failed';
+COMMENT ON COLUMN tidemark.deferred.event_id IS 'id of the failing event';
+COMMENT ON COLUMN tidemark.deferred.event_type IS 'type of the failing event';
+COMMENT ON COLUMN tidemark.deferred.error_class IS 'transient, permanent, lock or infrastructure';
+COMMENT ON COLUMN tidemark.deferred.error_code IS 'SQLSTATE or a code such as panic, decode, deadline, crash';
+COMMENT ON COLUMN tidemark.deferred.error_message IS 'message without values of events';
+COMMENT ON COLUMN tidemark.deferred.error_stack IS 'stack of a panic';
+COMMENT ON COLUMN tidemark.deferred.fingerprint IS 'the same for failures that differ in numbers, ids and names alone';
+COMMENT ON COLUMN tidemark.deferred.worker IS 'worker that failed';
+COMMENT ON COLUMN tidemark.deferred.first_failed_at IS 'first failure at next_seq';
+COMMENT ON COLUMN tidemark.deferred.last_failed_at IS 'last failure at next_seq';
 
 CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at)
     WHERE next_attempt_at < 'infinity';

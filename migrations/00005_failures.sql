@@ -25,10 +25,30 @@ CREATE TABLE tidemark.failure_log (
     error_message      text,
     error_stack        text,
     fingerprint        text COLLATE "C",
-    worker             text COLLATE "C", -- that failed
-    actor              text COLLATE "C", -- who acted
+    worker             text COLLATE "C",
+    actor              text COLLATE "C",
     reason             text
 );
+COMMENT ON TABLE tidemark.failure_log IS 'History of failures and of acts on projections. Pruned by age.';
+COMMENT ON COLUMN tidemark.failure_log.id IS 'number of the row';
+COMMENT ON COLUMN tidemark.failure_log.at IS 'time';
+COMMENT ON COLUMN tidemark.failure_log.act IS 'the attempt or act';
+COMMENT ON COLUMN tidemark.failure_log.consumer_group IS 'group';
+COMMENT ON COLUMN tidemark.failure_log.projection IS 'projection, NULL for acts on a group';
+COMMENT ON COLUMN tidemark.failure_log.projection_version IS 'version of its code';
+COMMENT ON COLUMN tidemark.failure_log.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.failure_log.seq IS 'event';
+COMMENT ON COLUMN tidemark.failure_log.event_id IS 'id of the event';
+COMMENT ON COLUMN tidemark.failure_log.event_type IS 'type of the event';
+COMMENT ON COLUMN tidemark.failure_log.attempt IS 'number of the attempt';
+COMMENT ON COLUMN tidemark.failure_log.error_class IS 'as in deferred';
+COMMENT ON COLUMN tidemark.failure_log.error_code IS 'as in deferred';
+COMMENT ON COLUMN tidemark.failure_log.error_message IS 'as in deferred';
+COMMENT ON COLUMN tidemark.failure_log.error_stack IS 'as in deferred';
+COMMENT ON COLUMN tidemark.failure_log.fingerprint IS 'as in deferred';
+COMMENT ON COLUMN tidemark.failure_log.worker IS 'worker that failed';
+COMMENT ON COLUMN tidemark.failure_log.actor IS 'operator who acted';
+COMMENT ON COLUMN tidemark.failure_log.reason IS 'reason of the operator';
 
 CREATE INDEX failure_log_pair_idx ON tidemark.failure_log (campaign_id, projection, id);
 CREATE INDEX failure_log_at_idx ON tidemark.failure_log (at);
@@ -47,6 +67,14 @@ CREATE TABLE tidemark.resolutions (
     resolved_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (campaign_id, projection, seq)
 );
+COMMENT ON TABLE tidemark.resolutions IS
+    'Events that operators have left out of a projection. Kept as long as the journal.';
+COMMENT ON COLUMN tidemark.resolutions.campaign_id IS 'campaign of the event';
+COMMENT ON COLUMN tidemark.resolutions.projection IS 'name without ~next or ~previous';
+COMMENT ON COLUMN tidemark.resolutions.seq IS 'the event';
+COMMENT ON COLUMN tidemark.resolutions.actor IS 'operator';
+COMMENT ON COLUMN tidemark.resolutions.reason IS 'reason of the operator';
+COMMENT ON COLUMN tidemark.resolutions.resolved_at IS 'time of the act';
 
 CREATE INDEX resolutions_projection_idx ON tidemark.resolutions (projection, campaign_id, seq);
 
@@ -61,6 +89,14 @@ CREATE TABLE tidemark.pauses (
     expires_at     timestamptz      NOT NULL DEFAULT 'infinity',
     PRIMARY KEY (scope, consumer_group, name)
 );
+COMMENT ON TABLE tidemark.pauses IS 'Paused groups, projections and campaigns.';
+COMMENT ON COLUMN tidemark.pauses.scope IS 'group, projection or campaign';
+COMMENT ON COLUMN tidemark.pauses.consumer_group IS 'group';
+COMMENT ON COLUMN tidemark.pauses.name IS 'projection or campaign, empty for the group';
+COMMENT ON COLUMN tidemark.pauses.reason IS 'reason of the operator';
+COMMENT ON COLUMN tidemark.pauses.actor IS 'operator, or the policy';
+COMMENT ON COLUMN tidemark.pauses.paused_at IS 'begin';
+COMMENT ON COLUMN tidemark.pauses.expires_at IS 'end, infinity until it is resumed';
 
 -- Campaigns whose lease was left behind by a process that died, and what those who took over were
 -- at. A row goes when the campaign has got further.
@@ -68,14 +104,20 @@ CREATE TABLE tidemark.crashes (
     consumer_group text COLLATE "C" NOT NULL,
     campaign_id    text COLLATE "C" NOT NULL,
     checkpoint     bigint           NOT NULL,
-    -- the processes that died holding it there, none more than an hour after the one before
     owners         text[]           NOT NULL,
-    -- by owner: what it was trying, alone in its process. {}: the campaign; {"projection", "seq"}:
-    -- an event for a projection
     marks          jsonb            NOT NULL DEFAULT '{}',
     at             timestamptz      NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (consumer_group, campaign_id)
 );
+COMMENT ON TABLE tidemark.crashes IS
+    'Campaigns whose lease a dead process left behind. The row goes when the campaign gets further.';
+COMMENT ON COLUMN tidemark.crashes.consumer_group IS 'group, or NAME~shadow';
+COMMENT ON COLUMN tidemark.crashes.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.crashes.checkpoint IS 'checkpoint at the time';
+COMMENT ON COLUMN tidemark.crashes.owners IS 'processes that died there, none more than an hour after the one before';
+COMMENT ON COLUMN tidemark.crashes.marks IS
+    'by owner: the work it tried alone. {} for the campaign, or projection and seq of an event';
+COMMENT ON COLUMN tidemark.crashes.at IS 'time of the last death';
 
 -- Suspects. Every claim looks whether there are any.
 CREATE INDEX crashes_suspect_idx ON tidemark.crashes (consumer_group) WHERE cardinality(owners) > 0;

@@ -11,14 +11,14 @@ CREATE TABLE tidemark.publications (
     publisher         text COLLATE "C" NOT NULL,
     position          bigint           NOT NULL,
     status            text COLLATE "C" NOT NULL DEFAULT 'ACTIVE' CHECK (status IN ('ACTIVE', 'PAUSED', 'FAILED')),
-    reason            text,                                       -- why it is paused or has failed
-    actor             text COLLATE "C",                           -- who paused it
-    paused_until      timestamptz      NOT NULL DEFAULT 'infinity', -- when a pause ends by itself
-    error_count       integer          NOT NULL DEFAULT 0,        -- failures in a row
+    reason            text,
+    actor             text COLLATE "C",
+    paused_until      timestamptz      NOT NULL DEFAULT 'infinity',
+    error_count       integer          NOT NULL DEFAULT 0,
     last_error        text,
     last_error_at     timestamptz,
-    failing_since     timestamptz,                                -- of the first of them
-    next_attempt_at   timestamptz      NOT NULL DEFAULT '-infinity', -- end of the back-off
+    failing_since     timestamptz,
+    next_attempt_at   timestamptz      NOT NULL DEFAULT '-infinity',
     published_count   bigint           NOT NULL DEFAULT 0,
     last_published_at timestamptz,
     owner             text COLLATE "C" NOT NULL DEFAULT '',
@@ -31,6 +31,25 @@ CREATE TABLE tidemark.publications (
     autovacuum_vacuum_threshold = 500,
     autovacuum_vacuum_cost_delay = 0
 );
+COMMENT ON TABLE tidemark.publications IS 'Position and lease of each pair of a topic and a publisher.';
+COMMENT ON COLUMN tidemark.publications.topic IS 'topic';
+COMMENT ON COLUMN tidemark.publications.publisher IS 'publisher';
+COMMENT ON COLUMN tidemark.publications.position IS 'every event of the topic up to here is published or parked';
+COMMENT ON COLUMN tidemark.publications.status IS 'ACTIVE, PAUSED or FAILED';
+COMMENT ON COLUMN tidemark.publications.reason IS 'reason of a pause or a failure';
+COMMENT ON COLUMN tidemark.publications.actor IS 'operator who paused it';
+COMMENT ON COLUMN tidemark.publications.paused_until IS 'time at which a pause ends by itself';
+COMMENT ON COLUMN tidemark.publications.error_count IS 'failures in a row';
+COMMENT ON COLUMN tidemark.publications.last_error IS 'last of them';
+COMMENT ON COLUMN tidemark.publications.last_error_at IS 'time of the last one';
+COMMENT ON COLUMN tidemark.publications.failing_since IS 'time of the first one';
+COMMENT ON COLUMN tidemark.publications.next_attempt_at IS 'end of the back-off';
+COMMENT ON COLUMN tidemark.publications.published_count IS 'events that the sink has taken';
+COMMENT ON COLUMN tidemark.publications.last_published_at IS 'time of the last one';
+COMMENT ON COLUMN tidemark.publications.owner IS 'relay that holds or last held it';
+COMMENT ON COLUMN tidemark.publications.generation IS 'fencing token, grows with each acquisition';
+COMMENT ON COLUMN tidemark.publications.expires_at IS 'end of the lease';
+COMMENT ON COLUMN tidemark.publications.created_at IS 'time of the first start';
 
 -- The processes that publish, and which pairs their configuration knows, as topic and publisher in turn.
 CREATE TABLE tidemark.relays (
@@ -43,6 +62,15 @@ CREATE TABLE tidemark.relays (
     expires_at timestamptz      NOT NULL,
     pairs_held integer          NOT NULL
 ) WITH (fillfactor = 50);
+COMMENT ON TABLE tidemark.relays IS 'Processes that publish.';
+COMMENT ON COLUMN tidemark.relays.owner IS 'random name of the process';
+COMMENT ON COLUMN tidemark.relays.host IS 'host name';
+COMMENT ON COLUMN tidemark.relays.pid IS 'process id';
+COMMENT ON COLUMN tidemark.relays.knows IS 'pairs of its configuration, topic and publisher in turn';
+COMMENT ON COLUMN tidemark.relays.started_at IS 'start of the process';
+COMMENT ON COLUMN tidemark.relays.seen_at IS 'last update of the row';
+COMMENT ON COLUMN tidemark.relays.expires_at IS 'end of its life without an update';
+COMMENT ON COLUMN tidemark.relays.pairs_held IS 'leases that it holds';
 
 -- What was refused. A row that holds keeps back its campaign from event seq on (docs/adr/0004).
 -- 'retrying' is tried again at next_attempt_at, 'parked' waits for an operator, 'draining' has
@@ -65,6 +93,23 @@ CREATE TABLE tidemark.parked (
     last_failed_at  timestamptz,
     PRIMARY KEY (topic, publisher, campaign_id, seq, holds)
 );
+COMMENT ON TABLE tidemark.parked IS
+    'Events that a sink refused, and the place from which their campaign waits (docs/adr/0004).';
+COMMENT ON COLUMN tidemark.parked.topic IS 'topic';
+COMMENT ON COLUMN tidemark.parked.publisher IS 'publisher';
+COMMENT ON COLUMN tidemark.parked.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.parked.seq IS 'the event';
+COMMENT ON COLUMN tidemark.parked.holds IS 'true if the campaign waits from this event on';
+COMMENT ON COLUMN tidemark.parked.position IS 'position of the event, or the place at which the campaign was left';
+COMMENT ON COLUMN tidemark.parked.event_id IS 'id of the event';
+COMMENT ON COLUMN tidemark.parked.event_type IS 'type of the event';
+COMMENT ON COLUMN tidemark.parked.status IS
+    'retrying (tried again), parked (waits for an operator) or draining (catches up)';
+COMMENT ON COLUMN tidemark.parked.attempt_count IS 'refusals';
+COMMENT ON COLUMN tidemark.parked.next_attempt_at IS 'time of the next attempt';
+COMMENT ON COLUMN tidemark.parked.error_message IS 'message without values of events';
+COMMENT ON COLUMN tidemark.parked.first_failed_at IS 'first refusal';
+COMMENT ON COLUMN tidemark.parked.last_failed_at IS 'last refusal';
 
 CREATE UNIQUE INDEX parked_holds_key ON tidemark.parked (topic, publisher, campaign_id) WHERE holds;
 CREATE INDEX parked_due_idx ON tidemark.parked (topic, publisher, next_attempt_at)
@@ -83,6 +128,14 @@ CREATE TABLE tidemark.ghosts (
     seen_at     timestamptz      NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (topic, publisher, position, campaign_id, event_id)
 );
+COMMENT ON TABLE tidemark.ghosts IS 'Published events that the database has lost since, by a failover or a restore.';
+COMMENT ON COLUMN tidemark.ghosts.topic IS 'topic';
+COMMENT ON COLUMN tidemark.ghosts.publisher IS 'publisher';
+COMMENT ON COLUMN tidemark.ghosts.position IS 'position of the lost event';
+COMMENT ON COLUMN tidemark.ghosts.campaign_id IS 'its campaign';
+COMMENT ON COLUMN tidemark.ghosts.event_id IS 'its id';
+COMMENT ON COLUMN tidemark.ghosts.seq IS 'its seq';
+COMMENT ON COLUMN tidemark.ghosts.seen_at IS 'time at which a relay missed it';
 
 -- What operators did, written by log_act in the transaction that did it. The trigger operator_log_link numbers rows
 -- without gaps (link) and chains their hashes when they commit, so that a missing or changed row shows.
@@ -97,13 +150,31 @@ CREATE TABLE tidemark.operator_log (
     campaign_id   text COLLATE "C",
     seq           bigint,
     detail        jsonb,
-    way           text COLLATE "C" CHECK (way IN ('cli', 'api', 'page')), -- NULL: by a program
-    token_id      bigint,                                                 -- of tidemark.tokens
-    address       text COLLATE "C",                                       -- of the client of the API or a page
+    way           text COLLATE "C" CHECK (way IN ('cli', 'api', 'page')),
+    token_id      bigint,
+    address       text COLLATE "C",
     database_user text COLLATE "C" NOT NULL DEFAULT session_user,
     link          bigint UNIQUE,
     hash          bytea
 );
+COMMENT ON TABLE tidemark.operator_log IS
+    'Acts of operators. Append-only, written by tidemark.log_act, with hashes that form a chain.';
+COMMENT ON COLUMN tidemark.operator_log.id IS 'number of the row';
+COMMENT ON COLUMN tidemark.operator_log.at IS 'time';
+COMMENT ON COLUMN tidemark.operator_log.actor IS 'operator';
+COMMENT ON COLUMN tidemark.operator_log.act IS 'the act';
+COMMENT ON COLUMN tidemark.operator_log.reason IS 'reason of the operator';
+COMMENT ON COLUMN tidemark.operator_log.topic IS 'topic';
+COMMENT ON COLUMN tidemark.operator_log.publisher IS 'publisher';
+COMMENT ON COLUMN tidemark.operator_log.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.operator_log.seq IS 'event';
+COMMENT ON COLUMN tidemark.operator_log.detail IS 'parameters and outcome';
+COMMENT ON COLUMN tidemark.operator_log.way IS 'cli, api or page, NULL for a program';
+COMMENT ON COLUMN tidemark.operator_log.token_id IS 'token of the API or the pages';
+COMMENT ON COLUMN tidemark.operator_log.address IS 'address of the client';
+COMMENT ON COLUMN tidemark.operator_log.database_user IS 'login of the database, which a caller cannot choose';
+COMMENT ON COLUMN tidemark.operator_log.link IS 'number in the chain, without gaps';
+COMMENT ON COLUMN tidemark.operator_log.hash IS 'SHA-256 of the previous hash and this row';
 
 CREATE INDEX operator_log_at_idx ON tidemark.operator_log (at);
 
@@ -116,6 +187,13 @@ CREATE TABLE tidemark.operator_log_head (
     pruned_hash bytea    NOT NULL DEFAULT '',
     keep        interval NOT NULL DEFAULT '1 day'
 );
+COMMENT ON TABLE tidemark.operator_log_head IS 'End and pruned begin of the chain of operator_log: one row.';
+COMMENT ON COLUMN tidemark.operator_log_head.one IS 'always true, so that there is one row';
+COMMENT ON COLUMN tidemark.operator_log_head.link IS 'newest link';
+COMMENT ON COLUMN tidemark.operator_log_head.hash IS 'its hash';
+COMMENT ON COLUMN tidemark.operator_log_head.pruned IS 'last link that was pruned';
+COMMENT ON COLUMN tidemark.operator_log_head.pruned_hash IS 'its hash';
+COMMENT ON COLUMN tidemark.operator_log_head.keep IS 'younger rows are never pruned';
 
 INSERT INTO tidemark.operator_log_head DEFAULT VALUES;
 

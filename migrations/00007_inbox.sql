@@ -14,6 +14,11 @@ CREATE TABLE tidemark.inbox (
 ) WITH (
     autovacuum_vacuum_cost_delay = 0
 );
+COMMENT ON TABLE tidemark.inbox IS 'Marks of consumers: events that they have handled (pkg/inbox).';
+COMMENT ON COLUMN tidemark.inbox.consumer IS 'name of the consumer';
+COMMENT ON COLUMN tidemark.inbox.campaign_id IS 'campaign, or the name of a sender without campaigns';
+COMMENT ON COLUMN tidemark.inbox.event_id IS 'event';
+COMMENT ON COLUMN tidemark.inbox.expires_at IS 'end of the mark. The event counts as new afterwards';
 
 CREATE INDEX inbox_expires_idx ON tidemark.inbox (expires_at);
 

@@ -21,6 +21,11 @@ CREATE TABLE tidemark.duties (
     owner      text COLLATE "C" NOT NULL,
     expires_at timestamptz      NOT NULL
 ) WITH (fillfactor = 50);
+COMMENT ON TABLE tidemark.duties IS
+    'Duties of one process for all, such as collecting figures. A lease without a fence.';
+COMMENT ON COLUMN tidemark.duties.name IS 'duty';
+COMMENT ON COLUMN tidemark.duties.owner IS 'process that has it';
+COMMENT ON COLUMN tidemark.duties.expires_at IS 'end of the lease';
 
 -- sample_pages answers the first and the last place (ctid) of up to p_pages pages of a table,
 -- spread evenly, and for how many pages each of them stands.

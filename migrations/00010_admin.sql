@@ -12,10 +12,21 @@ CREATE TABLE tidemark.tokens (
     created_at   timestamptz      NOT NULL DEFAULT clock_timestamp(),
     created_by   text COLLATE "C" NOT NULL,
     expires_at   timestamptz      NOT NULL DEFAULT clock_timestamp() + interval '90 days',
-    last_used_at timestamptz,     -- to within a minute
+    last_used_at timestamptz,
     revoked_at   timestamptz,
     revoked_by   text COLLATE "C"
 );
+COMMENT ON TABLE tidemark.tokens IS 'Tokens of the admin listener. Roles write here by functions alone.';
+COMMENT ON COLUMN tidemark.tokens.id IS 'number of the token';
+COMMENT ON COLUMN tidemark.tokens.name IS 'name, free again after the revocation';
+COMMENT ON COLUMN tidemark.tokens.role IS 'viewer, operator or admin';
+COMMENT ON COLUMN tidemark.tokens.hash IS 'SHA-256 of the token';
+COMMENT ON COLUMN tidemark.tokens.created_at IS 'time of its creation';
+COMMENT ON COLUMN tidemark.tokens.created_by IS 'operator who created it';
+COMMENT ON COLUMN tidemark.tokens.expires_at IS 'end';
+COMMENT ON COLUMN tidemark.tokens.last_used_at IS 'last use, to within a minute';
+COMMENT ON COLUMN tidemark.tokens.revoked_at IS 'time of the revocation';
+COMMENT ON COLUMN tidemark.tokens.revoked_by IS 'operator who revoked it';
 
 CREATE UNIQUE INDEX tokens_name_key ON tidemark.tokens (name) WHERE revoked_at IS NULL;
 
@@ -26,6 +37,11 @@ CREATE TABLE tidemark.sessions (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at timestamptz NOT NULL
 );
+COMMENT ON TABLE tidemark.sessions IS 'Browsers that have logged in with a token.';
+COMMENT ON COLUMN tidemark.sessions.hash IS 'SHA-256 of the cookie';
+COMMENT ON COLUMN tidemark.sessions.token_id IS 'token. The session ends with it';
+COMMENT ON COLUMN tidemark.sessions.created_at IS 'time of the login';
+COMMENT ON COLUMN tidemark.sessions.expires_at IS 'end';
 
 CREATE INDEX sessions_token_idx ON tidemark.sessions (token_id);
 CREATE INDEX sessions_expires_idx ON tidemark.sessions (expires_at);
@@ -207,15 +223,23 @@ REVOKE EXECUTE ON FUNCTION tidemark.create_token, tidemark.revoke_token, tidemar
 -- Acts that came with an idempotency key, and what was answered: the same request again is answered the same, and
 -- does nothing. Written in the transaction of the act, pruned by age.
 CREATE TABLE tidemark.act_keys (
-    actor   text COLLATE "C" NOT NULL, -- the token by its id, or a name and the way it came
+    actor   text COLLATE "C" NOT NULL,
     key     text COLLATE "C" NOT NULL,
     act     text COLLATE "C" NOT NULL,
-    request bytea            NOT NULL, -- SHA-256
+    request bytea            NOT NULL,
     result  jsonb,
     at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
-    held    timestamptz, -- until then somebody does it outside the database; NULL: it is done
+    held    timestamptz,
     PRIMARY KEY (actor, key)
 );
+COMMENT ON TABLE tidemark.act_keys IS 'Idempotency keys of acts, with the answer to repeat. Pruned by age.';
+COMMENT ON COLUMN tidemark.act_keys.actor IS 'token by its id, or a name and its way';
+COMMENT ON COLUMN tidemark.act_keys.key IS 'idempotency key';
+COMMENT ON COLUMN tidemark.act_keys.act IS 'the act';
+COMMENT ON COLUMN tidemark.act_keys.request IS 'SHA-256 of the request';
+COMMENT ON COLUMN tidemark.act_keys.result IS 'answer';
+COMMENT ON COLUMN tidemark.act_keys.at IS 'time';
+COMMENT ON COLUMN tidemark.act_keys.held IS 'until then a process works on it outside the database, NULL if it is done';
 
 CREATE INDEX act_keys_at_idx ON tidemark.act_keys (at);
 
@@ -228,19 +252,38 @@ CREATE TABLE tidemark.operations (
     actor      text COLLATE "C" NOT NULL,
     reason     text,
     state      text COLLATE "C" NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'aborted', 'failed')),
-    total      bigint           NOT NULL DEFAULT 0, -- items
+    total      bigint           NOT NULL DEFAULT 0,
     done       bigint           NOT NULL DEFAULT 0,
-    skipped    bigint           NOT NULL DEFAULT 0, -- they had changed by then
+    skipped    bigint           NOT NULL DEFAULT 0,
     failed     bigint           NOT NULL DEFAULT 0,
     progress   jsonb,
     error      text,
     created_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
     ended_at   timestamptz,
-    ended_by   text COLLATE "C", -- who aborted it
+    ended_by   text COLLATE "C",
     owner      text COLLATE "C" NOT NULL DEFAULT '',
     expires_at timestamptz      NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 50);
+COMMENT ON TABLE tidemark.operations IS 'Acts that workers do in batches. Pruned 90 days after their end.';
+COMMENT ON COLUMN tidemark.operations.id IS 'number of the operation';
+COMMENT ON COLUMN tidemark.operations.kind IS 'the act';
+COMMENT ON COLUMN tidemark.operations.request IS 'parameters';
+COMMENT ON COLUMN tidemark.operations.actor IS 'operator';
+COMMENT ON COLUMN tidemark.operations.reason IS 'reason of the operator';
+COMMENT ON COLUMN tidemark.operations.state IS 'running, done, aborted or failed';
+COMMENT ON COLUMN tidemark.operations.total IS 'items';
+COMMENT ON COLUMN tidemark.operations.done IS 'items that are done';
+COMMENT ON COLUMN tidemark.operations.skipped IS 'items that had changed';
+COMMENT ON COLUMN tidemark.operations.failed IS 'items that failed';
+COMMENT ON COLUMN tidemark.operations.progress IS 'place at which the next batch begins';
+COMMENT ON COLUMN tidemark.operations.error IS 'error that ended it';
+COMMENT ON COLUMN tidemark.operations.created_at IS 'time of the act';
+COMMENT ON COLUMN tidemark.operations.updated_at IS 'last batch';
+COMMENT ON COLUMN tidemark.operations.ended_at IS 'end';
+COMMENT ON COLUMN tidemark.operations.ended_by IS 'operator who aborted it';
+COMMENT ON COLUMN tidemark.operations.owner IS 'worker that does it';
+COMMENT ON COLUMN tidemark.operations.expires_at IS 'end of that worker''s lease';
 
 CREATE INDEX operations_running_idx ON tidemark.operations (id) WHERE state = 'running';
 
@@ -249,17 +292,25 @@ CREATE TABLE tidemark.operation_items (
     operation_id bigint           NOT NULL REFERENCES tidemark.operations ON DELETE CASCADE,
     ord          bigint           NOT NULL,
     campaign_id  text COLLATE "C" NOT NULL,
-    subject      text COLLATE "C" NOT NULL, -- a projection; or a topic and a publisher, with a slash between them
+    subject      text COLLATE "C" NOT NULL,
     seq          bigint           NOT NULL,
     outcome      text COLLATE "C" CHECK (outcome IN ('done', 'skipped', 'failed')),
     detail       text,
     PRIMARY KEY (operation_id, ord)
 ) WITH (fillfactor = 80);
+COMMENT ON TABLE tidemark.operation_items IS 'Items of operations, frozen at the confirmation.';
+COMMENT ON COLUMN tidemark.operation_items.operation_id IS 'operation';
+COMMENT ON COLUMN tidemark.operation_items.ord IS 'order of the item';
+COMMENT ON COLUMN tidemark.operation_items.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.operation_items.subject IS 'projection, or topic/publisher';
+COMMENT ON COLUMN tidemark.operation_items.seq IS 'event';
+COMMENT ON COLUMN tidemark.operation_items.outcome IS 'done, skipped or failed, NULL while it is open';
+COMMENT ON COLUMN tidemark.operation_items.detail IS 'error, or a difference';
 
 CREATE INDEX operation_items_left_idx ON tidemark.operation_items (operation_id, ord) WHERE outcome IS NULL;
 
--- Who has told a worker to finish what it has and take nothing more.
 ALTER TABLE tidemark.workers ADD COLUMN drained_by text COLLATE "C";
+COMMENT ON COLUMN tidemark.workers.drained_by IS 'operator who drained it, NULL while it takes work';
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 

@@ -8,15 +8,26 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 CREATE TABLE tidemark.snapshots (
     campaign_id text COLLATE "C" NOT NULL,
     projection  text COLLATE "C" NOT NULL,
-    version     integer          NOT NULL, -- of the projection
+    version     integer          NOT NULL,
     seq         bigint           NOT NULL,
     shape       text COLLATE "C" NOT NULL, -- a digest of the statements that make the projection's tables
-    left_out    bigint[]         NOT NULL, -- the events up to seq that had been left out
-    table_names text[]           NOT NULL, -- in the order of their creation
-    rows        jsonb            NOT NULL, -- of each table a list of its rows, each as the text of a composite value
+    left_out    bigint[]         NOT NULL,
+    table_names text[]           NOT NULL,
+    rows        jsonb            NOT NULL,
     made_at     timestamptz      NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (campaign_id, projection, version, seq)
 );
+COMMENT ON TABLE tidemark.snapshots IS
+    'Rows of a campaign in a projection''s tables after an event, so that looking back starts there.';
+COMMENT ON COLUMN tidemark.snapshots.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.snapshots.projection IS 'projection';
+COMMENT ON COLUMN tidemark.snapshots.version IS 'version of the projection';
+COMMENT ON COLUMN tidemark.snapshots.seq IS 'event after which the rows are as kept';
+COMMENT ON COLUMN tidemark.snapshots.shape IS 'digest of the statements that create the tables';
+COMMENT ON COLUMN tidemark.snapshots.left_out IS 'resolved and skipped events up to seq';
+COMMENT ON COLUMN tidemark.snapshots.table_names IS 'tables in the order of their creation';
+COMMENT ON COLUMN tidemark.snapshots.rows IS 'for each table a list of its rows, each as the text of a composite value';
+COMMENT ON COLUMN tidemark.snapshots.made_at IS 'time';
 
 CREATE INDEX snapshots_projection_idx ON tidemark.snapshots (projection, version);
 

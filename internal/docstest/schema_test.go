@@ -1,0 +1,97 @@
+package docstest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// querySchema lists the columns of tables, and sequences, of the schema tidemark with their comments.
+const querySchema = `SELECT c.relname, c.relkind = 'S' AS sequence,
+		coalesce(obj_description(c.oid, 'pg_class'), '') AS about, coalesce(a.attname, '') AS column,
+		coalesce(replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone', 'timestamptz'), '') AS type,
+		coalesce(NOT a.attnotnull, false) AS nullable,
+		CASE WHEN a.attidentity <> '' THEN 'identity' ELSE coalesce(pg_get_expr(d.adbin, d.adrelid), '') END AS standard,
+		coalesce(a.attnum = ANY (k.conkey), false) AS key, coalesce(col_description(c.oid, a.attnum), '') AS comment
+	FROM pg_class c
+	LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind = 'r'
+	LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+	LEFT JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'p'
+	WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'S')
+		AND NOT EXISTS (SELECT FROM pg_depend o WHERE o.objid = c.oid AND o.deptype = 'i')
+	ORDER BY c.relkind = 'S', c.relname, a.attnum`
+
+const schemaPage = "docs/schema.md"
+
+// TestSchema compares the reference of the schema with a migrated database: UPDATE_GOLDEN=1 writes it
+// anew. Each table and column has a comment.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	rows, err := pgtest.New(t).Query(t.Context(), querySchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type column struct {
+		Relname             string
+		Sequence            bool
+		About, Column, Type string
+		Nullable            bool
+		Standard            string
+		Key                 bool
+		Comment             string
+	}
+	columns, err := pgx.CollectRows(rows, pgx.RowToStructByPos[column])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("# Schema\n\n" +
+		"All tables of the schema `tidemark`, from the comments of the migrations. **key** marks the primary key.\n" +
+		"Tidemark's functions write most of these tables: change them by hand only where a page of this documentation\n" +
+		"says so.\n")
+	table := ""
+	for _, c := range columns {
+		if c.About == "" || !c.Sequence && c.Comment == "" {
+			t.Errorf("tidemark.%s %s has no comment: add COMMENT ON to its migration", c.Relname, c.Column)
+		}
+		if c.Relname != table {
+			table = c.Relname
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n", c.Relname, c.About)
+			if c.Sequence {
+				b.WriteString("\nThis is a sequence.\n")
+				continue
+			}
+			b.WriteString("\n| column | type | default | |\n| --- | --- | --- | --- |\n")
+		}
+		name, kind, standard := "`"+c.Column+"`", c.Type, c.Standard
+		if c.Key {
+			name += " **key**"
+		}
+		if c.Nullable {
+			kind += ", NULL"
+		}
+		if standard != "" {
+			standard = "`" + standard + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, kind, standard, c.Comment)
+	}
+	file := filepath.Join(root, schemaPage)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != b.String() {
+		t.Errorf("%s is not as the migrations have it: UPDATE_GOLDEN=1 go test -run TestSchema ./internal/docstest", schemaPage)
+	}
+}
