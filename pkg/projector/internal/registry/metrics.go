@@ -202,7 +202,8 @@ func newWorkerMetrics() WorkerMetrics {
 				"(half-open), 2 yes (open).",
 		}),
 		Gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_gaps_total", Help: "Campaigns with events but without a work item, by whether they could be repaired.",
+			Name: "tidemark_gaps_total",
+			Help: "Campaigns with events but without a work item, by whether they could be repaired.",
 		}, []string{"outcome"}),
 	}
 	for _, cause := range []Awoken{Elapsed, Notified, Finished} {
