@@ -67,7 +67,7 @@ func answers() []Answer {
 		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
 		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid, deferred.ErrPattern}},
 		{
-			notFound, "/api/v1/deferred lists what is behind", pageGone, "deferred list", "campaign",
+			notFound, "/api/v1/failed lists what is behind", pageGone, "deferred list", "campaign",
 			[]error{deferred.ErrNotFound},
 		},
 		{
@@ -90,7 +90,7 @@ func answers() []Answer {
 			[]error{journal.ErrNotFound},
 		},
 		{
-			refused, "lists show it by its place, /api/v1/deferred and /api/v1/parked what waits behind it",
+			refused, "lists show it by its place, /api/v1/failed and /api/v1/parked what waits behind it",
 			"the event's page says what waits behind it", "", "",
 			[]error{journal.ErrUnreadable},
 		},

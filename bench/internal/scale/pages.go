@@ -54,9 +54,9 @@ func Pages() []string {
 	campaign := url.QueryEscape("campaign-0000007")
 	return []string{
 		"/", "/campaigns", "/campaigns?q=campaign-00", "/campaign?id=" + campaign, "/event?seq=1&campaign=" + campaign,
-		"/deferred", "/deferred?all=1", "/deferred?status=dead", "/deferred?projection=scores",
-		"/deferred?projection=scores&fingerprint=cause-6", "/deferred?message=cause+7", "/deferred?class=transient",
-		"/deferred?campaign=" + campaign, "/deferred/pair?projection=scores&campaign=" + campaign, "/bulk",
+		"/failed", "/failed?all=1", "/failed?status=dead", "/failed?projection=scores",
+		"/failed?projection=scores&fingerprint=cause-6", "/failed?message=cause+7", "/failed?class=transient",
+		"/failed?campaign=" + campaign, "/failed/campaign?projection=scores&campaign=" + campaign, "/bulk",
 		"/bulk?kind=requeue&status=dead", "/bulk?kind=requeue&projection=scores&fingerprint=cause-6",
 		"/parked", "/projections", "/publishers", "/workers", "/lag", "/postgres", "/audit", "/audit?of=failures",
 		"/settings",

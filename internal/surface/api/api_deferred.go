@@ -14,29 +14,29 @@ import (
 func (a *API) deferredRoutes() []Route {
 	acts := a.cfg.Acts
 	return []Route{
-		a.reads("/deferred", "listDeferred", a.deferred),
-		a.reads("/deferred-stats", "getDeferredStats", a.deferredStats),
-		a.reads("/deferred-log", "listDeferredLog", a.deferredLog),
-		a.reads("/deferred/{projection}/{campaign}", "getDeferred", func(r *http.Request) (any, error) {
+		a.reads("/failed", "listFailed", a.deferred),
+		a.reads("/failed-stats", "getFailedStats", a.deferredStats),
+		a.reads("/failed-log", "listFailedLog", a.deferredLog),
+		a.reads("/failed/{projection}/{campaign}", "getFailed", func(r *http.Request) (any, error) {
 			d, err := deferred.Show(r.Context(), a.cfg.Pool, pairOf(r))
 			if err == nil && d.Event != nil {
 				*d.Event = a.event(r, *d.Event)
 			}
 			return operator.One(d), err
 		}),
-		does("/deferred/{projection}/{campaign}/requeue", "requeueDeferred", admin.ActRequeue,
+		does("/failed/{projection}/{campaign}/requeue", "requeueFailed", admin.ActRequeue,
 			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
 				return acts.Requeue(r.Context(), by, pairOf(r))
 			})),
-		does("/deferred/{projection}/{campaign}/retry", "retryDeferred", admin.ActRetry,
+		does("/failed/{projection}/{campaign}/retry", "retryFailed", admin.ActRetry,
 			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
 				return acts.Retry(r.Context(), by, pairOf(r))
 			})),
-		does("/deferred/{projection}/{campaign}/resolve", "resolveDeferred", admin.ActResolve,
+		does("/failed/{projection}/{campaign}/resolve", "resolveFailed", admin.ActResolve,
 			act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
 				return acts.Resolve(r.Context(), by, pairOf(r), body.Seq)
 			})),
-		does("/deferred/{projection}/{campaign}/unresolve", "unresolveDeferred", admin.ActUnresolve,
+		does("/failed/{projection}/{campaign}/unresolve", "unresolveFailed", admin.ActUnresolve,
 			act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
 				return acts.Unresolve(r.Context(), by, pairOf(r), body.Seq)
 			})),

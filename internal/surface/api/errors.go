@@ -24,7 +24,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var applied *projector.ApplyError
 	if errors.As(err, &applied) {
 		problem.Write(w, problem.New(http.StatusConflict, redact.Error(err),
-			"look at the campaign as of the event before; /api/v1/deferred says what became of this one"))
+			"look at the campaign as of the event before; /api/v1/failed says what became of this one"))
 		return
 	}
 	var unknown *admin.UnknownNameError

@@ -92,7 +92,7 @@ func testAccess(t *testing.T, b *tab, w *world) {
 		}
 	}
 	b.do(chromedp.EmulateViewport(1280, 900))
-	for _, path := range []string{"/", "/deferred/pair?projection=scores&campaign=cave-00"} {
+	for _, path := range []string{"/", "/failed/campaign?projection=scores&campaign=cave-00"} {
 		b.open(path)
 		for _, fault := range eval[[]string](b, focusRules) {
 			t.Errorf("%s: %s", path, fault)

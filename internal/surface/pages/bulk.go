@@ -134,7 +134,7 @@ func again(o admin.Operation) (string, error) {
 		return link("/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type", f.EventType)
 	}
 	f := bulk.Pairs
-	return link("/deferred", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
+	return link("/failed", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
 }
 
 // readOperation shows how far an act has come.

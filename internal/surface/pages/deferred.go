@@ -77,7 +77,7 @@ type deferredPage struct {
 	Looked      bool // the search ended before it came to the end
 }
 
-// readDeferred shows what has failed: by cause or, with a filter, pair by pair.
+// readDeferred shows what has failed: by cause or, with a filter, one by one.
 func (p *Pages) readDeferred(ctx context.Context, r *http.Request) (view, error) {
 	shown, filter, err := readPairFilter(r)
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *Pages) readDeferred(ctx context.Context, r *http.Request) (view, error)
 	} else {
 		err = p.readCauses(ctx, r, &page)
 	}
-	return view{Name: "deferred", Title: "Deferred", Data: page}, err
+	return view{Name: "deferred", Title: "Failed", Data: page}, err
 }
 
 func (p *Pages) readCauses(ctx context.Context, r *http.Request, page *deferredPage) error {
@@ -135,14 +135,14 @@ func (p *Pages) readPairs(ctx context.Context, r *http.Request, f deferred.Filte
 		return err
 	}
 	page.Pairs = pairs
-	shown := plural(len(pairs), "pair") + " on this page, those due first come first"
+	shown := plural(len(pairs), "failed campaign") + " on this page, those due first come first"
 	var next any
 	if end != nil {
 		next = *end
 		if len(pairs) < perPage {
 			page.Looked = true
-			shown = fmt.Sprintf("%s among the %s that were looked at; the next page looks at more", plural(len(pairs), "pair"),
-				count(searchLook))
+			shown = fmt.Sprintf("%s among the %s that were looked at; the next page looks at more",
+				plural(len(pairs), "failed campaign"), count(searchLook))
 		}
 	}
 	page.Pager = pages(r, next, shown)

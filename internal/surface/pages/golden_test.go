@@ -29,10 +29,10 @@ func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 		{"campaign", "/campaign?id=oak&seq=5"},
 		{"why", "/campaign?id=oak&seq=9&why=scores&table=scores&key=alina"},
 		{"event", "/event?campaign=oak&seq=3"},
-		{"deferred", "/deferred"},
-		{"deferred_pairs", "/deferred?all=1"},
-		{"pair", "/deferred/pair?projection=scores&campaign=tomb-0"},
-		{"pair_panic", "/deferred/pair?projection=scores&campaign=cave-00"},
+		{"deferred", "/failed"},
+		{"deferred_pairs", "/failed?all=1"},
+		{"pair", "/failed/campaign?projection=scores&campaign=tomb-0"},
+		{"pair_panic", "/failed/campaign?projection=scores&campaign=cave-00"},
 		{"parked_causes", "/parked"},
 		{"parked_list", "/parked?topic=campaign-events&publisher=billing"},
 		{"parked", "/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4"},
@@ -83,7 +83,7 @@ func (w *world) grow(t *testing.T) {
 		path string
 		form url.Values
 	}{
-		{"/deferred/requeue", url.Values{"projection": {"scores"}, "campaign": {"tomb-5"}, "reason": {"the door is open"}}},
+		{"/failed/requeue", url.Values{"projection": {"scores"}, "campaign": {"tomb-5"}, "reason": {"the door is open"}}},
 		{"/publishers/pause", url.Values{
 			"topic": {"campaign-events"}, "publisher": {"audit-trail"}, "for": {"168h"},
 			"reason": {"their maintenance window"},

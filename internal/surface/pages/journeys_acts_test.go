@@ -305,7 +305,7 @@ func testHeat(t *testing.T, b *tab, w *world) {
 func testResolve(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Admin)
-	b.open("/deferred/pair?projection=scores&campaign=cave-06")
+	b.open("/failed/campaign?projection=scores&campaign=cave-06")
 	b.confirm("#resolve-confirm", "10")
 	b.fill("#resolve-reason", "it was sent by mistake")
 	b.send("#resolve-confirm")

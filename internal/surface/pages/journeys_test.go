@@ -66,8 +66,8 @@ func testRequeue(t *testing.T, b *tab, w *world) {
 	b.await(link)
 	b.do(chromedp.Evaluate[chromedp.Void]("window.before = true; " + link + ".click()"))
 	b.loaded()
-	b.await("location.pathname === '/deferred' && location.search.includes('projection=scores')")
-	b.open("/deferred")
+	b.await("location.pathname === '/failed' && location.search.includes('projection=scores')")
+	b.open("/failed")
 	b.shot("deferred")
 	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; [...document.querySelectorAll("#list tbody a")].find((a) => a.innerText.includes("curse")).click()`))
 	b.loaded()
@@ -78,7 +78,7 @@ func testRequeue(t *testing.T, b *tab, w *world) {
 	b.sees("goroutine ")
 	b.shot("pair")
 	b.fill("#requeue-reason", "the curse is lifted; deploy 1.2")
-	b.press(`form[action="/deferred/requeue"] button`)
+	b.press(`form[action="/failed/requeue"] button`)
 	b.sees("Requeued scores in cave-03")
 	if !eval[bool](b, `location.search.includes("campaign=cave-03")`) {
 		t.Error("after the act another page is shown than before")
@@ -97,8 +97,8 @@ func testHostile(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Admin)
 	for _, path := range []string{
-		"/event?seq=1&campaign=", "/campaign?id=", "/campaign?seq=1&id=", "/deferred/pair?projection=scores&campaign=",
-		"/deferred?projection=scores&campaign=", "/audit?of=failures&campaign=",
+		"/event?seq=1&campaign=", "/campaign?id=", "/campaign?seq=1&id=", "/failed/campaign?projection=scores&campaign=",
+		"/failed?projection=scores&campaign=", "/audit?of=failures&campaign=",
 		"/parked?topic=campaign-events&publisher=billing&seq=1&campaign=", "/campaigns?q=", "/campaigns?q=" +
 			url.QueryEscape(hostileText) + "&x=",
 	} {
@@ -214,7 +214,7 @@ func testRewind(t *testing.T, b *tab, w *world) {
 func testKeys(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Viewer)
-	b.open("/deferred?all=1")
+	b.open("/failed?all=1")
 	b.click("#live") // a look that comes late is not to move the rows
 	b.await("document.querySelector('#live').getAttribute('aria-pressed') === 'true'")
 	b.key("/")
@@ -226,7 +226,7 @@ func testKeys(t *testing.T, b *tab, w *world) {
 	b.do(chromedp.Evaluate[chromedp.Void]("window.before = true"), chromedp.KeyEvent("\r"))
 	b.loaded()
 	b.await(`location.pathname === "/campaigns" && document.querySelector("#list tbody a").innerText === "oak"`) // the search
-	b.open("/deferred?all=1")
+	b.open("/failed?all=1")
 	row := func() int {
 		return eval[int](b,
 			`[...document.querySelectorAll("#list tbody tr")].findIndex((r) => r.contains(document.activeElement))`)
@@ -247,7 +247,7 @@ func testKeys(t *testing.T, b *tab, w *world) {
 	b.await("!document.querySelector('#keys').open")
 	b.key("k")
 	b.do(chromedp.KeyEvent("\r"))
-	b.await("location.pathname === '/deferred/pair'")
+	b.await("location.pathname === '/failed/campaign'")
 }
 
 func testLive(t *testing.T, b *tab, w *world) {
@@ -258,7 +258,7 @@ func testLive(t *testing.T, b *tab, w *world) {
 	act := func(reason string) {
 		t.Helper()
 		form := url.Values{"projection": {"scores"}, "campaign": {"cave-05"}, "reason": {reason}, "back": {"/audit"}}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/deferred/requeue",
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/failed/requeue",
 			strings.NewReader(form.Encode()))
 		if err != nil {
 			t.Fatal(err)
@@ -319,7 +319,7 @@ func testPhone(t *testing.T, b *tab, w *world) {
 	b.media("prefers-color-scheme=dark")
 	b.logIn(w, auth.Operator)
 	b.shot("phone-overview")
-	b.open("/deferred")
+	b.open("/failed")
 	b.shot("phone-deferred")
 	b.click(".menu summary")
 	b.await(`document.querySelector(".menu a").checkVisibility()`)
@@ -330,7 +330,7 @@ func testPhone(t *testing.T, b *tab, w *world) {
 func testViewer(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Viewer)
-	b.open("/deferred/pair?projection=scores&campaign=cave-00")
+	b.open("/failed/campaign?projection=scores&campaign=cave-00")
 	b.sees("Payloads are hidden from your role.")
 	if n := eval[int](b, `document.querySelectorAll('main form[method=post]').length`); n > 0 {
 		t.Errorf("a viewer is shown %d acts", n)
@@ -367,11 +367,11 @@ func testViewer(t *testing.T, b *tab, w *world) {
 func testBulk(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Admin)
-	b.open("/deferred?projection=scores&type=entombed")
+	b.open("/failed?projection=scores&type=entombed")
 	b.sees("the door is shut")
 	b.press(`.head a[href^="/bulk"]`)
 	b.await("location.search.includes('type=entombed')")
-	b.sees("6 pairs")
+	b.sees("6 failed campaigns")
 	b.fill("#confirm", "requeue 5")
 	if !eval[bool](b, `document.querySelector('form[action="/bulk/start"] button').disabled`) {
 		t.Error("the button may be pressed though another number was typed")
@@ -410,7 +410,7 @@ func testBulk(t *testing.T, b *tab, w *world) {
 	}
 	b.await(`document.querySelector("#progress .tag.bad")?.innerText === "failed again"`)
 	b.press("#since a")
-	b.await("location.pathname === '/deferred' && location.search.includes('type=entombed')")
+	b.await("location.pathname === '/failed' && location.search.includes('type=entombed')")
 	b.open("/bulk")
 	b.await(`document.querySelector("#operations .tag").innerText === "queued again"`)
 }

@@ -21,7 +21,7 @@ func (p *Pages) menu(r *http.Request) []menuItem {
 	items := []menuItem{
 		{Path: "/", Name: "Overview"},
 		{Path: "/campaigns", Name: "Campaigns"},
-		{Path: "/deferred", Name: "Deferred"},
+		{Path: "/failed", Name: "Failed"},
 		{Path: "/parked", Name: "Parked"},
 		{Path: "/bulk", Name: "Bulk acts"},
 		{Path: "/projections", Name: "Projections"},
@@ -74,7 +74,7 @@ func badgesOf(s *status.Status) map[string]badge {
 			failing.n++
 		}
 	}
-	badges := map[string]badge{"/deferred": deferred, "/parked": parked, "/publishers": failing}
+	badges := map[string]badge{"/failed": deferred, "/parked": parked, "/publishers": failing}
 	if failing.n == 0 {
 		badges["/publishers"] = paused
 	}

@@ -149,8 +149,8 @@ func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
 		oldest.Path, _ = link("/campaign", "id", page.Oldest.CampaignID)
 	}
 	dead := tile{
-		Label: "Dead", Value: count(now.Dead), Note: "pairs that wait for an operator", Path: "/deferred",
-		Tone: "ok", Spark: line("Dead pairs", func(s sample) float64 { return float64(s.Dead) }),
+		Label: "Dead", Value: count(now.Dead), Note: "campaigns that wait for an operator", Path: "/failed",
+		Tone: "ok", Spark: line("Dead campaigns", func(s sample) float64 { return float64(s.Dead) }),
 	}
 	if now.Dead > 0 {
 		dead.Tone = "bad"

@@ -186,8 +186,8 @@ func required(r *http.Request, name string) (string, error) {
 func (p *Pages) routes() {
 	for pattern, read := range map[string]reading{
 		"GET /{$}": p.readOverview, "GET /campaigns": p.readCampaigns, "GET /campaign": p.readCampaign,
-		"GET /event":    p.readEvent,
-		"GET /deferred": p.readDeferred, "GET /deferred/pair": p.readPair, "GET /parked": p.readParked,
+		"GET /event":  p.readEvent,
+		"GET /failed": p.readDeferred, "GET /failed/campaign": p.readPair, "GET /parked": p.readParked,
 		"GET /projections": p.readProjections, "GET /publishers": p.readPublishers, "GET /publishers/pair": p.readPublisher,
 		"GET /workers": p.readWorkers, "GET /lag": p.readHeat,
 		"GET /bulk": p.readBulk, "GET /bulk/parked": p.readBulkParked, "GET /bulk/operation": p.readOperation,
@@ -196,9 +196,9 @@ func (p *Pages) routes() {
 		p.mux.Handle(pattern, p.show(read))
 	}
 	for pattern, do := range map[string]acting{
-		"POST /deferred/requeue": requeuePair, "POST /deferred/resolve": resolvePair,
-		"POST /deferred/unresolve": unresolvePair,
-		"POST /campaign/replay":    replayCampaign, "POST /campaign/pause": pauseTarget,
+		"POST /failed/requeue": requeuePair, "POST /failed/resolve": resolvePair,
+		"POST /failed/unresolve": unresolvePair,
+		"POST /campaign/replay":  replayCampaign, "POST /campaign/pause": pauseTarget,
 		"POST /campaign/resume": resumeTarget,
 		"POST /bulk/start":      startBulk, "POST /bulk/abort": abortOperation, "POST /campaign/verify": verifyCampaign,
 		"POST /projections/verify": verifyProjection,

@@ -38,7 +38,7 @@ func pathOf(where string) string {
 		if strings.Contains(where, " of consumer group ") { // it is paused
 			return "/projections"
 		}
-		path, _ := link("/deferred", "projection", strings.Trim(name, `"`))
+		path, _ := link("/failed", "projection", strings.Trim(name, `"`))
 		return path
 	case "publisher":
 		_, topic, _ := strings.Cut(where, " of topic ")

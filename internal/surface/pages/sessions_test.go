@@ -50,10 +50,10 @@ func callsOfAPI(t *testing.T) map[string]string {
 func actsOfAPI() [][2]string {
 	const bulk = `"kind": "requeue", "limit": 5, "pairs": {"projection": "scores", "status": ["dead", "failed"]}`
 	return [][2]string{
-		{"requeueDeferred", ""},
-		{"retryDeferred", ""},
-		{"resolveDeferred", `"seq": 4`},
-		{"unresolveDeferred", `"seq": 4`},
+		{"requeueFailed", ""},
+		{"retryFailed", ""},
+		{"resolveFailed", `"seq": 4`},
+		{"unresolveFailed", `"seq": 4`},
 		{"requeueEvent", `"group": "default"`},
 		{"pauseCampaign", `"group": "default", "for": "1h"`},
 		{"resumeCampaign", `"group": "default"`},
@@ -110,8 +110,8 @@ func queriesOfAPI() map[string]string {
 		"getAsOf": "?projection=scores&seq=4", "getDiff": "?projection=scores&from=2&to=4",
 		"getWhy":         "?projection=scores&table=scores&key=alina",
 		"verifyCampaign": "?projection=scores", "listGaps": "?group=default", "queryEvents": "?type=cursed",
-		"listLeases":   "?group=default&limit=3",
-		"listDeferred": "?projection=scores&message=curse&older_than=1s&limit=3", "listDeferredLog": "?campaign=cave-00",
+		"listLeases": "?group=default&limit=3",
+		"listFailed": "?projection=scores&message=curse&older_than=1s&limit=3", "listFailedLog": "?campaign=cave-00",
 		"listParked": "?campaign=cave-00",
 	}
 }
@@ -247,9 +247,9 @@ func formsOfPages() [][2]string {
 		billed = "topic=campaign-events&publisher=billing"
 	)
 	return [][2]string{
-		{"/deferred/requeue", pair},
-		{"/deferred/resolve", pair + "&seq=4&confirm=4"},
-		{"/deferred/unresolve", pair + "&seq=4"},
+		{"/failed/requeue", pair},
+		{"/failed/resolve", pair + "&seq=4&confirm=4"},
+		{"/failed/unresolve", pair + "&seq=4"},
 		{"/campaign/replay", "group=default&projection=heroes&id=oak"},
 		{"/campaign/verify", "projection=scores&id=cave-01"},
 		{"/campaign/pause", "group=default&id=oak&for=1h"},

@@ -79,7 +79,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string) {
 // path fills in the pattern of a route with what database has.
 func path(pattern string) string {
 	pair := "a"
-	if strings.Contains(pattern, "/deferred/") {
+	if strings.Contains(pattern, "/failed/") {
 		pair = "b%2F1"
 	}
 	return strings.NewReplacer("{projection}", "notes", "{campaign}", pair, "{seq}", "1", "{id}", "1", "{topic}", "t",
@@ -320,7 +320,7 @@ func TestListsComeInPages(t *testing.T) {
 			VALUES ('group', 'default', '', 'a test', 'ada'), ('projection', 'default', 'notes', 'a test', 'ada');
 		SELECT tidemark.append('c' || i, '[{"type": "noted"}]') FROM generate_series(1, 23) i`)
 	for _, what := range []string{
-		"/api/v1/deferred", "/api/v1/parked", "/api/v1/log", "/api/v1/campaigns",
+		"/api/v1/failed", "/api/v1/parked", "/api/v1/log", "/api/v1/campaigns",
 		"/api/v1/pauses", "/api/v1/queue/entries", "/api/v1/queue/entries?status=dead",
 	} {
 		seen := map[string]bool{}
@@ -354,7 +354,7 @@ func TestListsComeInPages(t *testing.T) {
 			t.Errorf("%s answers %d items on %d pages", what, len(seen), pages+1)
 		}
 	}
-	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/deferred?after=nonsense&limit=5000", "",
+	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/failed?after=nonsense&limit=5000", "",
 		nil); response.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"limit":"1 to 1000"`) {
 		t.Errorf("nonsense is answered %s %s", response.Status, body)
 	}
@@ -366,7 +366,7 @@ func TestActsThroughTheAPI(t *testing.T) {
 	s := serveOn(t, pool, acting, nil)
 	jsonBody := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
 	for _, want := range []string{`"repeated":false`, `"repeated":true`} {
-		response, body := s.call(t, auth.Operator, http.MethodPost, "/api/v1/deferred/notes/b%2F1/requeue",
+		response, body := s.call(t, auth.Operator, http.MethodPost, "/api/v1/failed/notes/b%2F1/requeue",
 			`{"reason": "mended"}`, jsonBody)
 		if response.StatusCode != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("requeue: %s %s, want %s", response.Status, body, want)
@@ -377,7 +377,7 @@ func TestActsThroughTheAPI(t *testing.T) {
 		t.Errorf("it is in the log %d times", n)
 	}
 	for call, want := range map[string]int{
-		"/api/v1/deferred/notes/a/requeue":        http.StatusNotFound,
+		"/api/v1/failed/notes/a/requeue":          http.StatusNotFound,
 		"/api/v1/projections/notes/rebuild/abort": http.StatusUnprocessableEntity, // nothing was typed
 		"/api/v1/projections/notes/rollback":      http.StatusUnprocessableEntity,
 		"/api/v1/groups/default/repair-gaps":      http.StatusUnprocessableEntity,
@@ -385,7 +385,7 @@ func TestActsThroughTheAPI(t *testing.T) {
 		"/api/v1/publishers/t/s/resume":           http.StatusConflict,
 		"/api/v1/publishers/t/s/test-send":        http.StatusConflict,
 		"/api/v1/publishers/t/nobody/pause":       http.StatusNotFound,
-		"/api/v1/deferred/notes/b%2F1/resolve":    http.StatusBadRequest, // no reason
+		"/api/v1/failed/notes/b%2F1/resolve":      http.StatusBadRequest, // no reason
 		"/api/v1/operations/77/abort":             http.StatusNotFound,
 		"/api/v1/campaigns/a/replay":              http.StatusBadRequest, // no group
 		"/api/v1/parked/t/s/a/0/retry":            http.StatusBadRequest,

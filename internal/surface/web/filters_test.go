@@ -54,7 +54,7 @@ func knownOf(path, name string) string {
 		}
 		return "dead"
 	case "act":
-		if path == "/api/v1/deferred-log" || strings.Contains(path, "of=failures") {
+		if path == "/api/v1/failed-log" || strings.Contains(path, "of=failures") {
 			return "requeued"
 		}
 		return "deferred_requeued"
@@ -107,17 +107,17 @@ func TestEveryFilterOfACallRefusesAnUnknownValue(t *testing.T) {
 // filtersOfPages are the parameters of pages that take one of a few values.
 func filtersOfPages() map[string][]string {
 	return map[string][]string{
-		"/deferred":                 {"projection", "status", "class"},
-		"/parked":                   {"topic", "publisher", "status"},
-		"/bulk":                     {"projection", "status", "class", "kind"},
-		"/bulk?projection=notes":    {"status", "class", "kind"},
-		"/bulk/parked":              {"topic", "publisher", "status", "kind"},
-		"/bulk/parked?publisher=s":  {"topic", "status", "kind"},
-		"/audit":                    {"act", "of"},
-		"/audit?of=failures":        {"act"},
-		"/workers":                  {"group"},
-		"/publishers/pair?topic=t":  {"publisher"},
-		"/deferred/pair?campaign=a": {"projection"},
+		"/failed":                     {"projection", "status", "class"},
+		"/parked":                     {"topic", "publisher", "status"},
+		"/bulk":                       {"projection", "status", "class", "kind"},
+		"/bulk?projection=notes":      {"status", "class", "kind"},
+		"/bulk/parked":                {"topic", "publisher", "status", "kind"},
+		"/bulk/parked?publisher=s":    {"topic", "status", "kind"},
+		"/audit":                      {"act", "of"},
+		"/audit?of=failures":          {"act"},
+		"/workers":                    {"group"},
+		"/publishers/pair?topic=t":    {"publisher"},
+		"/failed/campaign?campaign=a": {"projection"},
 	}
 }
 

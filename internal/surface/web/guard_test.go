@@ -30,7 +30,7 @@ func TestOtherSitesCanNeitherSendNorFrame(t *testing.T) {
 		{"Sec-Fetch-Site": "cross-site"},
 		{"Sec-Fetch-Site": "same-site"},
 	} {
-		for _, what := range []string{"/api/v1/deferred/notes/b%2F1/requeue", "/login", "/logout"} {
+		for _, what := range []string{"/api/v1/failed/notes/b%2F1/requeue", "/login", "/logout"} {
 			response, body := s.call(t, auth.Admin, http.MethodPost, what, "", header)
 			if response.StatusCode != http.StatusForbidden {
 				t.Errorf("%s with %v is answered %s\n%s", what, header, response.Status, body)
@@ -40,7 +40,7 @@ func TestOtherSitesCanNeitherSendNorFrame(t *testing.T) {
 	if scan[string](t, pool, everything) != before {
 		t.Error("another site has changed something")
 	}
-	if response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/deferred/notes/b%2F1/requeue", "",
+	if response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/failed/notes/b%2F1/requeue", "",
 		map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": s.base}); response.StatusCode != http.StatusOK {
 		t.Errorf("a page of its own is answered %s\n%s", response.Status, body)
 	}

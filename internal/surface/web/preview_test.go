@@ -71,7 +71,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		`/publishers/nothing/s/reset`:    http.StatusNotFound,
 		`/projections/nobody/rebuild`:    http.StatusBadRequest, // it has no dry run, and says so
 		`/publishers/t/s/pause`:          http.StatusBadRequest,
-		`/deferred/notes/b%2F1/requeue`:  http.StatusBadRequest,
+		`/failed/notes/b%2F1/requeue`:    http.StatusBadRequest,
 		`/projections/notes/rollback`:    http.StatusBadRequest,
 		`/parked/t/s/a/1/retry`:          http.StatusBadRequest,
 		`/groups/default/repair-gaps`:    http.StatusBadRequest,

@@ -22,9 +22,9 @@ func TestWithoutASchemaPagesAndCallsSaySoOnce(t *testing.T) {
 	t.Cleanup(pool.Close)
 	s := listen(t, pool, admin.Config{}, func(c *web.Config) { c.Auth.Anonymous = auth.Admin })
 	paths := []string{
-		"/", "/campaigns", "/campaign?id=a", "/event?campaign=a&seq=1", "/deferred", "/parked", "/projections",
+		"/", "/campaigns", "/campaign?id=a", "/event?campaign=a&seq=1", "/failed", "/parked", "/projections",
 		"/publishers", "/workers",
-		"/postgres", "/audit", "/bulk?kind=requeue", "/bulk/parked?kind=retry_parked", "/deferred?projection=p",
+		"/postgres", "/audit", "/bulk?kind=requeue", "/bulk/parked?kind=retry_parked", "/failed?projection=p",
 	}
 	for _, route := range routes(t, s) {
 		switch id := route.OperationID; {
