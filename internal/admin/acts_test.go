@@ -16,9 +16,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )

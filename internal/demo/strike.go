@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
 // casualty is a worker that was killed, until others have taken over all it held.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
 func TestCompareTellsWhenALagIsGone(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
 func (e export) queue(s *Status) {

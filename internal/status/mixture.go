@@ -1,7 +1,7 @@
 package status
 
 import (
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
 // mixed is about groups whose workers do not have the same projections. While that may be a rolling

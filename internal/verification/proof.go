@@ -8,8 +8,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 

@@ -2,46 +2,30 @@ package lease_test
 
 import (
 	"context"
-	"errors"
-	"time"
+	"fmt"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// What is done under a lease ends with an advance in the same transaction: either both commit, or
-// the lease was lost and nothing does.
-func ExampleKeeper() {
-	work := func(ctx context.Context, pool *pgxpool.Pool, apply func(pgx.Tx, lease.Lease) (to int64, err error)) error {
-		keeper := lease.Keeper{Group: "default", Owner: uuid.NewString(), TTL: 30 * time.Second}
-		claimed, err := keeper.Claim(ctx, pool, "", 64, 0)
+// Drain the workers of a host before it is taken down.
+func ExampleDrain() {
+	drain := func(ctx context.Context, pool *pgxpool.Pool, host string) error {
+		workers, err := lease.Workers(ctx, pool)
 		if err != nil {
 			return err
 		}
-		for i, l := range claimed.Leases {
-			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				to, err := apply(tx, l)
-				if err != nil {
-					return err
-				}
-				batch := &pgx.Batch{}
-				keeper.Advance(batch, []lease.Step{{
-					CampaignID: l.CampaignID, Generation: l.Generation, From: l.Checkpoint, To: to,
-					Release: true,
-				}})
-				return lease.Error(tx.SendBatch(ctx, batch).Close())
-			})
-			if errors.Is(err, lease.ErrLost) {
-				continue // another worker has taken over
+		for _, w := range workers {
+			if w.Host != host {
+				continue
 			}
-			if err != nil {
-				return errors.Join(err, keeper.Release(ctx, pool, claimed.Leases[i:]))
+			if _, err := lease.Drain(ctx, pool, w.Owner, "anna"); err != nil {
+				return err
 			}
+			fmt.Println(w.Owner, "gives back", w.CampaignsHeld, "campaigns")
 		}
 		return nil
 	}
-	_ = work
+	_ = drain
 }

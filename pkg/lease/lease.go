@@ -2,219 +2,40 @@ package lease
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// ErrLost is returned by the transaction of an [Advance] when a lease is no longer held: it expired
-// and was taken over, or its checkpoint has moved. Nothing of the transaction may be kept.
-var ErrLost = errors.New("lease lost")
-
-// stateLost is the SQLSTATE that tidemark.advance raises.
-const stateLost = "TM010"
-
-// Lease is the ownership of one campaign in one consumer group until it expires.
-type Lease struct {
-	CampaignID string
-	Generation int64 // the fencing token: one more at each acquisition
-	Checkpoint int64 // the last seq applied
-
-	Suspect *Suspect `db:"-"` // processes died with it at this checkpoint, else nil; see [Keeper.Survived]
-}
-
 // DB runs statements: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
-type DB interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+type DB = lease.DB
+
+// Place is where a consumer group stands in a campaign, and who has the campaign, or had it last:
+// Group, Owner, Generation, ExpiresAt, Held, Checkpoint (the last seq applied), and the owner's
+// Host and PID.
+type Place = lease.Place
+
+// Places answers where each consumer group stands in a campaign, in the order of their names.
+// Groups that have never had the campaign are not among them.
+func Places(ctx context.Context, db DB, campaignID string) ([]Place, error) {
+	return lease.Places(ctx, db, campaignID)
 }
 
-// Keeper acquires and keeps the leases of one owner in one consumer group. It holds no state but
-// its settings, and is safe for concurrent use.
-type Keeper struct {
-	Group string
-	Owner string        // unique to a process and its life: never used again after a restart
-	TTL   time.Duration // a lease not renewed for so long may be taken over
-	Knows string        // JSON: the versions of projections that it has the code of, by name; "": none
+// Worker is what a worker says of itself about once a second: Owner, ConsumerGroup, Host, PID,
+// StartedAt, SeenAt, CampaignsHeld, EventsApplied, DrainedBy, and in Knows the versions of the
+// projections that it has the code of. One not seen for a few seconds is gone or cut off.
+type Worker = lease.Worker
+
+// Workers lists the workers of all groups that have a record, oldest first.
+func Workers(ctx context.Context, db DB) ([]Worker, error) { return lease.Workers(ctx, db) }
+
+// Drain tells a worker to finish what it has and claim nothing more, until [Undrain] or its end; it
+// notices within about a second. by is who does it, and must not be empty. Drain answers false if
+// there is no such worker.
+func Drain(ctx context.Context, db DB, owner, by string) (bool, error) {
+	return lease.Drain(ctx, db, owner, by)
 }
 
-// Claimed is the outcome of a claim.
-type Claimed struct {
-	Leases []Lease   // in order of campaign id
-	Cursor string    // where the next claim goes on; empty once it has come all around
-	Retry  time.Time // when the earliest lease in the way expires, or the earliest retry is due; zero: nothing known
-
-	crashed []string // campaigns that may be suspects
-}
-
-// Suspicious says whether processes may have died with some of the campaigns: [Keeper.Suspects] finds out.
-func (c Claimed) Suspicious() bool { return len(c.crashed) > 0 }
-
-// Claim leases up to limit campaigns that have work in the outbox and no live lease, from just
-// after cursor around the outbox. With a wait above zero it asks appends first, in the same
-// request, to notify for so long ([Wait]).
-func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait time.Duration) (Claimed, error) {
-	batch := &pgx.Batch{}
-	if wait > 0 {
-		batch.Queue(queryWait, wait.Milliseconds())
-	}
-	var claimed Claimed
-	batch.Queue(queryClaim, k.Group, k.Owner, cursor, limit, k.TTL).QueryRow(func(row pgx.Row) error {
-		return claimed.scan(row)
-	})
-	if err := db.SendBatch(ctx, batch).Close(); err != nil {
-		return Claimed{}, fmt.Errorf("claim campaigns: %w", err)
-	}
-	if err := k.Suspects(ctx, db, claimed); err != nil {
-		return Claimed{}, err
-	}
-	return claimed, nil
-}
-
-// ClaimAhead queues a claim on batch, and visit gets what comes of it. Statements queued behind it
-// that are about the campaigns claimed find them where no campaigns are named. To be committed by
-// itself it stands between BEGIN and COMMIT. What came of campaigns that processes died with is for
-// [Keeper.Suspects] to find out.
-func (k Keeper) ClaimAhead(batch *pgx.Batch, cursor string, limit int, wait time.Duration, visit func(Claimed)) {
-	if wait > 0 {
-		batch.Queue(queryWait, wait.Milliseconds())
-	}
-	batch.Queue(queryClaimAhead, k.Group, k.Owner, cursor, limit, k.TTL).QueryRow(func(row pgx.Row) error {
-		var claimed Claimed
-		var kept string
-		if err := claimed.scan(row, &kept, &kept); err != nil {
-			return fmt.Errorf("claim campaigns: %w", err)
-		}
-		visit(claimed)
-		return nil
-	})
-}
-
-func (c *Claimed) scan(row pgx.Row, more ...any) error {
-	var ids []string
-	var generations, checkpoints []int64
-	var retry *time.Time
-	if err := row.Scan(append([]any{&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed},
-		more...)...); err != nil {
-		return err
-	}
-	c.Leases = collect(ids, generations, checkpoints)
-	if retry != nil {
-		c.Retry = *retry
-	}
-	return nil
-}
-
-// ClaimDeferred leases up to limit campaigns that have a deferred pair whose retry is due, for one of projections.
-func (k Keeper) ClaimDeferred(ctx context.Context, db DB, projections []string, limit int) (Claimed, error) {
-	var ids, crashed []string
-	var generations, checkpoints []int64
-	var due *time.Time
-	err := db.QueryRow(ctx, queryClaimDeferred, k.Group, k.Owner, projections, limit, k.TTL).Scan(&ids, &generations,
-		&checkpoints, &due, &crashed)
-	if err != nil {
-		return Claimed{}, fmt.Errorf("claim deferred: %w", err)
-	}
-	claimed := Claimed{Leases: collect(ids, generations, checkpoints)}
-	if err := k.suspect(ctx, db, claimed.Leases, crashed); err != nil {
-		return Claimed{}, err
-	}
-	if due != nil {
-		claimed.Retry = *due
-	}
-	return claimed, nil
-}
-
-// Step is what a transaction does to one lease: move its checkpoint, or leave it (To equal to
-// From), and give the lease back or keep it.
-type Step struct {
-	CampaignID string
-	Generation int64
-	From, To   int64
-	Release    bool
-
-	Events int64  // that were applied
-	Hash   *int64 // of their ids: uuid_hash_extended(id, 0), all XORed; nil: not known, and never again in this campaign
-}
-
-// Advance queues the fence on batch. Each lease that is still held gets its new checkpoint and is
-// released or prolonged. If one is not held any more the statement fails with an error that matches
-// [ErrLost] (see [Error]), and with it the transaction that it must be the end of.
-func (k Keeper) Advance(batch *pgx.Batch, steps []Step) {
-	ids := make([]string, len(steps))
-	n := len(steps)
-	numbers, hashes := make([]int64, 4*n), make([]*int64, n)
-	generations, from, to, events := numbers[:n], numbers[n:2*n], numbers[2*n:3*n], numbers[3*n:]
-	release := make([]bool, len(steps))
-	for i, s := range steps {
-		ids[i], generations[i], from[i], to[i], release[i] = s.CampaignID, s.Generation, s.From, s.To, s.Release
-		events[i], hashes[i] = s.Events, s.Hash
-	}
-	batch.Queue(queryAdvance, k.Group, k.Owner, ids, generations, from, to, release, k.TTL, events, hashes)
-}
-
-// Renew prolongs leases and returns those still held.
-func (k Keeper) Renew(ctx context.Context, db DB, leases []Lease) ([]Lease, error) {
-	ids, generations := split(leases)
-	rows, err := db.Query(ctx, queryRenew, k.Group, k.Owner, ids, generations, k.TTL)
-	if err != nil {
-		return nil, fmt.Errorf("renew leases: %w", err)
-	}
-	held, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("renew leases: %w", err)
-	}
-	set := make(map[string]bool, len(held))
-	for _, id := range held {
-		set[id] = true
-	}
-	kept := make([]Lease, 0, len(held))
-	for _, l := range leases {
-		if set[l.CampaignID] {
-			kept = append(kept, l)
-		}
-	}
-	return kept, nil
-}
-
-// Release gives leases back without moving their checkpoints. Leases held by others are left alone.
-func (k Keeper) Release(ctx context.Context, db DB, leases []Lease) error {
-	if len(leases) == 0 {
-		return nil
-	}
-	ids, generations := split(leases)
-	if _, err := db.Exec(ctx, queryRelease, k.Group, k.Owner, ids, generations); err != nil {
-		return fmt.Errorf("release leases: %w", err)
-	}
-	return nil
-}
-
-// Error makes an error of a transaction that ended with [Keeper.Advance] match [ErrLost] where that is what it says.
-func Error(err error) error {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == stateLost {
-		return fmt.Errorf("%w: %w", ErrLost, err)
-	}
-	return err
-}
-
-func collect(ids []string, generations, checkpoints []int64) []Lease {
-	leases := make([]Lease, len(ids))
-	for i, id := range ids {
-		leases[i] = Lease{CampaignID: id, Generation: generations[i], Checkpoint: checkpoints[i]}
-	}
-	return leases
-}
-
-func split(leases []Lease) (ids []string, generations []int64) {
-	ids, generations = make([]string, len(leases)), make([]int64, len(leases))
-	for i, l := range leases {
-		ids[i], generations[i] = l.CampaignID, l.Generation
-	}
-	return ids, generations
+// Undrain has a worker that was drained claim again. It answers false if there is no such worker.
+func Undrain(ctx context.Context, db DB, owner string) (bool, error) {
+	return lease.Undrain(ctx, db, owner)
 }

@@ -9,20 +9,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
-// A group that is new starts with the first event of every campaign.
-func ExampleRegister() {
-	start := func(ctx context.Context, pool *pgxpool.Pool) error {
-		if err := outbox.Register(ctx, pool, "search"); err != nil {
-			return err
-		}
-		groups, err := outbox.Report(ctx, pool)
+// A group without a projection stands for all of its projections that are in step.
+func ExampleLag() {
+	show := func(ctx context.Context, pool *pgxpool.Pool) error {
+		lag, err := outbox.Lag(ctx, pool)
 		if err != nil {
 			return err
 		}
-		for _, g := range groups {
-			fmt.Println(g.Group, g.Pending, g.Processing, g.Failed, g.Dead)
+		for _, b := range lag {
+			fmt.Println(b.Group, b.Projection, b.Events, b.Campaigns, b.Age)
 		}
 		return nil
 	}
-	_ = start
+	_ = show
 }

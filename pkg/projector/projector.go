@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/claim"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )

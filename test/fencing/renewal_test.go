@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/lease"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )

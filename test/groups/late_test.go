@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"

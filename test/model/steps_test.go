@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 func campaigns() []string { return []string{"a", "b", "c", "d"} }

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 

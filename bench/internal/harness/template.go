@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/migrations"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 const ConsumerGroup = "default"

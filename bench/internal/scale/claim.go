@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
 const (

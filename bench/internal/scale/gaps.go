@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
 const (

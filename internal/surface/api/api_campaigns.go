@@ -6,9 +6,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 func (a *API) campaignRoutes() []Route {

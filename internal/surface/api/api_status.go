@@ -10,10 +10,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/lease"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 func (a *API) statusRoutes() []Route {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 // repair is what became of each gap or, in a dry run, which there are.

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 func newOutbox(env *cli.Env) *cobra.Command {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/verification"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
 const (

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 // waitingLook is how many campaigns with work are looked at for those that have waited longest.

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 

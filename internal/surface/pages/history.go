@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/pkg/lease"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
 const (

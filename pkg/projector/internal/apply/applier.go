@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

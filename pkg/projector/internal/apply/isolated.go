@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/pipeline"

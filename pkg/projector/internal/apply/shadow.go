@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
 // Unit is a campaign to bring forward under its lease: all projections that are in step from the

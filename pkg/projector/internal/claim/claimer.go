@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
 // foreign is what a worker has said about projections of its group that it does not have.

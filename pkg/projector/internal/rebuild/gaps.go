@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/exchange"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"

@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
 // Base is what all parts of a projector share: its configuration, the projections it has code of, and what the registry

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/outbox"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
 func TestMixturesNameWhichWorkersLackWhichProjections(t *testing.T) {

@@ -3,7 +3,7 @@ package outbox_test
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 

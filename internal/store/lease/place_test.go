@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/lease"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
