@@ -55,6 +55,12 @@ func StartRebuild(
 // Rebuild is a rebuild that has not ended.
 type Rebuild = rebuild.Rebuild
 
+// RebuildRequest is how a rebuild was asked for.
+type RebuildRequest = rebuild.Request
+
+// RebuildBacklog is what a rebuild has still to catch up with.
+type RebuildBacklog = rebuild.Backlog
+
 // RebuildName is the name under which a rebuild of the projection is paused and resumed
 // (internal/store/pause), and under which its pairs are found in internal/store/deferred.
 func RebuildName(projection string) string {

@@ -39,7 +39,7 @@ func Projections(ctx context.Context, db journal.Querier) ([]Registered, error) 
 	return all, nil
 }
 
-// Rebuild is projector.Rebuild.
+// Rebuild is projector.Rebuild. Its fields are in the order of queryProgress.
 type Rebuild struct {
 	Projection  string
 	Group       string
@@ -47,24 +47,34 @@ type Rebuild struct {
 	Version     int // that is built; 0: not known yet
 	// "requested" until a worker that has the code begins, "copying" while campaigns are taken range
 	// by range, "copied" or "joining" while the others are filed, "active" while they catch up
-	State       string
+	State string
+	Request
+	ActiveAt  *time.Time // since when campaigns catch up; nil: not yet
+	Campaigns int64      // to catch up at that time
+	Events    int64      // of those
+	Refusal   string     // why the tables were not exchanged when that was tried last
+	Paused    bool
+	Backlog
+	At time.Time
+}
+
+// Request is projector.RebuildRequest.
+type Request struct {
 	MaxShare    float64
 	AllowFailed int64
 	Keep        time.Duration
 	Verify      int    // campaigns to verify before the exchange
-	By, Reason  string // of whoever began it
+	By, Reason  string // who began it, and why
 	StartedAt   time.Time
-	ActiveAt    *time.Time // since when campaigns catch up; nil: not yet
-	Campaigns   int64      // to catch up at that time
-	Events      int64      // of those
-	Refusal     string     // why the tables were not exchanged when that was tried last
-	Paused      bool
-	Left        int64 // campaigns on their way
-	LeftEvents  int64 // events that they, and those that failed, have before them
-	Failed      int64 // campaigns that wait for their next attempt
-	Dead        int64 // campaigns that wait for an operator
-	Estimated   bool  // there are too many to count: Left to Dead are near
-	At          time.Time
+}
+
+// Backlog is projector.RebuildBacklog.
+type Backlog struct {
+	Left       int64 // campaigns on their way
+	LeftEvents int64 // events that they, and those that failed, have before them
+	Failed     int64 // campaigns that wait for their next attempt
+	Dead       int64 // campaigns that wait for an operator
+	Estimated  bool  // there are too many to count: the other figures are near
 }
 
 // NameOf is projector.RebuildName.
