@@ -10,8 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -300,37 +298,6 @@ func TestFunctionsLeaveWithTheTablesTheyWriteTo(t *testing.T) {
 		FROM pg_proc WHERE starts_with(proname::text, 'tidemark_file_k')`)
 }
 
-// TestSnapshotsAreOfTheirVersion has two versions whose tables are made by the same statements, and
-// then one whose rows are made anew.
-func TestSnapshotsAreOfTheirVersion(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	worker := func(version int) *projector.Projector {
-		return workerOf(t, pool, func(c *projector.Config) { c.SnapshotEvery = 2 }, tripled(version))
-	}
-	appendMoves(t, pool, "a", 1, 2, 3, 4, 5)
-	one, two := worker(1), worker(2)
-	drain(t, one)
-	for _, look := range []struct {
-		of   *projector.Projector
-		seq  int64
-		want string
-	}{{one, 5, `"sum": 15`}, {two, 5, `"sum": 30`}, {one, 4, `"sum": 10`}, {two, 4, `"sum": 20`}} {
-		state, err := look.of.AsOf(t.Context(), "counters", "a", look.seq)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rows := state.Tables[0].Rows; len(rows) != 1 || !strings.Contains(string(rows[0]), look.want) {
-			t.Errorf("version %d after event %d: %s, want %s", state.Version, look.seq, rows, look.want)
-		}
-	}
-	expectText(t, pool, "snapshots", "1:2 1:4 2:2 2:4", `SELECT string_agg(version || ':' || seq, ' '
-		ORDER BY version, seq) FROM tidemark.snapshots`)
-	start(t, pool, projector.RebuildOptions{})
-	drain(t, one)
-	expectText(t, pool, "snapshots once it is rebuilt", "0", `SELECT count(*)::text FROM tidemark.snapshots`)
-}
-
 // TestVerifyNoticesThatTheTablesHaveBeenExchanged has that happen between two batches of campaigns.
 func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 	t.Parallel()
@@ -347,37 +314,6 @@ func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 	if !errors.Is(err, projector.ErrRegistered) || !strings.Contains(err.Error(), "begin again") {
 		t.Errorf("verified across an exchange: %v", err)
 	}
-}
-
-// TestASnapshotIsNotUsedOnceAnEventBeforeItIsSkipped has an operator skip one that the snapshots have applied.
-func TestASnapshotIsNotUsedOnceAnEventBeforeItIsSkipped(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	worker := func(refused int64) *projector.Projector {
-		return workerOf(t, pool, func(c *projector.Config) { c.SnapshotEvery = 2 },
-			fragile(func(e journal.Event) bool { return e.Seq == refused }))
-	}
-	appendMoves(t, pool, "a", 1, 2, 3, 4)
-	broken, mended := worker(3), worker(0)
-	drain(t, broken)
-	rows := func(want int) {
-		t.Helper()
-		state, err := mended.AsOf(t.Context(), "fragile", "a", 4)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := len(state.Tables[0].Rows); got != want {
-			t.Errorf("%d rows, want %d", got, want)
-		}
-	}
-	rows(4)
-	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: "fragile", CampaignID: "a"}, 3, ada)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows(3)
 }
 
 // TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce has a materialized view on them from the

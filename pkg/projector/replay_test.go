@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,67 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
-
-// kinds answers a projection of each kind, with tables named after what is given. Applying an event
-// twice to the same rows shows in each.
-func kinds(t *testing.T, name string) []projector.Projection {
-	t.Helper()
-	return kindsOf(t, name, 1)
-}
-
-// kindsOf answers them in a version: what they write depends on it.
-func kindsOf(t *testing.T, name string, version int) []projector.Projection {
-	t.Helper()
-	document := projector.NewDocument(projector.Document[counter]{
-		Name: "document_" + name, Version: version, Types: []string{"moved"},
-		Key: func(e journal.Event) (string, error) {
-			m, err := journal.Decode[moved](e)
-			return fmt.Sprint(m.By % 3), err
-		},
-		Fold: func(c *counter, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
-			if m.By == 7 {
-				return projector.Delete
-			}
-			c.Count++
-			c.Sum = (2+version)*c.Sum + m.By // the order counts
-			return err
-		},
-	})
-	// A parent and a child, so that the order of deletion counts.
-	handlers := projector.NewHandlers(projector.Spec{Name: "handlers_" + name, Version: version, Tables: fmt.Sprintf(`
-		CREATE TABLE z_parent_%[1]s (campaign_id text PRIMARY KEY, count bigint NOT NULL);
-		CREATE TABLE a_child_%[1]s (campaign_id text REFERENCES z_parent_%[1]s, number bigint, seq bigint NOT NULL,
-			PRIMARY KEY (campaign_id, number))`, name)})
-	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
-		g.Queue(fmt.Sprintf(`INSERT INTO z_parent_%[1]s AS p VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE
-			SET count = p.count + 1`, name), e.CampaignID)
-		g.Queue(fmt.Sprintf(`INSERT INTO a_child_%[1]s SELECT $1, count, $2 FROM z_parent_%[1]s
-			WHERE campaign_id = $1`, name), e.CampaignID, int64(version)*e.Seq)
-		return nil
-	})
-	file, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: file_%[1]s
--- version: %[2]d
-CREATE TABLE file_%[1]s (campaign_id text PRIMARY KEY, sum numeric NOT NULL);
--- on: moved
-INSERT INTO file_%[1]s (campaign_id, sum) VALUES (event.campaign_id, (event.payload->>'by')::bigint)
-ON CONFLICT (campaign_id) DO UPDATE SET sum = ((2 + %[2]d) * file_%[1]s.sum + excluded.sum) %% 1000003;
-`, name, version)}}, "x.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []projector.Projection{document, handlers, file}
-}
-
-// kindsTables are what kinds(name) writes.
-func kindsTables(name string) []string {
-	return []string{"document_" + name, "z_parent_" + name, "a_child_" + name, "file_" + name}
-}
 
 func replay(ctx context.Context, pool *pgxpool.Pool, r deferred.ReplayRequest) (n int64, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -375,28 +316,4 @@ func TestReplay(t *testing.T) {
 		}
 		expect(t, pool, request("", 1, "a"), 3)
 	})
-}
-
-// totals keeps a campaign's sum in a table that knows no campaigns.
-type totals struct{}
-
-func (totals) Spec() projector.Spec {
-	return projector.Spec{Name: "totals", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE totals (key text
-		PRIMARY KEY, sum bigint NOT NULL)`}
-}
-
-func (totals) Apply(_ context.Context, g *projector.Group) error {
-	for _, e := range g.Events {
-		g.At(e)
-		g.Queue(`INSERT INTO totals VALUES ('of ' || $1, ($2::jsonb->>'by')::bigint) ON CONFLICT (key) DO UPDATE
-			SET sum = totals.sum + excluded.sum`, e.CampaignID, string(e.Payload))
-	}
-	return nil
-}
-
-func (totals) Reset(_ context.Context, g *projector.Group, campaignIDs []string) error {
-	for _, id := range campaignIDs {
-		g.Queue(`DELETE FROM totals WHERE key = 'of ' || $1`, id)
-	}
-	return nil
 }

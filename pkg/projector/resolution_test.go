@@ -1,93 +1,18 @@
 package projector_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
-	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
-
-// trailNames are the projections that trails answers.
-func trailNames() []string { return []string{"trail_document", "trail_file", "trail_handlers"} }
-
-// trails keep each event that they have applied, multiplied by their version. An event twice is as
-// good as once. A broken one fails on a move by 13.
-func trails(t *testing.T, version int, broken bool) []projector.Projection {
-	t.Helper()
-	dead := projector.Policy{Action: projector.ActionDead}
-	refuses := func(m moved) error {
-		if broken && m.By == 13 {
-			return errors.New("unlucky")
-		}
-		return nil
-	}
-	document := projector.NewDocument(projector.Document[map[string]int]{
-		Name: "trail_document", Version: version, Types: []string{"moved"}, OnFailure: dead,
-		Key: func(e journal.Event) (string, error) { return fmt.Sprint(e.Seq), nil },
-		Fold: func(d *map[string]int, e journal.Event) error {
-			m, err := journal.Decode[moved](e)
-			*d = map[string]int{"by": version * m.By}
-			return errors.Join(err, refuses(m))
-		},
-	})
-	handlers := projector.NewHandlers(projector.Spec{
-		Name: "trail_handlers", Version: version, OnFailure: dead, Tables: `CREATE TABLE trail_handlers (campaign_id text,
-			seq bigint, by bigint, PRIMARY KEY (campaign_id, seq))`,
-	})
-	projector.On(handlers, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
-		g.Queue(`INSERT INTO trail_handlers VALUES ($1, $2, $3)
-			ON CONFLICT (campaign_id, seq) DO NOTHING`, e.CampaignID, e.Seq, version*m.By)
-		return refuses(m)
-	})
-	unlucky := 0
-	if broken {
-		unlucky = 13
-	}
-	file, err := sqlfile.Load(fstest.MapFS{"x.sql": {Data: fmt.Appendf(nil, `-- projection: trail_file
--- version: %[1]d
--- on failure: dead
-CREATE TABLE trail_file (campaign_id text, seq bigint, by bigint, PRIMARY KEY (campaign_id, seq));
--- on: moved
-INSERT INTO trail_file SELECT event.campaign_id, event.seq, %[1]d * (event.payload->>'by')::bigint
-	WHERE 1 / ((event.payload->>'by')::bigint - %[2]d) IS NOT NULL
-ON CONFLICT (campaign_id, seq) DO NOTHING;
-`, version, unlucky)}}, "x.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []projector.Projection{document, file, handlers}
-}
-
-// expectTrails compares what a set of the trails' tables has of campaign a.
-func expectTrails(t *testing.T, pool *pgxpool.Pool, when, set, want string) {
-	t.Helper()
-	for _, name := range trailNames() {
-		schema := query[string](t, pool, `SELECT coalesce((SELECT schema_name FROM tidemark.projections WHERE name = $1),
-			'none')`, name+set)
-		by, order := "by::text", "seq"
-		if name == "trail_document" {
-			by, order = "doc->>'by'", "key::bigint"
-		}
-		table := pgx.Identifier{schema, name}.Sanitize()
-		got := query[string](t, pool, fmt.Sprintf(`SELECT coalesce(string_agg(%s, ' ' ORDER BY %s), '') FROM %s
-			WHERE campaign_id = 'a'`, by, order, table))
-		if got != want {
-			t.Errorf("%s, %s%s has %q, want %q", when, name, set, got, want)
-		}
-	}
-}
 
 // expectInStep says that no pair is left, and that verify finds nothing with any code.
 func expectInStep(t *testing.T, pool *pgxpool.Pool, when string, left int64, workers ...*projector.Projector) {
@@ -102,45 +27,6 @@ func expectInStep(t *testing.T, pool *pgxpool.Pool, when string, left int64, wor
 			}
 		}
 	}
-}
-
-func resolveTrails(t *testing.T, pool *pgxpool.Pool, set string) {
-	t.Helper()
-	for _, name := range trailNames() {
-		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: name + set, CampaignID: "a"}, 3,
-				deferred.Act{By: "ada", Reason: "a test's"})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func unresolveTrails(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	for _, name := range trailNames() {
-		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return deferred.Unresolve(t.Context(), tx, deferred.Key{Projection: name, CampaignID: "a"}, 3,
-				deferred.Act{By: "ada", Reason: "it counts"})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func rebuildTrails(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, o projector.RebuildOptions) {
-	t.Helper()
-	for _, name := range trailNames() {
-		if _, err := projector.StartRebuild(t.Context(), pool, name, o, ada); err != nil {
-			t.Fatal(err)
-		}
-	}
-	within(t, "the trails are rebuilt", func() bool {
-		drain(t, p)
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
-	})
 }
 
 // TestAResolutionHolds resolves an event, forgets the log or not, and does what applies the

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // TestJourneys walks what a person on call does, in a real browser: one for all of them, each in a
@@ -362,55 +361,4 @@ func testViewer(t *testing.T, b *tab, w *world) {
 	if err != nil || len(records) > 0 {
 		t.Errorf("a viewer has done %+v, %v", records, err)
 	}
-}
-
-func testBulk(t *testing.T, b *tab, w *world) {
-	t.Helper()
-	b.logIn(w, auth.Admin)
-	b.open("/failed?projection=scores&type=entombed")
-	b.sees("the door is shut")
-	b.press(`.head a[href^="/bulk"]`)
-	b.await("location.search.includes('type=entombed')")
-	b.sees("6 failed campaigns")
-	b.fill("#confirm", "requeue 5")
-	if !eval[bool](b, `document.querySelector('form[action="/bulk/start"] button').disabled`) {
-		t.Error("the button may be pressed though another number was typed")
-	}
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#confirm").select()`))
-	b.fill("#confirm", "requeue 6")
-	b.fill("#bulk-reason", "the door is open again")
-	b.shot("bulk")
-	b.press(`form[action="/bulk/start"] button`)
-	b.sees("has begun: 6 items frozen")
-	if !eval[bool](b, `location.search.includes("type=entombed")`) {
-		t.Error("the filter has not survived the act")
-	}
-	b.press(`#operations tbody a`)
-	b.await(`document.querySelector("#progress")?.innerText.includes("6 of 6")`)
-	b.await(`document.querySelector("#progress .tag")?.innerText === "queued again"`)
-	b.await(`document.querySelectorAll("#items .tag.info").length === 6`)
-	b.await(`document.querySelector("#since").innerText === "0 failed again, 6 waiting, 0 got past it"`)
-	if n := eval[int](b, `document.querySelectorAll("main .tag.ok").length`); n > 0 {
-		t.Errorf("%d things are green of which it is not known yet what becomes", n)
-	}
-	b.shot("operation")
-	n, err := deferred.Count(t.Context(), w.pool, deferred.Filter{
-		EventType: "entombed",
-		Status:    []deferred.Status{deferred.Failed},
-	})
-	if err != nil || n != 6 {
-		t.Errorf("%d pairs wait for a worker after the act, %v; want 6", n, err)
-	}
-	all, err := projector.New(projector.Config{Pool: w.pool, Projections: worldCode()})
-	if err == nil {
-		_, err = all.Drain(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.await(`document.querySelector("#progress .tag.bad")?.innerText === "failed again"`)
-	b.press("#since a")
-	b.await("location.pathname === '/failed' && location.search.includes('type=entombed')")
-	b.open("/bulk")
-	b.await(`document.querySelector("#operations .tag").innerText === "queued again"`)
 }

@@ -1,0 +1,108 @@
+package projector_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+func TestWhatIsCancelledBeforeItsDeadlineIsTheInfrastructures(t *testing.T) {
+	t.Parallel()
+	waiting := func(ctx context.Context, g *projector.Group, _ journal.Event) error {
+		tx, err := g.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
+		return err
+	}
+	expectNothing := func(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
+		t.Helper()
+		if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
+			t.Errorf("got %v", err)
+		}
+		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {
+			t.Errorf("%d failures", n)
+		}
+	}
+	t.Run("by_an_operator", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := slowProjector(t, pool, sluggish(time.Minute, waiting), nil)
+		appendSlow(t, pool)
+		var operator sync.WaitGroup
+		operator.Go(func() {
+			for n := 0; n == 0 && t.Context().Err() == nil; {
+				if err := pool.QueryRow(t.Context(), `SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
+					WHERE datname = current_database() AND query LIKE '%pg_sleep(60)%'
+					AND wait_event = 'PgSleep'`).Scan(&n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		expectNothing(t, pool, p)
+		operator.Wait()
+	})
+	t.Run("by_a_lower_setting_of_the_role", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := slowProjector(t, pool, sluggish(time.Minute, waiting), nil)
+		if err := p.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		appendSlow(t, pool)
+		if _, err := pool.Exec(t.Context(), query[string](t, pool,
+			`SELECT format('ALTER DATABASE %I SET statement_timeout = ''1s''', current_database())`)); err != nil {
+			t.Fatal(err)
+		}
+		pool.Reset()
+		expectNothing(t, pool, p)
+	})
+	t.Run("for_a_lock_that_is_held_too_long", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		p := slowProjector(t, pool, sluggish(time.Minute, func(context.Context, *projector.Group, journal.Event) error {
+			return nil
+		}), func(cfg *projector.Config) { cfg.ApplyTimeout = time.Minute })
+		if err := p.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		appendSlow(t, pool)
+		alter := func(format string) {
+			if _, err := pool.Exec(t.Context(), query[string](t, pool, `SELECT format($1, current_database())`,
+				format)); err != nil {
+				t.Fatal(err)
+			}
+			pool.Reset()
+		}
+		alter(`ALTER DATABASE %I SET lock_timeout = '300ms'`)
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), `LOCK TABLE slow`); err != nil {
+			t.Fatal(err)
+		}
+		drain(t, p)
+		if got := query[string](t, pool, `SELECT string_agg(DISTINCT concat_ws(' ', status, attempt_count, error_class),
+			', ') FROM tidemark.deferred`); got != "failed 0 lock" {
+			t.Errorf("pairs: %s", got)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		alter(`ALTER DATABASE %I RESET lock_timeout`)
+		retry(t, pool, p)
+		if n := query[int](t, pool, `SELECT count(*) FROM slow`); n != 6 {
+			t.Errorf("%d rows, want 6", n)
+		}
+	})
+}

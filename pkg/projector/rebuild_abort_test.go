@@ -1,0 +1,93 @@
+package projector_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	one := workerOf(t, pool, nil, kindsOf(t, "k", 1)...)
+	moveAll(t, pool, 1, 2, 3)
+	drain(t, one)
+	two := workerOf(t, pool, nil, kindsOf(t, "k", 2)...)
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		VALUES ('projection', 'default', 'file_k~next', '', 'ada')`)
+	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
+		if err := projector.AbortRebuild(t.Context(), pool, name, ada); err != nil {
+			t.Fatal(err)
+		}
+		if err := projector.AbortRebuild(t.Context(), pool, name, ada); !errors.Is(err, projector.ErrNoRebuild) {
+			t.Errorf("aborted twice: %v", err)
+		}
+	}
+	if s := leftovers(t, pool); s != "" {
+		t.Errorf("left: %s", s)
+	}
+	drain(t, two)
+	drain(t, workerOf(t, pool, nil, kindsOf(t, "k", 2)...)) // nor in a worker that starts now
+	if s := leftovers(t, pool); s != "" {
+		t.Errorf("it has begun again: %s", s)
+	}
+	drain(t, one)
+	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 1); got != want {
+		t.Errorf("the tables hold\n%swant\n%s", got, want)
+	}
+	// Asked for, it is done.
+	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
+		if begun, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{}, ada); err != nil ||
+			!begun {
+			t.Fatal(begun, err)
+		}
+	}
+	drain(t, two)
+	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 2); got != want {
+		t.Errorf("rebuilt tables hold\n%swant\n%s", got, want)
+	}
+}
+
+// TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain has version 3 aborted, and then
+// lower ones built and taken back, while a worker that has version 3 looks on.
+func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	appendMoves(t, pool, "a", 1)
+	one, two, three := workerOf(t, pool, nil, tripled(1)), workerOf(t, pool, nil, tripled(2)),
+		workerOf(t, pool, nil, tripled(3))
+	drain(t, one)
+	if err := three.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := projector.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
+		t.Fatal(err)
+	}
+	shown := func(when, want string) {
+		t.Helper()
+		drain(t, three)
+		expectText(t, pool, when, want, `SELECT string_agg(name || ' ' || version, ', ' ORDER BY name)
+			FROM tidemark.projections`)
+	}
+	shown("once it is aborted", "counters 1")
+	first, second, third := 1, 2, 3
+	start(t, pool, projector.RebuildOptions{Version: &first})
+	shown("while version 1 is asked for", "counters 1, counters~next 1")
+	drain(t, one)
+	shown("once version 1 is rebuilt", "counters 1, counters~previous 1")
+	start(t, pool, projector.RebuildOptions{Version: &second})
+	drain(t, two)
+	shown("once version 2 is built", "counters 2, counters~previous 1")
+	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: -1},
+		ada); err != nil {
+		t.Fatal(err)
+	}
+	shown("once version 2 is rolled back", "counters 1, counters~previous 2")
+	start(t, pool, projector.RebuildOptions{Version: &third})
+	shown("once version 3 is asked for", "counters 3, counters~previous 1")
+}
