@@ -255,24 +255,3 @@ func durations() []float64 { return prometheus.ExponentialBuckets(0.0005, 2, 16)
 func byProjection(name, help string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"projection"})
 }
-
-// Awoken is what ended a sleep.
-type Awoken int
-
-// The ends of a sleep.
-const (
-	Elapsed  Awoken = iota
-	Notified        // by an append
-	Finished        // a worker has given back what was in the way
-)
-
-func (a Awoken) String() string {
-	switch a {
-	case Notified:
-		return "notified"
-	case Finished:
-		return "released"
-	default:
-		return "polled"
-	}
-}

@@ -279,28 +279,3 @@ func (b *Base) Foreign(r *Registered) bool {
 	name, set := Split(r.Name)
 	return set == LiveTables && b.Newest(name) == nil
 }
-
-// Registered is a row of tidemark.projections.
-type Registered struct {
-	Name          string
-	Version       int
-	State         string
-	ConsumerGroup string
-	SchemaName    string
-	TableNames    []string
-	Paused        bool
-	RegisteredAt  time.Time
-	ResolvedAhead bool // events may be left out that live work comes to
-}
-
-// Moves says whether the projection moves along with its group where a worker has it in this version.
-func (r *Registered) Moves() bool {
-	return r.State == StateActive && !r.Paused
-}
-
-func (r Registered) same(other Registered) bool {
-	return r.Name == other.Name && r.Version == other.Version && r.State == other.State &&
-		r.ConsumerGroup == other.ConsumerGroup && r.SchemaName == other.SchemaName &&
-		r.Paused == other.Paused && r.ResolvedAhead == other.ResolvedAhead && r.RegisteredAt.Equal(other.RegisteredAt) &&
-		slices.Equal(r.TableNames, other.TableNames)
-}

@@ -1,6 +1,9 @@
 package registry
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // View is what the registry means to this worker: which sets of tables of its projections it has to keep.
 type View struct {
@@ -53,4 +56,29 @@ func (v *View) Projection(name string) *Projection {
 		}
 	}
 	return nil
+}
+
+// Registered is a row of tidemark.projections.
+type Registered struct {
+	Name          string
+	Version       int
+	State         string
+	ConsumerGroup string
+	SchemaName    string
+	TableNames    []string
+	Paused        bool
+	RegisteredAt  time.Time
+	ResolvedAhead bool // events may be left out that live work comes to
+}
+
+// Moves says whether the projection moves along with its group where a worker has it in this version.
+func (r *Registered) Moves() bool {
+	return r.State == StateActive && !r.Paused
+}
+
+func (r Registered) same(other Registered) bool {
+	return r.Name == other.Name && r.Version == other.Version && r.State == other.State &&
+		r.ConsumerGroup == other.ConsumerGroup && r.SchemaName == other.SchemaName &&
+		r.Paused == other.Paused && r.ResolvedAhead == other.ResolvedAhead && r.RegisteredAt.Equal(other.RegisteredAt) &&
+		slices.Equal(r.TableNames, other.TableNames)
 }

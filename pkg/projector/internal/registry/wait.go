@@ -32,3 +32,24 @@ func Signal(c chan<- struct{}) {
 	default:
 	}
 }
+
+// Awoken is what ended a sleep.
+type Awoken int
+
+// The ends of a sleep.
+const (
+	Elapsed  Awoken = iota
+	Notified        // by an append
+	Finished        // a worker has given back what was in the way
+)
+
+func (a Awoken) String() string {
+	switch a {
+	case Notified:
+		return "notified"
+	case Finished:
+		return "released"
+	default:
+		return "polled"
+	}
+}
