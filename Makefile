@@ -20,7 +20,7 @@ TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
 packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test testmain testmodules bench lint vuln sbom fmt build migrate tidy postgres testtools
+.PHONY: help demo test testmain testmodules bench lint vuln sbom release fmt build migrate tidy postgres testtools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ sbom: build ## write what the programs are made of to bin/*.cdx.json (CycloneDX)
 		$(GO) -C scripts/sbom tool cyclonedx-gomod bin -json -std -output $(CURDIR)/bin/$$program.cdx.json \
 			$(CURDIR)/bin/$$program || exit; done
 	@echo "sbom: $$(grep -h '"purl"' bin/*.cdx.json | sort -u | wc -l) modules in bin/*.cdx.json"
+
+release: ## build a release into dist/ (VERSION=v1.2.3 at its tag; DRY=1 tries it at any commit)
+	@VERSION="$(VERSION)" DRY="$(DRY)" scripts/release.sh
 
 fmt: ## format the code
 	$(LINT) fmt ./...
