@@ -138,7 +138,7 @@ func projections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	detail := fmt.Sprintf("%d registered, %d paused; pairs: %d failed, %d dead", registered, paused, failed, dead)
 	return verdict(paused == 0 && dead == 0, Warn, detail,
-		"see `tidemark deferred stats` and `tidemark projection list`; mend the cause, then requeue or resume"), nil
+		"see `tidemark failed stats` and `tidemark projection list`; mend the cause, then requeue or resume"), nil
 }
 
 func transactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {

@@ -23,7 +23,7 @@ type Answer struct {
 	Remedy string // for programs that call the API
 	Page   string // for a person on a page; "": Remedy
 	Next   string // command of tidemark to type next, with NOUN for its own noun; "": none
-	With   string // what Next takes from the command that failed: flags, "NAME" for its argument
+	With   string // what Next takes from the command that failed: flags, "NAME" for its argument, others in capitals for arguments or flags of that name
 	Errs   []error
 }
 
@@ -67,11 +67,11 @@ func answers() []Answer {
 		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
 		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid, deferred.ErrPattern}},
 		{
-			notFound, "/api/v1/failed lists what is behind", pageGone, "deferred list", "campaign",
+			notFound, "/api/v1/failed lists what is behind", pageGone, "failed list", "campaign",
 			[]error{deferred.ErrNotFound},
 		},
 		{
-			notFound, "/api/v1/resolutions lists which events are left out", pageGone, "deferred resolutions", "campaign",
+			notFound, "/api/v1/resolutions lists which events are left out", pageGone, "failed resolutions", "campaign",
 			[]error{deferred.ErrNotResolved},
 		},
 		{
@@ -116,7 +116,7 @@ func answers() []Answer {
 		},
 		{conflict, "revoke the token first, or take another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
 		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
-		{conflict, lookAgain, "", "deferred show", "projection campaign", []error{deferred.ErrConflict}},
+		{conflict, lookAgain, "", "failed show", "PROJECTION CAMPAIGN", []error{deferred.ErrConflict}},
 		{conflict, lookAgain, "", "publisher show", "NAME", []error{publications.ErrConflict}},
 		{conflict, lookAgain, "", "projection list", "", []error{projector.ErrBehind, projector.ErrRegistered}},
 		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},

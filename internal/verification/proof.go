@@ -73,11 +73,11 @@ func (d proof) print(env *cli.Env) error {
 		env.Note("The projection is behind its group in %s: nothing is proved of it there.", plural(d.Behind, "campaign"))
 	}
 	if d.Resolved > 0 {
-		env.Note("It leaves out %s that operators have resolved: tidemark deferred resolutions --projection %s",
+		env.Note("It leaves out %s that operators have resolved: tidemark failed resolutions --projection %s",
 			plural(d.Resolved, "event"), cli.Quote(projector.ProjectionOf(d.Projection)))
 	}
 	if d.Skipped > 0 {
-		env.Note("Its policy has skipped %s: tidemark deferred log --projection %s --act skipped",
+		env.Note("Its policy has skipped %s: tidemark failed log --projection %s --act skipped",
 			plural(d.Skipped, "event"), cli.Quote(d.Projection))
 	}
 	env.Note("Consumer group %s has applied %s of %s; %s.", d.Group, plural(d.Events, "event"),

@@ -383,7 +383,7 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 		return stdout.String()
 	}
 	for _, args := range []string{
-		"lag", "outbox report", "deferred stats", "campaign show c", "gaps detect", "projection list",
+		"lag", "outbox report", "failed stats", "campaign show c", "gaps detect", "projection list",
 		"projection pause counted --reason test", "projection resume counted --reason test",
 		"campaign replay c --projection counted --reason test --yes",
 		"publisher list", "publisher pause it --topic all --reason test", "publisher resume it --topic all --reason test",

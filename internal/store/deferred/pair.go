@@ -16,9 +16,9 @@ import (
 var (
 	// ErrNotFound: the pair is not deferred; it may have caught up meanwhile. Returned by [Show],
 	// [Requeue], [RequeueSeq], [Retry] and [Resolve].
-	ErrNotFound = errors.New("no such deferred pair")
+	ErrNotFound = errors.New("no such failed campaign")
 	// ErrConflict: the pair is deferred, but not as the act has it. Returned by [Requeue], [Retry] and [Resolve].
-	ErrConflict = errors.New("deferred pair has changed")
+	ErrConflict = errors.New("failed campaign has changed")
 )
 
 // Status says how it stands with a pair.

@@ -23,7 +23,7 @@ func TestTwoOperatorsAtOnceRequeueEachPairOnce(t *testing.T) {
 	)
 	for i := range got {
 		wg.Go(func() {
-			got[i] = execute(t, url, false, fmt.Sprintf("deferred requeue --status dead --yes --json --by operator%d", i))
+			got[i] = execute(t, url, false, fmt.Sprintf("failed requeue --status dead --yes --json --by operator%d", i))
 		})
 	}
 	wg.Wait()
@@ -64,15 +64,15 @@ func TestAnActThatOthersWereQuickerWithIsAConflictOrPartial(t *testing.T) {
 		return func() { _ = conn.Close(t.Context()) }
 	}
 	release := locks(`SELECT FROM tidemark.deferred WHERE status = 'dead' FOR UPDATE`)
-	got := execute(t, url, false, "deferred requeue --status dead")
-	if got.code != cli.ExitConflict || !strings.Contains(got.err, "none of 2 pairs was requeued") {
+	got := execute(t, url, false, "failed requeue --status dead")
+	if got.code != cli.ExitConflict || !strings.Contains(got.err, "none of 2 failed campaigns was requeued") {
 		t.Errorf("while somebody writes both: exit code %d, %q", got.code, got.err)
 	}
 	release()
 	release = locks(`SELECT FROM tidemark.deferred WHERE status = 'dead' AND campaign_id = 'oak' FOR UPDATE`)
 	defer release()
-	got = execute(t, url, false, "deferred requeue --status dead")
-	if got.code != cli.ExitPartial || !strings.Contains(got.err, "1 of 2 pairs were requeued") ||
+	got = execute(t, url, false, "failed requeue --status dead")
+	if got.code != cli.ExitPartial || !strings.Contains(got.err, "1 of 2 failed campaigns were requeued") ||
 		!strings.Contains(got.out, "scores\telm") {
 		t.Errorf("while somebody writes one: exit code %d, %q, %q", got.code, got.out, got.err)
 	}
@@ -97,7 +97,7 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 		t.Fatal(tag, err)
 	}
 	for _, args := range []string{
-		"deferred resolve --projection scores --campaign oak --seq 2 --reason r",
+		"failed resolve scores oak --seq 2 --reason r",
 		"campaign pause oak", "campaign replay --campaign oak --projection scores --from 1",
 	} {
 		got := execute(t, pgtest.With(url, "lock_timeout", "50"), false, args)
@@ -111,8 +111,8 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 		}
 	}
 	for _, args := range []string{
-		"deferred requeue --projection scores --campaign oak",
-		"deferred retry --projection scores --campaign oak", "projection pause scores", "group pause default",
+		"failed requeue scores oak",
+		"failed retry scores oak", "projection pause scores", "group pause default",
 	} {
 		requireRun(t, pgtest.With(url, "lock_timeout", "50"), args, cli.ExitOK, "")
 	}

@@ -71,37 +71,37 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		{"outbox-requeue-dead-dry", "deferred.sql", true, "outbox requeue-dead --dry-run" + who, nil},
 		{"outbox-requeue-dead-json-empty", "deferred.sql", false, "outbox requeue-dead --group search --json" + who, nil},
 		{
-			"deferred-requeue-one", "deferred.sql", true, "deferred requeue --projection scores --campaign oak" + who,
+			"deferred-requeue-one", "deferred.sql", true, "failed requeue scores oak" + who,
 			[]string{"requeued scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-requeue-one-json", "deferred.sql", false, "deferred requeue --projection scores --campaign oak --json" +
+			"deferred-requeue-one-json", "deferred.sql", false, "failed requeue scores oak --json" +
 				who,
 			[]string{"requeued scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-requeue-many", "deferred.sql", true, "deferred requeue --message integer|null --older-than 1d" + who,
+			"deferred-requeue-many", "deferred.sql", true, "failed requeue --message integer|null --older-than 1d" + who,
 			[]string{"requeued scores oak 2 by bob since mended", "requeued scores elm 1 by bob since mended"},
 		},
-		{"deferred-requeue-dry", "deferred.sql", true, "deferred requeue --all --dry-run" + who, nil},
-		{"deferred-requeue-dry-json", "deferred.sql", false, "deferred requeue --status failed --limit 1 --dry-run --json" +
+		{"deferred-requeue-dry", "deferred.sql", true, "failed requeue --all --dry-run" + who, nil},
+		{"deferred-requeue-dry-json", "deferred.sql", false, "failed requeue --status failed --limit 1 --dry-run --json" +
 			who, nil},
-		{"deferred-requeue-none", "deferred.sql", true, "deferred requeue --type renamed" + who, nil},
-		{"deferred-requeue-none-json", "deferred.sql", false, "deferred requeue --type renamed --json" + who, nil},
+		{"deferred-requeue-none", "deferred.sql", true, "failed requeue --type renamed" + who, nil},
+		{"deferred-requeue-none-json", "deferred.sql", false, "failed requeue --type renamed --json" + who, nil},
 		{
-			"deferred-retry", "deferred.sql", true, "deferred retry --projection scores --campaign oak" + who,
+			"deferred-retry", "deferred.sql", true, "failed retry scores oak" + who,
 			[]string{"retried scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-retry-json", "deferred.sql", false, "deferred retry --projection scores --campaign oak --json" + who,
+			"deferred-retry-json", "deferred.sql", false, "failed retry scores oak --json" + who,
 			[]string{"retried scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-resolve", "deferred.sql", true, "deferred resolve --projection scores --campaign oak --seq 2" + who,
+			"deferred-resolve", "deferred.sql", true, "failed resolve scores oak --seq 2" + who,
 			[]string{"resolved scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-resolve-many-json", "deferred.sql", false, "deferred resolve --status dead --yes --json" + who,
+			"deferred-resolve-many-json", "deferred.sql", false, "failed resolve --status dead --yes --json" + who,
 			[]string{"resolved scores oak 2 by bob since mended", "resolved scores elm 1 by bob since mended"},
 		},
 		{"group-pause", "deferred.sql", true, "group pause default" + who, []string{"paused by bob since mended"}},
@@ -205,7 +205,7 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 			[]string{"removed by bob since mended"},
 		},
 		{"group-remove-dry", "deferred.sql", true, "group remove search --dry-run" + who, nil},
-		{"deferred-resolve-dry", "deferred.sql", true, "deferred resolve --status dead --dry-run" + who, nil},
+		{"deferred-resolve-dry", "deferred.sql", true, "failed resolve --status dead --dry-run" + who, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.golden, func(t *testing.T) {
@@ -257,69 +257,78 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		says            []string
 	}{
 		{
-			"a pair that is not there", url, "deferred show --projection scores --campaign yew", cli.ExitFailed,
-			[]string{"no such deferred pair", "try: tidemark deferred list --campaign yew"},
+			"a failed campaign that is not there", url, "failed show scores yew", cli.ExitFailed,
+			[]string{"no such failed campaign", "try: tidemark failed list --campaign yew"},
 		},
 		{
-			"a pair that is not there, to requeue", url, "deferred requeue --projection scores --campaign yew's", cli.ExitFailed,
-			[]string{"no such deferred pair", `try: tidemark deferred list --campaign 'yew'\''s'`},
+			"a failed campaign that is not there, to requeue", url, "failed requeue scores yew's", cli.ExitFailed,
+			[]string{"no such failed campaign", `try: tidemark failed list --campaign 'yew'\''s'`},
 		},
 		{
-			"a pair that has not failed", url, "deferred requeue --projection sessions --campaign elm", cli.ExitConflict,
-			[]string{"it is being rebuilt", "try: tidemark deferred show --projection sessions --campaign elm"},
+			"a failed campaign that has not failed", url, "failed requeue sessions elm", cli.ExitConflict,
+			[]string{"it is being rebuilt", "try: tidemark failed show sessions elm"},
 		},
 		{
-			"a pair that has not failed, to retry", url, "deferred retry --projection sessions --campaign elm",
+			"a failed campaign that has not failed, to retry", url, "failed retry sessions elm",
 			cli.ExitConflict,
 			[]string{"it is being rebuilt"},
 		},
 		{
-			"a pair that stands elsewhere", url, "deferred resolve --projection scores --campaign oak --seq 1 --reason r",
+			"a failed campaign that stands elsewhere", url, "failed resolve scores oak --seq 1 --reason r",
 			cli.ExitConflict,
-			[]string{"it stands before event 2", "try: tidemark deferred show"},
+			[]string{"it stands before event 2", "try: tidemark failed show"},
 		},
 		{
 			"an event that nobody failed at", url, "outbox requeue --campaign oak --seq 3", cli.ExitFailed,
-			[]string{"try: tidemark deferred list --campaign oak"},
+			[]string{"try: tidemark failed list --campaign oak"},
 		},
 		{
-			"an event that is not resolved", url, "deferred unresolve --projection scores --campaign oak --seq 1 --reason r",
+			"an event that is not resolved", url, "failed unresolve scores oak --seq 1 --reason r",
 			cli.ExitFailed,
-			[]string{"the event is not resolved", "try: tidemark deferred resolutions --campaign oak"},
+			[]string{"the event is not resolved", "try: tidemark failed resolutions --campaign oak"},
 		},
 		{
-			"no reason to take back", nowhere, "deferred unresolve --projection scores --campaign oak --seq 2", cli.ExitUsage,
+			"no reason to take back", nowhere, "failed unresolve scores oak --seq 2", cli.ExitUsage,
 			[]string{"--reason is needed"},
 		},
 		{
-			"no event to take back", nowhere, "deferred unresolve --projection scores --campaign oak --reason r", cli.ExitUsage,
+			"no event to take back", nowhere, "failed unresolve scores oak --reason r", cli.ExitUsage,
 			[]string{"--seq 0: name the event"},
 		},
 		{
-			"no pair", nowhere, "deferred show --campaign oak", cli.ExitUsage,
-			[]string{"which pair?", "try: tidemark deferred show --help"},
+			"no campaign", nowhere, "failed show oak", cli.ExitUsage,
+			[]string{"which failed campaign?", "try: tidemark failed show --help"},
 		},
 		{"no event", nowhere, "outbox requeue --campaign oak", cli.ExitUsage, []string{"which event?"}},
-		{"nothing chosen", nowhere, "deferred requeue", cli.ExitUsage, []string{"which pairs?", "--all"}},
 		{
-			"a status that has not failed", nowhere, "deferred requeue --status rebuilding", cli.ExitUsage,
+			"half a name", nowhere, "failed requeue scores", cli.ExitUsage,
+			[]string{"requeue which failed campaign? Name PROJECTION and CAMPAIGN, or neither"},
+		},
+		{
+			"a name and a choice", nowhere, "failed requeue scores oak --status dead", cli.ExitUsage,
+			[]string{"scores oak: PROJECTION and CAMPAIGN name one failed campaign"},
+		},
+		{"an unknown projection", url, "failed show nosuch oak", cli.ExitFailed, []string{"try: tidemark projection list"}},
+		{"nothing chosen", nowhere, "failed requeue", cli.ExitUsage, []string{"which failed campaigns?", "--all"}},
+		{
+			"a status that has not failed", nowhere, "failed requeue --status rebuilding", cli.ExitUsage,
 			[]string{`--status "rebuilding": use one of failed, dead`},
 		},
 		{
-			"no reason to skip", nowhere, "deferred resolve --projection scores --campaign oak --seq 2", cli.ExitUsage,
+			"no reason to skip", nowhere, "failed resolve scores oak --seq 2", cli.ExitUsage,
 			[]string{"--reason is needed"},
 		},
 		{
-			"a seq for many", nowhere, "deferred resolve --projection scores --seq 2 --reason r", cli.ExitUsage,
+			"a seq for many", nowhere, "failed resolve --projection scores --seq 2 --reason r", cli.ExitUsage,
 			[]string{"--seq 2: it names"},
 		},
 		{
-			"a limit below nothing", nowhere, "deferred requeue --all --limit -1", cli.ExitUsage,
+			"a limit below nothing", nowhere, "failed requeue --all --limit -1", cli.ExitUsage,
 			[]string{"--limit -1: at least 1"},
 		},
 		{"a limit of nothing", nowhere, "outbox requeue-dead --limit 0", cli.ExitUsage, []string{"--limit 0: at least 1"}},
-		{"an unknown act", nowhere, "deferred log --act seen", cli.ExitUsage, []string{`--act "seen": use one of failed`}},
-		{"no time", nowhere, "deferred list --older-than soon", cli.ExitUsage, []string{"2h30m or 7d"}},
+		{"an unknown act", nowhere, "failed log --act seen", cli.ExitUsage, []string{`--act "seen": use one of failed`}},
+		{"no time", nowhere, "failed list --older-than soon", cli.ExitUsage, []string{"2h30m or 7d"}},
 		{
 			"a group that is not there", url, "group pause searhc", cli.ExitFailed,
 			[]string{`consumer group "searhc"`, "try: tidemark group list"},
@@ -352,14 +361,14 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{"nothing to remove", nowhere, "projection remove", cli.ExitUsage, []string{"remove which projection? Name one"}},
 		{
-			"a pattern that is none", url, "deferred list --message (", cli.ExitUsage,
+			"a pattern that is none", url, "failed list --message (", cli.ExitUsage,
 			[]string{`--message "("`, "parentheses () not balanced"},
 		},
 		{
-			"a pattern that is none, to requeue", url, "deferred requeue --message (", cli.ExitUsage,
+			"a pattern that is none, to requeue", url, "failed requeue --message (", cli.ExitUsage,
 			[]string{"parentheses () not balanced"},
 		},
-		{"a pattern without a bound", url, `deferred stats --message (a)\1`, cli.ExitUsage, []string{"back references"}},
+		{"a pattern without a bound", url, `failed stats --message (a)\1`, cli.ExitUsage, []string{"back references"}},
 		{"nothing to pause", nowhere, "campaign pause", cli.ExitUsage, []string{"pause which campaign? Name one"}},
 		{"two things to pause", nowhere, "group pause a b", cli.ExitUsage, []string{"pause which group? Name one"}},
 		{
@@ -383,7 +392,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 			[]string{"pause", "abort"},
 		},
 		{
-			"no database", nowhere, "deferred requeue --all", cli.ExitUnavailable,
+			"no database", nowhere, "failed requeue --all", cli.ExitUnavailable,
 			[]string{"database unavailable", "try: psql"},
 		},
 	}
@@ -414,7 +423,7 @@ func manyDead(t *testing.T, url string, n int) {
 func TestMuchIsConfirmedFirst(t *testing.T) {
 	t.Parallel()
 	url := fresh(t)
-	const asked = "This would requeue 122 pairs. Type 122 to go on: "
+	const asked = "This would requeue 122 failed campaigns. Type 122 to go on: "
 	tests := []struct {
 		name, args, typed string
 		terminal          bool
@@ -422,50 +431,50 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 		says              string
 		acts              int
 	}{
-		{"by its number", "deferred requeue --status dead", "122\n", true, cli.ExitOK, asked, 122},
+		{"by its number", "failed requeue --status dead", "122\n", true, cli.ExitOK, asked, 122},
 		{
-			"and not by a yes", "deferred requeue --status dead", "yes\n", true, cli.ExitDeclined,
+			"and not by a yes", "failed requeue --status dead", "yes\n", true, cli.ExitDeclined,
 			`declined: "yes" was typed, not 122`, 0,
 		},
-		{"and not by silence", "deferred requeue --status dead", "", true, cli.ExitDeclined, "declined", 0},
-		{"or by --yes", "deferred requeue --status dead --yes", "", false, cli.ExitOK, "122 pairs requeued", 122},
+		{"and not by silence", "failed requeue --status dead", "", true, cli.ExitDeclined, "declined", 0},
+		{"or by --yes", "failed requeue --status dead --yes", "", false, cli.ExitOK, "122 failed campaigns requeued", 122},
 		{
-			"by --yes alone where nobody can be asked", "deferred requeue --status dead", "122\n", false, cli.ExitDeclined,
+			"by --yes alone where nobody can be asked", "failed requeue --status dead", "122\n", false, cli.ExitDeclined,
 			"add --yes, or look first with --dry-run", 0,
 		},
-		{"but not up to a hundred", "outbox requeue-dead --limit 100", "", false, cli.ExitOK, "100 pairs requeued", 100},
+		{"but not up to a hundred", "outbox requeue-dead --limit 100", "", false, cli.ExitOK, "100 failed campaigns requeued", 100},
 		{
-			"beyond a hundred dead ones", "outbox requeue-dead --limit 101", "", false, cli.ExitDeclined, "requeue 101 pairs",
+			"beyond a hundred dead ones", "outbox requeue-dead --limit 101", "", false, cli.ExitDeclined, "requeue 101 failed campaigns",
 			0,
 		},
 		{
 			"in the flag form too", "-outbox-requeue-dead -outbox-requeue-dead-limit 101 -yes", "", false, cli.ExitOK,
-			"101 pairs requeued", 101,
+			"101 failed campaigns requeued", 101,
 		},
 		{
-			"beyond one where events are skipped", "deferred resolve --projection scores --status dead --limit 2 --reason r",
-			"2\n", true, cli.ExitOK, "skip the event of 2 pairs", 2,
+			"beyond one where events are skipped", "failed resolve --projection scores --status dead --limit 2 --reason r",
+			"2\n", true, cli.ExitOK, "skip the event of 2 failed campaigns", 2,
 		},
 		{
-			"and one, whose event is named", "deferred resolve --projection scores --campaign oak --reason r", "2\n", true,
+			"and one, whose event is named", "failed resolve scores oak --reason r", "2\n", true,
 			cli.ExitOK, "This would skip for good event 2 (scored) of campaign oak, for projection scores. Type 2 to " +
 				"go on: ", 1,
 		},
 		{
-			"which is not skipped unasked", "deferred resolve --projection scores --campaign oak --reason r", "", false,
+			"which is not skipped unasked", "failed resolve scores oak --reason r", "", false,
 			cli.ExitDeclined, "skip for good event 2 (scored) of campaign oak", 0,
 		},
 		{
-			"nor by another number", "deferred resolve --projection scores --campaign oak --reason r", "3\n", true,
+			"nor by another number", "failed resolve scores oak --reason r", "3\n", true,
 			cli.ExitDeclined, "not 2; nothing was changed", 0,
 		},
 		{
-			"but not where --seq names it", "deferred resolve --projection scores --campaign oak --seq 2 --reason r", "", false,
-			cli.ExitOK, "1 pair resolved", 1,
+			"but not where --seq names it", "failed resolve scores oak --seq 2 --reason r", "", false,
+			cli.ExitOK, "1 failed campaign resolved", 1,
 		},
 		{
-			"never in a dry run", "deferred resolve --status dead --reason r --dry-run", "", false, cli.ExitOK,
-			"122 pairs would be resolved; nothing was changed", 0,
+			"never in a dry run", "failed resolve --status dead --reason r --dry-run", "", false, cli.ExitOK,
+			"122 failed campaigns would be resolved; nothing was changed", 0,
 		},
 	}
 	for _, tt := range tests {
@@ -492,12 +501,12 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 func TestActsAreSignedByWhoeverIsLoggedIn(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql")
-	requireRun(t, url, "deferred retry --projection scores --campaign oak", cli.ExitOK, "1 pair retried")
+	requireRun(t, url, "failed retry scores oak", cli.ExitOK, "1 failed campaign retried")
 	if got := acts(t, url); len(got) != 1 || !strings.Contains(got[0], "@") {
 		t.Errorf("the log has %q, want user@host in it", got)
 	}
-	requireRun(t, fresh(t), "deferred retry --help", cli.ExitOK, "")
-	if help := execute(t, url, false, "deferred retry --help"); !strings.Contains(help.out, `(default "user@host")`) {
+	requireRun(t, fresh(t), "failed retry --help", cli.ExitOK, "")
+	if help := execute(t, url, false, "failed retry --help"); !strings.Contains(help.out, `(default "user@host")`) {
 		t.Errorf("help says\n%s", help.out)
 	}
 }

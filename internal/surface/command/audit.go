@@ -23,9 +23,8 @@ func newAudit(env *cli.Env) *cobra.Command {
 		Short: "Show what operators did, here, through the API and on the pages, newest first",
 		Long: `Show what operators did, here, through the API and on the pages: who, when, why, and what was
 asked for. WAY is cli, api or page, and empty for a program; TOKEN is the id of the token, ADDRESS the
-client's, and DATABASE USER the login of the database, which nobody can choose. What an act did to each
-pair of a projection and a campaign stands in deferred log. Records are kept for a year, or as long as
-TIDEMARK_OPERATOR_LOG_RETENTION says to workers.`,
+client's, and DATABASE USER the login of the database, which nobody can choose. failed log has what an act did
+to each failed campaign. Records are kept for a year, or as long as TIDEMARK_OPERATOR_LOG_RETENTION says to workers.`,
 		Example: `  tidemark audit --by ada@box
   tidemark audit --act deferred_resolved --act projection_removed --limit 20
   tidemark audit --before 4711 --json`,

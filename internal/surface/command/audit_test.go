@@ -14,7 +14,7 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 	change(t, url, forgetActs)
 	requireRun(t, url, "audit", cli.ExitOK, "Nobody has done anything")
 	for _, args := range []string{
-		"deferred requeue --projection scores --campaign oak --by ada --reason mended",
+		"failed requeue scores oak --by ada --reason mended",
 		"group pause default --by bob --reason deploy", "publisher pause archive --topic orders --by bob --reason moves",
 	} {
 		requireRun(t, url, args, cli.ExitOK, "")

@@ -2,7 +2,7 @@
 // it, and carry events in and out.
 //
 //	tidemark outbox      what remains to be done, by status
-//	tidemark deferred    projections that are behind in a campaign: see them, requeue, retry, resolve
+//	tidemark failed      failed campaigns of projections: see them, requeue, retry, resolve
 //	tidemark campaign    one campaign: show, replay, pause
 //	tidemark projection  projections: list, backfill, pause, remove
 //	tidemark group       consumer groups: list, pause, remove
@@ -71,13 +71,32 @@ func answerTo(command *cobra.Command, err error) (code int, next string) {
 	}
 	next = "tidemark " + strings.Replace(answer.Next, "NOUN", command.Parent().Name(), 1)
 	for _, name := range strings.Fields(answer.With) {
-		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
-			next += " --" + flag.Name + " " + cli.Quote(flag.Value.String())
-		} else if name == "NAME" && command.Flags().NArg() > 0 {
-			next += " " + cli.Quote(command.Flags().Arg(0))
+		value := argument(command, strings.ToUpper(name))
+		if flag := command.Flags().Lookup(strings.ToLower(name)); flag != nil && flag.Changed {
+			value = flag.Value.String()
+		}
+		switch {
+		case value == "":
+		case name == strings.ToUpper(name):
+			next += " " + cli.Quote(value)
+		default:
+			next += " --" + name + " " + cli.Quote(value)
 		}
 	}
 	return exitCode(answer), next
+}
+
+// argument answers the argument that the command's line of use calls name, "NAME" the first; empty: it was not given.
+func argument(command *cobra.Command, name string) string {
+	words := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(command.Use))
+	i := slices.Index(words, name) - 1
+	if name == "NAME" {
+		i = 0
+	}
+	if i < 0 {
+		return ""
+	}
+	return command.Flags().Arg(i)
 }
 
 // exitCode is the exit code for an answer.

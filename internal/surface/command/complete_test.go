@@ -26,13 +26,13 @@ func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql", "operations.sql")
 	for line, want := range map[string][]string{
-		"outbox list --campaign |":         {"elm", "oak"},
-		"outbox list --campaign o|":        {"oak"},
-		"deferred show --campaign |":       {"elm", "oak"},
-		"deferred show --projection s|":    {"scores", "sessions"},
-		"deferred requeue --fingerprint |": {"3f2a8c1d90be", "772a8c1d90be", "aa2a8c1d90be", "bb2a8c1d90be"},
-		"deferred requeue --status |":      {"failed", "dead"},
-		"deferred log --act re|": {
+		"outbox list --campaign |":       {"elm", "oak"},
+		"outbox list --campaign o|":      {"oak"},
+		"failed show scores |":           {"elm", "oak"},
+		"failed show s|":                 {"scores", "sessions"},
+		"failed requeue --fingerprint |": {"3f2a8c1d90be", "772a8c1d90be", "aa2a8c1d90be", "bb2a8c1d90be"},
+		"failed requeue --status |":      {"failed", "dead"},
+		"failed log --act re|": {
 			"recovered", "requeued", "retried", "resolved", "replayed", "repaired",
 			"resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted",
 		},

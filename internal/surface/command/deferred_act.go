@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// requeueAsks and resolveAsks are how many pairs are changed without asking. An event that is
+	// requeueAsks and resolveAsks are how many failed campaigns are changed without asking. An event that is
 	// skipped stays skipped; what is requeued only fails again.
 	requeueAsks = 100
 	resolveAsks = 0
 
-	// previewRows is how many pairs a dry run shows.
+	// previewRows is how many failed campaigns a dry run shows.
 	previewRows = 1000
 )
 
@@ -40,7 +40,7 @@ func printAct(env *cli.Env, kind admin.Kind, dryRun bool, detail any) error {
 	return env.PrintJSON(outcome)
 }
 
-// actOnPairs is an act on the pairs that a filter chooses.
+// actOnPairs is an act on the failed campaigns that a filter chooses.
 type actOnPairs struct {
 	kind       admin.Kind
 	verb, done string // as in "requeue", "requeued"
@@ -76,7 +76,7 @@ func (a actOnPairs) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 	}
 	if n > a.asks {
 		if err := env.Confirm(ctx, cli.Confirmation{
-			What: fmt.Sprintf("%s %s", a.verb, pairs(n)), Type: fmt.Sprint(n),
+			What: fmt.Sprintf("%s %s", a.verb, failedCampaigns(n)), Type: fmt.Sprint(n),
 			Yes: a.act.Yes,
 		}); err != nil {
 			return err
@@ -95,11 +95,11 @@ func (a actOnPairs) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) e
 		return nil
 	case 0:
 		return cli.Exitf(cli.ExitConflict,
-			"none of %s was %s: somebody else is changing them at this moment; look at them again", pairs(n), a.done)
+			"none of %s was %s: somebody else is changing them at this moment; look at them again", failedCampaigns(n), a.done)
 	default:
 		return cli.Exitf(cli.ExitPartial,
 			"%d of %s were %s: somebody else was changing the others at this moment; the same command takes what is left", got,
-			pairs(n), a.done)
+			failedCampaigns(n), a.done)
 	}
 }
 
@@ -127,14 +127,15 @@ func (a actOnPairs) tell(env *cli.Env, n int64, keys []deferred.Key) error {
 	}
 	switch {
 	case a.act.DryRun && n > int64(len(keys)):
-		env.Note("%s would be %s, of which these are the first %d; nothing was changed.", pairs(n), a.done, len(keys))
+		env.Note("%s would be %s, of which these are the first %d; nothing was changed.", failedCampaigns(n), a.done,
+			len(keys))
 	case a.act.DryRun:
-		env.Note("%s would be %s; nothing was changed.", pairs(n), a.done)
+		env.Note("%s would be %s; nothing was changed.", failedCampaigns(n), a.done)
 	case n == 0:
-		env.Note("No pair was %s: none that has failed is chosen by this.", a.done)
+		env.Note("No failed campaign was %s: none matches.", a.done)
 		return nil
 	default:
-		env.Note("%s %s; they are due now: tidemark lag --watch shows them catch up.", pairs(n), a.done)
+		env.Note("%s %s; they are due now: tidemark lag --watch shows them catch up.", failedCampaigns(n), a.done)
 	}
 	return printKeys(env, keys)
 }
@@ -151,6 +152,8 @@ func printKeys(env *cli.Env, keys []deferred.Key) error {
 }
 
 func pairs(n int64) string { return counted(n, "pair") }
+
+func failedCampaigns(n int64) string { return counted(n, "failed campaign") }
 
 // counted writes a number of things whose plural ends in s.
 func counted(n int64, thing string) string {

@@ -13,36 +13,41 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// pairFilter is the flags that choose pairs.
+// pairFilter is the flags that choose failed campaigns.
 type pairFilter struct {
 	deferred.Filter
 	status []string
 	all    bool
+	named  []string // the arguments PROJECTION and CAMPAIGN
 }
+
+// name takes the arguments of the command.
+func (f *pairFilter) name(args []string) { f.named = args }
 
 // bind adds the flags. An act wants to be told what to do it to, if only --all.
 func (f *pairFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
 	flags := command.Flags()
-	flags.StringVar(&f.Group, "group", "", "only pairs of this consumer group")
-	flags.StringVar(&f.Projection, "projection", "", "only pairs of this projection")
-	flags.StringVar(&f.CampaignID, "campaign", "", "only pairs of this campaign")
-	flags.StringVar(&f.EventType, "type", "", "only pairs that failed at an event of this type")
+	flags.StringVar(&f.Group, "group", "", "only in this consumer group")
+	flags.StringVar(&f.Projection, "projection", "", "only of this projection")
+	flags.StringVar(&f.CampaignID, "campaign", "", "only this campaign")
+	flags.StringVar(&f.EventType, "type", "", "only where an event of this type failed")
 	flags.StringVar(&f.Class, "class", "", "only failures of this class: infrastructure, transient, permanent, lock")
 	flags.StringVar(&f.Code, "code", "", "only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error")
 	flags.StringVar(&f.Fingerprint, "fingerprint", "", "only failures with this fingerprint; stats lists them")
 	flags.StringVar(&f.MessagePattern, "message", "",
 		"only failures whose message matches this regular expression (POSIX)")
-	cli.BindDuration(flags, &f.OlderThan, "older-than", "only pairs that first failed longer ago, such as 2h or 7d")
-	cli.BindDuration(flags, &f.NewerThan, "newer-than", "only pairs that first failed since, such as 2h or 7d")
+	cli.BindDuration(flags, &f.OlderThan, "older-than", "only what first failed longer ago, such as 2h or 7d")
+	cli.BindDuration(flags, &f.NewerThan, "newer-than", "only what first failed since, such as 2h or 7d")
 	if act {
+		command.Args, command.ValidArgsFunction = noneOrKey, completeKey(env)
 		flags.StringArrayVar(&f.status, "status", nil,
-			"only pairs with this status: failed, dead; may be given several times (default both)")
-		flags.IntVar(&f.Limit, "limit", 0, "at most so many pairs, those that are due first; 0: all")
-		flags.BoolVar(&f.all, "all", false, "all pairs that have failed, if nothing else chooses them")
+			"only with this status: failed, dead; may be given several times (default both)")
+		flags.IntVar(&f.Limit, "limit", 0, "at most so many, those that are due first; 0: all")
+		flags.BoolVar(&f.all, "all", false, "all failed campaigns, if nothing else chooses them")
 	} else {
 		flags.StringArrayVar(&f.status, "status", nil,
-			"only pairs with this status: failed, dead, rebuilding; may be given several times (default all)")
-		flags.IntVar(&f.Limit, "limit", 100, "at most so many pairs")
+			"only with this status: failed, dead, rebuilding; may be given several times (default all)")
+		flags.IntVar(&f.Limit, "limit", 100, "at most so many")
 	}
 	cli.CompleteFlag(command, "group", env.Complete(groupNames))
 	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
@@ -73,32 +78,42 @@ func (f *pairFilter) finish(act bool) error {
 			return err
 		}
 	}
+	if len(f.named) > 0 {
+		if !f.open() || f.all {
+			return cli.Usagef("%s %s: PROJECTION and CAMPAIGN name one failed campaign; leave out the flags that choose some",
+				f.named[0], f.named[1])
+		}
+		f.Projection, f.CampaignID = f.named[0], f.named[1]
+	}
 	switch {
 	case f.Limit < 0:
 		return cli.Usagef("--limit %d: at least 1", f.Limit)
 	case act && f.open() && !f.all:
-		return cli.Usagef("which pairs? Choose them with --projection, --campaign, --type, --class, --code, " +
-			"--fingerprint, --message, --group, --status, --older-than or --newer-than, " +
-			"or say --all")
+		return cli.Usagef("which failed campaigns? Name PROJECTION and CAMPAIGN, or choose with --projection, --campaign, " +
+			"--type, --class, --code, --fingerprint, --message, --group, --status, --older-than or --newer-than, or say --all")
 	case act && len(f.Status) == 0:
 		f.Status = f.statuses(act)
 	}
 	return nil
 }
 
-// open says whether nothing chooses pairs.
+// noneOrKey is for commands that take PROJECTION and CAMPAIGN, or neither.
+func noneOrKey(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 || len(args) == 2 && args[0] != "" && args[1] != "" {
+		return nil
+	}
+	return cli.Usagef("%s which failed campaign? Name PROJECTION and CAMPAIGN, or neither", cmd.Name())
+}
+
+// open says whether nothing chooses failed campaigns.
 func (f *pairFilter) open() bool {
 	return f.Group == "" && f.key() == (deferred.Key{}) && f.EventType == "" && f.Class == "" && f.Code == "" &&
 		f.Fingerprint == "" && f.MessagePattern == "" &&
 		len(f.status) == 0 && f.ages() == 0
 }
 
-// one says whether the flags name one pair, by projection and campaign alone.
-func (f *pairFilter) one() bool {
-	rest := *f
-	rest.Projection, rest.CampaignID = "", ""
-	return f.Projection != "" && f.CampaignID != "" && rest.open()
-}
+// one says whether the arguments name one failed campaign.
+func (f *pairFilter) one() bool { return len(f.named) > 0 }
 
 func (f *pairFilter) key() deferred.Key {
 	return deferred.Key{Projection: f.Projection, CampaignID: f.CampaignID}
@@ -106,7 +121,8 @@ func (f *pairFilter) key() deferred.Key {
 
 func (f *pairFilter) ages() time.Duration { return max(f.OlderThan, f.NewerThan) }
 
-// withPool is [cli.Env.WithPool] for work that chooses pairs: whether a pattern is one the database alone can say.
+// withPool is [cli.Env.WithPool] for work that chooses failed campaigns: only the database can say whether a pattern is
+// one.
 func (f *pairFilter) withPool(
 	ctx context.Context, env *cli.Env, work func(context.Context, *pgxpool.Pool) error,
 ) error {

@@ -19,9 +19,9 @@ func newDeferredList(env *cli.Env) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "list",
-		Short: "List pairs, those that are due first",
-		Example: `  tidemark deferred list --status dead
-  tidemark deferred list --projection scores --message 'not-null' --older-than 1d --json`,
+		Short: "List failed campaigns, those that are due first",
+		Example: `  tidemark failed list --status dead
+  tidemark failed list --projection scores --message 'not-null' --older-than 1d --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := filter.finish(false); err != nil {
@@ -39,7 +39,7 @@ func newDeferredList(env *cli.Env) *cobra.Command {
 					return env.PrintJSON(operator.All(list))
 				}
 				if len(list) == 0 {
-					env.Note("No pair is behind, or none that this chooses.")
+					env.Note("No matching failed campaigns.")
 					return nil
 				}
 				return env.PrintTable(pairColumns(), pairRows(list))

@@ -24,10 +24,10 @@ func newDeferredLog(env *cli.Env) *cobra.Command {
 		id: func(r deferred.Record) int64 { return r.ID },
 	}.command(env, &cobra.Command{
 		Use:   "log",
-		Short: "Show what happened to pairs and what operators did, newest first",
-		Example: `  tidemark deferred log --campaign oak
-  tidemark deferred log --act resolved --act replayed --limit 20
-  tidemark deferred log --before 4711 --json`,
+		Short: "Show failures and what operators did, newest first",
+		Example: `  tidemark failed log --campaign oak
+  tidemark failed log --act resolved --act replayed --limit 20
+  tidemark failed log --before 4711 --json`,
 	})
 	flags := command.Flags()
 	flags.StringVar(&f.Group, "group", "", "only records of this consumer group")

@@ -18,16 +18,16 @@ func newDeferredRequeue(env *cli.Env) *cobra.Command {
 		asJSON bool
 	)
 	command := &cobra.Command{
-		Use:   "requeue",
-		Short: "Have pairs that failed or are dead tried again, as if they had not failed before",
-		Long: `Have pairs that failed or are dead tried again at once, as if they had not failed before: what
-to do once the projection is mended. Those that were due first come first. --projection and --campaign
-alone name one pair; everything else chooses among all that have failed. Beyond 100 pairs it asks.`,
-		Example: `  tidemark deferred requeue --projection scores --campaign oak
-  tidemark deferred requeue --projection scores --fingerprint 3f2a8c1d90be --dry-run
-  tidemark deferred requeue --status dead --message 'violates not-null' --limit 500 --yes --reason 'fixed in 1.4.2'`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "requeue [PROJECTION CAMPAIGN]",
+		Short: "Retry failed campaigns at once, as if they had not failed before",
+		Long: `Retry failed and dead campaigns at once, as if they had not failed before: what to do once the
+projection is mended. Those that were due first come first. PROJECTION and CAMPAIGN name one; without them the flags
+choose among all that have failed. It asks before it requeues more than 100.`,
+		Example: `  tidemark failed requeue scores oak
+  tidemark failed requeue --projection scores --fingerprint 3f2a8c1d90be --dry-run
+  tidemark failed requeue --status dead --message 'violates not-null' --limit 500 --yes --reason 'fixed in 1.4.2'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter.name(args)
 			if err := filter.finish(true); err != nil {
 				return err
 			}
@@ -57,17 +57,12 @@ func newDeferredRetry(env *cli.Env) *cobra.Command {
 		asJSON bool
 	)
 	command := &cobra.Command{
-		Use:   "retry",
-		Short: "Have one pair tried again at once; its attempts go on counting",
-		Long: `Have one pair that failed or is dead tried again at once, without waiting for its next attempt.
-Its attempts go on counting, so that a dead one is dead again if it fails: the way to try whether a
-repair helps before requeueing everything.`,
-		Example: `  tidemark deferred retry --projection scores --campaign oak --reason 'does 1.4.2 help?'`,
-		Args:    cli.NoArgs,
+		Use:   "retry PROJECTION CAMPAIGN",
+		Short: "Retry one failed campaign at once; its attempts go on counting",
+		Long: `Retry one failed or dead campaign at once, without waiting for its next attempt. Its attempts go
+on counting, so a dead one is dead again if it fails. Use it to try a repair before you requeue everything.`,
+		Example: `  tidemark failed retry scores oak --reason 'does 1.4.2 help?'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkKey(key); err != nil {
-				return err
-			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				one := actOnPair{key: key, done: "retried", act: act, asJSON: asJSON, do: (*admin.Acts).Retry}
 				return one.run(ctx, env, pool)
@@ -80,7 +75,7 @@ repair helps before requeueing everything.`,
 	return command
 }
 
-// actOnPair is an act on one pair.
+// actOnPair is an act on one failed campaign.
 type actOnPair struct {
 	key    deferred.Key
 	done   string
@@ -97,6 +92,6 @@ func (a actOnPair) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 	if a.asJSON {
 		return env.PrintJSON(outcome)
 	}
-	env.Note("1 pair %s; what becomes of it: tidemark campaign show %s", a.done, cli.Quote(a.key.CampaignID))
+	env.Note("1 failed campaign %s; what becomes of it: tidemark campaign show %s", a.done, cli.Quote(a.key.CampaignID))
 	return printKeys(env, []deferred.Key{a.key})
 }

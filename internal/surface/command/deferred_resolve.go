@@ -21,17 +21,17 @@ func newDeferredResolve(env *cli.Env) *cobra.Command {
 		seq    int64
 	)
 	command := &cobra.Command{
-		Use:   "resolve",
-		Short: "Skip, for good, the event that pairs failed at",
-		Long: `Skip, for good, the event that a pair failed at: the projection goes on with the event after it,
-and its rows stay as if the event had never been, also where a replay, a rebuild or a repair makes them
-again later. Every set of tables of the projection leaves it out; unresolve takes that back. One pair is
-named by --projection, --campaign and --seq, the event it stands before. Without --seq it shows the
-events of the pairs that the flags choose, and asks. A reason is needed.`,
-		Example: `  tidemark deferred resolve --projection scores --campaign oak --seq 7 --reason 'test data, see #812'
-  tidemark deferred resolve --projection scores --fingerprint 3f2a8c1d90be --dry-run --reason 'test data, see #812'`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "resolve [PROJECTION CAMPAIGN]",
+		Short: "Leave out, for good, the event that failed",
+		Long: `Leave out, for good, the event that failed: the projection goes on with the event after it, and its
+rows stay as if the event had never been, also where a replay, a rebuild or a repair makes them again later. Every set
+of tables of the projection leaves it out; unresolve takes that back. PROJECTION and CAMPAIGN name one failed
+campaign, --seq the event that it stands before. Without --seq it shows the events, and asks. Without arguments the
+flags choose. A reason is needed.`,
+		Example: `  tidemark failed resolve scores oak --seq 7 --reason 'test data, see #812'
+  tidemark failed resolve --projection scores --fingerprint 3f2a8c1d90be --dry-run --reason 'test data, see #812'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter.name(args)
 			if err := filter.finish(true); err != nil {
 				return err
 			}
@@ -40,8 +40,8 @@ events of the pairs that the flags choose, and asks. A reason is needed.`,
 			}
 			bySeq := cmd.Flags().Changed("seq")
 			if bySeq && (seq < 1 || !filter.one() || act.DryRun) {
-				return cli.Usagef("--seq %d: it names, with --projection and --campaign alone, the one event to skip; the first "+
-					"one is 1", seq)
+				return cli.Usagef("--seq %d: it names, with PROJECTION and CAMPAIGN, the one event to leave out; the first one "+
+					"is 1", seq)
 			}
 			return filter.withPool(cmd.Context(), env, func(ctx context.Context, pool *pgxpool.Pool) error {
 				if bySeq {
@@ -68,12 +68,12 @@ events of the pairs that the flags choose, and asks. A reason is needed.`,
 	filter.bind(env, command, true)
 	act.BindMany(command.Flags())
 	flags := command.Flags()
-	flags.Int64Var(&seq, "seq", 0, "the event to skip, of the one pair that --projection and --campaign name")
+	flags.Int64Var(&seq, "seq", 0, "the event to leave out, of the failed campaign that PROJECTION and CAMPAIGN name")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return command
 }
 
-// resolving is the act on one pair that skips an event.
+// resolving is the act on one failed campaign that skips an event.
 func resolving(key deferred.Key, seq int64, act cli.Act, asJSON bool) actOnPair {
 	return actOnPair{
 		key: key, done: "resolved", act: act, asJSON: asJSON,

@@ -21,14 +21,10 @@ func newDeferredShow(env *cli.Env) *cobra.Command {
 		asJSON bool
 	)
 	command := &cobra.Command{
-		Use:     "show",
-		Short:   "Show all that is known of one pair: the failure, the event with its payload, the stack, the log",
-		Example: `  tidemark deferred show --projection scores --campaign oak`,
-		Args:    cli.NoArgs,
+		Use:     "show PROJECTION CAMPAIGN",
+		Short:   "Show a failed campaign: the failure, the event with its payload, the stack, the log",
+		Example: `  tidemark failed show scores oak`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkKey(key); err != nil {
-				return err
-			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				detail, err := deferred.Show(ctx, pool, key)
 				if err != nil {

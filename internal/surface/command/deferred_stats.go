@@ -20,11 +20,11 @@ func newDeferredStats(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "stats",
 		Short: "Sum up failures by projection, event type, class and message, with the oldest and the growth",
-		Long: `Sum up the pairs that failed or are dead, or those that the flags choose: by projection, event
-type, class, and by fingerprint, which is the same for messages that differ in numbers and names alone.
-The growth counts failed attempts, of pairs that have since recovered as well.`,
-		Example: `  tidemark deferred stats
-  tidemark deferred stats --projection scores --json`,
+		Long: `Sum up failed and dead campaigns, or those that the flags choose: by projection, event type, class, and
+by fingerprint, which is the same for messages that differ in numbers and names alone. The growth counts failed
+attempts, of campaigns that have since recovered as well.`,
+		Example: `  tidemark failed stats
+  tidemark failed stats --projection scores --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := filter.finish(false); err != nil {
@@ -44,10 +44,10 @@ The growth counts failed attempts, of pairs that have since recovered as well.`,
 	}
 	filter.bind(env, command, false)
 	flags := command.Flags()
-	flags.Lookup("limit").Usage = "look at so many pairs at most; 0: 100,000"
+	flags.Lookup("limit").Usage = "read so many at most; 0: 100,000"
 	flags.Lookup("limit").DefValue = "0"
 	filter.Limit = 0
-	flags.Lookup("status").Usage = "only pairs with this status: failed, dead, rebuilding; may be given several times " +
+	flags.Lookup("status").Usage = "only with this status: failed, dead, rebuilding; may be given several times " +
 		"(default failed and dead)"
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return command
@@ -55,7 +55,7 @@ The growth counts failed attempts, of pairs that have since recovered as well.`,
 
 func printStats(env *cli.Env, s *deferred.Statistics) error {
 	if s.Failed+s.Dead+s.Rebuilding == 0 {
-		env.Note("No pair has failed, or none that this chooses.")
+		env.Note("No matching failed campaigns.")
 		return nil
 	}
 	page := &cli.Page{Env: env}
@@ -66,7 +66,7 @@ func printStats(env *cli.Env, s *deferred.Statistics) error {
 	if s.More {
 		totals = "more than looked at (--limit): " + totals
 	}
-	facts := []cli.Fact{{Name: "pairs", Value: totals}}
+	facts := []cli.Fact{{Name: "failed campaigns", Value: totals}}
 	if o := s.Oldest; o != nil {
 		facts = append(facts, cli.Fact{Name: "oldest", Value: fmt.Sprintf("%s of campaign %s at event %d, for %s",
 			o.Projection, o.CampaignID, o.NextSeq, cli.Age(s.At.Sub(*o.FirstFailedAt)))})
@@ -88,7 +88,7 @@ func printTallies(page *cli.Page, heading, column string, tallies []deferred.Tal
 	if len(tallies) == 0 {
 		return
 	}
-	columns := []string{"PAIRS", "FIRST", "LAST", column}
+	columns := []string{"CAMPAIGNS", "FIRST", "LAST", column}
 	sampled := column == "FINGERPRINT"
 	if sampled {
 		columns = append(columns, "FOR EXAMPLE")

@@ -21,18 +21,14 @@ func newDeferredUnresolve(env *cli.Env) *cobra.Command {
 		seq    int64
 	)
 	command := &cobra.Command{
-		Use:   "unresolve",
+		Use:   "unresolve PROJECTION CAMPAIGN --seq SEQ",
 		Short: "Take back that an event is resolved: the projection applies it after all",
 		Long: `Take back that an event is resolved for a projection in a campaign. Workers delete the
 projection's rows of the campaign and apply all of its events again, this one in its place, in each set
 of tables that has gone past it. If the event still fails, the projection stops there again. A reason is
 needed.`,
-		Example: `  tidemark deferred unresolve --projection scores --campaign oak --seq 7 --reason 'it was no test data'`,
-		Args:    cli.NoArgs,
+		Example: `  tidemark failed unresolve scores oak --seq 7 --reason 'it was no test data'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkKey(key); err != nil {
-				return err
-			}
 			if seq < 1 {
 				return cli.Usagef("--seq %d: name the event that is resolved; the first one is 1", seq)
 			}
@@ -69,8 +65,8 @@ func newDeferredResolutions(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "resolutions",
 		Short: "List the events that are resolved, and so left out of a projection, with who and why",
-		Example: `  tidemark deferred resolutions --projection scores
-  tidemark deferred resolutions --campaign oak --json`,
+		Example: `  tidemark failed resolutions --projection scores
+  tidemark failed resolutions --campaign oak --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.AtLeastOne("limit", f.Limit); err != nil {

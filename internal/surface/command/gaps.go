@@ -30,7 +30,7 @@ func newGaps(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("gaps", "Find and repair campaigns that nothing would bring to their heads", newGapsDetect(env),
 		newGapsRepair(env))
 	noun.Long = `A gap is a campaign whose journal goes on beyond a consumer group's checkpoint while
-neither the outbox nor a deferred pair says so: no worker would ever come to it. There are none unless
+neither the outbox nor a failed campaign says so: no worker would ever come to it. There are none unless
 work items were deleted by hand, or an append did not know the group. Workers look for gaps at their
 start and repair them.`
 	return noun

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -25,8 +26,12 @@ func checkNames(env *cli.Env, command *cobra.Command) {
 		}
 		return ""
 	}
+	projection := value("projection")
+	if strings.Contains(command.Use, "PROJECTION CAMPAIGN") && projection == "" {
+		projection = argument(command, "PROJECTION")
+	}
 	names := admin.Names{
-		Group: value("group"), Projection: value("projection"), Topic: value("topic"),
+		Group: value("group"), Projection: projection, Topic: value("topic"),
 		Publisher: value("publisher"),
 	}
 	if names == (admin.Names{}) {

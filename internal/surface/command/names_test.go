@@ -29,12 +29,12 @@ func filters() map[string]string {
 // besides are the arguments that commands with such flags need.
 func besides() map[string]string {
 	return map[string]string{
-		"deferred resolve":         "--reason r --yes",
+		"failed resolve":           "--reason r --yes",
 		"publisher parked resolve": "--reason r --yes",
 		"publisher parked show":    "--campaign oak --seq 2",
-		"deferred show":            "--projection scores --campaign oak",
-		"deferred retry":           "--projection scores --campaign oak",
-		"deferred unresolve":       "--projection scores --campaign oak --seq 3 --reason r",
+		"failed show":              "scores oak",
+		"failed retry":             "scores oak",
+		"failed unresolve":         "scores oak --seq 3 --reason r",
 		"campaign replay":          "oak",
 		"campaign pause":           "oak",
 		"campaign resume":          "oak",

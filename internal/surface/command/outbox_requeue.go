@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// requeueDeadLimit is how many dead pairs one requeue-dead takes: as many as need no confirmation.
+// requeueDeadLimit is how many dead campaigns one requeue-dead takes: as many as need no confirmation.
 const requeueDeadLimit = requeueAsks
 
 func newOutboxRequeue(env *cli.Env) *cobra.Command {
@@ -27,7 +27,7 @@ func newOutboxRequeue(env *cli.Env) *cobra.Command {
 		Short: "Have one event of a campaign tried again by the projections that failed at it",
 		Long: `Have one event of a campaign tried again, at once and as if it had not failed before, by all
 projections that failed at it or are dead there. For one projection, or for many events, there is
-deferred requeue.`,
+failed requeue.`,
 		Example: `  tidemark outbox requeue --campaign oak --seq 7
   maintenance -outbox-requeue -outbox-requeue-campaign-id oak -outbox-requeue-seq 7`,
 		Args: cli.NoArgs,
@@ -76,9 +76,9 @@ func newOutboxRequeueDead(env *cli.Env) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "requeue-dead",
-		Short: "Have dead pairs tried again, the oldest first, up to a limit",
-		Long: `Have dead pairs tried again, at once and as if they had not failed before, up to a limit. Those
-that were due first come first. Beyond 100 it asks. To choose among them, there is deferred requeue.`,
+		Short: "Requeue dead campaigns of projections, the oldest first, up to a limit",
+		Long: `Retry dead campaigns of projections, at once and as if they had not failed before, up to a limit. Those
+that were due first come first. Beyond 100 it asks. To choose among them, there is failed requeue.`,
 		Example: `  tidemark outbox requeue-dead --limit 100
   maintenance -outbox-requeue-dead -outbox-requeue-dead-limit 100 -json`,
 		Args: cli.NoArgs,
@@ -97,7 +97,7 @@ that were due first come first. Beyond 100 it asks. To choose among them, there 
 		},
 	}
 	flags := command.Flags()
-	flags.IntVar(&limit, "limit", requeueDeadLimit, "at most so many pairs")
+	flags.IntVar(&limit, "limit", requeueDeadLimit, "at most so many")
 	flags.StringVar(&group, "group", "", "only in this consumer group (default all)")
 	act.BindMany(flags)
 	flags.BoolVar(&asJSON, "json", false, "write JSON")

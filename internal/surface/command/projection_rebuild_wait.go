@@ -106,7 +106,7 @@ func standstill(r projector.Rebuild) string {
 	case r.Refusal != "":
 		return "The tables are not exchanged yet: " + r.Refusal
 	case r.Failed+r.Dead > 0:
-		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: tidemark deferred list "+
+		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: tidemark failed list "+
 			"--projection %s", r.Failed, r.Dead, cli.Quote(projector.RebuildName(r.Projection)))
 	}
 	return ""
@@ -134,7 +134,7 @@ func (r rebuild) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, la
 	}
 	if act == "gone" {
 		return cli.Hint(cli.Exitf(cli.ExitConflict, "the rebuild of projection %s was aborted", r.name),
-			"tidemark deferred log --projection %s", cli.Quote(r.name))
+			"tidemark failed log --projection %s", cli.Quote(r.name))
 	}
 	if !r.asJSON {
 		env.Note("Projection %s is rebuilt and its tables are exchanged; to go back: tidemark projection rollback %[1]s",

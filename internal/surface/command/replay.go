@@ -107,7 +107,7 @@ func (r replay) tell(env *cli.Env, document filed, did string) error {
 	}
 	if document.Dead > 0 {
 		err := cli.Exitf(cli.ExitPartial, "%s died on the way", pairs(document.Dead))
-		return cli.Hint(err, "tidemark deferred list --status dead --group %s%s", cli.Quote(r.request.Group),
+		return cli.Hint(err, "tidemark failed list --status dead --group %s%s", cli.Quote(r.request.Group),
 			r.projectionFlag())
 	}
 	return nil

@@ -185,7 +185,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 			return nil
 		}))
 		got := requireRun(t, url, "campaign replay oak elm --wait --json", cli.ExitPartial, "1 pair died on the way")
-		if !strings.Contains(got.err, "try: tidemark deferred list --status dead --group default\n") ||
+		if !strings.Contains(got.err, "try: tidemark failed list --status dead --group default\n") ||
 			!strings.Contains(got.out, `"dead": 1`) {
 			t.Errorf("got %q, %q", got.out, got.err)
 		}

@@ -31,7 +31,7 @@ func TestVerifyKnowsWhatIsResolved(t *testing.T) {
 			change(t, url, log)
 			run("projection verify scores", cli.ExitOK, "not hers")
 			run("projection verify scores --proof", cli.ExitOK,
-				"It leaves out 1 event that operators have resolved: tidemark deferred resolutions --projection scores")
+				"It leaves out 1 event that operators have resolved: tidemark failed resolutions --projection scores")
 			change(t, url, `DELETE FROM scores WHERE campaign_id = 'oak' AND player = 'ada'`)
 			change(t, url, `INSERT INTO scores VALUES ('oak', 'cyd', 1)`)
 			run("projection verify scores --campaign oak", cli.ExitDifferences, "cyd")
@@ -69,10 +69,10 @@ func TestWhatIsResolvedOfARemovedProjectionIsShownAndTakenBack(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d and %q: %s%s", args, got.code, code, says, got.out, got.err)
 		}
 	}
-	run("deferred resolutions --projection scores", cli.ExitOK, "not hers")
-	run("deferred resolutions --projection other", cli.ExitFailed, `no projection "other"`)
-	run("deferred unresolve --projection scores --campaign oak --seq 6 --by ada --reason hers", cli.ExitOK, "")
+	run("failed resolutions --projection scores", cli.ExitOK, "not hers")
+	run("failed resolutions --projection other", cli.ExitFailed, `no projection "other"`)
+	run("failed unresolve scores oak --seq 6 --by ada --reason hers", cli.ExitOK, "")
 	change(t, url, `TRUNCATE tidemark.failure_log`)
-	run("deferred resolutions --projection scores", cli.ExitFailed, `no projection "scores"`)
+	run("failed resolutions --projection scores", cli.ExitFailed, `no projection "scores"`)
 	drained(t, p)
 }

@@ -17,8 +17,8 @@ func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 		{"abort a rebuild", "deferred.sql rebuilding.sql", "projection rebuild scores --abort", "scores"},
 		{"roll back", "deferred.sql", "projection rollback scores", "scores"},
 		{"drain", "deferred.sql", "workers drain w1", "box"},
-		{"resolve a pair", "deferred.sql", "deferred resolve --projection scores --campaign oak --reason r", "2"},
-		{"resolve pairs", "deferred.sql", "deferred resolve --all --reason r", "4"},
+		{"resolve a pair", "deferred.sql", "failed resolve scores oak --reason r", "2"},
+		{"resolve pairs", "deferred.sql", "failed resolve --all --reason r", "4"},
 		{
 			"resolve a parked event", "published.sql", "publisher parked resolve --publisher archive --campaign elm --reason r",
 			"1",
