@@ -2,7 +2,7 @@
 // run.
 //
 // It starts a private Postgres, or uses the server that TIDEMARK_BENCH_DATABASE_URL names, and
-// makes databases of its own there. docs/benchmarks.md says what each figure means.
+// makes databases of its own there. docs/contributing/benchmarks.md says what each figure means.
 package main
 
 import (

@@ -7,7 +7,7 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 -- wherever deferred says nothing of it. While it is rebuilt, NAME~next stands for the tables that
 -- are to replace those of NAME; 'requested' until a worker that has the code has made them, then
 -- 'copying' and 'copied' before the campaigns that were not copied are filed. Afterwards
--- NAME~previous stands for the tables that were replaced (docs/rebuild.md).
+-- NAME~previous stands for the tables that were replaced (docs/guides/rebuild.md).
 CREATE TABLE tidemark.projections (
     name           text COLLATE "C" PRIMARY KEY,
     consumer_group text COLLATE "C" NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE tidemark.projections (
     registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE tidemark.projections IS
-    'Registry of projections. During a rebuild NAME~next and NAME~previous are rows of their own (docs/rebuild.md).';
+    'Registry of projections. During a rebuild NAME~next and NAME~previous are rows of their own (docs/guides/rebuild.md).';
 COMMENT ON COLUMN tidemark.projections.name IS 'name, with ~next or ~previous for other sets of tables';
 COMMENT ON COLUMN tidemark.projections.consumer_group IS 'group that applies it';
 COMMENT ON COLUMN tidemark.projections.version IS 'version of the code that writes the tables';

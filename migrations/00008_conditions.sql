@@ -2,7 +2,7 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- Conditions on what events of any campaign say: docs/conditions.md, and docs/adr/0008 for the locks.
+-- Conditions on what events of any campaign say: docs/guides/conditions.md, and docs/adr/0008 for the locks.
 
 -- query_terms takes a query {"items": [{"types": […], "tags": […]}]} apart: a term for each item
 -- and type, whose type is NULL where the item names none. A query without items selects everything.

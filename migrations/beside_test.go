@@ -16,7 +16,7 @@ import (
 // that release work. There is none yet; the first release makes all tables.
 const shipped = 12
 
-// What docs/operations/upgrades.md asks of a migration that runs beside programs of the release before.
+// What docs/guides/operations/upgrades.md asks of a migration that runs beside programs of the release before.
 var (
 	waits    = regexp.MustCompile(`(?i)\b(ALTER TABLE|DROP INDEX|CREATE( UNIQUE)? INDEX|CREATE( CONSTRAINT)? TRIGGER|DROP TRIGGER|LOCK TABLE|REFRESH MATERIALIZED|TRUNCATE|CLUSTER|VACUUM FULL|REINDEX)\b`)
 	timeouts = regexp.MustCompile(`(?i)\bSET (LOCAL )?lock_timeout\b`)

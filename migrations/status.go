@@ -74,7 +74,7 @@ func (e *VersionError) Error() string {
 }
 
 // Newer says that the schema is ahead of the program. A worker goes on with it: migrations leave
-// what the release before uses as it is (docs/operations/upgrades.md).
+// what the release before uses as it is (docs/guides/operations/upgrades.md).
 func (e *VersionError) Newer() bool { return e.Database > e.Program }
 
 // Check compares the schema's version with the program's; when they differ the error is a [*VersionError].

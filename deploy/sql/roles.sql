@@ -22,7 +22,7 @@
 --
 -- append, append_all and append_if become SECURITY DEFINER functions here: they run as the owner, so that callers
 -- need no right to tables. A migration that replaces them keeps that
--- (docs/operations/upgrades.md).
+-- (docs/guides/operations/upgrades.md).
 
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp;

@@ -277,7 +277,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	}
 	for name := range after {
 		if strings.HasPrefix(name, "tidemark_") && !slices.Contains(documented(t), name) {
-			t.Errorf("docs/metrics.md does not know %s", name)
+			t.Errorf("docs/reference/metrics.md does not know %s", name)
 		}
 	}
 	for name, family := range after {
@@ -292,10 +292,10 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	}
 }
 
-// documented are the metrics of docs/metrics.md but for those that are the application's own.
+// documented are the metrics of docs/reference/metrics.md but for those that are the application's own.
 func documented(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/metrics.md")
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func missing(t *testing.T, families map[string]*dto.MetricFamily) error {
 	t.Helper()
 	for _, name := range documented(t) {
 		if families[name] == nil {
-			return fmt.Errorf("%s is in docs/metrics.md and not exported", name)
+			return fmt.Errorf("%s is in docs/reference/metrics.md and not exported", name)
 		}
 	}
 	return nil

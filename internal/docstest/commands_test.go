@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	commandsPage = "docs/commands.md"
+	commandsPage = "docs/reference/commands.md"
 
 	// commandsReference begins the part of the page that is what the program says of itself.
 	commandsReference = "## All commands\n"

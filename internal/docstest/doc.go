@@ -11,7 +11,7 @@
 //	yaml     it parses, and so does json; what says what is published where is loaded as a worker would
 //	text     it is a picture, or shown only; "text output" is what the snippet before it must print
 //
-// docs/tutorial.md is done as a whole, step by step, from an empty folder (TestTutorial).
+// docs/tutorial/first-worker.md is done as a whole, step by step, from an empty folder (TestTutorial).
 //
 // Snippets of one page and language share the database and run in the order of the page.
 package docstest

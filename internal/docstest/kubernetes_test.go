@@ -237,7 +237,7 @@ func TestKubernetes(t *testing.T) {
 	})
 	t.Run("scaling goes by a metric that there is", func(t *testing.T) {
 		t.Parallel()
-		page, err := os.ReadFile(root + "/docs/metrics.md")
+		page, err := os.ReadFile(root + "/docs/reference/metrics.md")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestKubernetes(t *testing.T) {
 			}
 			for _, name := range names {
 				if !bytes.Contains(page, []byte("`"+name+"`")) {
-					t.Errorf("docs/metrics.md does not know %s", name)
+					t.Errorf("docs/reference/metrics.md does not know %s", name)
 				}
 			}
 		}

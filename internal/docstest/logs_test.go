@@ -16,7 +16,7 @@ import (
 )
 
 // TestLogKeys compares the keys under which our programs log with the table of
-// docs/operations/monitoring.md, and sees to it that no event's payload is logged. Sinks that log
+// docs/guides/operations/monitoring.md, and sees to it that no event's payload is logged. Sinks that log
 // or count events for their users have keys of their own.
 func TestLogKeys(t *testing.T) {
 	t.Parallel()
@@ -46,13 +46,13 @@ func TestLogKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	content, err := os.ReadFile(filepath.Join(root, "docs/operations/monitoring.md"))
+	content, err := os.ReadFile(filepath.Join(root, "docs/guides/operations/monitoring.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(content), "\n## Logs\n")
 	if !found {
-		t.Fatal("docs/operations/monitoring.md has no section on logs")
+		t.Fatal("docs/guides/operations/monitoring.md has no section on logs")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	listed := map[string]bool{}
@@ -66,13 +66,13 @@ func TestLogKeys(t *testing.T) {
 			t.Errorf("%s: the key %q is not in snake_case", said[key], key)
 		}
 		if !listed[key] {
-			t.Errorf("%s: the key %q is not in the table of logs in docs/operations/monitoring.md: take one that is, or add it",
+			t.Errorf("%s: the key %q is not in the table of logs in docs/guides/operations/monitoring.md: take one that is, or add it",
 				said[key], key)
 		}
 	}
 	for key := range listed {
 		if said[key] == "" {
-			t.Errorf("docs/operations/monitoring.md lists the key %q, and nothing is logged under it", key)
+			t.Errorf("docs/guides/operations/monitoring.md lists the key %q, and nothing is logged under it", key)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const querySchema = `SELECT c.relname, c.relkind = 'S' AS sequence,
 		AND NOT EXISTS (SELECT FROM pg_depend o WHERE o.objid = c.oid AND o.deptype = 'i')
 	ORDER BY c.relkind = 'S', c.relname, a.attnum`
 
-const schemaPage = "docs/schema.md"
+const schemaPage = "docs/reference/schema.md"
 
 // TestSchema compares the reference of the schema with a migrated database: UPDATE_GOLDEN=1 writes it
 // anew. Each table and column has a comment.

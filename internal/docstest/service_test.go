@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// serve is what docs/getting-started.md shows of a service.
+// serve is what docs/tutorial/getting-started.md shows of a service.
 func serve(ctx context.Context, pool *pgxpool.Pool, heroes func() projector.Projection) error {
 	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{heroes()}})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestSettings compares the pages' tables of settings with what the worker says of itself. That of
-// docs/configuration.md has all of them.
+// docs/reference/configuration.md has all of them.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	defaults := workerDefaults(t)
@@ -26,12 +26,12 @@ func TestSettings(t *testing.T) {
 				t.Errorf("%s: the default of %s is %q, the page says %q", p.path, name, want, standard)
 			}
 		}
-		if p.path != "docs/configuration.md" {
+		if p.path != "docs/reference/configuration.md" {
 			continue
 		}
 		for name := range defaults {
 			if !listed[name] {
-				t.Errorf("docs/configuration.md: %s is missing", name)
+				t.Errorf("docs/reference/configuration.md: %s is missing", name)
 			}
 		}
 	}

@@ -68,12 +68,12 @@ func checkLine(t *testing.T, programs map[string]string, words []string) (mistak
 // checkInstalls says whether TestTutorial, which needs no network, runs the command.
 func checkInstalls(t *testing.T, words []string) string {
 	t.Helper()
-	tutorial, err := os.ReadFile(filepath.Join(root, "docs/tutorial.md"))
+	tutorial, err := os.ReadFile(filepath.Join(root, "docs/tutorial/first-worker.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(tutorial), "\n"+strings.Join(words, " ")+"\n") {
-		return "docs/tutorial.md does not have this command"
+		return "docs/tutorial/first-worker.md does not have this command"
 	}
 	return ""
 }

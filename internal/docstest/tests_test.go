@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestNamedTests checks that the tests that a row of docs/publishing-tests.md names are in the folder that it names.
+// TestNamedTests checks that the tests that a row of docs/contributing/publishing-tests.md names are in the folder that it names.
 func TestNamedTests(t *testing.T) {
 	t.Parallel()
-	const path = "docs/publishing-tests.md"
+	const path = "docs/contributing/publishing-tests.md"
 	quoted := regexp.MustCompile("`([^`]+)`")
 	named := 0
 	for _, p := range pages(t) {
@@ -90,7 +90,7 @@ func TestGuaranteesNameTheirTests(t *testing.T) {
 				t.Errorf("%s: there is no test %s", p.path, name[1])
 			}
 		}
-		if p.path != "docs/guarantees.md" {
+		if p.path != "docs/explanation/guarantees.md" {
 			continue
 		}
 		for section := range strings.SplitSeq(p.text, "\n## ") {

@@ -21,7 +21,7 @@ import (
 // eventually bounds the wait for an output that a worker brings about.
 const eventually = 3 * time.Minute
 
-// TestTutorial does what docs/tutorial.md says, from an empty folder. The word after a snippet's
+// TestTutorial does what docs/tutorial/first-worker.md says, from an empty folder. The word after a snippet's
 // language says what to do:
 //
 //	sh setup         prepares the module: here it takes Tidemark from this checkout
@@ -33,7 +33,7 @@ const eventually = 3 * time.Minute
 //	diff F           replaces lines of the file F
 func TestTutorial(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join(root, "docs/tutorial.md"))
+	content, err := os.ReadFile(filepath.Join(root, "docs/tutorial/first-worker.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestTutorial(t *testing.T) {
 		text = strings.ReplaceAll(text, address, freeAddress(t))
 	}
 	r := newReader(t)
-	snippets := parse(t, "docs/tutorial.md", text).snippets
+	snippets := parse(t, "docs/tutorial/first-worker.md", text).snippets
 	for i, s := range snippets {
 		r.line = s.line
 		lang, what, _ := strings.Cut(s.lang, " ")
@@ -68,7 +68,7 @@ func TestTutorial(t *testing.T) {
 			})
 		case s.lang == "text output":
 		default:
-			t.Errorf("docs/tutorial.md:%d: nothing says what to do with a snippet of %q", s.line, s.lang)
+			t.Errorf("docs/tutorial/first-worker.md:%d: nothing says what to do with a snippet of %q", s.line, s.lang)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (r *reader) change(file, diff string) {
 		}
 	}
 	if strings.Count(string(content), before.String()) != 1 {
-		r.Fatalf("docs/tutorial.md:%d: %q is not there exactly once", r.line, before.String())
+		r.Fatalf("docs/tutorial/first-worker.md:%d: %q is not there exactly once", r.line, before.String())
 	}
 	r.write(file, strings.Replace(string(content), before.String(), after.String(), 1))
 }
@@ -200,7 +200,7 @@ func (r *reader) run(commands, want string) {
 		cmd := r.shell(r.Context(), commands)
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil && want == "" {
-			r.Fatalf("docs/tutorial.md:%d: %v\n%s%s", r.line, err, out.String(), errs.String())
+			r.Fatalf("docs/tutorial/first-worker.md:%d: %v\n%s%s", r.line, err, out.String(), errs.String())
 		}
 		return out.String() + errs.String(), want == "" || same(out.String(), want)
 	})
@@ -229,7 +229,7 @@ func (r *reader) await(condition func() (shown string, met bool)) {
 			for name, program := range r.programs {
 				r.Logf("%s: %s", name, program.out)
 			}
-			r.Fatalf("docs/tutorial.md:%d: after %v there is\n%s", r.line, eventually, shown)
+			r.Fatalf("docs/tutorial/first-worker.md:%d: after %v there is\n%s", r.line, eventually, shown)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestWalks checks that the files and functions of the walks in docs/architecture.md exist, and that
+// TestWalks checks that the files and functions of the walks in docs/explanation/architecture.md exist, and that
 // no walk is longer than ten steps.
 func TestWalks(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
+	content, err := os.ReadFile(filepath.Join(root, "docs/explanation/architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -278,7 +278,7 @@ func connections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	wanted := others + workers*perWorker
 	detail := fmt.Sprintf("%d of %d are open to others; %d workers may open %d", others, limit, workers, workers*perWorker)
 	return verdict(wanted*10 < limit*9, Warn, detail,
-		"raise max_connections, lower the pools, or put PgBouncer between: see docs/operations/sizing.md"), nil
+		"raise max_connections, lower the pools, or put PgBouncer between: see docs/guides/operations/sizing.md"), nil
 }
 
 func oldest(ctx context.Context, tx pgx.Tx, query string) (age time.Duration, pid int, err error) {

@@ -111,7 +111,7 @@ func mode(opts Options) Finding {
 	f := Finding{Check: "mode", Status: OK, Detail: opts.Mode + ": " + opts.ModeFrom}
 	if opts.Mode == "" {
 		f.Status, f.Detail, f.Remedy = Warn, "the switches do not resolve to a mode: "+opts.ModeFrom,
-			"see docs/modes.md for the switches that go together"
+			"see docs/guides/modes.md for the switches that go together"
 	}
 	return f
 }

@@ -28,5 +28,5 @@ func locks(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		detail = "advisory locks of Tidemark's are held by " + strings.Join(names, "; ")
 	}
 	return verdict(len(holders) == 0, Warn, detail, strings.Join(remedies, "; ")+
-		"; deploy/sql/advisory-locks.sql revokes such locks from other roles: see docs/operations/security.md"), nil
+		"; deploy/sql/advisory-locks.sql revokes such locks from other roles: see docs/guides/operations/security.md"), nil
 }

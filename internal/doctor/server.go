@@ -32,7 +32,7 @@ func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		detail = "not as the migrations have it: " + strings.Join(wrong, "; ")
 	}
 	return verdict(len(wrong) == 0, Warn, detail,
-		"ALTER TABLE … SET what is named: see docs/operations/autovacuum.md for why"), nil
+		"ALTER TABLE … SET what is named: see docs/guides/operations/autovacuum.md for why"), nil
 }
 
 // idleTransactions looks for a limit on forgotten transactions.
@@ -141,7 +141,7 @@ func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Find
 		return Finding{
 			Check: "pooler", Status: Warn, Detail: "there is one, and prepared statements do not get through it",
 			Remedy: "set max_prepared_statements in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the URL; and " +
-				"TIDEMARK_LISTEN=false. See docs/operations/pgbouncer.md",
+				"TIDEMARK_LISTEN=false. See docs/guides/operations/pgbouncer.md",
 		}
 	}
 	return Finding{

@@ -111,7 +111,7 @@ func (s *Status) work() (problems []Problem) {
 			p := Problem{
 				Severity: Critical, What: fmt.Sprintf("%s wait and no worker lives",
 					count(g.Pending, g.Estimated, "work item")), Where: "group " + g.Group,
-				Do: "start a worker for the group; docs/operations",
+				Do: "start a worker for the group; docs/guides/operations",
 			}
 			if g.Oldest != nil {
 				p.Since = &g.Oldest.Since
@@ -318,7 +318,7 @@ func (s *Status) publishing() (problems []Problem) {
 				What: atLeast(p.ManyGhosts()) + count(p.Ghosts, false,
 					"event") + " sent that the journal has no more: a failover or a backup has lost their commits",
 				Do: fmt.Sprintf("tidemark publisher ghosts %s --topic %s names them, for 30 days; "+
-					"docs/operations/failover.md says what consumers do",
+					"docs/guides/operations/failover.md says what consumers do",
 					p.Publisher, p.Topic),
 			})
 		}
@@ -357,7 +357,7 @@ func (s *Status) storage() (problems []Problem) {
 	if i := s.Inbox; i != nil && i.OldestExpiry != nil && i.At.Sub(*i.OldestExpiry) > longUnpruned {
 		problems = append(problems, Problem{
 			Severity: Warning, What: "nobody prunes the marks that have expired",
-			Where: "inbox", Since: i.OldestExpiry, Do: "run inbox.Pruner in a consumer; docs/inbox.md",
+			Where: "inbox", Since: i.OldestExpiry, Do: "run inbox.Pruner in a consumer; docs/guides/inbox.md",
 		})
 	}
 	p := s.Postgres

@@ -9,10 +9,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// snippets answers the fenced blocks of docs/catalogue.md by language, in the order of the page.
+// snippets answers the fenced blocks of docs/guides/catalogue.md by language, in the order of the page.
 func snippets(t *testing.T) map[string][]string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/catalogue.md")
+	page, err := os.ReadFile("../../docs/guides/catalogue.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func snippets(t *testing.T) map[string][]string {
 	return blocks
 }
 
-// loadFolder is a snippet of docs/catalogue.md.
+// loadFolder is a snippet of docs/guides/catalogue.md.
 func loadFolder(folder string) (*journal.Journal, error) {
 	catalogue, err := journal.LoadCatalogue(os.DirFS(folder), "catalogue.yaml")
 	if err != nil {

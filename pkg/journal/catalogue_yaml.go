@@ -13,7 +13,7 @@ import (
 )
 
 // LoadCatalogue reads a catalogue from a YAML file, for instance LoadCatalogue(os.DirFS("config"),
-// "catalogue.yaml"). docs/catalogue.md describes the format. Schemas are written in the file or
+// "catalogue.yaml"). docs/guides/catalogue.md describes the format. Schemas are written in the file or
 // named by a path beside it in fsys. The error reports all mistakes, each with its line.
 func LoadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
 	content, err := fs.ReadFile(fsys, name)

@@ -283,7 +283,7 @@ func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 	}
 }
 
-// For other languages: the SQLSTATE and the detail of tidemark.append_if, as docs/conditions.md has them.
+// For other languages: the SQLSTATE and the detail of tidemark.append_if, as docs/guides/conditions.md has them.
 func TestTheSQLFunctionNamesWhatStandsInTheWay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

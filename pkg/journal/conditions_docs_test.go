@@ -25,7 +25,7 @@ func foldFunds(funds *int, e journal.Event) error {
 	return err
 }
 
-// withdraw is what docs/conditions.md shows.
+// withdraw is what docs/guides/conditions.md shows.
 func withdraw(ctx context.Context, pool *pgxpool.Pool, amount int, payload json.RawMessage) error {
 	balance := journal.Tagged([]string{"wallet=7"}, "wallet_opened", "funds_deposited", "funds_withdrawn",
 		"funds_transferred")

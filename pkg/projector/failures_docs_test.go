@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// The projection of docs/failures.md.
+// The projection of docs/guides/failures.md.
 
 type Invitation struct {
 	Player string `json:"player"`

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// The projections of docs/projections.md. The page's SQL file is testdata/sqlfile/sessions.sql.
+// The projections of docs/guides/projections.md. The page's SQL file is testdata/sqlfile/sessions.sql.
 
 type Attendance struct {
 	Started int       `json:"started"`
@@ -88,7 +88,7 @@ func sessionEvents() []journal.Event {
 
 func TestProjectionsPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/projections.md")
+	page, err := os.ReadFile("../../docs/guides/projections.md")
 	if err != nil {
 		t.Fatal(err)
 	}

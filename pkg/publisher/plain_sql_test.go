@@ -16,7 +16,7 @@ import (
 // byHand answers the statement of the documentation whose comment begins so.
 func byHand(t *testing.T, comment string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/publishing.md")
+	page, err := os.ReadFile("../../docs/guides/publishing.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (s series) add(t *testing.T, metrics map[string]metric, families map[string
 			}
 			if kind := strings.ToLower(family.GetType().String()); kind != documented.kind ||
 				names.String() != documented.labels.String() {
-				t.Errorf("%s is a %s with the labels %q; docs/metrics.md says, a %s with %q", name, kind, names, documented.kind,
+				t.Errorf("%s is a %s with the labels %q; docs/reference/metrics.md says, a %s with %q", name, kind, names, documented.kind,
 					documented.labels)
 			}
 		}

@@ -44,16 +44,16 @@ func (s labelSet) without(names ...string) labelSet {
 
 func (s labelSet) String() string { return strings.Join(slices.Sorted(maps.Keys(s)), ", ") }
 
-// metric is one that docs/metrics.md lists.
+// metric is one that docs/reference/metrics.md lists.
 type metric struct {
 	kind   string
 	labels labelSet
 }
 
-// documented reads the tables of docs/metrics.md.
+// documented reads the tables of docs/reference/metrics.md.
 func documented(t *testing.T) map[string]metric {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/reference/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +64,12 @@ func documented(t *testing.T) map[string]metric {
 			m.labels[label[1]] = true
 		}
 		if _, twice := all[row[1]]; twice {
-			t.Errorf("docs/metrics.md lists %s twice", row[1])
+			t.Errorf("docs/reference/metrics.md lists %s twice", row[1])
 		}
 		all[row[1]] = m
 	}
 	if len(all) < 80 {
-		t.Fatalf("found %d metrics in docs/metrics.md, there are more", len(all))
+		t.Fatalf("found %d metrics in docs/reference/metrics.md, there are more", len(all))
 	}
 	return all
 }

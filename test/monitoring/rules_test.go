@@ -130,11 +130,11 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			t.Errorf("%s: no dashboard is at %q", r.Alert, r.Annotations["dashboard"])
 		}
 		if _, ok := sections[r.Alert]; !ok {
-			t.Errorf("%s: docs/operations/runbooks.md has no section of that name", r.Alert)
+			t.Errorf("%s: docs/guides/operations/runbooks.md has no section of that name", r.Alert)
 		}
 		delete(sections, r.Alert)
 	}
 	for left := range sections {
-		t.Errorf("docs/operations/runbooks.md has a section %s, and there is no such alert", left)
+		t.Errorf("docs/guides/operations/runbooks.md has a section %s, and there is no such alert", left)
 	}
 }

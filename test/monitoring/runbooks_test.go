@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-const runbooksURL = "https://github.com/tidemark-go/tidemark/blob/main/docs/operations/runbooks.md"
+const runbooksURL = "https://github.com/tidemark-go/tidemark/blob/main/docs/guides/operations/runbooks.md"
 
 // runbook is the address of an alert's section.
 func runbook(alert string) string { return runbooksURL + "#" + strings.ToLower(alert) }
 
-// runbooks reads the sections of docs/operations/runbooks.md, by their headings.
+// runbooks reads the sections of docs/guides/operations/runbooks.md, by their headings.
 func runbooks(t *testing.T) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs/operations/runbooks.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/guides/operations/runbooks.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func runbooks(t *testing.T) map[string]string {
 
 func TestRunbooksAnswerTheSameQuestions(t *testing.T) {
 	t.Parallel()
-	reference, err := os.ReadFile(filepath.Join(root, "docs/commands.md"))
+	reference, err := os.ReadFile(filepath.Join(root, "docs/reference/commands.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

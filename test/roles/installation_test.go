@@ -100,7 +100,7 @@ func (in installation) script(t *testing.T, name string) {
 	must(t, err)
 }
 
-// login makes a login of a role, as docs/operations/security.md says, and answers its address.
+// login makes a login of a role, as docs/guides/operations/security.md says, and answers its address.
 func (in installation) login(t *testing.T, role string) string {
 	t.Helper()
 	name := in.prefix + "_" + role

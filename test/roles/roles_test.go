@@ -206,7 +206,7 @@ func forgeFromSavepoint(t *testing.T, tx pgx.Tx) error {
 	return err
 }
 
-// What docs/operations/security.md says to grant to an application that does more than append is enough, and needed.
+// What docs/guides/operations/security.md says to grant to an application that does more than append is enough, and needed.
 func TestApplicationsThatReadAndConsume(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
@@ -220,7 +220,7 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 	if decide() == nil {
 		t.Error("an appender may read")
 	}
-	page, err := os.ReadFile("../../docs/operations/security.md")
+	page, err := os.ReadFile("../../docs/guides/operations/security.md")
 	must(t, err)
 	grants := regexp.MustCompile(`(?m)^GRANT .* TO app;$`).FindAllString(string(page), -1)
 	if len(grants) != 4 {

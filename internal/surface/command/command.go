@@ -15,7 +15,7 @@
 //	tidemark audit       what operators did, and why
 //	tidemark token       who may use the pages and the API of workers: create, list, revoke
 //
-// Each command is in docs/commands.md. They work on the database in TIDEMARK_DATABASE_URL;
+// Each command is in docs/reference/commands.md. They work on the database in TIDEMARK_DATABASE_URL;
 // without that, on the checkout's private server.
 package command
 
