@@ -32,7 +32,7 @@ import (
 )
 
 // elsewhere is what makes every figure of the database say something: a group that no worker works
-// for, whose projection is being rebuilt, with a dead pair; a mark that has expired.
+// for, whose projection is being rebuilt, with a dead campaign; a mark that has expired; an event that was sent and lost.
 const elsewhere = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('elsewhere', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
@@ -47,6 +47,8 @@ const elsewhere = `
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
 		VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
 	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
+	INSERT INTO tidemark.ghosts (topic, publisher, position, campaign_id, event_id, seq)
+		VALUES ('events', 'default', 1, 'oak', gen_random_uuid(), 1);
 `
 
 const (
@@ -299,7 +301,7 @@ func documented(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, _, _ := strings.Cut(string(page), "## What applications may say")
+	own, _, _ := strings.Cut(string(page), "## Metrics of applications")
 	names := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(tidemark_[a-z_]+)` \\|").FindAllStringSubmatch(own, -1) {
 		names[m[1]] = true

@@ -23,8 +23,11 @@ type Answer struct {
 	Remedy string // for programs that call the API
 	Page   string // for a person on a page; "": Remedy
 	Next   string // command of tidemark to type next, with NOUN for its own noun; "": none
-	With   string // what Next takes from the command that failed: flags, "NAME" for its argument, others in capitals for arguments or flags of that name
+	With   string // what Next takes from the command that failed: see below
 	Errs   []error
+
+	// In With, names in capitals become arguments, "NAME" the first one; others become flags. Their values are the
+	// arguments or flags of that name that the user gave.
 }
 
 // AnswerTo finds the answer to an error. Not ok: it is the database's, the network's, or of a bad request.
