@@ -39,6 +39,8 @@ var (
 	ErrNotFound = errors.New("there is no such thing")
 	// publishers and projections that are code
 	ErrNotHere = errors.New("this worker does not have the configuration or the code for it: ask one that does")
+	// its message names them
+	ErrNeeded = errors.New("other objects of the database need its tables")
 	// its message names the operation
 	ErrRollingBack = errors.New("a rollback of the projection is under way")
 	// its message says why

@@ -134,10 +134,10 @@ func calls(a *admin.Acts) []struct {
 			return a.StartRebuild(ctx, r, "p", options)
 		}},
 		{admin.ActPauseRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.PauseRebuild(ctx, r, "g", "p", 0)
+			return a.PauseRebuild(ctx, r, "p", 0)
 		}},
 		{admin.ActResumeRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ResumeRebuild(ctx, r, "g", "p")
+			return a.ResumeRebuild(ctx, r, "p")
 		}},
 		{admin.ActSwapRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.SwapRebuild(ctx, r, "p", options)
@@ -158,7 +158,7 @@ func calls(a *admin.Acts) []struct {
 			return a.ResolveParked(ctx, r, pair, "c001", 1)
 		}},
 		{admin.ActResetPublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ResetPublisher(ctx, r, pair, publications.ResetTo{Position: &back})
+			return a.ResetPublisher(ctx, r, pair, publications.ResetTo{Position: &back}, false)
 		}},
 		{admin.ActDrain, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.DrainWorker(ctx, r, "w")
@@ -173,10 +173,10 @@ func calls(a *admin.Acts) []struct {
 			return a.Abort(ctx, r, 1)
 		}},
 		{admin.ActRemove, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.RemoveProjection(ctx, r, "p", true, "p")
+			return a.RemoveProjection(ctx, r, "p", true)
 		}},
 		{admin.ActRemoveGroup, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.RemoveGroup(ctx, r, "g", "g")
+			return a.RemoveGroup(ctx, r, "g")
 		}},
 		{admin.ActCreateToken, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.CreateToken(ctx, r, "eve", auth.Viewer, time.Hour)
@@ -190,8 +190,8 @@ func calls(a *admin.Acts) []struct {
 // words are what a person types before an act of these kinds, on what database makes.
 func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
-		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "h",
-		admin.ActStartOperation: "g", admin.ActRollback: "p",
+		admin.ActAbortRebuild: "p", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
+		admin.ActRollback: "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
 	}
 }
 
@@ -301,16 +301,21 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 		admin.ErrNotHere) {
 		t.Errorf("a publisher that is not here: %v", err)
 	}
-	if _, err := acts.RemoveProjection(t.Context(), r, "q", true, "q"); !errors.Is(err, projector.ErrUnknownProjection) {
+	named := func(name string) admin.Request {
+		named := r
+		named.Key, named.Confirm = "", name
+		return named
+	}
+	if _, err := acts.RemoveProjection(t.Context(), named("q"), "q", true); !errors.Is(err, projector.ErrUnknownProjection) {
 		t.Errorf("a projection that is not there: %v", err)
 	}
-	if _, err := acts.RemoveProjection(t.Context(), r, "p", true, "yes"); !errors.Is(err, admin.ErrDeclined) {
+	if _, err := acts.RemoveProjection(t.Context(), named("yes"), "p", true); !errors.Is(err, admin.ErrDeclined) {
 		t.Errorf("a removal that was not confirmed: %v", err)
 	}
-	if _, err := acts.RemoveGroup(t.Context(), r, "h", "h"); !errors.Is(err, outbox.ErrNotRegistered) {
+	if _, err := acts.RemoveGroup(t.Context(), named("h"), "h"); !errors.Is(err, outbox.ErrNotRegistered) {
 		t.Errorf("a group that is not there: %v", err)
 	}
-	if _, err := acts.RemoveGroup(t.Context(), r, "g", "g"); !errors.Is(err, outbox.ErrInUse) {
+	if _, err := acts.RemoveGroup(t.Context(), named("g"), "g"); !errors.Is(err, outbox.ErrInUse) {
 		t.Errorf("a group that is in use: %v", err)
 	}
 	if keys, err := acts.RequeueAll(t.Context(), r, deferred.Filter{Class: "infrastructure"}); err != nil ||

@@ -32,9 +32,23 @@ func registered(ctx context.Context, db journal.Querier, name string) (projector
 	}
 	i := slices.IndexFunc(all, func(p projector.Registered) bool { return p.Name == name })
 	if i < 0 {
-		return projector.Registered{}, fmt.Errorf("projection %q: %w", name, projector.ErrUnknownProjection)
+		var names []string
+		for _, p := range all {
+			names = append(names, p.Name)
+		}
+		there := "there is none yet: the first worker that has one registers it"
+		if len(names) > 0 {
+			there = "there are " + strings.Join(names, ", ")
+		}
+		return projector.Registered{}, fmt.Errorf("projection %q: %w: %s", name, projector.ErrUnknownProjection, there)
 	}
 	return all[i], nil
+}
+
+// GroupOf answers the consumer group of a projection. Errors: [projector.ErrUnknownProjection].
+func (a *Acts) GroupOf(ctx context.Context, projection string) (string, error) {
+	p, err := registered(ctx, a.cfg.Pool, projection)
+	return p.Group, err
 }
 
 // published answers [publications.ErrNotFound] for a pair that there is not.

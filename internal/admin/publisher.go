@@ -22,6 +22,7 @@ type publicationRequest struct {
 	For       string     `json:"for,omitempty"`
 	Position  *int64     `json:"position,omitempty"`
 	Time      *time.Time `json:"time,omitempty"`
+	End       bool       `json:"end,omitempty"`
 }
 
 // Reset is where a pair goes, or would go.
@@ -33,7 +34,21 @@ type Reset struct {
 	Forgotten int64 `json:"forgotten"` // parked events that are met again
 }
 
-// PausePublisher stops a pair for d, or until it is resumed if d is 0. Errors are those of [publications.Suspend].
+// Resets is what became of each publication that was reset, or would.
+type Resets struct {
+	Publications []ResetOf `json:"publications"`
+}
+
+// ResetOf is what became of one.
+type ResetOf struct {
+	Topic     string `json:"topic"`
+	Publisher string `json:"publisher"`
+	Reset
+}
+
+// PausePublisher stops a publisher for d, or until it is resumed if d is 0. Without a topic it stops those of its
+// publications that have not failed, all or none. Errors: [publications.ErrNotFound], and those of
+// [publications.Suspend].
 func (a *Acts) PausePublisher(ctx context.Context, r Request, key publications.Key, d time.Duration) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	if d < 0 {
@@ -44,94 +59,115 @@ func (a *Acts) PausePublisher(ctx context.Context, r Request, key publications.K
 	}
 	return a.do(ctx, act{Request: r, kind: ActPausePublisher, request: asked, logs: true},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			return asked, publications.Suspend(ctx, tx, key, d, r.publisher())
-		})
-}
-
-// PausePublishers stops pairs as [Acts.PausePublisher] does, all or none.
-func (a *Acts) PausePublishers(ctx context.Context, r Request, keys []publications.Key, d time.Duration) error {
-	return a.onPublications(ctx, r, ActPausePublisher, keys, func(tx pgx.Tx, key publications.Key) error {
-		return publications.Suspend(ctx, tx, key, d, r.publisher())
-	})
-}
-
-// ResumePublishers ends the pauses of pairs, all or none.
-func (a *Acts) ResumePublishers(ctx context.Context, r Request, keys []publications.Key) error {
-	return a.onPublications(ctx, r, ActResumePublisher, keys, func(tx pgx.Tx, key publications.Key) error {
-		return publications.Resume(ctx, tx, key, r.publisher())
-	})
-}
-
-// ResetPublishers moves pairs, all or none: check may refuse what that would be.
-func (a *Acts) ResetPublishers(
-	ctx context.Context, r Request, keys []publications.Key, to publications.ResetTo, check func([]Reset) error,
-) (done []Reset, err error) {
-	to.DryRun = false
-	_, err = a.do(ctx, act{Request: r, kind: ActResetPublisher, logs: true},
-		func(ctx context.Context, tx pgx.Tx) (any, error) {
+			keys, err := publicationsOf(ctx, tx, key, func(p publications.Publication) bool { return p.Status != "FAILED" })
 			for _, key := range keys {
-				result, err := publications.Reset(ctx, tx, key, to, r.publisher())
-				if err != nil {
-					return nil, err
+				if err == nil {
+					err = publications.Suspend(ctx, tx, key, d, r.publisher())
 				}
-				done = append(done, Reset(result))
 			}
-			return nil, check(done)
+			return asked, err
 		})
-	return done, err
 }
 
-// onPublications does an act on pairs in one transaction. pkg/publisher logs each.
-func (a *Acts) onPublications(
-	ctx context.Context, r Request, kind Kind, keys []publications.Key, do func(pgx.Tx, publications.Key) error,
-) error {
-	_, err := a.do(ctx, act{Request: r, kind: kind, logs: true}, func(_ context.Context, tx pgx.Tx) (any, error) {
-		for _, key := range keys {
-			if err := do(tx, key); err != nil {
-				return nil, err
-			}
-		}
-		return nil, nil
-	})
-	return err
-}
-
-// ResumePublisher ends a pause. Errors are those of [publications.Resume].
+// ResumePublisher ends a pause: without a topic, those of all paused publications of a publisher, all or none. Errors:
+// [publications.ErrNotFound], and those of [publications.Resume].
 func (a *Acts) ResumePublisher(ctx context.Context, r Request, key publications.Key) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	return a.do(ctx, act{Request: r, kind: ActResumePublisher, request: asked, logs: true},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			return asked, publications.Resume(ctx, tx, key, r.publisher())
+			keys, err := publicationsOf(ctx, tx, key, func(p publications.Publication) bool { return p.Status == "PAUSED" })
+			for _, key := range keys {
+				if err == nil {
+					err = publications.Resume(ctx, tx, key, r.publisher())
+				}
+			}
+			return asked, err
 		})
 }
 
-// ResetPublisher moves a pair, and forgets its errors. To move it, the request confirms with the
-// publisher's name. Errors: [ErrDeclined], and those of [publications.Reset].
+// ResetPublisher moves a publisher, and forgets its errors; without a topic all of its publications, all or none. end:
+// to where the journal ends now. To move it, the request confirms with the publisher's name. Errors: [ErrDeclined],
+// [publications.ErrNotFound], and those of [publications.Reset].
 func (a *Acts) ResetPublisher(
-	ctx context.Context, r Request, key publications.Key, to publications.ResetTo,
+	ctx context.Context, r Request, key publications.Key, to publications.ResetTo, end bool,
 ) (*Outcome, error) {
-	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher, Position: to.Position}
+	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher, Position: to.Position, End: end}
 	if !to.Time.IsZero() {
 		asked.Time = &to.Time
 	}
 	to.DryRun = false
 	t := act{Request: r, kind: ActResetPublisher, request: asked, logs: true}
-	if to.Position != nil || !to.Time.IsZero() {
+	if to.Position != nil || !to.Time.IsZero() || end {
 		t.confirm = key.Publisher
 	}
-	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		result, err := publications.Reset(ctx, tx, key, to, r.publisher())
-		return Reset(result), err
-	})
+	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return reset(ctx, tx, r, key, to, end) })
 }
 
-// PreviewReset answers what a reset would do, and does nothing. Errors are those of [publications.Reset].
+// PreviewReset answers what [Acts.ResetPublisher] would do, and does nothing. Errors are those of it.
 func (a *Acts) PreviewReset(
-	ctx context.Context, r Request, key publications.Key, to publications.ResetTo,
-) (Reset, error) {
+	ctx context.Context, r Request, key publications.Key, to publications.ResetTo, end bool,
+) (Resets, error) {
 	to.DryRun = true
-	result, err := publications.Reset(ctx, a.cfg.Pool, key, to, r.publisher())
-	return Reset(result), err
+	return reset(ctx, a.cfg.Pool, r, key, to, end)
+}
+
+func reset(
+	ctx context.Context, db publications.DB, r Request, key publications.Key, to publications.ResetTo, end bool,
+) (Resets, error) {
+	done := Resets{[]ResetOf{}}
+	places := 0
+	for _, given := range []bool{to.Position != nil, !to.Time.IsZero(), end} {
+		if given {
+			places++
+		}
+	}
+	if places > 1 {
+		return done, fmt.Errorf("%w: a reset goes to one place: name a position, a time, or the end", ErrInvalid)
+	}
+	keys, err := publicationsOf(ctx, db, key, func(publications.Publication) bool { return true })
+	if err != nil {
+		return done, err
+	}
+	if end {
+		floor, err := journal.Floor(ctx, db)
+		if err != nil {
+			return done, err
+		}
+		to.Position = &floor
+	}
+	for _, key := range keys {
+		result, err := publications.Reset(ctx, db, key, to, r.publisher())
+		if err != nil {
+			return done, err
+		}
+		done.Publications = append(done.Publications, ResetOf{key.Topic, key.Publisher, Reset(result)})
+	}
+	return done, nil
+}
+
+// publicationsOf answers the publications of a publisher, or the one of a topic: those that are able, or all of them if
+// none is, so that the act says what is wrong with them. Errors: [publications.ErrNotFound].
+func publicationsOf(
+	ctx context.Context, db journal.Querier, key publications.Key, able func(publications.Publication) bool,
+) ([]publications.Key, error) {
+	list, err := publications.List(ctx, db, key)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: %w: a publication is known once a worker has begun it", strings.TrimPrefix(key.String(),
+			"/"), publications.ErrNotFound)
+	}
+	var some, all []publications.Key
+	for _, p := range list {
+		if all = append(all, p.Key); able(p) {
+			some = append(some, p.Key)
+		}
+	}
+	if len(some) == 0 {
+		return all, nil
+	}
+	return some, nil
 }
 
 // TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors:
@@ -268,8 +304,7 @@ func (a *Acts) RetryParked(
 	return a.onParked(ctx, r, ActRetryParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publications.Retry)
 }
 
-// ResolveParked leaves a parked event out, for good. It needs a reason, and the request confirms with the seq. Errors:
-// [ErrDeclined], and those of [publications.Resolve].
+// ResolveParked leaves a parked event out, for good. It needs a reason. Errors are those of [publications.Resolve].
 func (a *Acts) ResolveParked(
 	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
@@ -312,7 +347,7 @@ func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedR
 	}
 	t := act{Request: r, kind: kind, request: asked, logs: true}
 	if kind == ActResolveParked {
-		t.reason, t.confirm = true, fmt.Sprint(asked.Seq)
+		t.reason = true
 	}
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		n, err := do(ctx, tx, f, r.publisher())
@@ -323,7 +358,6 @@ func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedR
 // publisher is who and why, for pkg/publisher.
 func (r Request) publisher() publications.Act {
 	return publications.Act{
-		By: r.Who.Name, Reason: r.Reason, Way: r.Who.Way, TokenID: r.Who.TokenID,
-		Address: r.Who.Address,
+		By: r.Who.Name, Reason: r.Reason, Way: r.Who.Way, TokenID: r.Who.TokenID, Address: r.Who.Address,
 	}
 }

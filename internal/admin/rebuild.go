@@ -65,14 +65,27 @@ func (a *Acts) rebuild(
 		})
 }
 
-// PauseRebuild has a rebuild wait, for d or until it is resumed if d is 0. Errors are those of [pause.Set].
-func (a *Acts) PauseRebuild(ctx context.Context, r Request, group, name string, d time.Duration) (*Outcome, error) {
-	return a.pause(ctx, r, ActPauseRebuild, pause.Target{Group: group, Projection: projector.RebuildName(name)}, d)
+// PauseRebuild has a rebuild wait, for d or until it is resumed if d is 0. Errors: [projector.ErrNoRebuild],
+// and those of [pause.Set].
+func (a *Acts) PauseRebuild(ctx context.Context, r Request, name string, d time.Duration) (*Outcome, error) {
+	return a.onRebuild(ctx, r, ActPauseRebuild, name, d)
 }
 
 // ResumeRebuild has it go on. Errors are those of [pause.Resume].
-func (a *Acts) ResumeRebuild(ctx context.Context, r Request, group, name string) (*Outcome, error) {
-	return a.pause(ctx, r, ActResumeRebuild, pause.Target{Group: group, Projection: projector.RebuildName(name)}, 0)
+func (a *Acts) ResumeRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
+	return a.onRebuild(ctx, r, ActResumeRebuild, name, 0)
+}
+
+func (a *Acts) onRebuild(ctx context.Context, r Request, kind Kind, name string, d time.Duration) (*Outcome, error) {
+	group, err := a.GroupOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.pause(ctx, r, kind, pause.Target{Group: group, Projection: projector.RebuildName(name)}, d)
+	if errors.Is(err, pause.ErrUnknown) {
+		err = fmt.Errorf("projection %q: %w", name, projector.ErrNoRebuild)
+	}
+	return o, err
 }
 
 // AbortRebuild ends a rebuild and leaves nothing of it. The request confirms with the projection's

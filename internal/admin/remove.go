@@ -2,7 +2,10 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -15,29 +18,27 @@ type removalRequest struct {
 	Tables     bool   `json:"tables,omitempty"` // these too
 }
 
-// RemoveProjection takes a projection out of the registry for good, with its tables if that is
-// said. typed is its name once more. Errors: [ErrDeclined], and those of [projector.Remove].
-func (a *Acts) RemoveProjection(
-	ctx context.Context, r Request, name string, tables bool, typed string,
-) (*Outcome, error) {
+// RemoveProjection takes a projection out of the registry for good, with its tables if that is said. The request
+// confirms with its name. Errors: [ErrDeclined], [ErrNeeded], and those of [projector.Remove].
+func (a *Acts) RemoveProjection(ctx context.Context, r Request, name string, tables bool) (*Outcome, error) {
 	asked := removalRequest{Projection: name, Tables: tables}
-	return a.doWith(ctx, act{Request: r, kind: ActRemove, request: asked},
+	return a.doWith(ctx, act{Request: r, kind: ActRemove, request: asked, confirm: name},
 		func(ctx context.Context, db *recorder) (any, error) {
-			if typed != name {
-				return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, typed, name)
+			err := projector.Remove(ctx, db, name, tables, r.deferred())
+			const dependentObjects = "2BP01"
+			if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) && pgErr.Code == dependentObjects {
+				err = fmt.Errorf("%w: %w (%s): nothing was removed; its tables stay if they are left out", ErrNeeded, err,
+					pgErr.Detail)
 			}
-			return nil, projector.Remove(ctx, db, name, tables, r.deferred())
+			return nil, err
 		})
 }
 
-// RemoveGroup ends a consumer group that has no projections any more. typed is its name once more.
+// RemoveGroup ends a consumer group that has no projections any more. The request confirms with its name.
 // Errors: [ErrDeclined], and those of [outbox.Unregister].
-func (a *Acts) RemoveGroup(ctx context.Context, r Request, group, typed string) (*Outcome, error) {
-	return a.doWith(ctx, act{Request: r, kind: ActRemoveGroup, request: removalRequest{Group: group}},
+func (a *Acts) RemoveGroup(ctx context.Context, r Request, group string) (*Outcome, error) {
+	return a.doWith(ctx, act{Request: r, kind: ActRemoveGroup, request: removalRequest{Group: group}, confirm: group},
 		func(ctx context.Context, db *recorder) (any, error) {
-			if typed != group {
-				return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, typed, group)
-			}
 			return nil, outbox.Unregister(ctx, db, group, r.Who.Name, r.Reason)
 		})
 }

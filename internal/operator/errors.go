@@ -113,6 +113,7 @@ func answers() []Answer {
 			"operation list", "",
 			[]error{admin.ErrRollingBack},
 		},
+		{conflict, "drop what needs them, or leave the tables", "", "projection list", "", []error{admin.ErrNeeded}},
 		{
 			conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "workers list", "",
 			[]error{projector.ErrNoCode},

@@ -62,7 +62,8 @@ func (s *Status) locked() (problems []Problem) {
 		problems = append(problems, Problem{
 			Severity: Warning, Where: "Postgres", Since: &h.Since,
 			What: fmt.Sprintf("%s holds advisory locks of Tidemark's: appends and workers may wait for it", h),
-			Do:   h.Remedy + "; deploy/sql/advisory-locks.sql revokes such locks from other roles (docs/guides/operations/security.md)",
+			Do: h.Remedy + "; deploy/sql/advisory-locks.sql revokes such locks from other roles " +
+				"(docs/guides/operations/security.md)",
 		})
 	}
 	return problems

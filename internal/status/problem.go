@@ -271,7 +271,7 @@ func (s *Status) rebuilding() (problems []Problem) {
 			problems = append(problems, Problem{
 				Severity: Warning, What: "the rebuilt tables could not be exchanged: " + r.Refusal, Where: "projection " +
 					r.Projection, Since: &r.StartedAt,
-				Do: "mend that, it is tried again by itself; or tidemark projection rebuild --abort",
+				Do: "mend that, it is tried again by itself; or tidemark projection abort-rebuild",
 			})
 		}
 	}

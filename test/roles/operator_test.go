@@ -134,10 +134,10 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			return a.StartRebuild(ctx, confirmed(""), "counted", projector.RebuildOptions{})
 		}},
 		{admin.ActPauseRebuild, func() (*admin.Outcome, error) {
-			return a.PauseRebuild(ctx, confirmed(""), "default", "counted", 0)
+			return a.PauseRebuild(ctx, confirmed(""), "counted", 0)
 		}},
 		{admin.ActResumeRebuild, func() (*admin.Outcome, error) {
-			return a.ResumeRebuild(ctx, confirmed(""), "default", "counted")
+			return a.ResumeRebuild(ctx, confirmed(""), "counted")
 		}},
 		{admin.ActSwapRebuild, func() (*admin.Outcome, error) {
 			return a.SwapRebuild(ctx, confirmed(""), "counted", projector.RebuildOptions{})
@@ -151,7 +151,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActResumePublisher, func() (*admin.Outcome, error) { return a.ResumePublisher(ctx, confirmed(""), pair) }},
 		{admin.ActRetryParked, func() (*admin.Outcome, error) { return a.RetryParked(ctx, confirmed(""), pair, "c", 1) }},
 		{admin.ActResolveParked, func() (*admin.Outcome, error) {
-			return a.ResolveParked(ctx, confirmed("1"), pair, "c", 1)
+			return a.ResolveParked(ctx, confirmed(""), pair, "c", 1)
 		}},
 		{admin.ActTestSend, func() (*admin.Outcome, error) { return a.TestSend(ctx, confirmed(""), pair) }},
 		{admin.ActRepublish, func() (*admin.Outcome, error) {
@@ -162,9 +162,9 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			return nil, err
 		}},
 		{admin.ActResetPublisher, func() (*admin.Outcome, error) {
-			return a.ResetPublisher(ctx, confirmed("it"), pair, publications.ResetTo{Position: &back})
+			return a.ResetPublisher(ctx, confirmed("it"), pair, publications.ResetTo{Position: &back}, false)
 		}},
-		{admin.ActDrain, func() (*admin.Outcome, error) { return a.DrainWorker(ctx, confirmed("h"), "w") }},
+		{admin.ActDrain, func() (*admin.Outcome, error) { return a.DrainWorker(ctx, confirmed("w"), "w") }},
 		{admin.ActUndrain, func() (*admin.Outcome, error) { return a.UndrainWorker(ctx, confirmed(""), "w") }},
 		{admin.ActStartOperation, func() (*admin.Outcome, error) {
 			return a.StartVerify(ctx, confirmed(""), admin.Verification{Projection: "counted"})
@@ -178,9 +178,9 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			return a.CreateToken(ctx, confirmed(""), "eve", auth.Viewer, time.Hour)
 		}},
 		{admin.ActRevokeToken, func() (*admin.Outcome, error) { return a.RevokeToken(ctx, confirmed(""), "eve") }},
-		{admin.ActRemoveGroup, func() (*admin.Outcome, error) { return a.RemoveGroup(ctx, confirmed(""), "spare", "spare") }},
+		{admin.ActRemoveGroup, func() (*admin.Outcome, error) { return a.RemoveGroup(ctx, confirmed("spare"), "spare") }},
 		{admin.ActRemove, func() (*admin.Outcome, error) {
-			return a.RemoveProjection(ctx, confirmed(""), "counted", true, "counted")
+			return a.RemoveProjection(ctx, confirmed("counted"), "counted", true)
 		}},
 	} {
 		if _, err := act.do(); err != nil {

@@ -103,11 +103,3 @@ func (h actHandler[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // with is the type of what the act is told.
 func (h actHandler[T]) with() reflect.Type { return reflect.TypeFor[T]() }
-
-// tryBody is the body of acts that take nothing else.
-type tryBody struct {
-	DryRun bool `json:"dry_run"`
-}
-
-// none is the body of acts that take a reason and nothing else.
-type none struct{}

@@ -57,7 +57,7 @@ func New(cfg Config) (*API, error) {
 // Routes answers all calls.
 func (a *API) Routes() []Route {
 	return slices.Concat(a.statusRoutes(), a.deferredRoutes(), a.campaignRoutes(), a.eventRoutes(), a.projectionRoutes(),
-		a.publisherRoutes(), a.operationRoutes())
+		a.publisherRoutes(), a.operationRoutes(), a.actRoutes())
 }
 
 // reads makes the route of a call that reads. Parameters that choose by a name which nothing has are refused.

@@ -3,16 +3,12 @@ package api
 import (
 	"net/http"
 
-	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 func (a *API) campaignRoutes() []Route {
-	acts := a.cfg.Acts
 	return []Route{
 		a.reads("/campaigns", "listCampaigns", a.campaigns),
 		a.reads("/campaigns/{campaign}", "getCampaign", a.campaign),
@@ -33,92 +29,7 @@ func (a *API) campaignRoutes() []Route {
 		a.reads("/campaigns/{campaign}/why", "getWhy", a.why),
 		a.reads("/campaigns/{campaign}/verify", "verifyCampaign", a.verify),
 		a.reads("/gaps", "listGaps", a.gaps),
-		does("/campaigns/{campaign}/events/{seq}/requeue", "requeueEvent", admin.ActRequeue,
-			act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
-				seq, err := place(r, "seq")
-				if err != nil {
-					return nil, err
-				}
-				return acts.RequeueEvent(r.Context(), by, b.Group, r.PathValue("campaign"), seq)
-			})),
-		does("/campaigns/{campaign}/replay", "replayCampaign", admin.ActReplay,
-			act(a, func(r *http.Request, by admin.Request, b campaignReplayBody) (*admin.Outcome, error) {
-				replay := deferred.ReplayRequest{
-					Group: b.Group, Projection: b.Projection, From: b.From,
-					Campaigns: []string{r.PathValue("campaign")},
-				}
-				if b.DryRun {
-					return operator.Would(acts.PreviewReplay(r.Context(), replay))
-				}
-				return acts.ReplayCampaigns(r.Context(), by, replay)
-			})),
-		does("/campaigns/{campaign}/pause", "pauseCampaign", admin.ActPause,
-			act(a, func(r *http.Request, by admin.Request, b pauseBody) (*admin.Outcome, error) {
-				return a.pauses(r, by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")}, b)
-			})),
-		does("/campaigns/{campaign}/resume", "resumeCampaign", admin.ActResume,
-			act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
-				return acts.Resume(r.Context(), by, pause.Target{Group: b.Group, CampaignID: r.PathValue("campaign")})
-			})),
-		does("/campaigns/{campaign}/repair-gap", "repairGap", admin.ActRepairGaps,
-			act(a, func(r *http.Request, by admin.Request, b groupBody) (*admin.Outcome, error) {
-				return acts.RepairGap(r.Context(), by, b.Group, r.PathValue("campaign"))
-			})),
-		does("/groups/{group}/pause", "pauseGroup", admin.ActPause,
-			act(a, func(r *http.Request, by admin.Request, b forBody) (*admin.Outcome, error) {
-				return a.pauses(r, by, pause.Target{Group: r.PathValue("group")}, pauseBody{For: b.For})
-			})),
-		does("/groups/{group}/resume", "resumeGroup", admin.ActResume,
-			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-				return acts.Resume(r.Context(), by, pause.Target{Group: r.PathValue("group")})
-			})),
-		does("/groups/{group}/remove", "removeGroup", admin.ActRemoveGroup,
-			act(a, func(r *http.Request, by admin.Request, b confirmBody) (*admin.Outcome, error) {
-				if b.DryRun {
-					return operator.Would(acts.PreviewGroupRemoval(r.Context(), r.PathValue("group")))
-				}
-				return acts.RemoveGroup(r.Context(), by, r.PathValue("group"), b.Confirm)
-			})),
 	}
-}
-
-// typedBody has what a person types to confirm an act: mostly the name of what it is about.
-type typedBody struct {
-	Confirm string `json:"confirm"`
-}
-
-// confirmBody has the name of what is removed once more.
-type confirmBody struct {
-	Confirm string `json:"confirm"`
-	DryRun  bool   `json:"dry_run"`
-}
-
-type campaignReplayBody struct {
-	Group      string `json:"group"`
-	Projection string `json:"projection"`
-	From       int64  `json:"from"`
-	DryRun     bool   `json:"dry_run"`
-}
-
-type groupBody struct {
-	Group string `json:"group"`
-}
-
-type forBody struct {
-	For string `json:"for"` // a Go duration; "": until it is resumed
-}
-
-type pauseBody struct {
-	Group string `json:"group"`
-	For   string `json:"for"`
-}
-
-func (a *API) pauses(r *http.Request, by admin.Request, target pause.Target, b pauseBody) (*admin.Outcome, error) {
-	d, err := span("for", b.For)
-	if err != nil {
-		return nil, err
-	}
-	return a.cfg.Acts.Pause(r.Context(), by, target, d)
 }
 
 func (a *API) campaigns(r *http.Request) (any, error) {

@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 
-	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
@@ -12,7 +11,6 @@ import (
 )
 
 func (a *API) deferredRoutes() []Route {
-	acts := a.cfg.Acts
 	return []Route{
 		a.reads("/failed", "listFailed", a.deferred),
 		a.reads("/failed-stats", "getFailedStats", a.deferredStats),
@@ -24,22 +22,6 @@ func (a *API) deferredRoutes() []Route {
 			}
 			return operator.One(d), err
 		}),
-		does("/failed/{projection}/{campaign}/requeue", "requeueFailed", admin.ActRequeue,
-			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-				return acts.Requeue(r.Context(), by, pairOf(r))
-			})),
-		does("/failed/{projection}/{campaign}/retry", "retryFailed", admin.ActRetry,
-			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-				return acts.Retry(r.Context(), by, pairOf(r))
-			})),
-		does("/failed/{projection}/{campaign}/resolve", "resolveFailed", admin.ActResolve,
-			act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
-				return acts.Resolve(r.Context(), by, pairOf(r), body.Seq)
-			})),
-		does("/failed/{projection}/{campaign}/unresolve", "unresolveFailed", admin.ActUnresolve,
-			act(a, func(r *http.Request, by admin.Request, body seqBody) (*admin.Outcome, error) {
-				return acts.Unresolve(r.Context(), by, pairOf(r), body.Seq)
-			})),
 		a.reads("/resolutions", "listResolutions", a.resolutions),
 	}
 }
@@ -64,9 +46,6 @@ func (a *API) resolutions(r *http.Request) (any, error) {
 }
 
 // seqBody names the event that a pair stands before, or that is resolved.
-type seqBody struct {
-	Seq int64 `json:"seq"`
-}
 
 func pairOf(r *http.Request) deferred.Key {
 	return deferred.Key{Projection: r.PathValue("projection"), CampaignID: r.PathValue("campaign")}

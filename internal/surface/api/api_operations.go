@@ -5,7 +5,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
 )
 
 func (a *API) operationRoutes() []Route {
@@ -69,49 +68,10 @@ func (a *API) operationRoutes() []Route {
 			act(a, func(r *http.Request, by admin.Request, b bulkBody) (*admin.Outcome, error) {
 				return acts.StartBulk(r.Context(), by, b.Bulk, b.Confirm)
 			})),
-		does("/operations/{id}/abort", "abortOperation", admin.ActAbortOperation,
-			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-				id, err := place(r, "id")
-				if err != nil {
-					return nil, err
-				}
-				return acts.Abort(r.Context(), by, id)
-			})),
-		does("/groups/{group}/replay", "replayGroup", admin.ActStartOperation,
-			act(a, func(r *http.Request, by admin.Request, b groupReplayBody) (*admin.Outcome, error) {
-				if b.DryRun {
-					return operator.Would(acts.PreviewReplay(r.Context(),
-						deferred.ReplayRequest{Group: r.PathValue("group"), Projection: b.Projection, From: b.From}))
-				}
-				return acts.StartReplay(r.Context(), by, admin.GroupReplay{
-					Group: r.PathValue("group"), Projection: b.Projection,
-					From: b.From,
-				})
-			})),
-		does("/groups/{group}/repair-gaps", "repairGaps", admin.ActStartOperation,
-			act(a, func(r *http.Request, by admin.Request, b typedBody) (*admin.Outcome, error) {
-				by.Confirm = b.Confirm
-				return acts.StartRepair(r.Context(), by, admin.GapRepair{Group: r.PathValue("group")})
-			})),
-		does("/workers/{owner}/drain", "drainWorker", admin.ActDrain,
-			act(a, func(r *http.Request, by admin.Request, b typedBody) (*admin.Outcome, error) {
-				by.Confirm = b.Confirm
-				return acts.DrainWorker(r.Context(), by, r.PathValue("owner"))
-			})),
-		does("/workers/{owner}/undrain", "undrainWorker", admin.ActUndrain,
-			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-				return acts.UndrainWorker(r.Context(), by, r.PathValue("owner"))
-			})),
 	}
 }
 
 type bulkBody struct {
 	admin.Bulk
 	Confirm string `json:"confirm"`
-}
-
-type groupReplayBody struct {
-	Projection string `json:"projection"`
-	From       int64  `json:"from"`
-	DryRun     bool   `json:"dry_run"`
 }

@@ -62,32 +62,8 @@ func (a *API) statusRoutes() []Route {
 			tokens, err := auth.List(r.Context(), a.cfg.Pool, true)
 			return all(tokens), err
 		})},
-		does("/tokens", "createToken", admin.ActCreateToken,
-			act(a, func(r *http.Request, by admin.Request, b tokenBody) (*admin.Outcome, error) {
-				role, err := auth.ParseRole(b.Role)
-				if err != nil {
-					return nil, fmt.Errorf("%w: %w", admin.ErrInvalid, err)
-				}
-				d := auth.Never
-				if b.Expires != "never" {
-					if d, err = span("expires", b.Expires); err != nil {
-						return nil, err
-					}
-				}
-				return a.cfg.Acts.CreateToken(r.Context(), by, b.Name, role, d)
-			})),
-		does("/tokens/{name}/revoke", "revokeToken", admin.ActRevokeToken,
-			act(a, func(r *http.Request, by admin.Request, _ none) (*admin.Outcome, error) {
-				return a.cfg.Acts.RevokeToken(r.Context(), by, r.PathValue("name"))
-			})),
 		a.reads("/doctor", "getDoctor", a.examine),
 	}
-}
-
-type tokenBody struct {
-	Name    string `json:"name"`
-	Role    string `json:"role"`
-	Expires string `json:"expires"` // a Go duration, or "never"; "": 90 days
 }
 
 // examine answers the doctor's findings, but for those that are about the process that asks: its mode and its pool.

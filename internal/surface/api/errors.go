@@ -34,6 +34,12 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 			unknown.Name, limit))
 		return
 	}
+	var param *operator.ParamError
+	if errors.As(err, &param) {
+		problem.Write(w, problem.New(http.StatusBadRequest, param.Detail, param.Remedy).Of(param.Param, param.Value,
+			param.Limit))
+		return
+	}
 	if known, ok := operator.AnswerTo(err); ok {
 		problem.Write(w, problem.New(known.Status, redact.Error(err), known.Remedy))
 		return

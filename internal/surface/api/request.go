@@ -199,19 +199,6 @@ func decode(r *http.Request, v any) error {
 		"see /api/v1/openapi.yaml")
 }
 
-// span reads a length of time from a body; "" is 0.
-func span(field, text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, problem.New(http.StatusBadRequest, "that is no length of time", "write it like 90s, 15m or 2h").Of(field,
-			text, "more than 0")
-	}
-	return d, nil
-}
-
 // place reads a number of the path.
 func place(r *http.Request, name string) (int64, error) {
 	n, err := strconv.ParseInt(r.PathValue(name), 10, 64)

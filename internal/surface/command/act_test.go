@@ -182,21 +182,21 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 			"projection rebuild scores --max-share 1 --json" + who, nil,
 		},
 		{
-			"projection-rebuild-pause", "deferred.sql rebuilding.sql", true, "projection rebuild scores --pause" + who,
+			"projection-rebuild-pause", "deferred.sql rebuilding.sql", true, "projection pause-rebuild scores" + who,
 			[]string{"paused scores~next by bob since mended"},
 		},
 		{
 			"projection-rebuild-resume", "deferred.sql rebuilding.sql rebuilding-paused.sql", true,
-			"projection rebuild scores --resume" + who,
+			"projection resume-rebuild scores" + who,
 			[]string{"resumed scores~next by bob since mended"},
 		},
 		{
-			"projection-rebuild-abort", "deferred.sql rebuilding.sql", true, "projection rebuild scores --abort --yes" + who,
+			"projection-rebuild-abort", "deferred.sql rebuilding.sql", true, "projection abort-rebuild scores --yes" + who,
 			[]string{"rebuild_aborted scores by bob since mended"},
 		},
 		{
 			"projection-rebuild-abort-json", "deferred.sql rebuilding.sql", false,
-			"projection rebuild scores --abort --yes --json" + who,
+			"projection abort-rebuild scores --yes --json" + who,
 			[]string{"rebuild_aborted scores by bob since mended"},
 		},
 		{"group-remove", "deferred.sql", true, "group remove search --yes" + who, []string{"removed by bob since mended"}},
@@ -359,7 +359,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 			"a projection that is not there, to remove", url, "projection remove score --yes", cli.ExitFailed,
 			[]string{"there are invites, scores, sessions"},
 		},
-		{"nothing to remove", nowhere, "projection remove", cli.ExitUsage, []string{"remove which projection? Name one"}},
+		{"nothing to remove", nowhere, "projection remove", cli.ExitUsage, []string{"remove what? Name PROJECTION"}},
 		{
 			"a pattern that is none", url, "failed list --message (", cli.ExitUsage,
 			[]string{`--message "("`, "parentheses () not balanced"},
@@ -369,14 +369,14 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 			[]string{"parentheses () not balanced"},
 		},
 		{"a pattern without a bound", url, `failed stats --message (a)\1`, cli.ExitUsage, []string{"back references"}},
-		{"nothing to pause", nowhere, "campaign pause", cli.ExitUsage, []string{"pause which campaign? Name one"}},
-		{"two things to pause", nowhere, "group pause a b", cli.ExitUsage, []string{"pause which group? Name one"}},
+		{"nothing to pause", nowhere, "campaign pause", cli.ExitUsage, []string{"pause what? Name CAMPAIGN"}},
+		{"two things to pause", nowhere, "group pause a b", cli.ExitUsage, []string{`unexpected "b"`}},
 		{
-			"a rebuild that is not there", url, "projection rebuild scores --abort --yes", cli.ExitConflict,
+			"a rebuild that is not there", url, "projection abort-rebuild scores --yes", cli.ExitConflict,
 			[]string{"not being rebuilt", "try: tidemark projection list"},
 		},
 		{
-			"a rebuild that is not there, to pause", url, "projection rebuild scores --pause", cli.ExitConflict,
+			"a rebuild that is not there, to pause", url, "projection pause-rebuild scores", cli.ExitConflict,
 			[]string{"not being rebuilt"},
 		},
 		{
@@ -386,10 +386,6 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{
 			"a share beyond all", url, "projection rebuild scores --max-share 2", cli.ExitFailed,
 			[]string{"MaxShare is 2: it must be above 0 and not above 1"},
-		},
-		{
-			"two acts on a rebuild", nowhere, "projection rebuild scores --pause --abort", cli.ExitUsage,
-			[]string{"pause", "abort"},
 		},
 		{
 			"no database", nowhere, "failed requeue --all", cli.ExitUnavailable,

@@ -54,14 +54,6 @@ type actOnPairs struct {
 // by is who acts, and why.
 func by(act cli.Act) admin.Request { return admin.By(act.By, act.Reason) }
 
-// typed asks for a confirmation, and answers the request that carries it.
-func typed(ctx context.Context, env *cli.Env, act cli.Act, c cli.Confirmation) (admin.Request, error) {
-	c.Yes = act.Yes
-	request := by(act)
-	request.Confirm = c.Type
-	return request, env.Confirm(ctx, c)
-}
-
 // run counts, asks, acts on no more pairs than were counted, and tells.
 func (a actOnPairs) run(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
 	n, err := deferred.Count(ctx, pool, a.filter)

@@ -24,15 +24,8 @@ type groupState struct {
 }
 
 func newGroup(env *cli.Env) *cobra.Command {
-	p := pausable{
-		noun: "group", example: "default", names: groupNames,
-		what: "Its workers claim nothing; what they are applying at the moment still finishes. Appends are not concerned.",
-		target: func(_ context.Context, _ *pgxpool.Pool, name string) (pause.Target, error) {
-			return pause.Target{Group: name}, nil
-		},
-	}
-	return cli.Noun("group", "See, stop, resume and remove consumer groups", newGroupList(env), newPause(env, p),
-		newResume(env, p), newGroupRemove(env))
+	return cli.Noun("group", "See, stop, resume and remove consumer groups", newGroupList(env),
+		newAct(env, "pauseGroup"), newAct(env, "resumeGroup"), newAct(env, "removeGroup"))
 }
 
 func newGroupList(env *cli.Env) *cobra.Command {

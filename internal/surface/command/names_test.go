@@ -40,7 +40,7 @@ func besides() map[string]string {
 		"campaign resume":          "oak",
 		"publisher pause":          "shop",
 		"publisher resume":         "shop",
-		"publisher reset":          "shop --errors",
+		"publisher reset":          "shop",
 		"publisher show":           "shop",
 		"publisher ghosts":         "shop",
 		"outbox requeue":           "--campaign oak --seq 2",

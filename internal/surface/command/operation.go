@@ -16,7 +16,7 @@ import (
 func newOperation(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("operation",
 		"See and end what was started through the API or on the pages, and workers do bit by bit", newOperationList(env),
-		newOperationShow(env), newOperationAbort(env))
+		newOperationShow(env), newAct(env, "abortOperation"))
 	noun.Long = `Operations are acts on much, started through the API or on the pages: workers do them bit
 by bit. Commands here do theirs themselves, and wait for it; a rollback is a worker's here too.`
 	return noun
@@ -197,45 +197,6 @@ func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit i
 		env.Note("There may be more: --after %d", items[len(items)-1].Ord)
 	}
 	return nil
-}
-
-func newOperationAbort(env *cli.Env) *cobra.Command {
-	var (
-		act    cli.Act
-		asJSON bool
-	)
-	command := &cobra.Command{
-		Use:     "abort ID",
-		Short:   "End an operation after the batch that is under way; what was done stays done",
-		Example: `  tidemark operation abort 7 --reason 'it makes things worse'`,
-		Args:    oneName("operation"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := operationID(args[0])
-			if err != nil {
-				return err
-			}
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				acts := admin.On(pool)
-				outcome, err := acts.Abort(ctx, by(act), id)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return env.PrintJSON(outcome)
-				}
-				o, err := acts.Operation(ctx, id)
-				if err != nil {
-					return err
-				}
-				env.Note("Operation %d, %s, is aborted: %d of %d were done, and stay so.", id, o.Kind, o.Done, o.Total)
-				return nil
-			})
-		},
-	}
-	act.BindOne(command.Flags())
-	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	command.ValidArgsFunction = env.CompleteOne(operationIDs)
-	return command
 }
 
 func operationID(text string) (int64, error) {

@@ -28,20 +28,11 @@ type projectionState struct {
 }
 
 func newProjection(env *cli.Env) *cobra.Command {
-	p := pausable{
-		noun: "projection", example: "scores", names: projectionNames,
-		what: "It is filed as behind in each campaign that moves on without it, and catches up when it is resumed; other " +
-			"projections go on.",
-		target: func(ctx context.Context, pool *pgxpool.Pool, name string) (pause.Target, error) {
-			found, err := registered(ctx, pool, name)
-			return pause.Target{Group: found.Group, Projection: name}, err
-		},
-	}
 	return cli.Noun("projection", "See, verify, backfill, rebuild, stop, resume and remove projections",
 		newProjectionList(env), verification.NewVerify(env, verification.Compiled{Operators: true}),
-		newProjectionBackfill(env), newProjectionRebuild(env), newProjectionRollback(env), newPause(env, p),
-		newResume(env, p),
-		newProjectionRemove(env))
+		newProjectionBackfill(env), newProjectionRebuild(env), newAct(env, "swapRebuild"), newAct(env, "pauseRebuild"),
+		newAct(env, "resumeRebuild"), newAct(env, "abortRebuild"), newProjectionRollback(env),
+		newAct(env, "pauseProjection"), newAct(env, "resumeProjection"), newAct(env, "removeProjection"))
 }
 
 // registered looks a projection up.

@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -39,13 +42,33 @@ func (s rebuildState) print(env *cli.Env) error {
 	return env.PrintJSONLine(operator.One(s))
 }
 
-// tell says what was done.
-func (r rebuild) tell(env *cli.Env, outcome *admin.Outcome, format string) error {
-	if r.asJSON {
-		return env.PrintJSON(outcome)
-	}
-	env.Note(format, cli.Quote(r.name))
-	return nil
+// rebuild is one that is waited for.
+type rebuild struct {
+	name   string
+	asJSON bool
+}
+
+func newProjectionRebuild(env *cli.Env) *cobra.Command {
+	var wait bool
+	return newActAnd(env, "startRebuild", func(flags *pflag.FlagSet) {
+		flags.BoolVar(&wait, "wait", false, "show progress until the tables are exchanged")
+		flags.Lookup("json").Usage = "write JSON; with --wait, a line each second too"
+	}, func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error {
+		found, err := registered(ctx, pool, name)
+		if err != nil {
+			return err
+		}
+		replay{request: deferred.ReplayRequest{Group: found.Group}}.warn(ctx, env, pool)
+		switch {
+		case wait:
+			return rebuild{name, c.asJSON}.await(ctx, env, pool)
+		case c.asJSON:
+			return env.PrintJSON(done)
+		}
+		env.Note("Workers rebuild projection %[1]s from now on; to see how far they are: tidemark projection rebuild "+
+			"%[1]s --wait", cli.Quote(name))
+		return nil
+	})
 }
 
 // await shows progress until the rebuild has ended.

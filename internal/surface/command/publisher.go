@@ -15,8 +15,8 @@ import (
 
 func newPublisher(env *cli.Env, sinks []publisher.Kind) *cobra.Command {
 	noun := cli.Noun("publisher", "See, stop, move and try what is published to brokers, webhooks, files",
-		newPublisherList(env), newPublisherShow(env), newPublisherGhosts(env), newPublisherPause(env),
-		newPublisherResume(env), newPublisherReset(env),
+		newPublisherList(env), newPublisherShow(env), newPublisherGhosts(env), newAct(env, "pausePublisher"),
+		newAct(env, "resumePublisher"), newAct(env, "resetPublisher"),
 		newParked(env), newTestSend(env, sinks), newPublisherReplay(env, sinks), newPublisherLog(env),
 	)
 	noun.Long = `A publisher is a sink with a name. Each pair of a topic and a publisher has its own

@@ -157,3 +157,5 @@ func (a *parkedAct) preview(ctx context.Context, env *cli.Env, pool *pgxpool.Poo
 	}
 	return env.PrintTable(parkedColumns(), parkedRows(list))
 }
+
+func events(n int64) string { return counted(n, "event") }

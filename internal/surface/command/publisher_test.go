@@ -97,15 +97,15 @@ func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
 			[]string{"publication_resumed everything/archive by bob since mended"},
 		},
 		{
-			"publisher-reset-errors", true, "publisher reset shop --errors" + who,
+			"publisher-reset-errors", true, "publisher reset shop" + who,
 			[]string{"publication_reset orders/shop by bob since mended"},
 		},
 		{
-			"publisher-reset-json", false, "publisher reset archive --topic orders --to-position 3 --yes --json" + who,
+			"publisher-reset-json", false, "publisher reset archive --topic orders --position 3 --yes --json" + who,
 			[]string{"publication_reset orders/archive by bob since mended"},
 		},
-		{"publisher-reset-dry", true, "publisher reset archive --to-beginning --dry-run" + who, nil},
-		{"publisher-reset-end-dry-json", false, "publisher reset archive --to-end --dry-run --json" + who, nil},
+		{"publisher-reset-dry", true, "publisher reset archive --position 0 --dry-run" + who, nil},
+		{"publisher-reset-end-dry-json", false, "publisher reset archive --end --dry-run --json" + who, nil},
 		{"parked-retry", true, "publisher parked retry --publisher archive" + who, []string{
 			"parked_retried orders/archive ash\t 1 by bob since mended",
 			"parked_retried orders/archive elm 1 by bob since mended",
@@ -163,31 +163,31 @@ func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 	t.Parallel()
 	url := fresh(t)
 	for args, want := range map[string][]string{
-		"publisher reset archive --topic orders --errors": {
+		"publisher reset archive --topic orders": {
 			"everything/archive 2 PAUSED",
 			"orders/archive 5 ACTIVE", "orders/shop 0 FAILED",
 		},
-		"publisher reset shop --errors": {
+		"publisher reset shop": {
 			"everything/archive 2 PAUSED",
 			"orders/archive 5 ACTIVE", "orders/shop 0 ACTIVE",
 		},
-		"publisher reset archive --to-position 4 --yes": {
+		"publisher reset archive --position 4 --yes": {
 			"everything/archive 4 ACTIVE",
 			"orders/archive 4 ACTIVE", "orders/shop 0 FAILED",
 		},
-		"publisher reset shop --to-end --yes": {
+		"publisher reset shop --end --yes": {
 			"everything/archive 2 PAUSED",
 			"orders/archive 5 ACTIVE", "orders/shop 6 ACTIVE",
 		},
-		"publisher reset archive --topic orders --to-beginning --yes": {
+		"publisher reset archive --topic orders --position 0 --yes": {
 			"everything/archive 2 PAUSED",
 			"orders/archive 0 ACTIVE", "orders/shop 0 FAILED",
 		},
-		"publisher reset archive --topic orders --to-time 2001-01-01T00:00:00Z --yes": {
+		"publisher reset archive --topic orders --time 2001-01-01T00:00:00Z --yes": {
 			"everything/archive 2 PAUSED",
 			"orders/archive 0 ACTIVE", "orders/shop 0 FAILED",
 		},
-		"publisher reset archive --to-beginning --dry-run": {
+		"publisher reset archive --position 0 --dry-run": {
 			"everything/archive 2 PAUSED",
 			"orders/archive 5 ACTIVE", "orders/shop 0 FAILED",
 		},
@@ -219,26 +219,25 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"a topic that it has not", url, "publisher pause shop --topic everything", cli.ExitFailed,
-			[]string{`publisher "shop" of topic "everything"`},
+			[]string{"everything/shop: not found"},
 		},
 		{
 			"a pair that has failed, to pause", url, "publisher pause shop", cli.ExitConflict,
 			[]string{"reset it first", "try: tidemark publisher show shop"},
 		},
 		{"a pair that is not paused", url, "publisher resume shop", cli.ExitConflict, []string{"it is FAILED, not paused"}},
-		{"a reset to nowhere", nowhere, "publisher reset shop", cli.ExitUsage, []string{"reset to where?"}},
 		{
-			"a reset to two places", nowhere, "publisher reset shop --errors --to-end", cli.ExitUsage,
-			[]string{"reset to where?"},
+			"a reset to two places", nowhere, "publisher reset shop --position 1 --end", cli.ExitUsage,
+			[]string{"a reset goes to one place"},
 		},
-		{"a reset beyond the journal", url, "publisher reset shop --to-position 7", cli.ExitFailed, []string{"from 0 to 6"}},
+		{"a reset beyond the journal", url, "publisher reset shop --position 7", cli.ExitFailed, []string{"from 0 to 6"}},
 		{
-			"a reset below the journal", nowhere, "publisher reset shop --to-position -1", cli.ExitUsage,
-			[]string{"--to-position -1"},
+			"a reset below the journal", nowhere, "publisher reset shop --position -1", cli.ExitUsage,
+			[]string{`--position "-1"`},
 		},
 		{
-			"a reset to no time", nowhere, "publisher reset shop --to-time monday", cli.ExitUsage,
-			[]string{`--to-time "monday": write it as 2026`},
+			"a reset to no time", nowhere, "publisher reset shop --time monday", cli.ExitUsage,
+			[]string{`--time "monday": it is no time: write it like 2026`},
 		},
 		{"no parked events chosen", nowhere, "publisher parked retry", cli.ExitUsage, []string{"which events?", "--all"}},
 		{
@@ -317,11 +316,11 @@ func TestMuchOfAPublisherIsConfirmedFirst(t *testing.T) {
 		acts              int
 	}{
 		{
-			"what is left out for good, by its number", "publisher reset shop --to-end", "6\n", cli.ExitOK,
-			"This would never publish 6 events. Type 6 to go on: ", 1,
+			"what is left out for good, by the publisher's name", "publisher reset shop --end", "shop\n", cli.ExitOK,
+			"This would reset publisher shop: 0 events sent again, 6 events never sent. Type shop to go on: ", 1,
 		},
-		{"and not by a yes", "publisher reset shop --to-end", "yes\n", cli.ExitDeclined, "declined", 0},
-		{"and what is sent again", "publisher reset archive --to-beginning", "7\n", cli.ExitOK, "2 pairs reset", 2},
+		{"and not by a yes", "publisher reset shop --end", "yes\n", cli.ExitDeclined, "declined", 0},
+		{"and what is sent again", "publisher reset archive --position 0", "archive\n", cli.ExitOK, "stands at position 0", 2},
 		{
 			"and one event that is resolved", "publisher parked resolve --publisher archive --campaign elm --reason r", "1\n",
 			cli.ExitOK, "This would leave out 1 event. Type 1 to go on: ", 1,

@@ -14,16 +14,16 @@ func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 	t.Parallel()
 	file := routesFile(t, t.TempDir())
 	for _, tt := range []struct{ name, fixtures, args, word string }{
-		{"abort a rebuild", "deferred.sql rebuilding.sql", "projection rebuild scores --abort", "scores"},
+		{"abort a rebuild", "deferred.sql rebuilding.sql", "projection abort-rebuild scores", "scores"},
 		{"roll back", "deferred.sql", "projection rollback scores", "scores"},
-		{"drain", "deferred.sql", "workers drain w1", "box"},
+		{"drain", "deferred.sql", "workers drain w1", "w1"},
 		{"resolve a pair", "deferred.sql", "failed resolve scores oak --reason r", "2"},
 		{"resolve pairs", "deferred.sql", "failed resolve --all --reason r", "4"},
 		{
 			"resolve a parked event", "published.sql", "publisher parked resolve --publisher archive --campaign elm --reason r",
 			"1",
 		},
-		{"move a publisher", "published.sql", "publisher reset archive --topic orders --to-beginning", "5"},
+		{"move a publisher", "published.sql", "publisher reset archive --topic orders --position 0", "archive"},
 		{
 			"send again", "published.sql",
 			"publisher replay --topic orders --campaign oak --from 2 --to archive --publishers " + file, "2",

@@ -41,6 +41,14 @@ type campaignPage struct {
 	Latest string
 }
 
+// GroupNames are the consumer groups that there are.
+func (c *campaignPage) GroupNames() (names []string) {
+	for _, g := range c.Groups {
+		names = append(names, g.Group)
+	}
+	return names
+}
+
 type timelineEvent struct {
 	journal.Event
 	Gap  time.Duration // since the event before

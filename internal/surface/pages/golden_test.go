@@ -83,12 +83,12 @@ func (w *world) grow(t *testing.T) {
 		path string
 		form url.Values
 	}{
-		{"/failed/requeue", url.Values{"projection": {"scores"}, "campaign": {"tomb-5"}, "reason": {"the door is open"}}},
-		{"/publishers/pause", url.Values{
+		{"/act/requeueFailed", url.Values{"projection": {"scores"}, "campaign": {"tomb-5"}, "reason": {"the door is open"}}},
+		{"/act/pausePublisher", url.Values{
 			"topic": {"campaign-events"}, "publisher": {"audit-trail"}, "for": {"168h"},
 			"reason": {"their maintenance window"},
 		}},
-		{"/pause", url.Values{
+		{"/act/pauseProjection", url.Values{
 			"group": {"default"}, "projection": {"heroes"}, "for": {"168h"},
 			"reason": {"a look at its numbers"},
 		}},

@@ -76,8 +76,8 @@ func testRequeue(t *testing.T, b *tab, w *world) {
 	b.sees(`"spell": "hex"`)
 	b.sees("goroutine ")
 	b.shot("pair")
-	b.fill("#requeue-reason", "the curse is lifted; deploy 1.2")
-	b.press(`form[action="/failed/requeue"] button`)
+	b.fill(`form[action="/act/requeueFailed"] [name=reason]`, "the curse is lifted; deploy 1.2")
+	b.press(`form[action="/act/requeueFailed"] button`)
 	b.sees("Requeued scores in cave-03")
 	if !eval[bool](b, `location.search.includes("campaign=cave-03")`) {
 		t.Error("after the act another page is shown than before")
@@ -165,9 +165,9 @@ func testPause(t *testing.T, b *tab, w *world) {
 	b.logIn(w, auth.Operator)
 	b.open("/publishers")
 	b.press(`#list a[href*="publisher=audit-trail"]`)
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#pause-for").value = "4h"`))
-	b.fill("#pause-reason", "their maintenance window")
-	b.press(`form[action="/publishers/pause"] button`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action='/act/pausePublisher'] [name=for]").value = "4h"`))
+	b.fill(`form[action="/act/pausePublisher"] [name=reason]`, "their maintenance window")
+	b.press(`form[action="/act/pausePublisher"] button`)
 	b.sees("Paused publisher")
 	b.sees("their maintenance window")
 	b.sees("in 3h")
@@ -185,8 +185,8 @@ func testPause(t *testing.T, b *tab, w *world) {
 	if p := state(); p.Status != "PAUSED" || p.PausedUntil == nil || p.Actor != "operator" {
 		t.Errorf("the publisher is %+v, it should be paused by operator until a time", p)
 	}
-	b.fill("#resume-reason", "it is over")
-	b.press(`form[action="/publishers/resume"] button`)
+	b.fill(`form[action="/act/resumePublisher"] [name=reason]`, "it is over")
+	b.press(`form[action="/act/resumePublisher"] button`)
 	b.sees("Resumed publisher")
 	if p := state(); p.Status != "ACTIVE" {
 		t.Errorf("the publisher is %s after it was resumed", p.Status)
@@ -199,13 +199,13 @@ func testRewind(t *testing.T, b *tab, w *world) {
 	resendParked(t, b, w) // before the rewind forgets what is parked
 	b.open("/publishers/pair?topic=campaign-events&publisher=billing&position=3")
 	b.sees("Sent again")
-	if !eval[bool](b, `document.querySelector('form[action="/publishers/reset"] button').disabled`) {
+	if !eval[bool](b, `document.querySelector('form[action="/act/resetPublisher"] button').disabled`) {
 		t.Error("the button may be pressed before anything was typed")
 	}
 	b.shot("rewind")
-	b.fill("#reset-confirm", "billing")
-	b.fill("#reset-reason", "they lost a day")
-	b.press(`form[action="/publishers/reset"] button`)
+	b.fill(`form[action="/act/resetPublisher"] [name=confirm]`, "billing")
+	b.fill(`form[action="/act/resetPublisher"] [name=reason]`, "they lost a day")
+	b.press(`form[action="/act/resetPublisher"] button`)
 	b.sees("stands at position 3 now")
 	b.sees("they lost a day")
 }
@@ -257,7 +257,7 @@ func testLive(t *testing.T, b *tab, w *world) {
 	act := func(reason string) {
 		t.Helper()
 		form := url.Values{"projection": {"scores"}, "campaign": {"cave-05"}, "reason": {reason}, "back": {"/audit"}}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/failed/requeue",
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/act/requeueFailed",
 			strings.NewReader(form.Encode()))
 		if err != nil {
 			t.Fatal(err)
@@ -346,7 +346,7 @@ func testViewer(t *testing.T, b *tab, w *world) {
 		"reason": {"no"}, "position": {"1"}, "topic": {"campaign-events"}, "publisher": {"billing"}, "id": {"oak"},
 		"group": {"default"},
 	}
-	for _, act := range postsOf(t) {
+	for _, act := range postsOf() {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+act, strings.NewReader(form.Encode()))
 		if err != nil {
 			t.Fatal(err)

@@ -54,9 +54,9 @@ func TestLongActsBeginWithAFormThatIsConfirmed(t *testing.T) {
 		path, kind, confirm string
 		form                url.Values
 	}{
-		{"/gaps/repair", "repair_gaps", "default", url.Values{"group": {"default"}}},
+		{"/act/repairGaps", "repair_gaps", "default", url.Values{"group": {"default"}}},
 		{
-			"/publishers/republish", "republish", "billing",
+			"/act/republish", "republish", "billing",
 			url.Values{
 				"topic": {"campaign-events"}, "publisher": {"billing"}, "campaign": {"oak"}, "from": {"2"},
 				"until": {"5"},

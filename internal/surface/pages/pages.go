@@ -196,21 +196,7 @@ func (p *Pages) routes() {
 		p.mux.Handle(pattern, p.show(read))
 	}
 	for pattern, do := range map[string]acting{
-		"POST /failed/requeue": requeuePair, "POST /failed/resolve": resolvePair,
-		"POST /failed/unresolve": unresolvePair,
-		"POST /campaign/replay":  replayCampaign, "POST /campaign/pause": pauseTarget,
-		"POST /campaign/resume": resumeTarget,
-		"POST /bulk/start":      startBulk, "POST /bulk/abort": abortOperation, "POST /campaign/verify": verifyCampaign,
-		"POST /projections/verify": verifyProjection,
-		"POST /workers/drain":      drainWorker, "POST /workers/undrain": undrainWorker,
-		"POST /pause": pauseTarget, "POST /resume": resumeTarget,
-		"POST /publishers/pause": pausePublisher, "POST /publishers/resume": resumePublisher,
-		"POST /publishers/reset": resetPublisher, "POST /publishers/test": testSend,
-		"POST /parked/retry": retryParked, "POST /parked/resolve": resolveParked,
-		"POST /projections/rebuild": startRebuild, "POST /projections/swap": swapRebuild,
-		"POST /projections/pause": pauseRebuild, "POST /projections/resume": resumeRebuild,
-		"POST /projections/abort": abortRebuild, "POST /projections/rollback": rollBack,
-		"POST /bulk/parked/start": startBulkParked, "POST /gaps/repair": repairGaps, "POST /publishers/republish": republish,
+		"POST /act/{act}": listed, "POST /bulk/start": startBulk, "POST /bulk/parked/start": startBulkParked,
 	} {
 		p.mux.Handle(pattern, p.act(do))
 	}

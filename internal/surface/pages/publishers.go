@@ -47,13 +47,17 @@ func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error
 	if to, asked, err := resetOf(r); err != nil {
 		return view{}, err
 	} else if asked {
-		preview, err := p.cfg.Acts.PreviewReset(ctx, admin.Request{Who: auth.From(ctx)}, key, to)
+		preview, err := p.cfg.Acts.PreviewReset(ctx, admin.Request{Who: auth.From(ctx)}, key, to, false)
 		if err != nil {
 			return view{}, problem.New(http.StatusBadRequest, err.Error(), "choose another place")
 		}
-		page.Preview = &preview
+		page.Preview = &preview.Publications[0].Reset
 	}
 	return view{Name: "publisher", Title: key.String(), Data: page}, nil
+}
+
+func publicationOf(r *http.Request) publications.Key {
+	return publications.Key{Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher")}
 }
 
 // resetOf reads where a rewind goes.

@@ -83,13 +83,13 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 	}
 	drain(2)
 	says("while one campaign has failed", "Rebuilds under way", "tallies: version 1 to 2", "<progress ", " events left",
-		"1 dead", "It was not swapped.", `action="/projections/swap"`)
-	act("/projections/swap", url.Values{"allow": {"1"}})
+		"1 dead", "It was not swapped.", `action="/act/swapRebuild"`)
+	act("/act/swapRebuild", url.Values{"allow_failed": {"1"}})
 	drain(2)
 	says("after the swap", "Roll back to version 1")
-	act("/projections/rollback", url.Values{"confirm": {"something else"}})
+	act("/act/rollbackProjection", url.Values{"confirm": {"something else"}})
 	says("after a rollback that was not confirmed", "Roll back to version 1")
-	act("/projections/rollback", url.Values{"confirm": {"tallies"}, "behind": {"0"}})
+	act("/act/rollbackProjection", url.Values{"confirm": {"tallies"}, "allow_behind": {"0"}})
 	deadline, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for !w.exists(t, `SELECT FROM tidemark.operations WHERE kind = 'rollback' AND state <> 'running'`) {

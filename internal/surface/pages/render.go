@@ -103,7 +103,7 @@ func loadTemplates(now func() time.Time) (*templates, error) {
 		t.assets["/static/"+f.Name()] = a
 	}
 	base, err := template.New("").Funcs(functions(now, t.names)).ParseFS(templateFiles, "templates/layout.html",
-		"templates/parts.html")
+		"templates/parts.html", "templates/act.html")
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func loadTemplates(now func() time.Time) (*templates, error) {
 	}
 	for _, file := range pages {
 		name := strings.TrimSuffix(path.Base(file), ".html")
-		if name == "layout" || name == "parts" {
+		if name == "layout" || name == "parts" || name == "act" {
 			continue
 		}
 		page, err := template.Must(base.Clone()).ParseFS(templateFiles, file)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -59,8 +60,8 @@ func actsOfAPI() [][2]string {
 		{"resumeCampaign", `"group": "default"`},
 		{"pauseGroup", `"for": "1h"`},
 		{"resumeGroup", ""},
-		{"pauseProjection", `"group": "default", "for": "1h"`},
-		{"resumeProjection", `"group": "default"`},
+		{"pauseProjection", `"for": "1h"`},
+		{"resumeProjection", ""},
 		{"replayCampaign", `"group": "default", "projection": "heroes", "dry_run": true`},
 		{"replayCampaign", `"group": "default", "from": 2`},
 		{"repairGap", `"group": "default"`},
@@ -80,20 +81,20 @@ func actsOfAPI() [][2]string {
 		{"resolveParked", ""},
 		{"pausePublisher", `"for": "1h"`},
 		{"resumePublisher", ""},
-		{"testSend", `"campaign_id": "oak", "seq": 1`},
+		{"testSend", `"campaign": "oak", "seq": 1`},
 		{"testSend", ""},
-		{"republish", `"campaign_id": "oak", "from": 1, "dry_run": true`},
-		{"republish", `"campaign_id": "oak", "from": 1`},
+		{"republish", `"campaign": "oak", "from": 1, "dry_run": true`},
+		{"republish", `"campaign": "oak", "from": 1`},
 		{"abortOperation", ""},
 		{"resetPublisher", `"position": 1, "dry_run": true`},
 		{"resetPublisher", `"position": 1`},
 		{"drainWorker", ""},
 		{"undrainWorker", ""},
-		{"createToken", `"name": "eve", "role": "operator", "expires": "1h"`},
+		{"createToken", `"role": "operator", "expires": "1h"`},
 		{"revokeToken", ""},
 		{"startRebuild", ""},
-		{"pauseRebuild", `"group": "default"`},
-		{"resumeRebuild", `"group": "default"`},
+		{"pauseRebuild", ""},
+		{"resumeRebuild", ""},
 		{"swapRebuild", ""},
 		{"abortRebuild", `"confirm": "scores"`},
 		{"rollbackProjection", `"confirm": "scores"`},
@@ -247,48 +248,55 @@ func formsOfPages() [][2]string {
 		billed = "topic=campaign-events&publisher=billing"
 	)
 	return [][2]string{
-		{"/failed/requeue", pair},
-		{"/failed/resolve", pair + "&seq=4&confirm=4"},
-		{"/failed/unresolve", pair + "&seq=4"},
-		{"/campaign/replay", "group=default&projection=heroes&id=oak"},
-		{"/campaign/verify", "projection=scores&id=cave-01"},
-		{"/campaign/pause", "group=default&id=oak&for=1h"},
-		{"/campaign/resume", "group=default&id=oak"},
-		{"/pause", "group=default&for=1h"},
-		{"/resume", "group=default"},
-		{"/projections/verify", "projection=scores&sample=3"},
-		{"/gaps/repair", "group=default&confirm=default"},
+		{"/act/requeueFailed", pair},
+		{"/act/resolveFailed", pair + "&seq=4"},
+		{"/act/unresolveFailed", pair + "&seq=4"},
+		{"/act/replayCampaign", "group=default&projection=heroes&campaign=oak"},
+		{"/act/verifyProjection", "projection=scores&campaigns=cave-01"},
+		{"/act/pauseCampaign", "group=default&campaign=oak&for=1h"},
+		{"/act/resumeCampaign", "group=default&campaign=oak"},
+		{"/act/requeueEvent", "!group=default&campaign=oak&seq=1"},
+		{"/act/repairGap", "group=default&campaign=oak"},
+		{"/act/pauseGroup", "group=default&for=1h"},
+		{"/act/resumeGroup", "group=default"},
+		{"/act/pauseProjection", "projection=heroes&for=1h"},
+		{"/act/resumeProjection", "projection=heroes"},
+		{"/act/verifyProjection", "projection=scores&sample=3"},
+		{"/act/backfillProjection", "projection=scores"},
+		{"/act/removeProjection", "!projection=nothing&confirm=nothing"},
+		{"/act/replayGroup", "group=default&from=99"},
+		{"/act/repairGaps", "group=default&confirm=default"},
+		{"/act/removeGroup", "!group=default&confirm=default"},
 		{"/bulk/start", "kind=requeue&projection=scores&type=entombed&as_of=NOW&confirm=requeue+6"},
-		{"/publishers/pause", billed + "&for=1h"},
-		{"/publishers/resume", billed},
-		{"/publishers/test", billed},
-		{"/parked/retry", billed + "&campaign=cave-00&seq=4"},
-		{"/parked/resolve", billed + "&campaign=cave-00&seq=4&confirm=4"},
+		{"/act/pausePublisher", billed + "&for=1h"},
+		{"/act/resumePublisher", billed},
+		{"/act/testSend", billed},
+		{"/act/retryFailed", "!projection=scores&campaign=nowhere"},
+		{"/act/retryParked", billed + "&campaign=cave-00&seq=4"},
+		{"/act/resolveParked", billed + "&campaign=cave-00&seq=4"},
 		{"/bulk/parked/start", "kind=retry_parked&publisher=billing&as_of=NOW&confirm=retry+parked+9"},
-		{"/publishers/republish", billed + "&campaign=oak&from=2&until=5&confirm=billing"},
-		{"/bulk/abort", "id=LAST"},
-		{"/publishers/reset", billed + "&position=3&confirm=billing"},
-		{"/workers/drain", "owner=worker-a-1&confirm=node-a"},
-		{"/workers/undrain", "owner=worker-a-1"},
-		{"/projections/rebuild", "projection=heroes"},
-		{"/projections/pause", "projection=heroes&group=default&for=1h"},
-		{"/projections/resume", "projection=heroes&group=default"},
-		{"/projections/swap", "projection=heroes&allow=1"},
-		{"/projections/abort", "projection=heroes&confirm=heroes"},
-		{"/projections/rollback", "!projection=heroes&confirm=heroes"},
+		{"/act/republish", billed + "&campaign=oak&from=2&until=5&confirm=billing"},
+		{"/act/abortOperation", "id=LAST"},
+		{"/act/resetPublisher", billed + "&position=3&confirm=billing"},
+		{"/act/drainWorker", "owner=worker-a-1&confirm=worker-a-1"},
+		{"/act/undrainWorker", "owner=worker-a-1"},
+		{"/act/startRebuild", "projection=heroes"},
+		{"/act/pauseRebuild", "projection=heroes&for=1h"},
+		{"/act/resumeRebuild", "projection=heroes"},
+		{"/act/swapRebuild", "projection=heroes&allow_failed=1"},
+		{"/act/abortRebuild", "projection=heroes&confirm=heroes"},
+		{"/act/rollbackProjection", "!projection=heroes&confirm=heroes"},
+		{"/act/createToken", "!name=eve&role=viewer"},
+		{"/act/revokeToken", "!name=eve"},
 		{"/theme", "theme=dark"},
 	}
 }
 
-// postsOf reads from pages.go what the pages take forms at.
-func postsOf(t *testing.T) (all []string) {
-	t.Helper()
-	code, err := os.ReadFile("pages.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`"POST (/[^"]+)"`).FindAllStringSubmatch(string(code), -1) {
-		all = append(all, m[1])
+// postsOf answers what the pages take forms at.
+func postsOf() []string {
+	all := []string{"/bulk/start", "/bulk/parked/start", "/theme"}
+	for _, act := range operator.Acts() {
+		all = append(all, "/act/"+act.Name)
 	}
 	return all
 }
@@ -322,7 +330,7 @@ func TestActsOfPagesAreDoneInEverySession(t *testing.T) {
 				}
 			}
 			w.settle(t)
-			for _, path := range postsOf(t) {
+			for _, path := range postsOf() {
 				if !asked[path] {
 					t.Errorf("no form is sent to %s", path)
 				}

@@ -137,13 +137,13 @@ func TestTokensAreMadeAndEnded(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
-	const asked = `{"reason": "a test", "with": {"name": "eve", "role": "operator", "expires": "1h"}}`
+	const asked = `{"reason": "a test", "with": {"role": "operator", "expires": "1h"}}`
 	var made [2]struct {
 		Repeated bool
 		Detail   admin.NewToken
 	}
 	for i := range made {
-		response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/tokens", asked, header)
+		response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/tokens/eve/create", asked, header)
 		if response.StatusCode != http.StatusOK {
 			t.Fatalf("%s %s", response.Status, body)
 		}
@@ -159,8 +159,8 @@ func TestTokensAreMadeAndEnded(t *testing.T) {
 		`"name":"eve"`) || !strings.Contains(body, `"role":"operator"`) {
 		t.Errorf("with the token one is %s", body)
 	}
-	s.act(t, "/api/v1/tokens", `{"with": {"name": "eve", "role": "viewer"}}`, http.StatusConflict)
-	s.act(t, "/api/v1/tokens", `{"with": {"name": "joe", "role": "king"}}`, http.StatusBadRequest)
+	s.act(t, "/api/v1/tokens/eve/create", `{"with": {"role": "viewer"}}`, http.StatusConflict)
+	s.act(t, "/api/v1/tokens/joe/create", `{"with": {"role": "king"}}`, http.StatusBadRequest)
 	s.act(t, "/api/v1/tokens/eve/revoke", `{"reason": "gone"}`, http.StatusOK)
 	if got := scan[string](t, s.pool, lastAct); got != "token_revoked admin gone" {
 		t.Errorf("the log ends with %q", got)
@@ -262,7 +262,7 @@ func TestAnEventOfTheJournalIsSentToASink(t *testing.T) {
 	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
 	s := serveOn(t, pool, acting, nil)
 	header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
-	const asked = `{"reason": "now?", "with": {"campaign_id": "a", "seq": 2}}`
+	const asked = `{"reason": "now?", "with": {"campaign": "a", "seq": 2}}`
 	send := func(path, body string) (int, string) {
 		response, text := s.call(t, auth.Operator, http.MethodPost, path, body, header)
 		return response.StatusCode, text
@@ -293,10 +293,10 @@ func TestAnEventOfTheJournalIsSentToASink(t *testing.T) {
 		t.Errorf("the log ends with %q", got)
 	}
 	for call, want := range map[string]int{
-		`/s/test-send {"with": {"campaign_id": "a", "seq": 9}}`: http.StatusNotFound,
-		`/s/test-send {"with": {"campaign_id": "a"}}`:           http.StatusBadRequest,
-		`/s/test-send {"with": {"seq": 1}}`:                     http.StatusBadRequest,
-		`/nobody/test-send {}`:                                  http.StatusConflict,
+		`/s/test-send {"with": {"campaign": "a", "seq": 9}}`: http.StatusNotFound,
+		`/s/test-send {"with": {"campaign": "a"}}`:           http.StatusBadRequest,
+		`/s/test-send {"with": {"seq": 1}}`:                  http.StatusBadRequest,
+		`/nobody/test-send {}`:                               http.StatusConflict,
 	} {
 		path, body, _ := strings.Cut(call, " ")
 		header["Idempotency-Key"] = call

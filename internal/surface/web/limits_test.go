@@ -215,7 +215,7 @@ func TestEveryCookieIsSecureOverTLS(t *testing.T) {
 	for proto, want := range map[string]bool{"https": true, "http": false} {
 		for path, form := range map[string]string{
 			"/login": "token=" + s.tokens[auth.Viewer], "/theme": "theme=dark",
-			"/publishers/pause": "topic=t&publisher=s&reason=r",
+			"/act/pausePublisher": "topic=t&publisher=s&reason=r",
 		} {
 			header := map[string]string{"Content-Type": "application/x-www-form-urlencoded", "X-Forwarded-Proto": proto}
 			response, body := s.call(t, auth.Operator, http.MethodPost, path, form, header)

@@ -85,7 +85,7 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 		VALUES ('verify', '{"projection": "nothing", "proof": true}', 'ada')`)
 	operations(t, pool, admin.Config{})
 	if got := scan[string](t, pool,
-		newest); got != `verify failed done 0 failed 0 prove: projection "nothing": no such projection is registered` {
+		newest); got != `verify failed done 0 failed 0 prove: projection "nothing": no such projection is registered: there are notes` {
 		t.Errorf("a proof of nothing is %q", got)
 	}
 
@@ -96,8 +96,8 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 		"/groups/nowhere/repair-gaps":  `{"with": {"confirm": "nowhere"}}`,
 		"/campaigns/a/repair-gap":      `{"with": {"group": "nowhere"}}`,
 		"/campaigns/nobody/repair-gap": `{"with": {"group": "default"}}`,
-		"/publishers/t/nobody/replay":  `{"with": {"campaign_id": "a", "from": 1, "confirm": "nobody"}}`,
-		"/publishers/t/s/replay":       `{"with": {"campaign_id": "nobody", "from": 1, "confirm": "s"}}`,
+		"/publishers/t/nobody/replay":  `{"with": {"campaign": "a", "from": 1, "confirm": "nobody"}}`,
+		"/publishers/t/s/replay":       `{"with": {"campaign": "nobody", "from": 1, "confirm": "s"}}`,
 	} {
 		if text := s.act(t, "/api/v1"+call, body, http.StatusNotFound); !strings.Contains(text, `"remedy":"`) {
 			t.Errorf("%s does not say what to do: %s", call, text)
@@ -108,7 +108,7 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 	}
 
 	s.act(t, "/api/v1/publishers/t/s/replay",
-		`{"reason": "lost", "with": {"campaign_id": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
+		`{"reason": "lost", "with": {"campaign": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
 	operations(t, pool, acting)
 	if got := scan[string](t, pool, newest); got != "republish done done 2 failed 0" ||
 		!slices.Equal(sink.taken(), []string{"a 1", "a 2"}) {
@@ -225,7 +225,7 @@ func TestSendingAgainGoesOnInAnotherWorker(t *testing.T) {
 		[]publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}, BatchSize: 1}}
 	s := serveOn(t, pool, acting, nil)
 	exec(t, pool, `DELETE FROM tidemark.operations`)
-	s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"campaign_id": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
+	s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"campaign": "a", "from": 1, "confirm": "s"}}`, http.StatusOK)
 	first, err := admin.NewRunner(admin.RunnerConfig{
 		Pool: pool, Owner: "first", Publishers: acting.Publishers,
 		Topics: acting.Topics,

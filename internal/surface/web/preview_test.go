@@ -41,9 +41,9 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 	elsewhere := serveOther(t, s)
 	before := scan[string](t, pool, everything)
 	for _, c := range []struct{ path, with, want string }{
-		{"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2}`, `{"from":2,"through":4,"events":2}`},
+		{"/publishers/t/s/replay", `{"dry_run": true, "campaign": "a", "from": 2}`, `{"from":2,"through":4,"events":2}`},
 		{
-			"/publishers/t/s/replay", `{"dry_run": true, "campaign_id": "a", "from": 2, "until": 3}`,
+			"/publishers/t/s/replay", `{"dry_run": true, "campaign": "a", "from": 2, "until": 3}`,
 			`{"from":2,"through":3,"events":1}`,
 		},
 		{"/projections/notes/remove", `{"dry_run": true}`, `{"group":"default","projection":"notes","pairs":1,"tables":[]}`},
@@ -67,7 +67,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		`/groups/nobody/replay`:          http.StatusNotFound,
 		`/publishers/t/s/replay`:         http.StatusBadRequest,
 		`/publishers/nothing/s/replay`:   http.StatusBadRequest,
-		`/campaigns/a/replay`:            http.StatusBadRequest,
+		`/campaigns/a/replay`:            http.StatusOK,
 		`/publishers/nothing/s/reset`:    http.StatusNotFound,
 		`/projections/nobody/rebuild`:    http.StatusBadRequest, // it has no dry run, and says so
 		`/publishers/t/s/pause`:          http.StatusBadRequest,
@@ -81,14 +81,14 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		s.act(t, "/api/v1"+call, `{"with": {"dry_run": true}}`, want)
 	}
 	for with, want := range map[string]int{
-		`"campaign_id": "a", "from": 9`:             http.StatusNotFound,
-		`"campaign_id": "nobody", "from": 1`:        http.StatusNotFound,
-		`"campaign_id": "a", "from": 3, "until": 2`: http.StatusBadRequest,
+		`"campaign": "a", "from": 9`:             http.StatusNotFound,
+		`"campaign": "nobody", "from": 1`:        http.StatusNotFound,
+		`"campaign": "a", "from": 3, "until": 2`: http.StatusBadRequest,
 	} {
 		s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, `+with+`}}`, want)
 	}
 	s.act(t, "/api/v1/campaigns/nobody/replay", `{"with": {"dry_run": true, "group": "default"}}`, http.StatusNotFound)
-	elsewhere.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, "campaign_id": "a", "from": 1}}`,
+	elsewhere.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, "campaign": "a", "from": 1}}`,
 		http.StatusConflict)
 	for path, role := range map[string]auth.Role{
 		"/publishers/t/s/replay":    auth.Viewer,
@@ -166,7 +166,7 @@ func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
 	first := begin("")
 	<-sink.sending
 	refused("while the same is being sent", "", http.StatusConflict)
-	refused("while another is being sent with its key", `{"with": {"campaign_id": "a", "seq": 1}}`,
+	refused("while another is being sent with its key", `{"with": {"campaign": "a", "seq": 1}}`,
 		http.StatusUnprocessableEntity)
 	sink.goOn <- struct{}{}
 	if status := <-first; status != http.StatusOK {

@@ -90,17 +90,21 @@ func TestTheAPIKeepsToHTTP(t *testing.T) {
 		},
 		{
 			http.MethodPost, "/api/v1/campaigns/a/pause", "application/json", `{"with": {"group": "default", "for": "soon"}}`,
-			http.StatusBadRequest, `write it like 90s, 15m or 2h`,
+			http.StatusBadRequest, `write it like 90s, 15m, 2h or 7d`,
 		},
 		{
 			http.MethodPost, "/api/v1/publishers/t/s/reset", "application/json",
-			`{"with": {"position": 1, "time": "2026-01-02T03:04:05Z"}}`, http.StatusBadRequest, "name one of them",
+			`{"with": {"position": 1, "time": "2026-01-02T03:04:05Z", "confirm": "s"}}`, http.StatusBadRequest,
+			"name a position, a time, or the end",
 		},
 		{
-			http.MethodPost, "/api/v1/tokens", "application/json", `{"with": {"name": "eve", "role": "king"}}`,
-			http.StatusBadRequest, `role \"king\": use viewer, operator or admin`,
+			http.MethodPost, "/api/v1/tokens/eve/create", "application/json", `{"with": {"role": "king"}}`,
+			http.StatusBadRequest, `"field":"role","value":"king","limit":"viewer, operator, admin"`,
 		},
-		{http.MethodPost, "/api/v1/workers/nobody/drain", "", "", http.StatusNotFound, `worker \"nobody\"`},
+		{
+			http.MethodPost, "/api/v1/workers/nobody/drain", "application/json", `{"with": {"confirm": "nobody"}}`,
+			http.StatusNotFound, `worker \"nobody\"`,
+		},
 		{
 			http.MethodPost, "/api/v1/operations/x/abort", "", "", http.StatusBadRequest,
 			`"field":"id","value":"x","limit":"1 or more"`,

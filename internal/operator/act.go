@@ -1,0 +1,199 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+)
+
+// Act is one thing that operators do. The command, the call of the API, the form of the pages and the
+// reference of all three are made from it.
+type Act struct {
+	Kind    admin.Kind // the operators' log calls it so; the role follows from it
+	Name    string     // operation id of the API, and name of the form
+	Command string     // noun and verb, as in "failed requeue"
+	Path    string     // below /api/v1, with the arguments in braces
+
+	Short    string
+	Long     string   // of the help; "": Short says it all
+	Examples []string // command lines, without the program's name
+	ByHand   bool     // the command is written by hand: it does more, such as wait for the end
+	NoForm   bool     // pages do not offer it
+	Button   string   // of the form
+	Hint     string   // above the form's fields; default: Short as a sentence
+	Reason   bool     // it needs one
+	Danger   bool     // it loses something, or changes what is read
+	Params   []Param  // arguments first
+
+	form
+}
+
+// Told is what a person reads of an act that was done.
+type Told struct {
+	Text string   // one sentence
+	Next []string // the words of the command that shows what becomes of it, after the program's name
+}
+
+// form is what an act does with its input.
+type form struct {
+	input   reflect.Type
+	check   func(in any) error
+	confirm func(in any) string
+	preview func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (any, error)
+	would   func(in, found any) string
+	do      func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error)
+	told    func(in any, done *admin.Outcome) Told
+}
+
+// does is what an act does with an input of type In, a struct whose fields are its parameters.
+type does[In any] struct {
+	// Check answers a [ParamError] for parameters that do not go together. Nil: all do.
+	Check func(in In) error
+	// Confirm answers what has to be typed; "": nothing. Nil: never anything.
+	Confirm func(in In) string
+	// Preview answers what the act would do. Nil: it cannot be asked.
+	Preview func(ctx context.Context, acts *admin.Acts, by admin.Request, in In) (any, error)
+	// Would says in words what the act would do, by what Preview found. Nil: Short says it.
+	Would func(in In, found any) string
+	Do    func(ctx context.Context, acts *admin.Acts, by admin.Request, in In) (*admin.Outcome, error)
+	Told  func(in In, done *admin.Outcome) Told
+}
+
+// act completes a description with what the act does.
+func act[In any](a Act, d does[In]) *Act {
+	a.input = reflect.TypeFor[In]()
+	a.Params = params(a.input)
+	a.do = func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error) {
+		return d.Do(ctx, acts, by, in.(In))
+	}
+	a.told = func(in any, done *admin.Outcome) Told { return d.Told(in.(In), done) }
+	if d.Check != nil {
+		a.check = func(in any) error { return d.Check(in.(In)) }
+	}
+	if d.Confirm != nil {
+		a.confirm = func(in any) string { return d.Confirm(in.(In)) }
+	}
+	if d.Preview != nil {
+		a.preview = func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (any, error) {
+			return d.Preview(ctx, acts, by, in.(In))
+		}
+	}
+	a.would = func(in, found any) string {
+		if d.Would == nil {
+			return strings.ToLower(a.Short[:1]) + a.Short[1:]
+		}
+		return d.Would(in.(In), found)
+	}
+	if a.Hint == "" {
+		a.Hint = a.Short + "."
+	}
+	return &a
+}
+
+// Acts lists all acts, in the order of their commands.
+func Acts() []*Act {
+	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
+		parkedActs(), workerActs(), groupActs(), tokenActs(), operationActs())
+	slices.SortFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
+	return all
+}
+
+// ActNamed finds an act.
+func ActNamed(name string) (*Act, bool) {
+	all := Acts()
+	i := slices.IndexFunc(all, func(a *Act) bool { return a.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return all[i], true
+}
+
+// Role is the lowest that may do it.
+func (a *Act) Role() auth.Role { return a.Kind.Role() }
+
+// Confirms says whether something may have to be typed.
+func (a *Act) Confirms() bool { return a.confirm != nil }
+
+// Previews says whether the act can tell what it would do.
+func (a *Act) Previews() bool { return a.preview != nil }
+
+// Input makes the act's input of texts, as [Read] does.
+func (a *Act) Input(texts Texts) (any, error) {
+	in, err := read(a.input, a.Params, texts)
+	if err == nil && a.check != nil {
+		err = a.check(in)
+	}
+	return in, err
+}
+
+// Typed answers what has to be typed before the act is done with in; "": nothing.
+func (a *Act) Typed(in any) string {
+	if a.confirm == nil {
+		return ""
+	}
+	return a.confirm(in)
+}
+
+// TypedFor is Typed where only some of the input is known yet.
+func (a *Act) TypedFor(texts Texts) string {
+	known := slices.Clone(a.Params)
+	for i := range known {
+		known[i].Required = false
+	}
+	in, err := read(a.input, known, texts)
+	if err != nil {
+		return ""
+	}
+	return a.Typed(in)
+}
+
+// Preview answers what the act would do with in, as [Did] has it and in words, which follow on "this would". An act for
+// which Previews is false answers the words alone.
+func (a *Act) Preview(
+	ctx context.Context, acts *admin.Acts, by admin.Request, in any,
+) (found *admin.Outcome, words string, err error) {
+	if by.Who.Role < a.Role() {
+		return nil, "", fmt.Errorf("%s is for role %s, and %q is %s: %w", a.Kind, a.Role(), by.Who.Name, by.Who.Role,
+			admin.ErrForbidden)
+	}
+	if a.preview == nil {
+		return nil, a.would(in, nil), nil
+	}
+	detail, err := a.preview(ctx, acts, by, in)
+	if err != nil {
+		return nil, "", err
+	}
+	found, err = Did("dry_run", detail)
+	return found, a.would(in, detail), err
+}
+
+// Do does the act with in. Errors: [admin.ErrDeclined] unless by says what [Act.Typed] answers; [admin.ErrForbidden];
+// those of the act.
+func (a *Act) Do(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error) {
+	if by.Who.Role >= a.Role() {
+		if want := a.Typed(in); want != "" && strings.TrimSpace(by.Confirm) != want {
+			return nil, fmt.Errorf("%w: %q was typed: type %q", admin.ErrDeclined, by.Confirm, want)
+		}
+		if a.Reason && strings.TrimSpace(by.Reason) == "" {
+			return nil, fmt.Errorf("%w: reason is missing: the log keeps why", admin.ErrInvalid)
+		}
+	}
+	return a.do(ctx, acts, by, in)
+}
+
+// Told answers what a person reads once the act is done.
+func (a *Act) Told(in any, done *admin.Outcome) Told { return a.told(in, done) }
+
+// detail reads what became of an act.
+func detail[T any](done *admin.Outcome) (t T) {
+	if done != nil {
+		_ = json.Unmarshal(done.Detail, &t)
+	}
+	return t
+}

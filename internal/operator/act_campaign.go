@@ -1,0 +1,98 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+)
+
+type campaignReplay struct {
+	campaignInGroup
+	Projection string `of:"projection" help:"only this projection (default all of the group)"`
+	From       int64  `min:"1" help:"the first event to apply again, on the rows as they are (default from scratch)"`
+}
+
+func (in campaignReplay) request() deferred.ReplayRequest {
+	return deferred.ReplayRequest{
+		Group: in.Group, Projection: in.Projection, From: in.From, Campaigns: []string{in.CampaignID},
+	}
+}
+
+type oneEvent struct {
+	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"failed" help:"the campaign"`
+	Seq        int64  `arg:"SEQ" min:"1" help:"the event's place in the campaign; the first one is 1"`
+	Group      string `of:"group" form:"-" help:"only in this consumer group (default all)"`
+}
+
+func campaignActs() []*Act {
+	return []*Act{
+		act(Act{
+			Kind: admin.ActReplay, Name: "replayCampaign", Command: "campaign replay", ByHand: true,
+			Path:   "/campaigns/{campaign}/replay",
+			Short:  "Apply the events of a campaign again",
+			Button: "Replay the campaign",
+			Hint: "From scratch its rows are deleted first; from an event on they stay. Readers never see a campaign half " +
+				"done.",
+		}, does[campaignReplay]{
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in campaignReplay) (any, error) {
+				return acts.PreviewReplay(ctx, in.request())
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in campaignReplay) (*admin.Outcome, error) {
+				return acts.ReplayCampaigns(ctx, by, in.request())
+			},
+			Told: func(in campaignReplay, _ *admin.Outcome) Told {
+				return Told{
+					"Replay begun: its projections catch up now, and are listed as rebuilding until they have.",
+					[]string{"campaign", "show", in.CampaignID},
+				}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActRequeue, Name: "requeueEvent", Command: "outbox requeue", ByHand: true,
+			Path:  "/campaigns/{campaign}/events/{seq}/requeue",
+			Short: "Try one event of a campaign again, in all projections that failed at it",
+			Long: "Try one event of a campaign again, at once and as if it had not failed before, in all projections that " +
+				"failed at it. For one projection, or for many campaigns, there is failed requeue.",
+			Button: "Requeue",
+		}, does[oneEvent]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneEvent) (*admin.Outcome, error) {
+				return acts.RequeueEvent(ctx, by, in.Group, in.CampaignID, in.Seq)
+			},
+			Told: func(in oneEvent, done *admin.Outcome) Told {
+				n := len(detail[admin.Requeued](done).Projections)
+				return Told{
+					fmt.Sprintf("Requeued event %d of %s in %s.", in.Seq, in.CampaignID, counted(int64(n), "projection")),
+					[]string{"campaign", "show", in.CampaignID},
+				}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActRepairGaps, Name: "repairGap", Command: "gaps repair", ByHand: true,
+			Path:  "/campaigns/{campaign}/repair-gap",
+			Short: "Give a campaign with a gap a work item, so that a worker comes to it",
+			Long: "Give a campaign a work item if it has none, though events stand past its checkpoint. Workers look for " +
+				"such gaps every hour; this looks now.",
+			Button: "Repair",
+		}, does[campaignInGroup]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in campaignInGroup) (*admin.Outcome, error) {
+				return acts.RepairGap(ctx, by, in.Group, in.CampaignID)
+			},
+			Told: func(in campaignInGroup, _ *admin.Outcome) Told {
+				return Told{
+					fmt.Sprintf("A worker comes to %s in group %s now.", in.CampaignID, in.Group),
+					[]string{"campaign", "show", in.CampaignID},
+				}
+			},
+		}),
+	}
+}
+
+// counted writes a number of things whose plural ends in s.
+func counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -1,0 +1,101 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+)
+
+type projectionVerify struct {
+	oneProjection
+	Campaigns []string `form:"-" of:"campaign" help:"only these campaigns"`
+	Sample    int      `max:"1000000" help:"so many campaigns, at random (default all)"`
+	Ignore    []string `form:"-" help:"columns that may differ: column or table.column"`
+	Proof     bool     `form:"-" help:"apply nothing: show that every event was applied in its turn"`
+}
+
+type projectionRemoval struct {
+	oneProjection
+	Tables bool `help:"drop its tables too"`
+}
+
+func projectionActs() []*Act {
+	return []*Act{
+		act(Act{
+			Kind: admin.ActStartOperation, Name: "verifyProjection", Command: "projection verify", ByHand: true,
+			Path:   "/projections/{projection}/verify",
+			Short:  "Compare the rows of a projection with the journal",
+			Button: "Verify", Hint: "A worker with the projection's code applies the events beside its tables, and compares.",
+		}, does[projectionVerify]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionVerify) (*admin.Outcome, error) {
+				return acts.StartVerify(ctx, by, admin.Verification{
+					Projection: in.Projection, Campaigns: in.Campaigns, Sample: in.Sample, Ignore: in.Ignore, Proof: in.Proof,
+				})
+			},
+			Told: func(in projectionVerify, done *admin.Outcome) Told { return begun(done, "verifies "+in.Projection) },
+		}),
+		act(Act{
+			Kind: admin.ActStartOperation, Name: "backfillProjection", Command: "projection backfill", ByHand: true,
+			Path:   "/projections/{projection}/backfill",
+			Short:  "Apply all events of the campaigns that a projection has nothing of",
+			Button: "Backfill",
+		}, does[oneProjection]{
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in oneProjection) (any, error) {
+				return acts.PreviewBackfill(ctx, in.Projection)
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
+				return acts.StartBackfill(ctx, by, in.Projection)
+			},
+			Told: func(in oneProjection, done *admin.Outcome) Told { return begun(done, "backfills "+in.Projection) },
+		}),
+		act(Act{
+			Kind: admin.ActRemove, Name: "removeProjection", Command: "projection remove",
+			Path:  "/projections/{projection}/remove",
+			Short: "Take a projection out of the registry for good",
+			Long: "Take a projection out of the registry, with its failed campaigns and its pause and, with --tables, its " +
+				"tables and all rows in them. It waits for what its group applies at the moment. Workers that have the " +
+				"projection leave it alone from then on, but one that starts with it registers it anew: take it out of the " +
+				"program first. It asks for the projection's name.",
+			Examples: []string{
+				"projection remove scores --dry-run",
+				"projection remove scores --tables --reason 'totals has replaced it'",
+			},
+			Button: "Remove", Danger: true,
+		}, does[projectionRemoval]{
+			Confirm: func(in projectionRemoval) string { return in.Projection },
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in projectionRemoval) (any, error) {
+				return acts.PreviewRemoval(ctx, in.Projection, in.Tables)
+			},
+			Would: func(in projectionRemoval, found any) string {
+				removal := found.(admin.Removal)
+				failed := counted(removal.Pairs, "failed campaign")
+				switch {
+				case !in.Tables:
+					return fmt.Sprintf("remove projection %s with %s and without its tables", in.Projection, failed)
+				case len(removal.Tables) == 0:
+					return fmt.Sprintf("remove projection %s, which has no tables, with %s", in.Projection, failed)
+				}
+				return fmt.Sprintf("remove projection %s with %s and what is in %s", in.Projection, failed,
+					strings.Join(removal.Tables, ", "))
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionRemoval) (*admin.Outcome, error) {
+				return acts.RemoveProjection(ctx, by, in.Projection, in.Tables)
+			},
+			Told: func(in projectionRemoval, _ *admin.Outcome) Told {
+				kept := "; its tables stay"
+				if in.Tables {
+					kept = " with its tables"
+				}
+				return Told{fmt.Sprintf("Removed projection %s%s.", in.Projection, kept), []string{"projection", "list"}}
+			},
+		}),
+	}
+}
+
+// begun tells of an operation that workers do bit by bit.
+func begun(done *admin.Outcome, does string) Told {
+	id := fmt.Sprint(detail[admin.Operation](done).ID)
+	return Told{fmt.Sprintf("Operation %s has begun: a worker %s.", id, does), []string{"operation", "show", id}}
+}

@@ -1,0 +1,239 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
+)
+
+// publication names a topic and a publisher. On the command line no topic means all of the publisher's.
+type publication struct {
+	Publisher string `arg:"PUBLISHER" of:"publisher" help:"the publisher"`
+	Topic     string `of:"topic" help:"only this topic of the publisher (default all)"`
+}
+
+func (in publication) key() publications.Key {
+	return publications.Key{Topic: in.Topic, Publisher: in.Publisher}
+}
+
+// said names what an act was about.
+func (in publication) said() string {
+	if in.Topic == "" {
+		return in.Publisher
+	}
+	return in.Topic + "/" + in.Publisher
+}
+
+func (in publication) next() []string { return []string{"publisher", "show", in.Publisher} }
+
+type publicationPause struct {
+	publication
+	lasting
+}
+
+type publicationReset struct {
+	publication
+	Position *int64    `help:"go on after this position of the journal; 0: publish all of it again"`
+	Time     time.Time `help:"go on with the first event recorded at this time or later, such as 2026-01-31T08:00:00Z"`
+	End      bool      `form:"-" help:"go on with what is appended from now on"`
+}
+
+func (in publicationReset) to() publications.ResetTo {
+	return publications.ResetTo{Position: in.Position, Time: in.Time}
+}
+
+// moves says whether it goes elsewhere; else it forgets errors and stays.
+func (in publicationReset) moves() bool { return in.Position != nil || !in.Time.IsZero() || in.End }
+
+type testSend struct {
+	publication
+	CampaignID string `name:"campaign" form:"-" of:"campaign" help:"with seq: an event of the journal (default made up)"`
+	Seq        int64  `form:"-" min:"1" help:"with campaign: the event's place in it"`
+}
+
+type republication struct {
+	publication
+	CampaignID string `name:"campaign" of:"campaign" required:"true" help:"the campaign"`
+	From       int64  `min:"1" default:"1" help:"the first event"`
+	Until      int64  `min:"1" help:"the last event (default the last that there is)"`
+}
+
+func (in republication) slice() admin.Republication {
+	return admin.Republication{
+		Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, From: in.From, Until: in.Until,
+	}
+}
+
+func publisherActs() []*Act {
+	const path = "/publishers/{topic}/{publisher}"
+	return []*Act{
+		act(Act{
+			Kind: admin.ActPausePublisher, Name: "pausePublisher", Command: "publisher pause", Path: path + "/pause",
+			Short: "Stop a publisher until it is resumed, or for a time",
+			Long: "Stop a publisher until it is resumed, or for a time. Workers notice within a second; a batch under way is " +
+				"finished. Nothing is lost: it goes on where it was. Paused again, it gets the new reason and the new end. A " +
+				"topic whose publication has failed stays as it is.",
+			Examples: []string{
+				"publisher pause archive --reason 'the broker moves'",
+				"publisher pause archive --topic orders --for 2h --reason 'the broker moves'",
+			},
+			Button: "Pause", Hint: "Events wait in the journal and are sent when it is resumed.",
+		}, does[publicationPause]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationPause) (*admin.Outcome, error) {
+				return acts.PausePublisher(ctx, by, in.key(), in.For)
+			},
+			Told: func(in publicationPause, _ *admin.Outcome) Told {
+				return Told{
+					fmt.Sprintf("Paused publisher %s %s.", in.said(), in.until()),
+					[]string{"publisher", "resume", in.Publisher},
+				}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActResumePublisher, Name: "resumePublisher", Command: "publisher resume", Path: path + "/resume",
+			Short:    "Let a publisher that was paused go on",
+			Examples: []string{"publisher resume archive --reason 'the broker has moved'"},
+			Button:   "Resume", Hint: "It goes on where it was.",
+		}, does[publication]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publication) (*admin.Outcome, error) {
+				return acts.ResumePublisher(ctx, by, in.key())
+			},
+			Told: func(in publication, _ *admin.Outcome) Told {
+				return Told{"Resumed publisher " + in.said() + ".", in.next()}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActResetPublisher, Name: "resetPublisher", Command: "publisher reset", Path: path + "/reset",
+			Short: "Let a publisher that has failed go on, publish again from an earlier place, or leave out what is before " +
+				"a later one",
+			Long: "Reset a publisher: it becomes active, and its errors are forgotten. Without a place it goes on where it " +
+				"stands. Taken back, it publishes again what comes after the new place; taken ahead, it never publishes what " +
+				"is before it. What is under way is published again. Parked events behind the new place are met again; " +
+				"campaigns that are parked before it stay so. With a place it asks for the publisher's name.",
+			Examples: []string{
+				"publisher reset archive --reason 'disk is full no more'",
+				"publisher reset archive --topic orders --time 2026-01-31T08:00:00Z --dry-run",
+				"publisher reset archive --topic orders --position 4711 --reason 'the consumer lost a day'",
+			},
+			Button: "Reset", Danger: true,
+		}, does[publicationReset]{
+			Check: func(in publicationReset) error {
+				if in.Position != nil && !in.Time.IsZero() || in.End && (in.Position != nil || !in.Time.IsZero()) {
+					return &ParamError{"position", "", "1", "a reset goes to one place", "name a position, a time, or the end"}
+				}
+				return nil
+			},
+			Confirm: func(in publicationReset) string {
+				if in.moves() {
+					return in.Publisher
+				}
+				return ""
+			},
+			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationReset) (any, error) {
+				return acts.PreviewReset(ctx, by, in.key(), in.to(), in.End)
+			},
+			Would: func(in publicationReset, found any) string {
+				var sent, skipped int64
+				for _, r := range found.(admin.Resets).Publications {
+					sent, skipped = sent+r.Sent, skipped+r.Skipped
+				}
+				return fmt.Sprintf("reset publisher %s: %s sent again, %s never sent", in.said(), counted(sent, "event"),
+					counted(skipped, "event"))
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationReset) (*admin.Outcome, error) {
+				return acts.ResetPublisher(ctx, by, in.key(), in.to(), in.End)
+			},
+			Told: func(in publicationReset, done *admin.Outcome) Told {
+				var parts []string
+				for _, r := range detail[admin.Resets](done).Publications {
+					parts = append(parts, fmt.Sprintf("%s/%s stands at position %d now, %s sent again, %s never sent", r.Topic,
+						r.Publisher, r.To, counted(r.Sent, "event"), counted(r.Skipped, "event")))
+				}
+				return Told{strings.Join(parts, "; ") + ".", in.next()}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActTestSend, Name: "testSend", Command: "publisher test-send", ByHand: true,
+			Path:   path + "/test-send",
+			Short:  "Send one event to a publisher's sink: one that is made up and says so, or one of the journal",
+			Button: "Test send",
+			Hint:   "Sends one event that is made up, of type tidemark.test, and waits until the sink has taken it.",
+		}, does[testSend]{
+			Check: func(in testSend) error {
+				if (in.CampaignID == "") != (in.Seq == 0) {
+					return &ParamError{
+						"seq", fmt.Sprint(in.Seq), "1 or more", "an event of the journal has a campaign and a seq",
+						"name both, or neither for an event that is made up",
+					}
+				}
+				return nil
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in testSend) (*admin.Outcome, error) {
+				if in.CampaignID == "" {
+					return acts.TestSend(ctx, by, in.key())
+				}
+				return acts.SendEvent(ctx, by, in.key(), in.CampaignID, in.Seq)
+			},
+			Told: func(in testSend, _ *admin.Outcome) Told {
+				return Told{"The sink of " + in.said() + " has taken the event.", in.next()}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActStartOperation, Name: "republish", Command: "publisher replay", ByHand: true, Path: path + "/replay",
+			Short:  "Send a slice of a campaign to a publisher again",
+			Button: "Send again", Danger: true,
+		}, does[republication]{
+			Confirm: func(in republication) string { return in.Publisher },
+			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in republication) (any, error) {
+				return acts.PreviewRepublication(ctx, by, in.slice())
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in republication) (*admin.Outcome, error) {
+				return acts.StartRepublication(ctx, by, in.slice())
+			},
+			Told: func(in republication, done *admin.Outcome) Told {
+				return begun(done, "that has "+in.said()+" sends the events of "+in.CampaignID+" again")
+			},
+		}),
+	}
+}
+
+type parkedEvent struct {
+	publication
+	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"parked" help:"the campaign"`
+	Seq        int64  `arg:"SEQ" min:"1" help:"the event's place in it"`
+}
+
+func parkedActs() []*Act {
+	const path = "/parked/{topic}/{publisher}/{campaign}/{seq}"
+	next := []string{"publisher", "parked", "list"}
+	return []*Act{
+		act(Act{
+			Kind: admin.ActRetryParked, Name: "retryParked", Command: "publisher parked retry", ByHand: true,
+			Path: path + "/retry", Short: "Send a refused event again at once, with all its attempts before it",
+			Button: "Send again",
+		}, does[parkedEvent]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {
+				return acts.RetryParked(ctx, by, in.key(), in.CampaignID, in.Seq)
+			},
+			Told: func(in parkedEvent, _ *admin.Outcome) Told {
+				return Told{fmt.Sprintf("Event %d of %s is sent again now.", in.Seq, in.CampaignID), next}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActResolveParked, Name: "resolveParked", Command: "publisher parked resolve", ByHand: true,
+			Path: path + "/resolve", Short: "Leave a refused event out for good: the publisher never sends it",
+			Button: "Resolve", Reason: true, Danger: true,
+		}, does[parkedEvent]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {
+				return acts.ResolveParked(ctx, by, in.key(), in.CampaignID, in.Seq)
+			},
+			Told: func(in parkedEvent, _ *admin.Outcome) Told {
+				return Told{fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.said(), in.CampaignID, in.Seq), next}
+			},
+		}),
+	}
+}

@@ -1,0 +1,180 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// rebuildOptions are those that a rebuild may be given when it starts, and later.
+type rebuildOptions struct {
+	Version  *int           `form:"-" min:"1" help:"the version to build (default the highest that a worker has)"`
+	MaxShare *float64       `form:"-" help:"the share of each worker's time that rebuilds take at most (default 0.5)"`
+	Keep     *time.Duration `form:"-" help:"how long the replaced tables are kept, such as 90m, 24h or 7d (default 24h)"`
+	Verify   *int           `form:"-" help:"campaigns, at random, to verify before the swap; 0: none (default 1000)"`
+	Ignore   []string       `form:"-" help:"columns that may differ then: column or table.column"`
+}
+
+func (o rebuildOptions) with(allowFailed *int64) projector.RebuildOptions {
+	return projector.RebuildOptions{
+		Version: o.Version, MaxShare: o.MaxShare, AllowFailed: allowFailed, Keep: o.Keep, Verify: o.Verify, Ignore: o.Ignore,
+	}
+}
+
+type rebuildStart struct {
+	oneProjection
+	AllowFailed *int64 `form:"-" help:"swap although so many campaigns have failed in the new tables (default 0)"`
+	rebuildOptions
+}
+
+type rebuildSwap struct {
+	oneProjection
+	AllowFailed *int64 `help:"swap although so many campaigns have failed in the new tables (default as it was)"`
+	rebuildOptions
+}
+
+type rebuildPause struct {
+	oneProjection
+	lasting
+}
+
+type projectionRollback struct {
+	oneProjection
+	AllowBehind int64         `min:"-1" help:"go back although the tables are behind in so many campaigns; -1: any number"`
+	Keep        time.Duration `form:"-" help:"how long the tables that make way are kept, such as 24h or 7d (default 24h)"`
+}
+
+func rebuildActs() []*Act {
+	return []*Act{
+		act(Act{
+			Kind: admin.ActStartRebuild, Name: "startRebuild", Command: "projection rebuild",
+			Path:  "/projections/{projection}/rebuild",
+			Short: "Build a projection's tables anew beside those that are read, and swap the two when all is caught up",
+			Long: "Build a projection's tables anew beside those that are read, from the first event of each campaign, and " +
+				"swap the two when nothing is left behind. All workers that have the code take part; readers and live work go " +
+				"on. The tables that are replaced are kept for a while: projection rollback puts them back. A worker that " +
+				"starts with a higher version of a projection begins its rebuild by itself. For a rebuild under way the " +
+				"command changes the options that are given, and has the swap tried again. While it lasts its failed campaigns " +
+				"are those of the projection NAME~next.",
+			Examples: []string{
+				"projection rebuild scores --wait --reason 'totals were off by one'",
+				"projection rebuild scores --max-share 0.2",
+			},
+			Button: "Rebuild", Hint: "New tables are built beside these and swapped in when they have caught up.",
+		}, does[rebuildStart]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildStart) (*admin.Outcome, error) {
+				return acts.StartRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
+			},
+			Told: func(in rebuildStart, _ *admin.Outcome) Told {
+				return Told{
+					"Workers with the code of " + in.Projection + " rebuild it now.",
+					[]string{"projection", "rebuild", in.Projection, "--wait"},
+				}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActSwapRebuild, Name: "swapRebuild", Command: "projection swap-rebuild",
+			Path:  "/projections/{projection}/rebuild/swap",
+			Short: "Try the swap of a rebuild again",
+			Long: "Try the swap of a rebuild that is under way again, with other options if some are given: how many " +
+				"campaigns may be failed.",
+			Examples: []string{"projection swap-rebuild scores --allow-failed 3 --reason 'they are test data'"},
+			Button:   "Swap now",
+		}, does[rebuildSwap]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildSwap) (*admin.Outcome, error) {
+				return acts.SwapRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
+			},
+			Told: func(in rebuildSwap, _ *admin.Outcome) Told {
+				return Told{
+					"A worker tries the swap of " + in.Projection + " again.",
+					[]string{"projection", "rebuild", in.Projection, "--wait"},
+				}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActPauseRebuild, Name: "pauseRebuild", Command: "projection pause-rebuild",
+			Path:  "/projections/{projection}/rebuild/pause",
+			Short: "Let the rebuild of a projection wait until it is resumed, or for a time",
+			Examples: []string{
+				"projection pause-rebuild scores --reason 'the database is busy'",
+				"projection pause-rebuild scores --for 4h",
+			},
+			Button: "Pause",
+		}, does[rebuildPause]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildPause) (*admin.Outcome, error) {
+				return acts.PauseRebuild(ctx, by, in.Projection, in.For)
+			},
+			Told: func(in rebuildPause, _ *admin.Outcome) Told {
+				return Told{
+					fmt.Sprintf("The rebuild of %s waits %s.", in.Projection, in.until()),
+					[]string{"projection", "resume-rebuild", in.Projection},
+				}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActResumeRebuild, Name: "resumeRebuild", Command: "projection resume-rebuild",
+			Path:     "/projections/{projection}/rebuild/resume",
+			Short:    "Let the rebuild of a projection go on",
+			Examples: []string{"projection resume-rebuild scores"},
+			Button:   "Resume",
+		}, does[oneProjection]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
+				return acts.ResumeRebuild(ctx, by, in.Projection)
+			},
+			Told: func(in oneProjection, _ *admin.Outcome) Told {
+				return Told{
+					"The rebuild of " + in.Projection + " goes on.",
+					[]string{"projection", "rebuild", in.Projection, "--wait"},
+				}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActAbortRebuild, Name: "abortRebuild", Command: "projection abort-rebuild",
+			Path:     "/projections/{projection}/rebuild/abort",
+			Short:    "End the rebuild of a projection and remove what it has built",
+			Examples: []string{"projection abort-rebuild scores --reason 'version 3 is wrong'"},
+			Button:   "Abort", Danger: true,
+		}, does[oneProjection]{
+			Confirm: func(in oneProjection) string { return in.Projection },
+			Would: func(in oneProjection, _ any) string {
+				return "abort the rebuild of projection " + in.Projection + " and remove what it has built"
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
+				return acts.AbortRebuild(ctx, by, in.Projection)
+			},
+			Told: func(in oneProjection, _ *admin.Outcome) Told {
+				return Told{
+					"The rebuild of " + in.Projection + " is aborted; nothing of it is left.",
+					[]string{"projection", "list"},
+				}
+			},
+		}),
+		act(Act{
+			Kind: admin.ActRollback, Name: "rollbackProjection", Command: "projection rollback",
+			Path:  "/projections/{projection}/rollback",
+			Short: "Put the tables that a rebuild has replaced in their place again",
+			Long: "Let a worker put the tables that a rebuild has replaced in their place again. Workers that have their " +
+				"version went on applying events to them, so that they are as they would be if they had never been replaced; " +
+				"where no such worker ran they are behind, which is refused unless it is allowed. The tables that make way are " +
+				"kept in turn: a second rollback undoes the first. Any worker does it. If none runs, it is done when one " +
+				"starts, unless operation abort withdraws it before. It asks for the projection's name.",
+			Examples: []string{"projection rollback scores --reason 'version 3 is wrong'"},
+			Button:   "Roll back", Danger: true,
+		}, does[projectionRollback]{
+			Confirm: func(in projectionRollback) string { return in.Projection },
+			Would: func(in projectionRollback, _ any) string {
+				return "have projection " + in.Projection + " show its previous tables"
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionRollback) (*admin.Outcome, error) {
+				return acts.Rollback(ctx, by, in.Projection,
+					projector.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})
+			},
+			Told: func(in projectionRollback, done *admin.Outcome) Told {
+				return begun(done, "puts the tables of "+in.Projection+" that were replaced in their place again")
+			},
+		}),
+	}
+}

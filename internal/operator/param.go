@@ -1,0 +1,304 @@
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+)
+
+// Param is what an act or a view is told. It is a field of the input's struct, with these tags:
+//
+//	name     in the API; default the field's name in snake_case; in the CLI with hyphens
+//	arg      its placeholder: it is an argument of the command, and part of the path
+//	help     one line
+//	of       what it names, for completion: projection, campaign, failed, group, topic, publisher, worker …
+//	default  what holds where it is not given, as text
+//	choices  the words that it may be, with commas between them
+//	min      the least number, default 0
+//	max      the highest one
+//	form     "-": pages do not ask for it
+//	offers   "lasting": a form offers some lengths of time, an hour first
+//	required "true": it must be given
+type Param struct {
+	Name     string
+	Arg      string // "": it is a flag
+	Help     string
+	Of       string
+	Default  string
+	Choices  []string
+	Min, Max int64 // of numbers
+	Offers   []string
+	NoForm   bool
+	Required bool
+	Type     Type
+
+	index []int // of the field
+}
+
+// Type is what the texts of a parameter mean.
+type Type string
+
+// The types. A field that is a pointer is nil where the parameter is not given.
+const (
+	Text     Type = "string"
+	Number   Type = "int"
+	Share    Type = "float"
+	Switch   Type = "bool"
+	Duration Type = "duration" // such as 90s, 2h30m or 7d
+	Time     Type = "time"     // RFC 3339
+	Several  Type = "strings"
+)
+
+// Texts answers what was given for a parameter, and whether something was.
+type Texts func(name string) (values []string, given bool)
+
+// ParamError is a value that a parameter does not take. It is an [admin.ErrInvalid].
+type ParamError struct{ Param, Value, Limit, Detail, Remedy string }
+
+// Error names the parameter, what is wrong, and what to do.
+func (e *ParamError) Error() string {
+	return fmt.Sprintf("%s %q: %s: %s", e.Param, e.Value, e.Detail, e.Remedy)
+}
+
+// Unwrap answers [admin.ErrInvalid].
+func (e *ParamError) Unwrap() error { return admin.ErrInvalid }
+
+// Flag is the parameter's name on the command line.
+func (p Param) Flag() string { return strings.ReplaceAll(p.Name, "_", "-") }
+
+// params are the parameters that the fields of a struct stand for, arguments first.
+func params(in reflect.Type) (found []Param) {
+	for _, f := range fieldsOf(in, nil) {
+		tag := f.Tag
+		p := Param{
+			Name: cmp.Or(tag.Get("name"), snake(f.Name)), Arg: tag.Get("arg"), Help: tag.Get("help"), Of: tag.Get("of"),
+			Default: tag.Get("default"), Choices: words(tag.Get("choices")), Offers: offers(tag.Get("offers")),
+			NoForm: tag.Get("form") == "-", Required: tag.Get("required") != "" || tag.Get("arg") != "",
+			Min: number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type), index: f.Index,
+		}
+		found = append(found, p)
+	}
+	slices.SortStableFunc(found, func(a, b Param) int { return cmp.Compare(rank(a), rank(b)) })
+	return found
+}
+
+// fieldsOf are the fields of a struct, and those of the structs in it, with their indexes from the outside.
+func fieldsOf(in reflect.Type, outer []int) (found []reflect.StructField) {
+	for i := range in.NumField() {
+		f := in.Field(i)
+		f.Index = append(slices.Clone(outer), i)
+		if f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[time.Time]() {
+			found = append(found, fieldsOf(f.Type, f.Index)...)
+		} else {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func rank(p Param) int {
+	if p.Arg != "" {
+		return 0
+	}
+	return 1
+}
+
+// offers are choices of a form, each as value=name.
+func offers(kind string) []string {
+	if kind != "lasting" {
+		return nil
+	}
+	return []string{
+		"1h=1 hour", "15m=15 minutes", "4h=4 hours", "24h=a day", "168h=a week", "=never: until it is resumed",
+	}
+}
+
+func words(text string) []string {
+	if text == "" || text == "-" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+func number(text string, otherwise int64) int64 {
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(err) // a tag of this package's
+	}
+	return n
+}
+
+func typeOf(t reflect.Type) Type {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return Duration
+	case reflect.TypeFor[time.Time]():
+		return Time
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return Text
+	case reflect.Int, reflect.Int64:
+		return Number
+	case reflect.Float64:
+		return Share
+	case reflect.Bool:
+		return Switch
+	case reflect.Slice:
+		return Several
+	}
+	panic(fmt.Sprintf("a parameter is a %v", t))
+}
+
+// read makes a value of type in of texts. It answers a [ParamError] for the first that it cannot take.
+func read(in reflect.Type, params []Param, texts Texts) (any, error) {
+	v := reflect.New(in).Elem()
+	for _, p := range params {
+		values, given := texts(p.Name)
+		values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
+		if len(values) == 0 && p.Default != "" {
+			values = []string{p.Default}
+		}
+		if len(values) == 0 {
+			if p.Required {
+				return nil, &ParamError{p.Name, "", limit(p), "it is missing", "name it"}
+			}
+			if given && p.Type == Switch {
+				return nil, p.refuse("", "it is no true or false")
+			}
+			continue
+		}
+		if len(values) > 1 && p.Type != Several {
+			return nil, &ParamError{p.Name, strings.Join(values, ", "), "1", "it is there more than once", "give it once"}
+		}
+		if err := p.set(v.FieldByIndex(p.index), values); err != nil {
+			return nil, err
+		}
+	}
+	return v.Interface(), nil
+}
+
+// set parses what was given into a field.
+func (p Param) set(field reflect.Value, values []string) error {
+	if field.Kind() == reflect.Pointer {
+		field.Set(reflect.New(field.Type().Elem()))
+		field = field.Elem()
+	}
+	text := values[0]
+	switch p.Type {
+	case Text, Several:
+		for _, value := range values {
+			if len(p.Choices) > 0 && !slices.Contains(p.Choices, value) {
+				return p.refuse(value, "there is no such "+strings.ReplaceAll(p.Name, "_", " "))
+			}
+		}
+		if p.Type == Several {
+			field.Set(reflect.ValueOf(values).Convert(field.Type()))
+			return nil
+		}
+		field.SetString(text)
+	case Number:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < p.Min || n > p.Max || field.OverflowInt(n) {
+			return p.refuse(text, "it is no number that is taken")
+		}
+		field.SetInt(n)
+	case Share:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return p.refuse(text, "it is no number")
+		}
+		field.SetFloat(f)
+	case Switch:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return p.refuse(text, "it is no true or false")
+		}
+		field.SetBool(b)
+	case Duration:
+		d, err := parseDuration(text)
+		if err != nil {
+			return p.refuse(text, err.Error())
+		}
+		field.SetInt(int64(d))
+	case Time:
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return p.refuse(text, "it is no time")
+		}
+		field.Set(reflect.ValueOf(at))
+	}
+	return nil
+}
+
+func (p Param) refuse(value, detail string) error {
+	return &ParamError{p.Name, value, limit(p), detail, remedy(p)}
+}
+
+// limit says what a parameter takes.
+func limit(p Param) string {
+	switch {
+	case len(p.Choices) > 0:
+		return strings.Join(p.Choices, ", ")
+	case p.Type == Number && p.Max < math.MaxInt64:
+		return fmt.Sprintf("%d to %d", p.Min, p.Max)
+	case p.Type == Number:
+		return fmt.Sprintf("%d or more", p.Min)
+	case p.Type == Duration:
+		return "more than 0"
+	}
+	return ""
+}
+
+func remedy(p Param) string {
+	switch {
+	case len(p.Choices) > 0:
+		return "use one of " + limit(p)
+	case p.Type == Number:
+		return "give a whole number, " + limit(p)
+	case p.Type == Share:
+		return "write it like 0.5"
+	case p.Type == Switch:
+		return "say true or false"
+	case p.Type == Duration:
+		return "write it like 90s, 15m, 2h or 7d"
+	case p.Type == Time:
+		return "write it like 2026-01-31T12:00:00Z"
+	}
+	return "name it"
+}
+
+// parseDuration is [time.ParseDuration] for lengths above 0, with days besides.
+func parseDuration(text string) (time.Duration, error) {
+	sum, rest := time.Duration(0), text
+	if m := regexp.MustCompile(`^(\d{1,5})d(.*)$`).FindStringSubmatch(text); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		sum, rest = time.Duration(n)*24*time.Hour, m[2]
+	}
+	if rest != "" {
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			return 0, errors.New("it is no length of time")
+		}
+		sum += d
+	}
+	if sum <= 0 {
+		return 0, errors.New("it does not lie ahead")
+	}
+	return sum, nil
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/internal/operator"
+)
+
+var update = flag.Bool("update", false, "write openapi.yaml anew") //nolint:gochecknoglobals // a flag
+
+// begins is the line of openapi.yaml behind which the acts stand, up to the components.
+const begins = "  # The calls below are made from the list of acts: go test ./internal/surface/api -update\n"
+
+// TestTheDescriptionHasTheActs compares the part of openapi.yaml that is made from [operator.Acts].
+func TestTheDescriptionHasTheActs(t *testing.T) {
+	t.Parallel()
+	head, rest, ok := strings.Cut(string(description), begins)
+	_, tail, ends := strings.Cut(rest, "components:\n")
+	if !ok || !ends {
+		t.Fatal("openapi.yaml has no place for the acts")
+	}
+	var b strings.Builder
+	b.WriteString(head + begins)
+	for _, act := range operator.Acts() {
+		describe(&b, act)
+	}
+	b.WriteString("components:\n" + tail)
+	if b.String() == string(description) {
+		return
+	}
+	if !*update {
+		t.Fatal("openapi.yaml does not say what the acts take: go test ./internal/surface/api -update")
+	}
+	if err := os.WriteFile("openapi.yaml", []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// describe writes the call of an act.
+func describe(b *strings.Builder, act *operator.Act) {
+	line := func(depth int, format string, args ...any) {
+		b.WriteString(strings.Repeat("  ", depth) + fmt.Sprintf(format, args...) + "\n")
+	}
+	line(1, "/api/v1%s:", act.Path)
+	if names := regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(act.Path, -1); names != nil {
+		line(2, "parameters:")
+		for _, m := range names {
+			line(3, "- {name: %s, in: path, required: true, schema: %s}", m[1], schemaOf(paramNamed(act, m[1])))
+		}
+	}
+	line(2, "post:")
+	line(3, "operationId: %s", act.Name)
+	line(3, "summary: %s", quoted(act.Short))
+	if act.Long != "" {
+		line(3, "description: %s", quoted(act.Long))
+	}
+	line(3, "x-role: %s", act.Role())
+	line(3, "parameters:")
+	line(4, "- {$ref: '#/components/parameters/IdempotencyKey'}")
+	line(3, "requestBody:")
+	line(4, "content:")
+	line(5, "application/json:")
+	line(6, "schema:")
+	line(7, "type: object")
+	line(7, "additionalProperties: false")
+	line(7, "properties:")
+	why := "Why; goes into the log."
+	if act.Reason {
+		why = "Why; goes into the log. It is required."
+	}
+	line(8, "reason: {type: string, maxLength: 4096, description: %s}", quoted(why))
+	line(8, "with:")
+	line(9, "type: object")
+	line(9, "additionalProperties: false")
+	line(9, "properties:")
+	before := b.Len()
+	for _, p := range act.Params {
+		if !strings.Contains(act.Path, "{"+p.Name+"}") {
+			line(10, "%s: %s", p.Name, schemaOf(p))
+		}
+	}
+	if act.Confirms() {
+		line(10, "confirm: {type: string, description: %s}", quoted("What a person types on a page: see the act's description."))
+	}
+	if act.Previews() {
+		line(10, "dry_run: {type: boolean, description: %s}", quoted("Do nothing, and answer what would be done."))
+	}
+	if b.Len() == before {
+		text := strings.TrimSuffix(b.String(), "properties:\n") + "properties: {}\n"
+		b.Reset()
+		b.WriteString(text)
+	}
+	line(3, "responses:")
+	line(4, "'200': {$ref: '#/components/responses/Outcome'}")
+	line(4, "default: {$ref: '#/components/responses/Problem'}")
+}
+
+func paramNamed(act *operator.Act, name string) operator.Param {
+	for _, p := range act.Params {
+		if p.Name == name {
+			return p
+		}
+	}
+	panic(act.Name + " takes no " + name)
+}
+
+// schemaOf answers the schema of a parameter, in one line.
+func schemaOf(p operator.Param) string {
+	parts := []string{"type: " + map[operator.Type]string{
+		operator.Text: "string", operator.Number: "integer", operator.Share: "number", operator.Switch: "boolean",
+		operator.Duration: "string", operator.Time: "string", operator.Several: "array",
+	}[p.Type]}
+	switch p.Type {
+	case operator.Several:
+		parts = append(parts, "items: {type: string}")
+	case operator.Time:
+		parts = append(parts, "format: date-time")
+	case operator.Number:
+		parts = append(parts, "minimum: "+strconv.FormatInt(p.Min, 10))
+		if p.Max < 1<<62 {
+			parts = append(parts, "maximum: "+strconv.FormatInt(p.Max, 10))
+		}
+	}
+	if len(p.Choices) > 0 {
+		parts = append(parts, "enum: ["+strings.Join(p.Choices, ", ")+"]")
+	}
+	if p.Default != "" && p.Type != operator.Number {
+		parts = append(parts, "default: "+quoted(p.Default))
+	} else if p.Default != "" {
+		parts = append(parts, "default: "+p.Default)
+	}
+	if p.Help != "" {
+		parts = append(parts, "description: "+quoted(strings.ToUpper(p.Help[:1])+p.Help[1:]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// quoted writes a text as YAML takes it in any place.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -1,0 +1,221 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// actBytes bounds the form of an act.
+const actBytes = 64 << 10
+
+// acting does one act with what its form says, and answers what to tell the person.
+type acting func(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error)
+
+// act answers the form of an act: it is done, or it says why not, and the page that it came from is
+// shown again, with its filter.
+func (p *Pages) act(do acting) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, actBytes)
+		if err := r.ParseForm(); err != nil {
+			p.write(r.Context(), w, r, p.failed(r.Context(),
+				problem.New(http.StatusBadRequest, "that was no form of at most 64 KiB", "shorten the reason")))
+			return
+		}
+		req := admin.Request{
+			Who: auth.From(r.Context()), Reason: strings.TrimSpace(r.PostFormValue("reason")),
+			Key: r.PostFormValue("key"), Confirm: r.PostFormValue("confirm"),
+		}
+		outcome, text, err := do(r.Context(), p.cfg.Acts, req, r)
+		switch {
+		case errors.Is(err, admin.ErrForbidden):
+			p.write(r.Context(), w, r, p.failed(r.Context(), err))
+			return
+		case err != nil:
+			field := r.PostFormValue("field")
+			p.say(w, r, flash{
+				Tone: "bad", Text: "Not done.", More: p.explain(r.Context(), err), Field: field,
+				Typed: req.Reason,
+			})
+		case outcome != nil && outcome.Repeated:
+			p.say(w, r, flash{
+				Tone: "warn", Text: "This form was sent before; it has been done once.", More: text,
+				Path: operationOf(outcome),
+			})
+		default:
+			p.say(w, r, flash{Tone: "ok", Text: text, Path: operationOf(outcome)})
+		}
+		http.Redirect(w, r, backTo(r, "/"), http.StatusSeeOther)
+	})
+}
+
+// explain says why an act was not done. Details of the inside are in the log alone.
+func (p *Pages) explain(ctx context.Context, err error) string {
+	var refused *problem.Problem
+	var pgErr *pgconn.PgError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Error()
+	case errors.As(err, &pgErr) && (pgErr.Code == "57014" || pgErr.Code == "55P03"):
+		return "The database took too long; somebody else may be at work on it. Try again."
+	case errors.As(err, &pgErr) && !strings.HasPrefix(pgErr.Code, "TM"):
+		p.cfg.Logger.ErrorContext(ctx, "act of an operator", "error", err)
+		return "The database refused; the worker's log says why."
+	}
+	return redact.Error(err)
+}
+
+// listed does the act of [operator.Acts] that the path names.
+func listed(
+	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
+) (*admin.Outcome, string, error) {
+	act, ok := operator.ActNamed(r.PathValue("act"))
+	if !ok || act.NoForm {
+		return nil, "", problem.New(http.StatusNotFound, "there is no such act on pages", "load the page anew")
+	}
+	in, err := act.Input(func(name string) ([]string, bool) {
+		values, given := r.PostForm[name]
+		return values, given
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := act.Do(ctx, a, req, in)
+	if err != nil {
+		return nil, "", err
+	}
+	return o, act.Told(in, o).Text, nil
+}
+
+// actForm is the form of an act: parameters that the page knows are hidden, the person gives the others.
+type actForm struct {
+	*operator.Act
+	ID        string // of the form; those of its fields begin with it
+	Title     string
+	Open      bool // also before it is touched
+	Refused   bool // it was sent, and not done
+	Hidden    []hiddenField
+	Fields    []formField
+	Typed     string // what has to be typed; "": nothing
+	Frame     frame
+	Back, Key string
+}
+
+type hiddenField struct{ Name, Value string }
+
+type formField struct {
+	ID, Name, Label, Help string
+	Kind                  string // text, number, check, choice
+	Value                 string
+	Required              bool
+	Options               []option
+}
+
+// Form answers the form of an act with some of its parameters, as pairs of a name and a value. Pairs about the form
+// itself begin with a dot: .title, .open, .back, .value NAME and .options NAME for what stands in a field and what may,
+// .without for a field that is left out. It is nil for those who may not do the act.
+func (f frame) Form(name string, pairs ...any) (*actForm, error) {
+	act, ok := operator.ActNamed(name)
+	if !ok || len(pairs)%2 != 0 {
+		return nil, fmt.Errorf("form %s: there is no such act, or a parameter has no value", name)
+	}
+	if f.id.Role < act.Role() {
+		return nil, nil
+	}
+	form := &actForm{Act: act, ID: name, Title: act.Button, Frame: f, Back: f.Back, Key: f.Key}
+	fixed, given, options := map[string]string{}, map[string]string{}, map[string][]string{}
+	sum := fnv.New32a()
+	for i := 0; i < len(pairs); i += 2 {
+		key, value := fmt.Sprint(pairs[i]), fmt.Sprint(pairs[i+1])
+		switch about, field, _ := strings.Cut(key, " "); about {
+		case ".title":
+			form.Title = value
+		case ".open":
+			form.Open = value == "true"
+		case ".back":
+			form.Back = value
+		case ".value":
+			given[field] = value
+		case ".without":
+			given[value] = "-"
+		case ".options":
+			options[field], _ = pairs[i+1].([]string)
+		default:
+			fixed[key] = value
+			form.Hidden = append(form.Hidden, hiddenField{key, value})
+			_, _ = fmt.Fprintf(sum, "%s=%s;", key, value)
+		}
+	}
+	form.ID = name + "-" + strconv.FormatUint(uint64(sum.Sum32()), 36)
+	form.Refused = f.Typed(form.ID+"-reason") != ""
+	texts := func(name string) ([]string, bool) {
+		value, ok := fixed[name]
+		return []string{value}, ok
+	}
+	for _, p := range act.Params {
+		if _, ok := fixed[p.Name]; ok || p.NoForm || given[p.Name] == "-" {
+			continue
+		}
+		if p.Offers == nil && options[p.Name] != nil {
+			p.Choices = options[p.Name]
+		}
+		form.Fields = append(form.Fields, fieldOf(form.ID, p, given[p.Name]))
+	}
+	form.Typed = act.TypedFor(texts)
+	return form, nil
+}
+
+// Resume answers the form that ends a pause.
+func (f frame) Resume(t pause.Target) (*actForm, error) {
+	switch projection, rebuild := strings.CutSuffix(t.Projection, projector.RebuildName("")); {
+	case rebuild:
+		return f.Form("resumeRebuild", "projection", projection)
+	case t.Projection != "":
+		return f.Form("resumeProjection", "projection", t.Projection)
+	case t.CampaignID != "":
+		return f.Form("resumeCampaign", "campaign", t.CampaignID, "group", t.Group)
+	}
+	return f.Form("resumeGroup", "group", t.Group)
+}
+
+// fieldOf makes the field of a parameter.
+func fieldOf(form string, p operator.Param, value string) formField {
+	f := formField{
+		ID: form + "-" + p.Name, Name: p.Name, Help: p.Help, Kind: "text", Value: value, Required: p.Required,
+		Label: strings.ToUpper(p.Name[:1]) + strings.ReplaceAll(p.Name[1:], "_", " "),
+	}
+	if f.Value == "" {
+		f.Value = p.Default
+	}
+	switch {
+	case len(p.Offers) > 0:
+		f.Kind, f.Options = "choice", options(p.Offers...)
+		f.Value = f.Options[0].Value
+	case len(p.Choices) > 0:
+		choices := slices.Clone(p.Choices)
+		for i, c := range choices {
+			choices[i] = c + "=" + c
+		}
+		f.Kind, f.Options = "choice", options(choices...)
+	case p.Type == operator.Number:
+		f.Kind = "number"
+	case p.Type == operator.Switch:
+		f.Kind = "check"
+	}
+	return f
+}
