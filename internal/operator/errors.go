@@ -122,7 +122,12 @@ func answers() []Answer {
 		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
 		{conflict, lookAgain, "", "failed show", "PROJECTION CAMPAIGN", []error{deferred.ErrConflict}},
 		{conflict, lookAgain, "", "publisher show", "NAME", []error{publications.ErrConflict}},
-		{conflict, lookAgain, "", "projection list", "", []error{projector.ErrBehind, projector.ErrRegistered}},
+		{
+			conflict, "allow_behind goes back all the same, as many campaigns behind as it says", "",
+			"projection rollback --allow-behind -1", "NAME",
+			[]error{projector.ErrBehind},
+		},
+		{conflict, lookAgain, "", "projection list", "", []error{projector.ErrRegistered}},
 		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
 		{conflict, lookAgain, "", "", "", []error{
 			deferred.ErrNotResettable, projector.ErrNotVerifiable,

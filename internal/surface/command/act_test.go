@@ -293,7 +293,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"no event to take back", nowhere, "failed unresolve scores oak --reason r", cli.ExitUsage,
-			[]string{"--seq 0: name the event"},
+			[]string{"--seq: it is missing"},
 		},
 		{
 			"no campaign", nowhere, "failed show oak", cli.ExitUsage,
@@ -497,7 +497,7 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 func TestActsAreSignedByWhoeverIsLoggedIn(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql")
-	requireRun(t, url, "failed retry scores oak", cli.ExitOK, "1 failed campaign retried")
+	requireRun(t, url, "failed retry scores oak", cli.ExitOK, "tries scores in oak now")
 	if got := acts(t, url); len(got) != 1 || !strings.Contains(got[0], "@") {
 		t.Errorf("the log has %q, want user@host in it", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/api"
 )
 
@@ -172,6 +173,25 @@ func TestNeitherTheCommandLineNorTheAPIGrowsAlone(t *testing.T) {
 	for call := range onlyCalls() {
 		if !there[call] {
 			t.Errorf("there is no call %s", call)
+		}
+	}
+}
+
+// TestEveryActIsACommand has each act of the list name a command that there is. Those that are not written by hand take
+// the act's parameters as flags and arguments.
+func TestEveryActIsACommand(t *testing.T) {
+	t.Parallel()
+	all := leaves(newRoot(environment("", false, nil, nil), stock()))
+	for _, act := range operator.Acts() {
+		c := all[act.Command]
+		if c == nil {
+			t.Errorf("%s: there is no command %q", act.Name, act.Command)
+			continue
+		}
+		for _, p := range act.Params {
+			if !act.ByHand && p.Arg == "" && c.Flags().Lookup(p.Flag()) == nil {
+				t.Errorf("%s: command %q has no --%s", act.Name, act.Command, p.Flag())
+			}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 func newDeferred(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("failed", "See failed campaigns of projections, retry them, or leave an event out",
 		newDeferredList(env), newDeferredShow(env), newDeferredStats(env), newDeferredLog(env),
-		newDeferredRequeue(env), newDeferredRetry(env), newDeferredResolve(env), newDeferredUnresolve(env),
+		newDeferredRequeue(env), newAct(env, "retryFailed"), newDeferredResolve(env), newAct(env, "unresolveFailed"),
 		newDeferredResolutions(env),
 	)
 	noun.Long = `A projection that cannot apply an event stops in that campaign, and only there: this is a failed

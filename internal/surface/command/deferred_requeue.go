@@ -50,31 +50,6 @@ choose among all that have failed. It asks before it requeues more than 100.`,
 	return command
 }
 
-func newDeferredRetry(env *cli.Env) *cobra.Command {
-	var (
-		key    deferred.Key
-		act    cli.Act
-		asJSON bool
-	)
-	command := &cobra.Command{
-		Use:   "retry PROJECTION CAMPAIGN",
-		Short: "Retry one failed campaign at once; its attempts go on counting",
-		Long: `Retry one failed or dead campaign at once, without waiting for its next attempt. Its attempts go
-on counting, so a dead one is dead again if it fails. Use it to try a repair before you requeue everything.`,
-		Example: `  tidemark failed retry scores oak --reason 'does 1.4.2 help?'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				one := actOnPair{key: key, done: "retried", act: act, asJSON: asJSON, do: (*admin.Acts).Retry}
-				return one.run(ctx, env, pool)
-			})
-		},
-	}
-	bindKey(env, command, &key)
-	act.BindOne(command.Flags())
-	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return command
-}
-
 // actOnPair is an act on one failed campaign.
 type actOnPair struct {
 	key    deferred.Key

@@ -7,55 +7,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
-
-func newDeferredUnresolve(env *cli.Env) *cobra.Command {
-	var (
-		key    deferred.Key
-		act    cli.Act
-		asJSON bool
-		seq    int64
-	)
-	command := &cobra.Command{
-		Use:   "unresolve PROJECTION CAMPAIGN --seq SEQ",
-		Short: "Take back that an event is resolved: the projection applies it after all",
-		Long: `Take back that an event is resolved for a projection in a campaign. Workers delete the
-projection's rows of the campaign and apply all of its events again, this one in its place, in each set
-of tables that has gone past it. If the event still fails, the projection stops there again. A reason is
-needed.`,
-		Example: `  tidemark failed unresolve scores oak --seq 7 --reason 'it was no test data'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if seq < 1 {
-				return cli.Usagef("--seq %d: name the event that is resolved; the first one is 1", seq)
-			}
-			if err := act.NeedReason(); err != nil {
-				return err
-			}
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				outcome, err := admin.On(pool).Unresolve(ctx, by(act), key, seq)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return env.PrintJSON(outcome)
-				}
-				env.Note("Event %d is not left out any more; workers apply the campaign anew: tidemark campaign show %s", seq,
-					cli.Quote(key.CampaignID))
-				return printKeys(env, []deferred.Key{key})
-			})
-		},
-	}
-	bindKey(env, command, &key)
-	act.BindOne(command.Flags())
-	flags := command.Flags()
-	flags.Int64Var(&seq, "seq", 0, "the event that is resolved")
-	flags.BoolVar(&asJSON, "json", false, "write JSON")
-	return command
-}
 
 func newDeferredResolutions(env *cli.Env) *cobra.Command {
 	var (
