@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -20,7 +21,7 @@ func TestVerifyFindsNothingWrongWithWhatTheProjectionsWrote(t *testing.T) {
 
 	former := play(t, pool, generator, 400)
 	drain(t, worker)
-	floor, err := journal.Floor(t.Context(), pool)
+	floor, err := feed.Floor(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -129,7 +130,7 @@ func reset(
 		return done, err
 	}
 	if end {
-		floor, err := journal.Floor(ctx, db)
+		floor, err := feed.Floor(ctx, db)
 		if err != nil {
 			return done, err
 		}

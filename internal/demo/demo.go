@@ -13,8 +13,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/migrations"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Config says where and what is shown. All other fields than DatabaseURL are required.
@@ -134,7 +134,7 @@ func (d *demo) run(ctx context.Context) (Result, error) {
 	if err := d.start(ctx); err != nil {
 		return Result{}, err
 	}
-	before, err := journal.Floor(ctx, d.pool)
+	before, err := feed.Floor(ctx, d.pool)
 	if err != nil {
 		return Result{}, err
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/migrations"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 const (
@@ -183,7 +183,7 @@ func vacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 }
 
 func writerFloor(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	oldest, err := journal.OldestAppend(ctx, tx)
+	oldest, err := feed.OldestAppend(ctx, tx)
 	if err != nil {
 		return Finding{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -41,7 +42,7 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 	if cfg.Progress == nil {
 		cfg.Progress = func(int64, int64) {}
 	}
-	floor, err := journal.Floor(ctx, db)
+	floor, err := feed.Floor(ctx, db)
 	if err != nil {
 		return Exported{}, err
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -172,12 +172,12 @@ func readWorkers(ctx context.Context, tx pgx.Tx, s *Status) error {
 }
 
 func readJournal(ctx context.Context, tx pgx.Tx, s *Status) error {
-	floor, last, err := journal.Progress(ctx, tx)
+	floor, last, err := feed.Progress(ctx, tx)
 	if err != nil {
 		return err
 	}
 	j := &Journal{Position: last, Floor: floor}
-	oldest, err := journal.OldestAppend(ctx, tx)
+	oldest, err := feed.OldestAppend(ctx, tx)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -155,7 +156,7 @@ func explain(err error) error {
 
 // campaignIDs offers campaigns to the shell.
 func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]string, error) {
-	return journal.Campaigns(ctx, pool, prefix, 50)
+	return feed.Campaigns(ctx, pool, prefix, 50)
 }
 
 // projectionNames offers projections to the shell.

@@ -3,14 +3,14 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // Config configures a [Journal]. Its zero value accepts events of any type within the default limits.
@@ -139,13 +139,6 @@ func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, er
 
 func standard() *Journal { return &Journal{limits: Limits{}.withDefaults()} }
 
-func (e Expect) argument() *int64 {
-	if !e.checked {
-		return nil
-	}
-	return &e.seq
-}
-
 // encode checks events and writes them as the JSON document that tidemark.append reads.
 func (j *Journal) encode(campaignID string, events []Event) (string, error) {
 	if err := validateCall(j.limits, Batch{CampaignID: campaignID, Events: events}); err != nil {
@@ -172,7 +165,7 @@ func (j *Journal) encodeAll(batches []Batch) (doc string, n int, err error) {
 		if len(buf) > 1 {
 			buf = append(buf, ',')
 		}
-		buf = appendString(append(buf, `{"campaign_id":`...), b.CampaignID)
+		buf = feed.AppendString(append(buf, `{"campaign_id":`...), b.CampaignID)
 		if b.Expect.checked {
 			buf = strconv.AppendInt(append(buf, `,"expect":`...), b.Expect.seq, 10)
 		}
@@ -200,7 +193,7 @@ func (j *Journal) encodeEvents(buf []byte, campaignID string, events []Event) ([
 }
 
 func appendEvent(buf []byte, e *Event) []byte {
-	buf = appendString(append(buf, `{"type":`...), e.Type)
+	buf = feed.AppendString(append(buf, `{"type":`...), e.Type)
 	if e.ID != uuid.Nil {
 		buf = append(append(append(buf, `,"id":"`...), e.ID.String()...), '"')
 	}
@@ -218,7 +211,7 @@ func appendEvent(buf []byte, e *Event) []byte {
 		{`,"actor":`, e.Actor},
 	} {
 		if f.value != "" {
-			buf = appendString(append(buf, f.name...), f.value)
+			buf = feed.AppendString(append(buf, f.name...), f.value)
 		}
 	}
 	for i, tag := range e.Tags {
@@ -227,7 +220,7 @@ func appendEvent(buf []byte, e *Event) []byte {
 		} else {
 			buf = append(buf, ',')
 		}
-		buf = appendString(buf, tag)
+		buf = feed.AppendString(buf, tag)
 	}
 	if len(e.Tags) > 0 {
 		buf = append(buf, ']')
@@ -242,15 +235,4 @@ func appendEvent(buf []byte, e *Event) []byte {
 		buf = append(append(append(buf, `,"occurred_at":"`...), e.OccurredAt.UTC().Format(time.RFC3339Nano)...), '"')
 	}
 	return append(buf, '}')
-}
-
-// appendString appends s as a JSON string.
-func appendString(buf []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, _ := json.Marshal(s) // of a string: cannot fail
-			return append(buf, quoted...)
-		}
-	}
-	return append(append(append(buf, '"'), s...), '"')
 }

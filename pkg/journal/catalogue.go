@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // EventType describes a type of event to a [Catalogue]. Only Name is required.
@@ -47,7 +49,7 @@ func NewCatalogue(types ...EventType) (*Catalogue, error) {
 	var mistakes []error
 	for i := range types {
 		for _, mistake := range c.add(&types[i]) {
-			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", shortened(types[i].Name), mistake.err))
+			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", feed.Shortened(types[i].Name), mistake.err))
 		}
 	}
 	if len(mistakes) > 0 {
@@ -108,10 +110,11 @@ func (c *Catalogue) add(t *EventType) (mistakes []typeMistake) {
 		if i == 0 {
 			field = "name"
 		}
-		if reason := checkName(name, maxNameBytes, ""); reason != "" {
+		if reason := feed.CheckName(name, maxNameBytes, ""); reason != "" {
 			wrong(field, "a name %s", reason)
 		} else if other, taken := c.types[name]; taken {
-			wrong(field, "the name %s belongs to %s already: a name leads to one type", shortened(name), shortened(other.name))
+			wrong(field, "the name %s belongs to %s already: a name leads to one type", feed.Shortened(name),
+				feed.Shortened(other.name))
 		} else {
 			c.types[name] = known
 		}
@@ -119,8 +122,8 @@ func (c *Catalogue) add(t *EventType) (mistakes []typeMistake) {
 	if t.Version < 0 {
 		wrong("version", "version is %d: versions count from 1", t.Version)
 	}
-	if !t.Intent.known() {
-		wrong("intent", "intent is %s: it must be %s, %s or %s", shortened(string(t.Intent)), ProjectionAndReplay,
+	if !knownIntent(t.Intent) {
+		wrong("intent", "intent is %s: it must be %s, %s or %s", feed.Shortened(string(t.Intent)), ProjectionAndReplay,
 			ReplayOnly, AuditOnly)
 	}
 	for _, mistake := range known.checkUpcasters() {
@@ -155,4 +158,28 @@ func (t *catalogued) checkUpcasters() (mistakes []error) {
 		}
 	}
 	return mistakes
+}
+
+// Intent answers what events of type t are for, by its current name or an alias; "" for a type that
+// the catalogue does not know.
+func (c *Catalogue) Intent(t string) Intent {
+	if known := c.find(t); known != nil {
+		return known.intent
+	}
+	return ""
+}
+
+// AsStored says whether events read as type t are just those that the journal holds under that
+// name, unchanged: t has no alias and is none, and no upcaster leads to its current version. They
+// must then have the version only; 0 means any, which is so for types the catalogue does not know.
+// [Catalogue.Current] answers those of another version with an error.
+func (c *Catalogue) AsStored(t string) (only int, ok bool) {
+	known := c.find(t)
+	switch {
+	case known == nil:
+		return 0, true
+	case known.name != t || len(known.names) > 1 || known.oldest < known.version:
+		return 0, false
+	}
+	return known.version, true
 }

@@ -3,6 +3,8 @@ package journal
 import (
 	"errors"
 	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // ErrUnknownVersion is matched by every [UnknownVersionError].
@@ -25,7 +27,7 @@ func (e *UnknownVersionError) Error() string {
 		remedy = "deploy the catalogue of the program that wrote it"
 	}
 	return fmt.Sprintf("event %d of campaign %s is %s version %d, the catalogue reads %d … %d: %s",
-		e.Seq, shortened(e.Campaign), shortened(e.Type), e.Version, e.Oldest, e.Current, remedy)
+		e.Seq, feed.Shortened(e.Campaign), feed.Shortened(e.Type), e.Version, e.Oldest, e.Current, remedy)
 }
 
 // Is reports whether target is [ErrUnknownVersion].
@@ -58,12 +60,12 @@ func (c *Catalogue) prepare(e *Event) error {
 				Reason: "is not in the event catalogue, which refuses unknown types: add it there, or accept unknown types",
 			}
 		}
-		e.fillIn(1, ProjectionAndReplay)
+		fillIn(e, 1, ProjectionAndReplay)
 		return nil
 	}
 	given := e.Type
 	e.Type = t.name
-	e.fillIn(t.version, t.intent)
+	fillIn(e, t.version, t.intent)
 	if e.Version > t.version || e.Version < t.oldest {
 		return &InvalidEventError{
 			Type: given, Field: "version",
@@ -88,7 +90,7 @@ func (c *Catalogue) prepare(e *Event) error {
 }
 
 // fillIn sets the version and the intent where the event leaves them open.
-func (e *Event) fillIn(version int, intent Intent) {
+func fillIn(e *Event, version int, intent Intent) {
 	if e.Version == 0 {
 		e.Version = version
 	}
@@ -122,9 +124,9 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
 	if err != nil {
-		return e, fmt.Errorf("event %d of campaign %s: %w", e.Seq, shortened(e.CampaignID), err)
+		return e, fmt.Errorf("event %d of campaign %s: %w", e.Seq, feed.Shortened(e.CampaignID), err)
 	}
 	e.Type, e.Version, e.Payload = t.name, t.version, payload
-	e.decoded = new(decoded)
+	feed.ForgetDecoded(&e)
 	return e, nil
 }

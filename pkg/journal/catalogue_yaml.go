@@ -10,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // LoadCatalogue reads a catalogue from a YAML file, for instance LoadCatalogue(os.DirFS("config"),
@@ -65,7 +67,7 @@ func (f *yamlFile) eventType(entry yamlField, c *Catalogue) {
 	lines := map[string]ast.Node{"name": entry.key}
 	before := len(f.mistakes)
 	if !isEmpty(entry.value) {
-		for _, field := range f.fields(entry.value, "type "+shortened(t.Name), "version", "intent", "aliases", "upcast",
+		for _, field := range f.fields(entry.value, "type "+feed.Shortened(t.Name), "version", "intent", "aliases", "upcast",
 			"schema") {
 			lines[field.name] = field.key
 			switch field.name {
@@ -89,7 +91,7 @@ func (f *yamlFile) eventType(entry yamlField, c *Catalogue) {
 		if misread && mistake.field == "upcast" {
 			continue
 		}
-		f.wrong(lines[mistake.field], "event type %s: %w", shortened(t.Name), mistake.err)
+		f.wrong(lines[mistake.field], "event type %s: %w", feed.Shortened(t.Name), mistake.err)
 	}
 }
 
@@ -139,7 +141,7 @@ func (f *yamlFile) upcasters(node ast.Node) map[int]Upcaster {
 	for _, field := range f.fields(node, "upcast") {
 		from, err := strconv.Atoi(field.name)
 		if err != nil {
-			f.wrong(field.key, "upcast is keyed by the version that a step starts from, not by %s", shortened(field.name))
+			f.wrong(field.key, "upcast is keyed by the version that a step starts from, not by %s", feed.Shortened(field.name))
 			continue
 		}
 		upcasters[from] = inOrder(f.edits(field)).upcast

@@ -10,6 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // yamlFile walks over a parsed file and gathers the mistakes it meets, so that all of them are reported together.
@@ -77,7 +79,7 @@ func (f *yamlFile) fields(node ast.Node, what string, known ...string) []yamlFie
 	for entry := mapping.MapRange(); entry.Next(); {
 		field := yamlField{name: entry.Key().GetToken().Value, key: entry.Key(), value: entry.Value()}
 		if len(known) > 0 && !slices.Contains(known, field.name) {
-			f.wrong(field.key, "%s has no field %s: it may have %s", what, shortened(field.name), strings.Join(known, ", "))
+			f.wrong(field.key, "%s has no field %s: it may have %s", what, feed.Shortened(field.name), strings.Join(known, ", "))
 			continue
 		}
 		fields = append(fields, field)

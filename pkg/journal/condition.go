@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // Condition lets an append through only if nothing has happened that the decision behind it did not
@@ -144,7 +146,7 @@ func (j *Journal) encodeIf(events []Event, condition Condition) (doc, guard stri
 			Reason: "are none: a condition alone decides nothing, append what was decided",
 		}
 	}
-	if err := condition.FailIfMatch.check(); err != nil {
+	if err := feed.CheckQuery(condition.FailIfMatch); err != nil {
 		return "", "", err
 	}
 	var batches []Batch
@@ -160,7 +162,7 @@ func (j *Journal) encodeIf(events []Event, condition Condition) (doc, guard stri
 }
 
 func (c Condition) encode() string {
-	buf := appendQuery([]byte(`{"failIfEventsMatch":`), c.FailIfMatch)
+	buf := feed.AppendQuery([]byte(`{"failIfEventsMatch":`), c.FailIfMatch)
 	buf = strconv.AppendInt(append(buf, `,"after":`...), c.After, 10)
 	for i, position := range c.seen {
 		if i == 0 {

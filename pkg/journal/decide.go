@@ -5,43 +5,11 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // mostSeen bounds the events past the writer floor that a decision takes in. Those beyond are left to the next attempt.
 const mostSeen = 256
-
-// Read returns the first limit events that a query selects, from position from on (inclusive; 0:
-// from the first), in order of position and up to the writer floor: no event that is left out can
-// appear among them later. An event that has just been appended may be left out for as long as an
-// append with a lower position is in flight; [Decide] takes it in. It must not run inside a
-// REPEATABLE READ or SERIALIZABLE transaction.
-func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
-	if err := q.check(); err != nil {
-		return nil, err
-	}
-	events, err := collect(ctx, db, queryRead, string(appendQuery(nil, q)), from, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the events of a query from position %d: %w", from, err)
-	}
-	return events, nil
-}
-
-// ReadBelow is [Read] up to a floor that [Floor] answered before. It is for readers that go page by page.
-func ReadBelow(ctx context.Context, db Querier, q Query, from, floor int64, limit int) ([]Event, error) {
-	if err := q.check(); err != nil {
-		return nil, err
-	}
-	return readMatches(ctx, db, string(appendQuery(nil, q)), from-1, floor, limit)
-}
-
-func readMatches(ctx context.Context, db Querier, query string, after, until int64, limit int) ([]Event, error) {
-	events, err := collect(ctx, db, queryMatches, query, after, until, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the events of a query after position %d: %w", after, err)
-	}
-	return events, nil
-}
 
 // Model is a decision model: the state that the events of a query fold into. Make one with
 // [NewModel], bring it up to date with [DecideAll].
@@ -96,18 +64,18 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 		union = union.Or(m.selects())
 		m.begin()
 	}
-	if err := union.check(); err != nil {
+	if err := feed.CheckQuery(union); err != nil {
 		return Condition{}, err
 	}
-	query := string(appendQuery(nil, union))
-	floor, events, err := readFirst(ctx, db, query)
+	query := string(feed.AppendQuery(nil, union))
+	floor, events, err := feed.ReadFirst(ctx, db, query)
 	if err != nil {
 		return Condition{}, err
 	}
 	condition := Condition{FailIfMatch: union, After: floor}
 	for after := int64(0); ; {
 		if after > 0 {
-			if events, err = readMatches(ctx, db, query, after, math.MaxInt64, pageEvents); err != nil {
+			if events, err = feed.ReadMatches(ctx, db, query, after, math.MaxInt64, feed.PageEvents); err != nil {
 				return Condition{}, err
 			}
 		}
@@ -119,44 +87,16 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 				condition.seen = append(condition.seen, e.Position)
 			}
 			if err := addTo(models, e); err != nil {
-				return Condition{}, fmt.Errorf("fold event %d of campaign %s (%s): %w", e.Seq, shortened(e.CampaignID),
-					shortened(e.Type), err)
+				return Condition{}, fmt.Errorf("fold event %d of campaign %s (%s): %w", e.Seq, feed.Shortened(e.CampaignID),
+					feed.Shortened(e.Type), err)
 			}
 			after = e.Position
 		}
 		// Past the floor one page is all: what two reads show there need not be of one moment.
-		if len(events) < pageEvents || after > floor {
+		if len(events) < feed.PageEvents || after > floor {
 			return condition, nil
 		}
 	}
-}
-
-// batcher is a Querier that sends several statements at once, as those of pgx do.
-type batcher interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
-
-// readFirst reads the writer floor and then, in a later statement but the same round trip if db
-// can, the first page of what a query selects.
-func readFirst(ctx context.Context, db Querier, query string) (floor int64, events []Event, err error) {
-	sender, ok := db.(batcher)
-	if !ok {
-		if floor, err = Floor(ctx, db); err != nil {
-			return 0, nil, err
-		}
-		events, err = readMatches(ctx, db, query, 0, math.MaxInt64, pageEvents)
-		return floor, events, err
-	}
-	var batch pgx.Batch
-	batch.Queue(queryFloor).QueryRow(func(row pgx.Row) error { return row.Scan(&floor) })
-	batch.Queue(queryMatches, query, 0, int64(math.MaxInt64), pageEvents).Query(func(rows pgx.Rows) (err error) {
-		events, _, err = collectBytes(rows, 0, math.MaxInt64)
-		return err
-	})
-	if err := sender.SendBatch(ctx, &batch).Close(); err != nil {
-		return 0, nil, fmt.Errorf("read the writer floor and the events of a query: %w", err)
-	}
-	return floor, events, nil
 }
 
 // addTo hands the event to the models that select it.

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // Errors of appends and reads.
@@ -23,8 +26,6 @@ var (
 	// (campaigns_per_transaction, 1,000 by default). Commit, and append to the others in another
 	// transaction.
 	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
-	// ErrNotFound is returned by [Get] and [Find].
-	ErrNotFound = errors.New("no such event")
 )
 
 // VersionConflictError is returned by an append whose [Expect] is not met. Read the new events,
@@ -91,3 +92,33 @@ func appendError(campaignID string, err error) error {
 	}
 	return fmt.Errorf("append to campaign %q: %w", campaignID, err)
 }
+
+// ErrInvalidEvent is matched by every [InvalidEventError]. Append answers with one before it talks to the database,
+// and nothing is written.
+var ErrInvalidEvent = errors.New("invalid event")
+
+// InvalidEventError says which event of a call was refused and why. It never quotes a payload.
+type InvalidEventError struct {
+	Campaign string // the campaign of the call, as given
+	Index    int    // the event's place in the call, from 0; -1 when the call itself is refused
+	Type     string // the event's type, as given
+	Field    string // the field at fault: "payload", "tags[3]", …
+	Reason   string // what is wrong with it, the limit, and what to do
+}
+
+// Error names the event, the field, the reason and the remedy. Long values are shortened.
+func (e *InvalidEventError) Error() string {
+	var b strings.Builder
+	if e.Index < 0 {
+		fmt.Fprintf(&b, "append to campaign %s: ", feed.Shortened(e.Campaign))
+	} else {
+		fmt.Fprintf(&b, "events[%d] (%s) of campaign %s: ", e.Index, feed.Shortened(e.Type), feed.Shortened(e.Campaign))
+	}
+	b.WriteString(e.Field)
+	b.WriteByte(' ')
+	b.WriteString(e.Reason)
+	return b.String()
+}
+
+// Is reports whether target is [ErrInvalidEvent].
+func (e *InvalidEventError) Is(target error) bool { return target == ErrInvalidEvent }

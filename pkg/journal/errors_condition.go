@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // ErrConditionFailed is matched by every [*ConditionError].
@@ -26,14 +28,11 @@ type ConditionError struct {
 func (e *ConditionError) Error() string {
 	return fmt.Sprintf("event %d of campaign %s (%s) at position %d, past %d, matches item %d of the condition: read "+
 		"the new events, decide again, append again",
-		e.Seq, shortened(e.Campaign), shortened(e.Type), e.Position, e.After, e.Item)
+		e.Seq, feed.Shortened(e.Campaign), feed.Shortened(e.Type), e.Position, e.After, e.Item)
 }
 
 // Is reports whether target is [ErrConditionFailed].
 func (e *ConditionError) Is(target error) bool { return target == ErrConditionFailed }
-
-// ErrInvalidQuery is matched by every [*InvalidQueryError].
-var ErrInvalidQuery = errors.New("invalid query")
 
 // ErrInvalidCondition is matched by every [*InvalidConditionError].
 var ErrInvalidCondition = errors.New("invalid condition")
@@ -55,25 +54,6 @@ func (e *InvalidConditionError) Error() string {
 
 // Is reports whether target is [ErrInvalidCondition].
 func (e *InvalidConditionError) Is(target error) bool { return target == ErrInvalidCondition }
-
-// maxQueryTextBytes bounds a type and a tag in a query: no event has a longer one.
-const maxQueryTextBytes = 4096
-
-// InvalidQueryError says which part of a query no event can have.
-type InvalidQueryError struct {
-	Item   int    // the item, from 0
-	Field  string // "types" or "tags"
-	Index  int    // the place in it, from 0
-	Reason string // what is wrong with it, and what to do
-}
-
-// Error names the part, the reason and the remedy.
-func (e *InvalidQueryError) Error() string {
-	return fmt.Sprintf("query: items[%d].%s[%d] %s", e.Item, e.Field, e.Index, e.Reason)
-}
-
-// Is reports whether target is [ErrInvalidQuery].
-func (e *InvalidQueryError) Is(target error) bool { return target == ErrInvalidQuery }
 
 // The SQLSTATEs of conditional appends.
 const (

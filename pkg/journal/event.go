@@ -1,78 +1,49 @@
 package journal
 
 import (
-	"encoding/json"
-	"time"
-
 	"github.com/google/uuid"
-)
 
-// Intent says what an event is for. The zero value means: as the catalogue
-// says, and [ProjectionAndReplay] where it says nothing.
-type Intent string
-
-// The intents. Projections see only events of intent ProjectionAndReplay;
-// events of any intent move the checkpoint.
-const (
-	ProjectionAndReplay Intent = "projection_and_replay" // applied to read models and replayed
-	ReplayOnly          Intent = "replay_only"           // folded by the application, never projected
-	AuditOnly           Intent = "audit_only"            // kept for the record
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // Event is a fact about a campaign.
 //
-// Append reads the first group of fields; the journal fills in the second when
-// it answers a read, and Append ignores it.
-type Event struct {
-	ID            uuid.UUID       // unique in its campaign; zero: a new UUIDv7
-	Type          string          // e.g. "character_created"; required
-	Version       int             // version of the payload's shape, from 1; zero: the catalogue's current one, or 1
-	Intent        Intent          // zero: the catalogue's, or ProjectionAndReplay
-	AggregateType string          // optional
-	AggregateID   string          // optional
-	Actor         string          // who caused it; optional
-	Tags          []string        // "key" or "key=value"; optional
-	Payload       json.RawMessage // a JSON object; nil: {}
-	Metadata      json.RawMessage // a JSON object; nil: {}
-	OccurredAt    time.Time       // zero: the time of the append, by the database's clock
+// Append reads ID (zero: a new UUIDv7), Type (required), Version (zero: the catalogue's current one,
+// or 1), Intent, AggregateType, AggregateID, Actor, Tags ("key" or "key=value"), Payload and
+// Metadata (JSON objects; nil: {}), and OccurredAt (zero: the time of the append, by the database's
+// clock).
+//
+// The journal fills in CampaignID, Seq (the event's place in the campaign: 1, 2, 3 … without gaps),
+// Position (its place in the whole journal; it grows and may have gaps), and RecordedAt when it
+// answers a read; Append ignores these four.
+//
+// Identity and IdentityUUID are what tells an event from all others. Unreadable returns an
+// [*UnreadableError] if the journal could not hand over payload and metadata.
+type Event = feed.Event
 
-	CampaignID string    // the campaign it belongs to
-	Seq        int64     // its place in the campaign: 1, 2, 3 … without gaps
-	Position   int64     // its place in the whole journal; grows, may have gaps
-	RecordedAt time.Time // when it was appended, by the database's clock
+// Intent says what an event is for. The zero value means: as the catalogue
+// says, and [ProjectionAndReplay] where it says nothing.
+type Intent = feed.Intent
 
-	unreadable bool // see Unreadable
+// The intents. Projections see only events of intent ProjectionAndReplay;
+// events of any intent move the checkpoint.
+const (
+	ProjectionAndReplay = feed.ProjectionAndReplay // applied to read models and replayed
+	ReplayOnly          = feed.ReplayOnly          // folded by the application, never projected
+	AuditOnly           = feed.AuditOnly           // kept for the record
+)
 
-	decoded *decoded // the payload decoded once, shared by all copies of the event
+// ParseIdentity takes apart what an event's Identity has put together, and refuses all else. A UUID
+// alone is an event without a campaign, as other senders have them.
+func ParseIdentity(identity string) (campaignID string, eventID uuid.UUID, err error) {
+	return feed.ParseIdentity(identity)
 }
 
-// Appended says where an event stands in the journal.
-type Appended struct {
-	CampaignID string
-	ID         uuid.UUID
-	Seq        int64
-	Position   int64
-	Duplicate  bool // the event was there before; nothing was written for it
-}
+// Decode decodes an event's payload. Copies of an event that was read from the journal share the
+// result for the last T asked for: several projections that decode the same type pay once, and must
+// not change what they get. A payload that does not fit is a [DecodeError].
+func Decode[T any](e Event) (T, error) { return feed.Decode[T](e) }
 
-// Batch is the events of one campaign in a call of [Journal.AppendAll].
-type Batch struct {
-	CampaignID string
-	Expect     Expect
-	Events     []Event
-}
-
-// Expect is what the caller believes about a campaign when it appends. The zero value is [Any].
-type Expect struct {
-	checked bool
-	seq     int64
-}
-
-// Any appends whatever the campaign holds.
-var Any = Expect{}
-
-// None appends only to a campaign without events.
-var None = Expect{checked: true}
-
-// Exactly appends only if the campaign's last event is number seq. Exactly(0) is [None].
-func Exactly(seq int64) Expect { return Expect{checked: true, seq: seq} }
+// DecodeError is returned by [Decode] for a payload that does not fit the type asked for: Type is
+// the event's, Err what encoding/json says; it may quote the payload.
+type DecodeError = feed.DecodeError

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -20,7 +21,7 @@ import (
 // floorIs checks the floor seen from outside of all transactions.
 func floorIs(t *testing.T, pool *pgxpool.Pool, want int64, when string) {
 	t.Helper()
-	if floor, err := journal.Floor(t.Context(), pool); err != nil || floor != want {
+	if floor, err := feed.Floor(t.Context(), pool); err != nil || floor != want {
 		t.Errorf("%s: the floor is at %d, %v, want %d", when, floor, err, want)
 	}
 }
@@ -296,12 +297,12 @@ func follow(ctx context.Context, pool *pgxpool.Pool, reader int, written <-chan 
 			}
 			continue
 		}
-		floor, err := journal.Floor(ctx, pool)
+		floor, err := feed.Floor(ctx, pool)
 		if err != nil {
 			return nil, err
 		}
 		for {
-			page, err := journal.ReadPage(ctx, pool, last, floor, 10*reader)
+			page, err := feed.ReadPage(ctx, pool, last, floor, 10*reader)
 			if err != nil {
 				return nil, err
 			}

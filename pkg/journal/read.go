@@ -2,305 +2,73 @@ package journal
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"math"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-)
 
-// A read holds so many events in memory at once, and about so many bytes of payload and metadata.
-const (
-	pageEvents = 500
-	pageBytes  = 4 << 20
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // Querier reads from the database: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
+type Querier = feed.Querier
+
+// Errors of reads.
+var (
+	// ErrNotFound is returned by [Get], [Find] and [Last].
+	ErrNotFound = feed.ErrNotFound
+	// ErrUnreadable is matched by every [*UnreadableError].
+	ErrUnreadable = feed.ErrUnreadable
+	// ErrInvalidQuery is matched by every [*InvalidQueryError].
+	ErrInvalidQuery = feed.ErrInvalidQuery
+)
+
+// UnreadableError says that the journal holds an event, of a Campaign with a Seq and a Position,
+// whose payload or metadata Postgres cannot hand over: numbers that are longer than a gigabyte when
+// they are printed, or a damaged page. The event keeps its place; all others can be read. Append
+// refuses such events, so it was written past it.
+//
+// [ReadAll] and [ReadCampaign] end with it, after all events before. To go on, read after its
+// Position or Seq.
+type UnreadableError = feed.UnreadableError
+
+// InvalidQueryError says which part of a query no event can have: the Item, from 0, its Field
+// ("types" or "tags"), the Index in it, from 0, and the Reason.
+type InvalidQueryError = feed.InvalidQueryError
 
 // ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page.
 // It ends at the last event there is when it gets there. An error ends it and is its last value;
 // one that is an [*UnreadableError] comes with the event that it is about.
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
-	return pages(func() ([]Event, error) {
-		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, pageEvents, pageBytes)
-		if err != nil {
-			return nil, fmt.Errorf("read campaign %q after seq %d: %w", campaignID, afterSeq, err)
-		}
-		if len(events) > 0 {
-			afterSeq = events[len(events)-1].Seq
-		}
-		return events, nil
-	})
+	return feed.ReadCampaign(ctx, db, campaignID, afterSeq)
 }
 
 // ReadAll streams the journal after a position (0: from the first event), in order of position, up
 // to the writer floor as it was when the read started: no event below it can appear later. It must
 // not run inside a REPEATABLE READ or SERIALIZABLE transaction. It ends as [ReadCampaign] does.
 func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		floor, err := Floor(ctx, db)
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		pages(func() ([]Event, error) {
-			window := Window{After: afterPosition, Floor: floor, Events: pageEvents, Bytes: pageBytes}
-			events, until, err := ReadWindow(ctx, db, window)
-			if err == nil {
-				afterPosition = until
-			}
-			return events, err
-		})(yield)
-	}
+	return feed.ReadAll(ctx, db, afterPosition)
 }
 
-// ReadPage reads up to limit events after a position and up to floor, which [Floor] answered
-// before. It is for readers that keep a position of their own. Events that cannot be read are among
-// them: see [Event.Unreadable].
-func ReadPage(ctx context.Context, db Querier, afterPosition, floor int64, limit int) ([]Event, error) {
-	events, err := collect(ctx, db, queryJournalPage, afterPosition, floor, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read journal after position %d: %w", afterPosition, err)
-	}
-	return events, nil
-}
-
-// Floor returns the highest position up to which the journal is complete: every event that will
-// ever have a position up to it is visible to a statement sent after Floor has returned. Open
-// transactions of others than appends do not hold it back.
-func Floor(ctx context.Context, db Querier) (int64, error) {
-	rows, err := db.Query(ctx, queryFloor)
-	if err != nil {
-		return 0, fmt.Errorf("read the writer floor: %w", err)
-	}
-	floor, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-	if err != nil {
-		return 0, fmt.Errorf("read the writer floor: %w", err)
-	}
-	return floor, nil
+// Read returns the first limit events that a query selects, from position from on (inclusive; 0:
+// from the first), in order of position and up to the writer floor: no event that is left out can
+// appear among them later. An event that has just been appended may be left out for as long as an
+// append with a lower position is in flight; [Decide] takes it in. It must not run inside a
+// REPEATABLE READ or SERIALIZABLE transaction.
+func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
+	return feed.Read(ctx, db, q, from, limit)
 }
 
 // Get returns the event number seq of a campaign, or [ErrNotFound].
 func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, error) {
-	return one(ctx, db, fmt.Sprintf("event %d of campaign %q", seq, campaignID), queryGet, campaignID, seq)
+	return feed.Get(ctx, db, campaignID, seq)
 }
 
 // Find returns the event of a campaign that has the id, or [ErrNotFound].
 func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Event, error) {
-	return one(ctx, db, fmt.Sprintf("event %s of campaign %q", id, campaignID), queryFind, campaignID, id.String())
+	return feed.Find(ctx, db, campaignID, id)
 }
 
-func one(ctx context.Context, db Querier, what, query string, args ...any) (Event, error) {
-	events, err := collect(ctx, db, query, args...)
-	if err == nil && len(events) == 0 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return Event{}, fmt.Errorf("%s: %w", what, err)
-	}
-	if err := events[0].Unreadable(); err != nil {
-		return events[0], fmt.Errorf("%s: %w", what, err)
-	}
-	return events[0], nil
-}
-
-// pages flattens pages; a page without events is the end.
-func pages(next func() ([]Event, error)) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		for {
-			events, err := next()
-			if err != nil {
-				yield(Event{}, err)
-				return
-			}
-			for _, e := range events {
-				if err := e.Unreadable(); err != nil {
-					yield(e, err)
-					return
-				}
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if len(events) == 0 {
-				return
-			}
-		}
-	}
-}
-
-func collect(ctx context.Context, db Querier, query string, args ...any) ([]Event, error) {
-	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, query, args...)
-	return events, err
-}
-
-// collectSome is collectBytes of a query. If that fails for what an event is, it reads again and
-// leaves that event's documents out.
-func collectSome(
-	ctx context.Context, db Querier, expected int, limit int64, query string, args ...any,
-) (events []Event, size int64, err error) {
-	rows, err := db.Query(ctx, query, args...)
-	if err == nil {
-		events, size, err = collectBytes(rows, expected, limit)
-	}
-	if !CannotRead(err) {
-		return events, size, err
-	}
-	again, againErr := db.Query(ctx, careful(query), args...)
-	if againErr == nil {
-		events, size, againErr = collectBytes(again, expected, limit)
-	}
-	if againErr != nil { // as in a transaction, which the first error has ended
-		return nil, 0, err
-	}
-	return events, size, nil
-}
-
-// collectBytes reads rows of eventColumns until payload and metadata come to limit bytes, but not
-// before the first event; what comes after is thrown away. expected is how many events are likely.
-func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, size int64, err error) {
-	defer rows.Close()
-	if err := rows.Err(); err != nil { // rows of a connection that broke have no description
-		return nil, 0, err
-	}
-	r := newRowReader(rows, 1)
-	campaign := ""
-	for rows.Next() {
-		if size >= limit {
-			continue
-		}
-		raw := rows.RawValues()
-		if string(raw[0]) != campaign { // often several come one after the other
-			campaign = string(raw[0])
-		}
-		e := Event{CampaignID: campaign}
-		if err := r.event(&e, raw[1:]); err != nil {
-			return nil, 0, err
-		}
-		if events == nil {
-			events = make([]Event, 0, max(expected, 1))
-		}
-		events = append(events, e)
-		size += int64(len(e.Payload) + len(e.Metadata))
-	}
-	return events, size, rows.Err()
-}
-
-// GroupRead says which events [ReadGroup] reads: of campaign i those with After[i] < seq <= Until[i].
-type GroupRead struct {
-	CampaignIDs  []string
-	After, Until []int64
-
-	// Claimed reads instead, without a bound, what lies past the checkpoints of the campaigns that a
-	// lease.ClaimAhead before it on the connection has claimed. It is asked about them when answers
-	// come in.
-	Claimed func(i int) (campaignID string, after int64)
-
-	Events  int   // stop after so many events
-	Bytes   int64 // stop after about so many bytes, but not before the first event
-	Careful bool  // leave out documents that cannot be read: [Event.Unreadable]
-	Small   bool  // what is beyond Bytes is sent as well, and thrown away here: quicker, if there is hardly ever anything
-}
-
-// ranges are the arguments that say which events are read.
-func (r GroupRead) ranges(more ...any) []any {
-	if r.Claimed != nil {
-		return append([]any{nil, nil, nil}, more...)
-	}
-	return append([]any{r.CampaignIDs, r.After, r.Until}, more...)
-}
-
-func (r GroupRead) campaign(i int) (id string, after int64) {
-	if r.Claimed != nil {
-		return r.Claimed(i)
-	}
-	return r.CampaignIDs[i], r.After[i]
-}
-
-// CountGroup queues, on batch, a look at which events [ReadGroup] would read, without reading them:
-// visit gets the number of events of each campaign that has any, in order, until there are as many
-// as the limit allows. The limit on bytes does not count.
-func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
-	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
-		left := int64(read.Events)
-		var ord, head int64
-		_, err := pgx.ForEachRow(rows, []any{&ord, &head}, func() error {
-			// A campaign's events are numbered without gaps, and who sees one sees those before it.
-			_, after := read.campaign(int(ord) - 1)
-			if n := min(head-after, left); n > 0 {
-				left -= n
-				visit(int(ord)-1, int(n))
-			}
-			return nil
-		})
-		return err
-	})
-}
-
-// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It has to visit
-// each event in the database, which CountGroup has not.
-func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
-	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
-		var ord, n, hash int64
-		_, err := pgx.ForEachRow(rows, []any{&ord, &n, &hash}, func() error {
-			visit(int(ord)-1, int(n), hash)
-			return nil
-		})
-		return err
-	})
-}
-
-// ReadGroup queues the read on batch. visit gets each event with the index of its campaign,
-// campaign after campaign, in order of seq, and the memory its payload and metadata take in the
-// database. The event is the next one's after the call: visit copies what it keeps.
-func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
-	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
-	if read.Small {
-		query, args = queryReadSmall, args[:4]
-	}
-	if read.Careful {
-		query = careful(query)
-	}
-	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
-		defer rows.Close()
-		if err := rows.Err(); err != nil { // rows of a connection that broke have no description
-			return err
-		}
-		r := newRowReader(rows, 2)
-		previous, id, seq, size := 0, "", int64(0), int64(0)
-		var e Event
-		for rows.Next() {
-			if size >= read.Bytes {
-				continue
-			}
-			raw := rows.RawValues()
-			ord, err := r.integer(raw, 0)
-			if err != nil {
-				return err
-			}
-			bytes, err := r.integer(raw, 1)
-			if err != nil {
-				return err
-			}
-			campaign := int(ord) - 1
-			if campaign != previous || id == "" {
-				id, _ = read.campaign(campaign)
-			}
-			e = Event{CampaignID: id}
-			if err := r.event(&e, raw[2:]); err != nil {
-				return err
-			}
-			if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
-				return fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the "+
-					"order", e.Seq, id, seq, previous)
-			}
-			previous, seq, size = campaign, e.Seq, size+bytes
-			visit(campaign, &e, int(bytes))
-		}
-		return rows.Err()
-	})
+// Last returns the last event of a campaign, its head, or [ErrNotFound] if it has none.
+func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
+	return feed.Last(ctx, db, campaignID)
 }

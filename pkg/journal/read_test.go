@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -112,9 +113,9 @@ func TestReadGroupReadsEachCampaignsPartWithinItsBounds(t *testing.T) {
 	mustAppend(t, pool, "a", noted(5)...)
 	mustAppend(t, pool, "b", big, big, big)
 	mustAppend(t, pool, "c", noted(2)...)
-	read := func(r journal.GroupRead) (got []string) {
+	read := func(r feed.GroupRead) (got []string) {
 		batch := &pgx.Batch{}
-		journal.ReadGroup(batch, r, func(campaign int, e *journal.Event, bytes int) {
+		feed.ReadGroup(batch, r, func(campaign int, e *journal.Event, bytes int) {
 			if e.CampaignID != r.CampaignIDs[campaign] || (e.Type == "big") != (bytes > 2*kib) {
 				t.Errorf("event %+v of %d bytes was handed out as campaign %d", e, bytes, campaign)
 			}
@@ -128,34 +129,34 @@ func TestReadGroupReadsEachCampaignsPartWithinItsBounds(t *testing.T) {
 	const all = 1 << 40
 	campaigns := []string{"c", "a", "nobody", "b"}
 	for name, test := range map[string]struct {
-		read journal.GroupRead
+		read feed.GroupRead
 		want []string
 	}{
-		"everything": {journal.GroupRead{
+		"everything": {feed.GroupRead{
 			CampaignIDs: campaigns, After: []int64{0, 2, 0, 1},
 			Until: []int64{all, 4, all, all}, Events: 100, Bytes: all,
 		}, []string{"c1", "c2", "a3", "a4", "b2", "b3"}},
-		"up to a number": {journal.GroupRead{
+		"up to a number": {feed.GroupRead{
 			CampaignIDs: campaigns, After: make([]int64, 4),
 			Until: []int64{all, all, all, all}, Events: 4, Bytes: all,
 		}, []string{"c1", "c2", "a1", "a2"}},
-		"up to a size": {journal.GroupRead{
+		"up to a size": {feed.GroupRead{
 			CampaignIDs: []string{"b", "a"}, After: make([]int64, 2),
 			Until: []int64{all, all}, Events: 100, Bytes: 3 * kib,
 		}, []string{"b1", "b2"}},
-		"one, however large": {journal.GroupRead{
+		"one, however large": {feed.GroupRead{
 			CampaignIDs: []string{"b"}, After: []int64{2}, Until: []int64{all},
 			Events: 100, Bytes: 1,
 		}, []string{"b3"}},
-		"a campaign at its end": {journal.GroupRead{
+		"a campaign at its end": {feed.GroupRead{
 			CampaignIDs: []string{"c"}, After: []int64{2}, Until: []int64{all},
 			Events: 100, Bytes: all,
 		}, nil},
-		"a campaign twice": {journal.GroupRead{
+		"a campaign twice": {feed.GroupRead{
 			CampaignIDs: []string{"c", "c"}, After: []int64{1, 0},
 			Until: []int64{all, 1}, Events: 100, Bytes: all,
 		}, []string{"c2", "c1"}},
-		"a place beyond the head": {journal.GroupRead{
+		"a place beyond the head": {feed.GroupRead{
 			CampaignIDs: []string{"c"}, After: []int64{9}, Until: []int64{5},
 			Events: 100, Bytes: all,
 		}, nil},
@@ -179,7 +180,7 @@ func TestReadGroupReadsWhatGetReads(t *testing.T) {
 	})
 	for _, small := range []bool{false, true} {
 		batch, n := &pgx.Batch{}, 0
-		journal.ReadGroup(batch, journal.GroupRead{
+		feed.ReadGroup(batch, feed.GroupRead{
 			CampaignIDs: []string{"c"}, After: []int64{0}, Until: []int64{9},
 			Events: 9, Bytes: 1 << 20, Small: small,
 		}, func(_ int, e *journal.Event, _ int) {
@@ -214,16 +215,16 @@ func TestCountGroupCountsWhatReadGroupReads(t *testing.T) {
 	mustAppend(t, pool, "b", noted(3)...)
 	campaigns := []string{"b", "nobody", "a", "b"}
 	for limit := 1; limit < 12; limit++ {
-		r := journal.GroupRead{
+		r := feed.GroupRead{
 			CampaignIDs: campaigns, After: []int64{0, 0, 2, 1}, Until: []int64{9, 9, 4, 9}, Events: limit,
 			Bytes: 1 << 20,
 		}
 		var read, counted [4]int
 		batch := &pgx.Batch{}
-		journal.ReadGroup(batch, r, func(campaign int, _ *journal.Event, _ int) { read[campaign]++ })
-		journal.CountGroup(batch, r, func(campaign, events int) { counted[campaign] += events })
+		feed.ReadGroup(batch, r, func(campaign int, _ *journal.Event, _ int) { read[campaign]++ })
+		feed.CountGroup(batch, r, func(campaign, events int) { counted[campaign] += events })
 		var hashed [4]int
-		journal.HashGroup(batch, r, func(campaign, events int, _ int64) { hashed[campaign] += events })
+		feed.HashGroup(batch, r, func(campaign, events int, _ int64) { hashed[campaign] += events })
 		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
 			t.Fatal(err)
 		}

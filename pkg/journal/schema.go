@@ -13,6 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // payloadSchema checks payloads of one event type. It is safe for concurrent use.
@@ -119,11 +121,11 @@ func describeKind(k jsonschema.ErrorKind) string {
 	case *kind.AdditionalProperties:
 		names := make([]string, len(k.Properties))
 		for i, name := range k.Properties {
-			names[i] = shortened(name)
+			names[i] = feed.Shortened(name)
 		}
 		return "has unknown fields " + strings.Join(names[:min(len(names), 3)], ", ")
 	case *kind.PropertyNames:
-		return "has a field with a name that is not allowed, " + shortened(k.Property)
+		return "has a field with a name that is not allowed, " + feed.Shortened(k.Property)
 	case *kind.Pattern:
 		return fmt.Sprintf("does not match the pattern %s", k.Want)
 	case *kind.Format:

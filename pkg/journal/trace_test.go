@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -43,7 +44,7 @@ func TestATracerMeasuresAppendsAndNothingElse(t *testing.T) {
 	if err := appendOne(journal.Exactly(7)); err == nil {
 		t.Fatal("an append at the wrong seq went through")
 	}
-	if _, err := journal.Floor(t.Context(), pool); err != nil {
+	if _, err := feed.Floor(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	families, err := registry.Gather()

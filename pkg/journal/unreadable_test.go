@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/spoiled"
@@ -89,13 +90,13 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 				}
 				check(reader, len(events), stops, want)
 			}
-			events, err := journal.ReadPage(t.Context(), pool, 0, 5, 10)
+			events, err := feed.ReadPage(t.Context(), pool, 0, 5, 10)
 			marked("ReadPage", 5, events, err)
-			events, err = journal.ReadRange(t.Context(), pool, "bad", 1, 5, 10)
+			events, err = feed.ReadRange(t.Context(), pool, "bad", 1, 5, 10)
 			marked("ReadRange", 4, events, err)
 			for _, small := range []bool{false, true} {
-				events, _, err = journal.ReadWindow(t.Context(), pool,
-					journal.Window{Floor: 5, Events: 10, Bytes: 1 << 30, Small: small})
+				events, _, err = feed.ReadWindow(t.Context(), pool,
+					feed.Window{Floor: 5, Events: 10, Bytes: 1 << 30, Small: small})
 				marked("ReadWindow", 5, events, err)
 			}
 			events, err = journal.Read(t.Context(), pool, journal.Query{}, 0, 10)
@@ -106,14 +107,14 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			}
 			events = nil
 			var batch pgx.Batch
-			journal.ReadGroup(&batch, journal.GroupRead{
+			feed.ReadGroup(&batch, feed.GroupRead{
 				CampaignIDs: []string{"bad", "good"}, After: []int64{0, 0}, Until: []int64{9, 9}, Events: 10, Bytes: 1 << 30,
 				Careful: true,
 			}, func(_ int, e *journal.Event, _ int) { events = append(events, *e) })
 			marked("ReadGroup", 5, events, pool.SendBatch(t.Context(), &batch).Close())
 			events = nil
-			_, err = journal.ReadCampaigns(t.Context(), pool,
-				journal.CampaignsRead{Last: "good", Events: 10, Bytes: 1 << 30, Careful: true},
+			_, err = feed.ReadCampaigns(t.Context(), pool,
+				feed.CampaignsRead{Last: "good", Events: 10, Bytes: 1 << 30, Careful: true},
 				func(e *journal.Event, _ int) { events = append(events, *e) })
 			marked("ReadCampaigns", 5, events, err)
 		})

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"unicode/utf8"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // validate checks an event against the limits and against what Postgres can store, before the round
@@ -46,27 +46,27 @@ func validateCall(l Limits, batches ...Batch) error {
 }
 
 func checkEvent(campaignID string, e *Event, l Limits) (field, reason string) {
-	if reason = checkName(campaignID, l.CampaignIDBytes, "Limits.CampaignIDBytes"); reason != "" {
+	if reason = feed.CheckName(campaignID, l.CampaignIDBytes, "Limits.CampaignIDBytes"); reason != "" {
 		return "campaign_id", reason
 	}
-	if reason = checkName(e.Type, maxNameBytes, ""); reason != "" {
+	if reason = feed.CheckName(e.Type, maxNameBytes, ""); reason != "" {
 		return "type", reason
 	}
-	if reason = checkText(e.AggregateType, maxNameBytes, ""); reason != "" {
+	if reason = feed.CheckText(e.AggregateType, maxNameBytes, ""); reason != "" {
 		return "aggregate_type", reason
 	}
-	if reason = checkText(e.AggregateID, maxNameBytes, ""); reason != "" {
+	if reason = feed.CheckText(e.AggregateID, maxNameBytes, ""); reason != "" {
 		return "aggregate_id", reason
 	}
-	if reason = checkText(e.Actor, maxNameBytes, ""); reason != "" {
+	if reason = feed.CheckText(e.Actor, maxNameBytes, ""); reason != "" {
 		return "actor", reason
 	}
 	switch {
 	case e.Version < 0 || e.Version > math.MaxInt32:
 		return "version", fmt.Sprintf("is %d: it counts from 1; 0 takes the catalogue's", e.Version)
-	case !e.Intent.known():
+	case !knownIntent(e.Intent):
 		return "intent", fmt.Sprintf("is %s: it must be %s, %s or %s; empty takes the catalogue's",
-			shortened(string(e.Intent)), ProjectionAndReplay, ReplayOnly, AuditOnly)
+			feed.Shortened(string(e.Intent)), ProjectionAndReplay, ReplayOnly, AuditOnly)
 	case !e.OccurredAt.IsZero() && (e.OccurredAt.UTC().Year() < 1 || e.OccurredAt.UTC().Year() > 9999):
 		return "occurred_at", fmt.Sprintf("is in the year %d: it must be in 1 … 9999", e.OccurredAt.UTC().Year())
 	}
@@ -79,38 +79,13 @@ func checkEvent(campaignID string, e *Event, l Limits) (field, reason string) {
 	return "metadata", checkJSON(e.Metadata, l.MetadataBytes, "Limits.MetadataBytes", l.PayloadDepth)
 }
 
-// known reports whether i is one of the intents or, for the catalogue to decide, empty.
-func (i Intent) known() bool {
+// knownIntent reports whether i is one of the intents or, for the catalogue to decide, empty.
+func knownIntent(i Intent) bool {
 	switch i {
 	case "", ProjectionAndReplay, ReplayOnly, AuditOnly:
 		return true
 	default:
 		return false
-	}
-}
-
-// checkName checks text that must not be empty.
-func checkName(s string, limit int, setting string) string {
-	if s == "" {
-		return "is empty: it is required"
-	}
-	return checkText(s, limit, setting)
-}
-
-// checkText checks a value against a limit, and against what Postgres' text can hold. setting names
-// the limit if it can be set.
-func checkText(s string, limit int, setting string) string {
-	switch {
-	case len(s) > limit && setting == "":
-		return fmt.Sprintf("%s is longer than %d bytes: use a shorter one", shortened(s), limit)
-	case len(s) > limit:
-		return fmt.Sprintf("%s is longer than %d bytes (%s): use a shorter one", shortened(s), limit, setting)
-	case strings.IndexByte(s, 0) >= 0:
-		return shortened(s) + " holds a NUL character, which Postgres cannot store: remove it"
-	case !utf8.ValidString(s):
-		return shortened(s) + " is not valid UTF-8: encode it as UTF-8"
-	default:
-		return ""
 	}
 }
 
@@ -120,8 +95,8 @@ func checkTags(tags []string, l Limits) (field, reason string) {
 			len(tags), l.Tags)
 	}
 	for i, tag := range tags {
-		if reason = checkName(tag, l.TagBytes, "Limits.TagBytes"); reason == "" && slices.Contains(tags[:i], tag) {
-			reason = shortened(tag) + " is there twice: give each tag once"
+		if reason = feed.CheckName(tag, l.TagBytes, "Limits.TagBytes"); reason == "" && slices.Contains(tags[:i], tag) {
+			reason = feed.Shortened(tag) + " is there twice: give each tag once"
 		}
 		if reason != "" {
 			return fmt.Sprintf("tags[%d]", i), reason

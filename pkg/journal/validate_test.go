@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 func TestValidate(t *testing.T) {
@@ -256,7 +258,7 @@ func TestShortenedIsReadableText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "s"))
-		short := shortened(s)
+		short := feed.Shortened(s)
 		if len(short) > 48*4+32 || strings.ContainsRune(short, 0) || strings.ToValidUTF8(short, "") != short {
 			t.Fatalf("%q became %q", s, short)
 		}

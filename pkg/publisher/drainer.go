@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
@@ -103,7 +104,7 @@ func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *return
 		}
 		var events []journal.Event
 		err := d.db.Use(ctx, func(conn *pgxpool.Conn) (err error) {
-			events, err = journal.ReadRange(ctx, conn, c.row.Campaign, c.from, c.until, limit)
+			events, err = feed.ReadRange(ctx, conn, c.row.Campaign, c.from, c.until, limit)
 			return err
 		})
 		if err != nil {

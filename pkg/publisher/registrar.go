@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
@@ -63,9 +64,9 @@ func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
 func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
 	switch s.kind {
 	case "end":
-		return journal.Floor(ctx, db)
+		return feed.Floor(ctx, db)
 	case "time":
-		return journal.PositionAt(ctx, db, s.at)
+		return feed.PositionAt(ctx, db, s.at)
 	}
 	return s.position, nil
 }

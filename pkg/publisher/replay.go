@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
@@ -105,7 +106,7 @@ func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act public
 	if r.To = to; r.Attempts == 0 {
 		r.Attempts = replayAttempts
 	}
-	floor, err := journal.Floor(ctx, db)
+	floor, err := feed.Floor(ctx, db)
 	if err != nil {
 		return done, err
 	}
@@ -134,7 +135,7 @@ func (r *ReplayRequest) each(
 	ctx context.Context, db journal.Querier, floor int64, done *Replayed, do func([]Event) error,
 ) error {
 	for {
-		events, err := journal.ReadRange(ctx, db, r.CampaignID, done.Through+1, floor, r.To.BatchSize)
+		events, err := feed.ReadRange(ctx, db, r.CampaignID, done.Through+1, floor, r.To.BatchSize)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -37,7 +38,7 @@ func TestASnapshotThatMissesACommitDecidesNothing(t *testing.T) {
 				if !known { // or what earlier rounds wrote is a conflict that is seen
 					query = journal.Tagged([]string{mark})
 				}
-				floor, err := journal.Floor(t.Context(), pool)
+				floor, err := feed.Floor(t.Context(), pool)
 				if err != nil {
 					t.Fatal(err)
 				}

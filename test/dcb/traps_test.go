@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -41,7 +42,7 @@ func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
 		"conditions in flight": {event("a", "opened", "x"), journal.Tagged([]string{"x"})},
 	} {
 		condition := journal.Condition{FailIfMatch: c.query}
-		floor, err := journal.Floor(t.Context(), pool)
+		floor, err := feed.Floor(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func TestOverlappingQueriesMeet(t *testing.T) {
 	}
 	for i, one := range queries {
 		for j, other := range queries {
-			floor, err := journal.Floor(t.Context(), pool)
+			floor, err := feed.Floor(t.Context(), pool)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +201,7 @@ func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 		journal.Tagged([]string{"tag 19 99"}),
 		journal.Tagged([]string{"tag 19 99"}, "type99"),
 	} {
-		floor, err := journal.Floor(t.Context(), pool)
+		floor, err := feed.Floor(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -48,7 +49,7 @@ func TestACallOfSeveralTypesMeetsConditionsOnEach(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 4)
 	for _, eventType := range []string{"opened", "noted", "closed"} {
-		floor, err := journal.Floor(t.Context(), pool)
+		floor, err := feed.Floor(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)
 		}

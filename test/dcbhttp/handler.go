@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -130,7 +131,7 @@ func handler(pool *pgxpool.Pool) http.Handler {
 
 // settled answers the highest writer floor seen.
 func (s *server) settled(ctx context.Context) (int64, error) {
-	floor, err := journal.Floor(ctx, s.pool)
+	floor, err := feed.Floor(ctx, s.pool)
 	if err != nil {
 		return 0, err
 	}
@@ -186,7 +187,7 @@ func (s *server) read(ctx context.Context, q journal.Query, o options) ([]stored
 	}
 	found := []storedEvent{}
 	for o.Backwards || most == 0 || len(found) < most {
-		page, err := journal.ReadBelow(ctx, s.pool, q, from, until, pageEvents)
+		page, err := feed.ReadBelow(ctx, s.pool, q, from, until, pageEvents)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/program"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -224,7 +225,7 @@ func TestAStandbyDoesNotSayHowFarTheJournalCanBeRead(t *testing.T) {
 	pool := tally.Pool(t, p.standbyURL(), "test", 2)
 	tally.Eventually(t, "the standby shows the events", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.journal`))
 	var refused *pgconn.PgError
-	if _, err := journal.Floor(t.Context(), pool); !errors.As(err, &refused) || refused.Code != "TM012" ||
+	if _, err := feed.Floor(t.Context(), pool); !errors.As(err, &refused) || refused.Code != "TM012" ||
 		!strings.Contains(refused.Hint, "on the primary") {
 		t.Errorf("the floor: %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidemark-go/tidemark/internal/program"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -171,13 +172,13 @@ func TestAppenderCannotAppendBehindReaders(t *testing.T) {
 			_, err := other.Exec(t.Context(), `SELECT * FROM tidemark.append('after', '[{"type": "noted"}]')`)
 			return err
 		}))
-		floor, err := journal.Floor(t.Context(), in.admin)
+		floor, err := feed.Floor(t.Context(), in.admin)
 		must(t, err)
 		if floor >= mine {
 			t.Errorf("an appender that says %s: readers go on to position %d while it appends at %d", name, floor, mine)
 		}
 		must(t, tx.Commit(t.Context()))
-		if floor, err = journal.Floor(t.Context(), in.admin); err != nil || floor <= mine {
+		if floor, err = feed.Floor(t.Context(), in.admin); err != nil || floor <= mine {
 			t.Errorf("once it has said %s and committed, readers go on to position %d, %v", name, floor, err)
 		}
 	}

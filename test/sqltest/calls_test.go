@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -97,7 +98,7 @@ func calls(t *testing.T) map[string]call {
 		},
 		"read a group": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
-			journal.ReadGroup(batch, journal.GroupRead{
+			feed.ReadGroup(batch, feed.GroupRead{
 				CampaignIDs: campaigns(group, all), After: make([]int64, group),
 				Until: one, Events: 500, Bytes: 1 << 30,
 			},
@@ -106,7 +107,7 @@ func calls(t *testing.T) map[string]call {
 		},
 		"read a group of small events": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
-			journal.ReadGroup(batch, journal.GroupRead{
+			feed.ReadGroup(batch, feed.GroupRead{
 				CampaignIDs: campaigns(group, all), After: make([]int64, group),
 				Until: one, Events: 500, Bytes: 1 << 30, Small: true,
 			},
@@ -115,7 +116,7 @@ func calls(t *testing.T) map[string]call {
 		},
 		"count a group": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
-			journal.CountGroup(batch, journal.GroupRead{
+			feed.CountGroup(batch, feed.GroupRead{
 				CampaignIDs: campaigns(group, all), After: make([]int64, group),
 				Until: one, Events: 500,
 			},
@@ -203,16 +204,16 @@ func calls(t *testing.T) map[string]call {
 			return enough(nil, n, 50)
 		},
 		"read a page of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
-			page, err := journal.ReadPage(t.Context(), tx, int64(all*perCampaign/2), 1<<40, 100)
+			page, err := feed.ReadPage(t.Context(), tx, int64(all*perCampaign/2), 1<<40, 100)
 			return enough(err, len(page), 100)
 		},
 		"read a window of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
-			page, _, err := journal.ReadWindow(t.Context(), tx,
-				journal.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})
+			page, _, err := feed.ReadWindow(t.Context(), tx,
+				feed.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})
 			return enough(err, len(page), 100)
 		},
 		"read the tail of a campaign": func(t *testing.T, tx pgx.Tx, all int) error {
-			page, err := journal.ReadRange(t.Context(), tx, long, int64(all-49), 1<<40, 100)
+			page, err := feed.ReadRange(t.Context(), tx, long, int64(all-49), 1<<40, 100)
 			return enough(err, len(page), 50)
 		},
 		"claim publications": func(t *testing.T, tx pgx.Tx, all int) error {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -49,7 +49,7 @@ func (w plainly) run(ctx context.Context, db *harness.Database) (rate float64, e
 		return 0, err
 	}
 	defer pool.Close()
-	end, err := journal.Floor(ctx, pool)
+	end, err := feed.Floor(ctx, pool)
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +99,7 @@ func (w plainly) read(
 		page = int(until - after)
 	}
 	for after < until {
-		events, err := journal.ReadPage(ctx, pool, after, until, page)
+		events, err := feed.ReadPage(ctx, pool, after, until, page)
 		if err != nil {
 			return err
 		}

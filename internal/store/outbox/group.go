@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // DB runs statements: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
@@ -89,7 +89,7 @@ func barrier(ctx context.Context, db DB) error {
 		return err
 	}
 	for {
-		floor, err := journal.Floor(ctx, db)
+		floor, err := feed.Floor(ctx, db)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -90,7 +91,7 @@ func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResul
 	var result ResetResult
 	target := to.Position
 	if target == nil && !to.Time.IsZero() {
-		position, err := journal.PositionAt(ctx, db, to.Time)
+		position, err := feed.PositionAt(ctx, db, to.Time)
 		if err != nil {
 			return result, err
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -45,9 +46,9 @@ func (a *API) campaigns(r *http.Request) (any, error) {
 	var ids []string
 	var err error
 	if prefix != "" {
-		ids, err = journal.Campaigns(r.Context(), a.cfg.Pool, prefix, limit)
+		ids, err = feed.Campaigns(r.Context(), a.cfg.Pool, prefix, limit)
 	} else {
-		ids, err = journal.CampaignsAfter(r.Context(), a.cfg.Pool, after, limit)
+		ids, err = feed.CampaignsAfter(r.Context(), a.cfg.Pool, after, limit)
 	}
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (a *API) events(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	events, more, err := journal.ListCampaign(r.Context(), a.cfg.Pool, r.PathValue("campaign"), after+1,
+	events, more, err := feed.ListCampaign(r.Context(), a.cfg.Pool, r.PathValue("campaign"), after+1,
 		a.listed(r, limit))
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -34,7 +35,7 @@ func (a *API) queryEvents(r *http.Request) (any, error) {
 	if err := q.done(); err != nil {
 		return nil, err
 	}
-	events, more, err := journal.ListMatches(r.Context(), a.cfg.Pool, journal.Query{Items: []journal.Item{item}}, after+1,
+	events, more, err := feed.ListMatches(r.Context(), a.cfg.Pool, journal.Query{Items: []journal.Item{item}}, after+1,
 		a.listed(r, limit))
 	if err != nil {
 		return nil, err
@@ -43,8 +44,8 @@ func (a *API) queryEvents(r *http.Request) (any, error) {
 }
 
 // listed bounds a list of events, and leaves out the payloads that its reader may not see.
-func (a *API) listed(r *http.Request, limit int) journal.List {
-	return journal.List{Events: limit, Bytes: listBytes, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context()))}
+func (a *API) listed(r *http.Request, limit int) feed.List {
+	return feed.List{Events: limit, Bytes: listBytes, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context()))}
 }
 
 // eventPage is a page of events as their reader may see them.

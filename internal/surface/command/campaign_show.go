@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -54,7 +55,7 @@ func newCampaignShow(env *cli.Env) *cobra.Command {
 func noSuchCampaign(ctx context.Context, pool *pgxpool.Pool, campaignID string) error {
 	err := fmt.Errorf("no campaign %q: it has no event; ids are told apart to the letter", campaignID)
 	for prefix := []rune(campaignID); ; prefix = prefix[:len(prefix)/2] {
-		near, failure := journal.Campaigns(ctx, pool, string(prefix), similarCampaigns)
+		near, failure := feed.Campaigns(ctx, pool, string(prefix), similarCampaigns)
 		switch {
 		case failure != nil:
 			return errors.Join(err, failure)

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -16,7 +16,7 @@ import (
 const completions = 50
 
 func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]string, error) {
-	return journal.Campaigns(ctx, pool, prefix, completions)
+	return feed.Campaigns(ctx, pool, prefix, completions)
 }
 
 func groupNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {

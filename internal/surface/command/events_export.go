@@ -12,8 +12,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/ndjson"
 	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 func newEventsExport(env *cli.Env) *cobra.Command {
@@ -41,7 +41,7 @@ func newEventsExport(env *cli.Env) *cobra.Command {
 }
 
 func export(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, cfg ndjson.ExportConfig) error {
-	floor, err := journal.Floor(ctx, pool)
+	floor, err := feed.Floor(ctx, pool)
 	if err != nil {
 		return err
 	}

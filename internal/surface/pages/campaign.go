@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -135,8 +136,8 @@ func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaig
 	}
 	until = min(max(until, min(perPage, head)), head)
 	from := max(1, until-perPage+1)
-	events, _, err := journal.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1),
-		journal.List{Events: perPage + 1, Bare: true})
+	events, _, err := feed.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1),
+		feed.List{Events: perPage + 1, Bare: true})
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // waitingLook is how many campaigns with work are looked at for those that have waited longest.
@@ -47,12 +47,12 @@ func (p *Pages) readFound(ctx context.Context, r *http.Request, page *campaignsP
 	}
 	var ids []string
 	if there {
-		ids, err = journal.CampaignsAfter(ctx, p.cfg.Pool, last, perPage)
+		ids, err = feed.CampaignsAfter(ctx, p.cfg.Pool, last, perPage)
 		if end := slices.IndexFunc(ids, func(id string) bool { return !strings.HasPrefix(id, page.Query) }); end >= 0 {
 			ids = ids[:end]
 		}
 	} else {
-		ids, err = journal.Campaigns(ctx, p.cfg.Pool, page.Query, perPage)
+		ids, err = feed.Campaigns(ctx, p.cfg.Pool, page.Query, perPage)
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
@@ -61,7 +62,7 @@ func (a *Applier) open(
 // SuspectUnreadable makes the groups that follow a read which failed for an event find out which.
 // It is unreadable then: each projection fails at it for good, and all else goes on.
 func (a *Applier) SuspectUnreadable(err error) error {
-	if journal.CannotRead(err) {
+	if feed.CannotRead(err) {
 		a.Unreadable.Store(savepointsAfter)
 	}
 	return err
@@ -92,7 +93,7 @@ func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction
 // Read reads what the units need, as many events at most, in one round trip with whatever is queued.
 func (t *Transaction) Read(ctx context.Context, events int) error {
 	p := t.Applier
-	read := journal.GroupRead{
+	read := feed.GroupRead{
 		Events: events, Bytes: p.Cfg.GroupBytes, Small: p.small.Load(),
 		Careful: p.Unreadable.Load() > 0,
 	}
@@ -151,15 +152,15 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 			n += events
 		}
 		if p.Cfg.Proof {
-			journal.HashGroup(t.Batch, read, func(i, events int, hash int64) {
+			feed.HashGroup(t.Batch, read, func(i, events int, hash int64) {
 				t.Units[i].hashed = &hash
 				count(i, events)
 			})
 		} else {
-			journal.CountGroup(t.Batch, read, count)
+			feed.CountGroup(t.Batch, read, count)
 		}
 	} else {
-		journal.ReadGroup(t.Batch, read, visit)
+		feed.ReadGroup(t.Batch, read, visit)
 	}
 	if err := t.Flush(ctx); err != nil {
 		p.small.Store(false) // it may have been more than there was time for
@@ -180,7 +181,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		for _, u := range t.Units {
 			u.counted = 0
 		}
-		journal.ReadGroup(t.Batch, read, visit)
+		feed.ReadGroup(t.Batch, read, visit)
 		if err := t.Flush(ctx); err != nil {
 			return t.Blame(p.SuspectUnreadable(err))
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -85,7 +86,7 @@ func (u *Unit) hash() *int64 {
 	}
 	hash := int64(0)
 	for i := range u.Events {
-		hash ^= journal.IDHash(u.Events[i].ID)
+		hash ^= feed.IDHash(u.Events[i].ID)
 	}
 	return &hash
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
@@ -24,14 +25,14 @@ const (
 type rangePages struct {
 	t         *apply.Transaction
 	k         *registry.Projection
-	read      journal.CampaignsRead
+	read      feed.CampaignsRead
 	campaigns []lease.Lease // from the one on that was read last
 }
 
 func newRangePages(t *apply.Transaction, k *registry.Projection, r campaignRange, campaigns []lease.Lease) *rangePages {
 	p := &rangePages{t: t, k: k, campaigns: campaigns}
 	// No campaign sorts between the first one's name and the first one.
-	p.read = journal.CampaignsRead{
+	p.read = feed.CampaignsRead{
 		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.Applier.Cfg.GroupBytes,
 		Careful: t.Applier.Unreadable.Load() > 0,
 	}
@@ -53,7 +54,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	t.Events = t.Events[:0]
 	n, size := 0, int64(0)
 	var unreadable error
-	more, err = journal.ReadCampaigns(ctx, t.Conn, p.read, func(e *journal.Event, bytes int) {
+	more, err = feed.ReadCampaigns(ctx, t.Conn, p.read, func(e *journal.Event, bytes int) {
 		n++
 		size += int64(bytes)
 		p.read.CampaignID, p.read.Seq = e.CampaignID, e.Seq

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
@@ -246,7 +247,7 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	cfg := s.Applier.Cfg
 	s.Units = units
 	ids := make([]string, len(units))
-	read := journal.GroupRead{
+	read := feed.GroupRead{
 		CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)),
 		Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.Applier.Unreadable.Load() > 0,
 	}
@@ -256,7 +257,7 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	}
 	n, size, reached, first := 0, int64(0), 0, 0
 	all := s.Events[:0]
-	journal.ReadGroup(s.Batch, read, func(i int, e *journal.Event, bytes int) {
+	feed.ReadGroup(s.Batch, read, func(i int, e *journal.Event, bytes int) {
 		current, err := cfg.Catalogue.Current(*e)
 		if err != nil {
 			units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})

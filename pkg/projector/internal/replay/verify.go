@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
@@ -182,7 +183,7 @@ func (v *verification) choose(ctx context.Context, page func([]string) error) er
 		v.expect(int64(len(ids)))
 		return page(ids)
 	default:
-		n, err := journal.CountCampaigns(ctx, v.p.Cfg.Pool)
+		n, err := feed.CountCampaigns(ctx, v.p.Cfg.Pool)
 		if err != nil {
 			return err
 		}
@@ -200,7 +201,7 @@ func (v *verification) expect(campaigns int64) {
 // eachPage lists the campaigns of the journal.
 func eachPage(ctx context.Context, db journal.Querier, page func([]string) error) error {
 	for after := ""; ; {
-		ids, err := journal.CampaignsAfter(ctx, db, after, verifyPage)
+		ids, err := feed.CampaignsAfter(ctx, db, after, verifyPage)
 		if err != nil || len(ids) == 0 {
 			return err
 		}

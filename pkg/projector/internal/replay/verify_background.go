@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
@@ -36,7 +36,7 @@ func (y *Replayer) Watch(ctx context.Context) {
 
 // watchNext verifies the campaign that comes next, and answers it; "" at the end.
 func (y *Replayer) watchNext(ctx context.Context, after string) (string, error) {
-	ids, err := journal.CampaignsAfter(ctx, y.Cfg.Pool, after, 1)
+	ids, err := feed.CampaignsAfter(ctx, y.Cfg.Pool, after, 1)
 	if err != nil || len(ids) == 0 {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -45,12 +46,12 @@ func Read(ctx context.Context, conn *pgxpool.Conn, q Query) (*Window, error) {
 func (q *Query) once(ctx context.Context, conn *pgxpool.Conn, floor int64) (w *Window, err error) {
 	w = &Window{Page: Page{After: q.After, Until: q.After}, Floor: floor, Last: floor}
 	if q.After >= floor {
-		if w.Floor, w.Last, err = journal.Progress(ctx, conn); err != nil || w.Floor <= q.After {
+		if w.Floor, w.Last, err = feed.Progress(ctx, conn); err != nil || w.Floor <= q.After {
 			return w, err
 		}
 	}
-	window := journal.Window{After: q.After, Floor: w.Floor, Events: q.Events, Bytes: Bytes, Small: q.Small}
-	if w.Events, w.Until, err = journal.ReadWindow(ctx, conn, window); err != nil {
+	window := feed.Window{After: q.After, Floor: w.Floor, Events: q.Events, Bytes: Bytes, Small: q.Small}
+	if w.Events, w.Until, err = feed.ReadWindow(ctx, conn, window); err != nil {
 		return nil, err
 	}
 	w.Faults = Upcast(q.Catalogue, w.Events)

@@ -1,4 +1,4 @@
-package journal
+package feed
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ type UnreadableError struct {
 func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("event %d of campaign %s at position %d cannot be read: Postgres cannot print its payload or "+
 		"metadata; reading goes on after it",
-		e.Seq, shortened(e.Campaign), e.Position)
+		e.Seq, Shortened(e.Campaign), e.Position)
 }
 
 // Is reports whether target is [ErrUnreadable].
@@ -34,7 +34,7 @@ func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable
 
 // Unreadable returns an [*UnreadableError] if the journal could not hand over the event's payload
 // and metadata, which are nil then; all else of the event is as appended. [Decode] and
-// [Catalogue.Current] return it too.
+// a Catalogue return it too.
 func (e *Event) Unreadable() error {
 	if !e.unreadable {
 		return nil

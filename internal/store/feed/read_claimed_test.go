@@ -1,4 +1,4 @@
-package journal_test
+package feed_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -20,16 +20,16 @@ func TestReadGroupReadsWhatAClaimHasLeft(t *testing.T) {
 		batch := &pgx.Batch{}
 		batch.Queue(`SELECT set_config('tidemark.claimed_campaigns', '{b,nobody,a}', false),
 			set_config('tidemark.claimed_checkpoints', '{1,0,2}', false)`)
-		r := journal.GroupRead{
+		r := feed.GroupRead{
 			Claimed: func(i int) (string, int64) { return campaigns[i], after[i] }, Events: 9,
 			Bytes: 1 << 20, Small: small,
 		}
 		var read, counted, hashed []string
-		journal.ReadGroup(batch, r, func(i int, e *journal.Event, _ int) {
+		feed.ReadGroup(batch, r, func(i int, e *feed.Event, _ int) {
 			read = append(read, fmt.Sprint(i, e.CampaignID, e.Seq))
 		})
-		journal.CountGroup(batch, r, func(i, events int) { counted = append(counted, fmt.Sprint(i, events)) })
-		journal.HashGroup(batch, r, func(i, events int, _ int64) { hashed = append(hashed, fmt.Sprint(i, events)) })
+		feed.CountGroup(batch, r, func(i, events int) { counted = append(counted, fmt.Sprint(i, events)) })
+		feed.HashGroup(batch, r, func(i, events int, _ int64) { hashed = append(hashed, fmt.Sprint(i, events)) })
 		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package journal
+package feed
 
 import (
 	"context"
@@ -48,10 +48,10 @@ func ListCampaign(
 // ListMatches answers the events that a query selects, from a position on and up to the writer floor. more
 // is that of [ListCampaign].
 func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (events []Event, more bool, err error) {
-	if err := q.check(); err != nil {
+	if err := CheckQuery(q); err != nil {
 		return nil, false, err
 	}
-	events, more, err = l.collect(ctx, db, queryListMatches, string(appendQuery(nil, q)), from)
+	events, more, err = l.collect(ctx, db, queryListMatches, string(AppendQuery(nil, q)), from)
 	if err != nil {
 		return nil, false, fmt.Errorf("list the events of a query from position %d: %w", from, err)
 	}

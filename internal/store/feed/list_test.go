@@ -1,4 +1,4 @@
-package journal_test
+package feed_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -32,7 +33,7 @@ func large(t *testing.T) (conn *pgx.Conn, read *atomic.Int64) {
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for range largeEvents {
 			if _, err := journal.Append(t.Context(), tx, "large", journal.Any,
-				journal.Event{Type: "written", Payload: payload}); err != nil {
+				feed.Event{Type: "written", Payload: payload}); err != nil {
 				return err
 			}
 		}
@@ -75,16 +76,16 @@ func (c *countingConn) Read(b []byte) (int, error) {
 func TestListsAreBoundedInBytesAndLeaveOutWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	conn, read := large(t)
-	for name, list := range map[string]func(from int64, l journal.List) ([]journal.Event, bool, error){
-		"of a campaign": func(from int64, l journal.List) ([]journal.Event, bool, error) {
-			return journal.ListCampaign(t.Context(), conn, "large", from, l)
+	for name, list := range map[string]func(from int64, l feed.List) ([]feed.Event, bool, error){
+		"of a campaign": func(from int64, l feed.List) ([]feed.Event, bool, error) {
+			return feed.ListCampaign(t.Context(), conn, "large", from, l)
 		},
-		"of a query": func(from int64, l journal.List) ([]journal.Event, bool, error) {
-			return journal.ListMatches(t.Context(), conn, journal.Types("written"), from, l)
+		"of a query": func(from int64, l feed.List) ([]feed.Event, bool, error) {
+			return feed.ListMatches(t.Context(), conn, feed.Types("written"), from, l)
 		},
 	} {
 		before := read.Load()
-		events, more, err := list(1, journal.List{Events: 1000, Bare: true})
+		events, more, err := list(1, feed.List{Events: 1000, Bare: true})
 		if err != nil || more || len(events) != largeEvents {
 			t.Errorf("%s, without payloads: %d events, more %v, %v", name, len(events), more, err)
 		}
@@ -99,7 +100,7 @@ func TestListsAreBoundedInBytesAndLeaveOutWhatIsHidden(t *testing.T) {
 		from, pages := int64(1), 0
 		for more := true; more; pages++ {
 			before := read.Load()
-			if events, more, err = list(from, journal.List{Events: 1000, Bytes: listBytes}); err != nil {
+			if events, more, err = list(from, feed.List{Events: 1000, Bytes: listBytes}); err != nil {
 				t.Fatal(err)
 			}
 			if n := read.Load() - before; n > listBytes+2*largeBytes {
@@ -118,9 +119,9 @@ func TestListsAreBoundedInBytesAndLeaveOutWhatIsHidden(t *testing.T) {
 func TestStreamsHoldFewLargeEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	conn, read := large(t)
-	for name, stream := range map[string]func(yield func(journal.Event, error) bool){
-		"ReadCampaign": journal.ReadCampaign(t.Context(), conn, "large", 0),
-		"ReadAll":      journal.ReadAll(t.Context(), conn, 0),
+	for name, stream := range map[string]func(yield func(feed.Event, error) bool){
+		"ReadCampaign": feed.ReadCampaign(t.Context(), conn, "large", 0),
+		"ReadAll":      feed.ReadAll(t.Context(), conn, 0),
 	} {
 		before, n := read.Load(), 0
 		for _, err := range stream {

@@ -1,4 +1,4 @@
-package journal
+package feed
 
 import (
 	"sync"
@@ -50,3 +50,6 @@ func (d *decoded) set(value any) {
 	defer d.mu.Unlock()
 	d.value = value
 }
+
+// ForgetDecoded drops what was decoded of an event whose payload has changed.
+func ForgetDecoded(e *Event) { e.decoded = new(decoded) }

@@ -1,4 +1,4 @@
-package journal_test
+package feed_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -21,16 +22,16 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 	var all, some []string // what is to come
 	for c := range 7 {
 		id := fmt.Sprint("c", c)
-		var events []journal.Event
+		var events []feed.Event
 		for seq := 1; seq <= 3*c; seq++ {
-			e := journal.Event{
+			e := feed.Event{
 				Type:    fmt.Sprint("type", seq%3),
 				Payload: []byte(fmt.Sprintf(`{"text": %q}`, strings.Repeat("x", seq*10))),
 			}
 			if seq%5 == 0 {
-				e.Intent = journal.AuditOnly
+				e.Intent = feed.AuditOnly
 			}
-			if events = append(events, e); e.Intent == journal.AuditOnly || c < 2 || c > 5 {
+			if events = append(events, e); e.Intent == feed.AuditOnly || c < 2 || c > 5 {
 				continue
 			}
 			if all = append(all, fmt.Sprint(id, " ", seq)); seq%3 == 1 {
@@ -57,13 +58,13 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 			bytes  int64
 		}{{1, math.MaxInt64}, {4, math.MaxInt64}, {1000, math.MaxInt64}, {1000, 1}, {1000, 150}} {
 			var got []string
-			read := journal.CampaignsRead{
+			read := feed.CampaignsRead{
 				CampaignID: "c1", Seq: math.MaxInt64, Last: "c5", Types: types.of,
 				Events: limit.events, Bytes: limit.bytes,
 			}
 			for more := true; more; {
 				var err error
-				more, err = journal.ReadCampaigns(t.Context(), pool, read, func(e *journal.Event, _ int) {
+				more, err = feed.ReadCampaigns(t.Context(), pool, read, func(e *feed.Event, _ int) {
 					got = append(got, fmt.Sprint(e.CampaignID, " ", e.Seq))
 					read.CampaignID, read.Seq = e.CampaignID, e.Seq
 				})

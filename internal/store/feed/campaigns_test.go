@@ -1,4 +1,4 @@
-package journal_test
+package feed_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -17,7 +18,7 @@ func TestCampaignsAreListedByPrefix(t *testing.T) {
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		for _, id := range []string{"a", "ab", "ab%", "abc", "b", "Å"} {
 			for range 3 {
-				if _, err := journal.Append(t.Context(), tx, id, journal.Any, journal.Event{Type: "happened"}); err != nil {
+				if _, err := journal.Append(t.Context(), tx, id, journal.Any, feed.Event{Type: "happened"}); err != nil {
 					return err
 				}
 			}
@@ -39,7 +40,7 @@ func TestCampaignsAreListedByPrefix(t *testing.T) {
 		{"aa", 100, []string{}},
 		{"Å", 100, []string{"Å"}},
 	} {
-		got, err := journal.Campaigns(t.Context(), pool, tt.prefix, tt.limit)
+		got, err := feed.Campaigns(t.Context(), pool, tt.prefix, tt.limit)
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("up to %d with the prefix %q: got %q, %v, want %q", tt.limit, tt.prefix, got, err, tt.want)
 		}
@@ -50,17 +51,17 @@ func TestLastIsTheHeadOfACampaign(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, journal.Event{Type: "first"},
-			journal.Event{Type: "second"})
+		_, err := journal.Append(t.Context(), tx, "oak", journal.Any, feed.Event{Type: "first"},
+			feed.Event{Type: "second"})
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := journal.Last(t.Context(), pool, "oak"); err != nil || e.Seq != 2 || e.Type != "second" {
+	if e, err := feed.Last(t.Context(), pool, "oak"); err != nil || e.Seq != 2 || e.Type != "second" {
 		t.Errorf("got %+v, %v, want the second event", e, err)
 	}
-	if _, err := journal.Last(t.Context(), pool, "elm"); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := feed.Last(t.Context(), pool, "elm"); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("got %v for a campaign that is not there, want ErrNotFound", err)
 	}
 }

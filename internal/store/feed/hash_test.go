@@ -1,11 +1,11 @@
-package journal_test
+package feed_test
 
 import (
 	"testing"
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -21,7 +21,7 @@ func TestIDHashIsWhatPostgresComputes(t *testing.T) {
 		if err := pool.QueryRow(t.Context(), `SELECT uuid_hash_extended($1, 0)`, [16]byte(id)).Scan(&want); err != nil {
 			t.Fatal(err)
 		}
-		if got := journal.IDHash(id); got != want {
+		if got := feed.IDHash(id); got != want {
 			t.Errorf("IDHash(%s) = %d, Postgres says %d", id, got, want)
 		}
 	}

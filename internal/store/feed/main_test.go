@@ -1,0 +1,41 @@
+package feed_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// mustAppend appends events to a campaign in a transaction of their own.
+func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...feed.Event) (places []journal.Appended) {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
+		places, err = journal.Append(t.Context(), tx, campaign, journal.Any, events...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return places
+}
+
+// noted is n events.
+func noted(n int) []feed.Event { return slices.Repeat([]feed.Event{{Type: "noted"}}, n) }
+
+func marshal(t *testing.T, e feed.Event) string {
+	t.Helper()
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

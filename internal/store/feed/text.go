@@ -1,0 +1,58 @@
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// AppendString appends s as a JSON string.
+func AppendString(buf []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, _ := json.Marshal(s) // of a string: cannot fail
+			return append(buf, quoted...)
+		}
+	}
+	return append(append(append(buf, '"'), s...), '"')
+}
+
+// Shortened quotes s for a message and cuts it to a readable length. Bytes that are no text come out escaped.
+func Shortened(s string) string {
+	const most = 48
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	cut := most
+	for cut > most-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(s[:cut]), len(s))
+}
+
+// CheckName checks text that must not be empty.
+func CheckName(s string, limit int, setting string) string {
+	if s == "" {
+		return "is empty: it is required"
+	}
+	return CheckText(s, limit, setting)
+}
+
+// CheckText checks a value against a limit, and against what Postgres' text can hold. setting names
+// the limit if it can be set.
+func CheckText(s string, limit int, setting string) string {
+	switch {
+	case len(s) > limit && setting == "":
+		return fmt.Sprintf("%s is longer than %d bytes: use a shorter one", Shortened(s), limit)
+	case len(s) > limit:
+		return fmt.Sprintf("%s is longer than %d bytes (%s): use a shorter one", Shortened(s), limit, setting)
+	case strings.IndexByte(s, 0) >= 0:
+		return Shortened(s) + " holds a NUL character, which Postgres cannot store: remove it"
+	case !utf8.ValidString(s):
+		return Shortened(s) + " is not valid UTF-8: encode it as UTF-8"
+	default:
+		return ""
+	}
+}
