@@ -59,7 +59,7 @@ func TestBucketsOfTheHeatMapShareTheCampaignsOut(t *testing.T) {
 	for i := range 40 {
 		w.append(t, fmt.Sprintf("guild-%02d", i), heroEvents(1)...)
 	}
-	id := regexp.MustCompile(`<a class="id" href="([^"]+)"`)
+	id := regexp.MustCompile(`<a class="id"\s+href="([^"]+)"`)
 	rows := func(path string) (found []string) {
 		t.Helper()
 		status, body := w.get(t, auth.Viewer, path)
