@@ -322,7 +322,7 @@ func testResolve(t *testing.T, b *tab, w *world) {
 	b.open("/audit?of=failures&campaign=cave-06")
 	b.sees("resolved")
 	b.open("/campaign?id=cave-06")
-	b.sees("Left out by operators")
+	b.sees("Resolved events")
 	b.sees("it was sent by mistake")
 	b.fill(`form[action="/act/unresolveFailed"] [name=reason]`, "it was not")
 	b.send(`form[action="/act/unresolveFailed"] [name=reason]`)

@@ -58,7 +58,7 @@ func TestJourneys(t *testing.T) {
 func testRequeue(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Operator)
-	b.sees("What is wrong now")
+	b.sees("Problems")
 	b.sees("projection scores")
 	b.shot("overview")
 	const link = `[...document.querySelectorAll("#problems li")].find((li) => li.innerText.includes("projection scores"))?.querySelector("a.go")`

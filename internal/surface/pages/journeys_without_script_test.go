@@ -16,7 +16,7 @@ func testNoScript(t *testing.T, b *tab, w *world) {
 	b.open("/login")
 	b.fill("#token", w.token[auth.Operator])
 	b.press("button[type=submit]")
-	b.sees("What is wrong now")
+	b.sees("Problems")
 	b.open("/failed/campaign?projection=scores&campaign=cave-07")
 	b.fill(`form[action="/act/requeueFailed"] [name=reason]`, "without script")
 	b.press(`form[action="/act/requeueFailed"] button`)
