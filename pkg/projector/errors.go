@@ -1,9 +1,9 @@
 package projector
 
 import (
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/failure"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 )
 
 // Class is what a failure says of the event that was being applied.

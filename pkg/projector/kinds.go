@@ -3,9 +3,9 @@ package projector
 import (
 	"context"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // Delete is what the Fold of a [Document] returns to delete the document. A later event may make it

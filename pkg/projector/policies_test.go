@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/kind"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 )
 
 // specOnly is a projection that is never applied.

@@ -15,14 +15,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/claim"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/claim"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process

@@ -9,9 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 

@@ -3,9 +3,9 @@ package projector
 import (
 	"context"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/rebuild"
 )
 
 // Registered is a projection as the database knows it, whichever workers run.

@@ -1,6 +1,6 @@
 package projector
 
-import "github.com/tidemark-go/tidemark/pkg/projector/internal/replay"
+import "github.com/tidemark-go/tidemark/internal/projector/replay"
 
 // ErrStateTooLarge is returned by [Projector.AsOf] and [Projector.Diff] for rows of more than 32 MiB.
 var (

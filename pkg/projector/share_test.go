@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/apply"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/registry"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 

@@ -43,8 +43,8 @@ func calls(t *testing.T) map[string]call {
 	}
 	one := slices.Repeat([]int64{perCampaign}, group)
 	statements := constants(t, "../../internal/store/deferred")
-	applying, registry := constants(t, "../../pkg/projector/internal/apply"),
-		constants(t, "../../pkg/projector/internal/registry")
+	applying, registry := constants(t, "../../internal/projector/apply"),
+		constants(t, "../../internal/projector/registry")
 	publishing := constants(t, "../../pkg/publisher/internal/ledger")
 	topics := slices.Repeat([]string{"t"}, group)
 	return map[string]call{

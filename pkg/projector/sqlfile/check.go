@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/projector/scratch"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/scratch"
 )
 
 // Check implements [projector.Checker]: it creates the tables in a schema of their own, has Postgres

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/pkg/projector/internal/function"
+	"github.com/tidemark-go/tidemark/internal/projector/function"
 )
 
 // sqlFunction is an SQL file's handlers as one function of the database, which reads a group's events

@@ -1,0 +1,211 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+)
+
+// Applier brings units forward, a group of them in one transaction, and finds out what failed.
+type Applier struct {
+	*registry.Base
+	Holder  *Holder
+	Pace    *Pace
+	Breaker *Breaker
+	Share   *Share // of what is being rebuilt
+	slabs   slabs
+
+	small       atomic.Bool  // so were the events of the group read last
+	Unreadable  atomic.Int64 // how many more groups are read so that an event that cannot be read is found
+	Savepoints  atomic.Int64 // groups that are still to be applied savepointed
+	uncommitted atomic.Int64 // savepointed groups that are still to look ahead to COMMIT, because one has failed
+	alone       sync.RWMutex // read by groups, written by suspects
+}
+
+// The ways to apply a group.
+const (
+	batched     = "batched"     // all in one pipeline, in the hope that nothing fails
+	savepointed = "savepointed" // in parts with a savepoint each: all that fails is found at once
+	isolated    = "isolated"    // one campaign after the other, each in a transaction of its own
+)
+
+// choose says how a group is applied, and why. What fails batched is applied savepointed, and what
+// fails so is applied isolated. Campaigns that may end the process are applied by
+// [applier.applySuspect].
+func (a *Applier) choose(units []*Unit) (strategy, reason string) {
+	switch {
+	case retried(units):
+		return savepointed, "a pair that has failed is tried again"
+	case a.Savepoints.Load() > 0:
+		return savepointed, "something has failed of late"
+	}
+	return batched, "nothing has failed of late"
+}
+
+// Group applies one group, in a transaction that has read it if there is one, and returns the units that are left.
+func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction) (rest []*Unit, err error) {
+	start, n := time.Now(), 0
+	defer func() { a.Share.Spend(units, time.Since(start)) }()
+	ctx, span := a.Tracer.Start(ctx)
+	defer func() { span.End(n, err) }()
+	strategy, reason := a.choose(units)
+	a.Cfg.Logger.DebugContext(ctx, "group is applied", "strategy", strategy, "reason", reason, "campaigns", len(units))
+	var done []*Unit
+	if strategy == batched {
+		ahead := Assignment{Opened: opened}
+		units, n, done, err = a.applyUnlessLost(ctx, units, func(ctx context.Context, units []*Unit) (int, []*Unit, error) {
+			return a.applyBatched(ctx, units, ahead.Take())
+		})
+		// savepointed it is known whose statement waits
+		if err != nil && (a.isolable(ctx, err) || failure.OwnLockTimeout(err)) {
+			a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units),
+				"error", err)
+			a.Savepoints.Store(savepointsAfter)
+			units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
+		}
+	} else {
+		if opened != nil {
+			opened.Abort(ctx)
+		}
+		units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
+	}
+	switch {
+	case len(units) == 0:
+		return nil, nil
+	case err == nil:
+		rest = units[len(done):]
+		if last := done[len(done)-1]; last.More && !yields(last) {
+			rest = units[len(done)-1:]
+		}
+	case a.Infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost):
+		a.Pace.Limit.shrink()
+		return nil, err
+	default:
+		if !errors.Is(err, lease.ErrLost) {
+			a.Cfg.Logger.WarnContext(ctx, "group failed, applying its campaigns one by one", "strategy", isolated,
+				"campaigns", len(units), "error", err)
+		}
+		size := a.Pace.Limit.Events()
+		var late *failure.DeadlineError
+		if errors.As(err, &late) {
+			a.Pace.Limit.shrink()
+			if size = a.Pace.Limit.Events(); failure.AttemptOf(late).Lost {
+				size = 1 // code that did not return would hardly do so for half as many
+			}
+		}
+		if n, err = a.applyIsolated(ctx, units, size); err != nil {
+			a.Pace.Limit.shrink()
+			return nil, err
+		}
+	}
+	a.Breaker.Succeeded(ctx)
+	a.Pace.Limit.grow()
+	a.Applied.Add(int64(n))
+	a.Metrics.Groups.Count(n)
+	a.Metrics.Groups.Duration.Observe(time.Since(start).Seconds())
+	a.Pace.observe(len(units)-len(rest), n)
+	return rest, nil
+}
+
+// applying applies as many of the units as a group holds, and answers how many events and which units those were.
+type applying func(ctx context.Context, units []*Unit) (n int, done []*Unit, err error)
+
+// isolable says whether a group's failure is some event's that can be found while others go on. A
+// deadline's is not: it takes too long.
+func (a *Applier) isolable(ctx context.Context, err error) bool {
+	var late *failure.DeadlineError
+	return !errors.Is(err, lease.ErrLost) && !errors.As(err, &late) && !a.Infrastructure(ctx, err)
+}
+
+// applyUnlessLost calls apply. If that fails because leases were lost, or because another transaction
+// has locked them for long, it drops those units and calls apply again with the rest. It answers the
+// units that are still held.
+func (a *Applier) applyUnlessLost(
+	ctx context.Context, units []*Unit, apply applying,
+) (leased []*Unit, n int, done []*Unit, err error) {
+	for len(units) > 0 {
+		n, done, err = apply(ctx, units)
+		if !errors.Is(err, lease.ErrLost) && !failure.OwnLockTimeout(err) {
+			return units, n, done, err
+		}
+		leases := make([]lease.Lease, len(units))
+		for i, u := range units {
+			leases[i] = u.Lease
+		}
+		ids, lookErr := a.Keeper.StillHeld(ctx, a.Cfg.Pool, leases)
+		if lookErr != nil {
+			return units, 0, nil, lookErr
+		}
+		leased := slices.DeleteFunc(slices.Clone(units), func(u *Unit) bool {
+			return !slices.Contains(ids, u.Lease.CampaignID)
+		})
+		if len(leased) == len(units) {
+			return units, 0, nil, err // it is not known whose it was: one by one
+		}
+		for _, u := range Without(units, leased) {
+			a.Metrics.Leases.Lost.WithLabelValues(registry.LostTakenOver).Inc()
+			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.Lease.CampaignID,
+				"generation", u.Lease.Generation)
+		}
+		units = leased
+	}
+	return nil, 0, nil, nil
+}
+
+// applyBatched applies as many of the units as a group holds, in one transaction: t, if that has read them already.
+//
+// A COMMIT without an answer may have happened. Its error is the infrastructure's, so nothing is
+// redone from what this process remembers: [crew.process] drops the units and gives their leases back.
+// The worker that claims the campaigns next, perhaps this one, reads the checkpoint (and the places of
+// pairs) that the database holds. Should the claim overtake the COMMIT, the fence lets only one of
+// them through: both write the lease row.
+func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transaction) (n int, done []*Unit, err error) {
+	if t == nil {
+		if t, err = a.open(ctx, units, a.Pace.Limit.Events(), a.Calls()); err != nil {
+			return 0, nil, err
+		}
+	}
+	if t.splittable() {
+		a.Cfg.Logger.DebugContext(ctx, "group is applied", "strategy", savepointed,
+			"reason", "it is large, and savepoints cost next to nothing", "campaigns", len(t.Units))
+		return a.savepointed(ctx, t, false)
+	}
+	defer t.Abort(ctx)
+	t.link(ctx)
+	a.Cfg.OnStep(kind.StepRead)
+	if err := t.applyAll(ctx); err != nil {
+		return 0, nil, err
+	}
+	a.Cfg.OnStep(kind.StepApplied)
+	for _, u := range t.Units {
+		n += u.Count()
+		u.groups++
+	}
+	if err := t.finish(ctx, yields); err != nil {
+		for _, u := range t.Units {
+			u.groups--
+		}
+		a.Uninstall(ctx, err)
+		return 0, nil, err
+	}
+	a.Cfg.OnStep(kind.StepCommitted)
+	return n, t.Units, nil
+}
+
+// yields says whether a unit that has more to do makes way for others: one that was merely cut off at
+// the end of a group goes on, once. A pair that has got past the event at which it had failed is
+// claimed anew, as one that is behind.
+func yields(u *Unit) bool { return u.groups > 1 || u.probes() }
+
+// Without answers the units that are not among the others.
+func Without(units, others []*Unit) []*Unit {
+	return slices.DeleteFunc(slices.Clone(units), func(u *Unit) bool { return slices.Contains(others, u) })
+}

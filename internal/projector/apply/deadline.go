@@ -1,0 +1,230 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Supervise calls a projection's code with a context that ends at its deadline. Code that does not
+// return even then, or when ctx ends, goes on in its goroutine without anybody: the connection is
+// closed under it and its group is of no more use, so that it can do no harm, and the projector
+// goes on. In a transaction that is not the projector's own there is no going on without it: it is
+// waited for.
+func (a *Applier) Supervise(
+	ctx context.Context, k *registry.Projection, g *kind.Group, run func(context.Context) error,
+) error {
+	timeout, start := k.Timeout(g.Events), time.Now()
+	pulse.Of(ctx).Within(a.Promises.Step)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	h := &handling{done: make(chan error, 1)}
+	go h.run(func() error { return guarded(k, g, func() error { return run(bounded) }) }, a.Metrics)
+	select {
+	case err := <-h.done:
+		return late(bounded, k, g, err, timeout, start)
+	case <-bounded.Done():
+	}
+	if kind.LineOf(g).Disconnect == nil {
+		return late(bounded, k, g, <-h.done, timeout, start)
+	}
+	timer := time.NewTimer(registry.Grace)
+	defer timer.Stop()
+	select {
+	case err := <-h.done:
+		return late(bounded, k, g, err, timeout, start)
+	case <-timer.C:
+	}
+	if !h.state.CompareAndSwap(handlingRuns, handlingAbandoned) { // it has returned just now
+		return late(bounded, k, g, <-h.done, timeout, start)
+	}
+	return a.abandon(ctx, k, g, h, timeout)
+}
+
+// late makes a [DeadlineError] of what the deadline has caused.
+func late(
+	bounded context.Context, k *registry.Projection, g *kind.Group, err error, timeout time.Duration, start time.Time,
+) error {
+	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
+		closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
+		if closed || errors.Is(err, context.DeadlineExceeded) {
+			return wrapAs(err, k, failure.NewDeadline(k.Name, timeout, "", failure.Attempt{Lost: closed}))
+		}
+	}
+	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) &&
+		kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed() {
+		// pgx closes a connection whose request is given up. It was not the network that ended this one.
+		return wrapAs(err, k, failure.NewDeadline(k.Name, timeout, "", failure.Attempt{Lost: true, Own: true}))
+	}
+	return failure.Cancelled(err, k.Name, timeout, start)
+}
+
+// wrapAs puts a cause in the place of err's, under the event that err names.
+func wrapAs(err error, k *registry.Projection, cause *failure.DeadlineError) error {
+	at := failure.ApplyError{Projection: k.Name}
+	var named *failure.ApplyError
+	if errors.As(err, &named) {
+		at = *named
+	}
+	at.Err = cause
+	return &at
+}
+
+// handling is a call of a projection's code in a goroutine of its own.
+type handling struct {
+	done      chan error // has room for the outcome, whether or not anybody waits
+	goroutine atomic.Pointer[[]byte]
+	state     atomic.Int32
+}
+
+const (
+	handlingRuns int32 = iota
+	handlingAbandoned
+	handlingDone
+)
+
+var errExited = errors.New("the projection ended its goroutine (runtime.Goexit)")
+
+func (h *handling) run(call func() error, m *registry.Metrics) {
+	id := make([]byte, 40)
+	id = id[:runtime.Stack(id, false)] // "goroutine 17 [running]…"
+	id, _, _ = bytes.Cut(id, []byte(" ["))
+	h.goroutine.Store(&id)
+	err := errExited
+	defer func() {
+		if !h.state.CompareAndSwap(handlingRuns, handlingDone) {
+			m.Projections.Stuck.Dec()
+		}
+		h.done <- err
+	}()
+	err = call()
+}
+
+// abandon goes on without code that does not return.
+func (a *Applier) abandon(
+	ctx context.Context, k *registry.Projection, g *kind.Group, h *handling, timeout time.Duration,
+) error {
+	kind.EndGroup(g)
+	kind.LineOf(g).Abandoned = true
+	kind.LineOf(g).Disconnect()
+	stack := h.stack()
+	a.Metrics.Projections.Abandoned.WithLabelValues(k.Name).Inc()
+	a.Metrics.Projections.Stuck.Inc()
+	a.Cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.Name,
+		"timeout", timeout, "stack", stack)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	first := g.Events[0]
+	return &failure.ApplyError{
+		Projection: k.Name, CampaignID: first.CampaignID,
+		Err: failure.NewDeadline(k.Name, timeout, stack, failure.Attempt{Lost: true}),
+	}
+}
+
+// stack is where the goroutine is.
+func (h *handling) stack() string {
+	id := h.goroutine.Load()
+	if id == nil {
+		return "it has not begun"
+	}
+	all := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(all, true)
+		if n < len(all) || len(all) >= 64<<20 {
+			all = all[:n]
+			break
+		}
+		all = make([]byte, 2*len(all))
+	}
+	for one := range bytes.SplitSeq(all, []byte("\n\n")) {
+		if bytes.HasPrefix(one, append(*id, ' ')) {
+			return redact.Stack(string(one))
+		}
+	}
+	return "it has ended"
+}
+
+// noteLate notes in a [DeadlineError] what was tried.
+func noteLate(err error, events []journal.Event) {
+	var late *failure.DeadlineError
+	if errors.As(err, &late) {
+		tried := failure.AttemptOf(late)
+		tried.Events, tried.At = len(events), failure.Verdict{
+			Projection: late.Projection, CampaignID: events[0].CampaignID,
+			Seq: events[0].Seq,
+		}
+	}
+}
+
+// applyCampaignInTime is applyCampaign that gets over deadlines which cost the transaction. A deadline
+// of many events says nothing of one: they are tried one by one then. verdicts is what is known
+// beforehand.
+func (a *Applier) applyCampaignInTime(
+	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
+) (int, error) {
+	for {
+		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
+		var late *failure.DeadlineError
+		switch {
+		case !errors.As(err, &late) || failure.AttemptOf(late).Events == 0 || ctx.Err() != nil:
+			return n, err
+		case failure.AttemptOf(late).Events > 1:
+			events = 1
+		default:
+			verdicts[failure.AttemptOf(late).At] = late
+		}
+		a.Pace.Limit.shrink()
+	}
+}
+
+// Disconnect returns what ends a connection at once, also one in use.
+func Disconnect(conn *pgxpool.Conn) func() {
+	wire := conn.Conn().PgConn().Conn()
+	return func() { _ = wire.Close() }
+}
+
+// Load and apply call the projection and make an error of a panic.
+func (a *Applier) Load(ctx context.Context, k *registry.Projection, g *kind.Group) (err error) {
+	l, ok := k.Projection.(kind.Loader)
+	if !ok {
+		return nil
+	}
+	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
+}
+
+// Apply calls the projection and makes an error of a panic.
+func (a *Applier) Apply(ctx context.Context, k *registry.Projection, g *kind.Group) error {
+	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
+}
+
+func guarded(k *registry.Projection, g *kind.Group, call func() error) (err error) {
+	kind.LineOf(g).At = pipeline.Origin{Projection: k.Name}
+	defer func() {
+		if r := recover(); r != nil {
+			err = kind.LineOf(g).At.Wrap(&failure.PanicError{Value: r, Stack: string(debug.Stack())})
+		}
+		kind.LineOf(g).At = pipeline.Origin{}
+	}()
+	err = call()
+	var apply *failure.ApplyError
+	if err == nil || errors.As(err, &apply) {
+		return err
+	}
+	return kind.LineOf(g).At.Wrap(err)
+}

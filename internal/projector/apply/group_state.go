@@ -1,0 +1,200 @@
+package apply
+
+import (
+	"slices"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// groupState is what a transaction holds of a group: its units, their events, what the registry and the
+// pairs say of them, and what has failed. It sends nothing.
+type groupState struct {
+	Units []*Unit
+	view  *registry.View
+	pairs map[string]map[string]*deferred.Standing // by campaign and projection
+	// events that operators have left out, by projection without its set and campaign
+	LeftOut  map[deferred.Key][]int64
+	Events   []journal.Event // of all units, in order
+	failures []*incident
+	verdicts map[failure.Verdict]error // what is known of events beforehand
+}
+
+// stop leaves the campaign out for the projection as if its pair were deferred.
+func (h *groupState) stop(campaignID string, k *registry.Projection) {
+	if h.pairs[campaignID] == nil {
+		h.pairs[campaignID] = map[string]*deferred.Standing{}
+	}
+	h.pairs[campaignID][k.Name] = &deferred.Standing{CampaignID: campaignID, Projection: k.Name}
+}
+
+// task answers what a unit has for a projection. An event that is known to fail need not be tried.
+func (h *groupState) task(k *registry.Projection, u *Unit) *task {
+	one := &task{k: k, unit: u, events: u.Events}
+	for i := range u.Events {
+		if !h.Wants(k, &u.Events[i]) {
+			one.events = slices.DeleteFunc(slices.Clone(u.Events), func(e journal.Event) bool { return !h.Wants(k, &e) })
+			break
+		}
+	}
+	for i := 0; i < len(one.events); {
+		if cause := h.verdict(k, u, &one.events[i]); cause == nil || !one.dropFailed(i, cause) {
+			i++
+		}
+	}
+	return one
+}
+
+// applies says whether the unit brings the projection forward.
+func (h *groupState) applies(k *registry.Projection, u *Unit) bool {
+	if u.Pair != nil {
+		return u.Pair.Projection == k.Name && !u.outdated
+	}
+	return h.view.Rows[k.Name].Moves() && h.pairs[u.Lease.CampaignID][k.Name] == nil
+}
+
+// wanted returns the events of the units that a projection is to apply, in order.
+func (h *groupState) wanted(k *registry.Projection, units []*Unit) ([]journal.Event, error) {
+	n, total := 0, 0
+	for _, u := range units {
+		total += len(u.Events)
+		if !h.applies(k, u) {
+			continue
+		}
+		for i := range u.Events {
+			if !h.Wants(k, &u.Events[i]) {
+				continue
+			}
+			if err := u.Unreadable[u.Events[i].Seq]; err != nil {
+				return nil, k.Origin(u.Events[i]).Wrap(err)
+			}
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return nil, nil
+	case n == len(h.Events) && total == n:
+		return h.Events, nil
+	}
+	wanted := make([]journal.Event, 0, n)
+	for _, u := range units {
+		if !h.applies(k, u) {
+			continue
+		}
+		for i := range u.Events {
+			if h.Wants(k, &u.Events[i]) {
+				wanted = append(wanted, u.Events[i])
+			}
+		}
+	}
+	return wanted, nil
+}
+
+// stopped is how many of the events a projection has not gone through, because it failed.
+func (h *groupState) stopped(k *registry.Projection) (n int) {
+	for _, f := range h.failures {
+		if f.Projection != k.Name {
+			continue
+		}
+		if f.policy.Action == kind.ActionSkip {
+			n++
+			continue
+		}
+		for _, u := range h.Units {
+			if u.Lease.CampaignID == f.CampaignID && h.applies(k, u) {
+				n += int(u.Last() - f.Seq + 1)
+			}
+		}
+	}
+	return n
+}
+
+// hasFailed says whether a catch-up unit's pair has failed and stays where it did.
+func (h *groupState) hasFailed(u *Unit) bool {
+	for _, f := range h.failures {
+		if f.CampaignID == u.Lease.CampaignID && f.Projection == u.Pair.Projection && f.policy.Action != kind.ActionSkip {
+			return true
+		}
+	}
+	return false
+}
+
+// LeaveOut notes that operators have left an event out for a projection.
+func (h *groupState) LeaveOut(projection, campaignID string, seq int64) {
+	if h.LeftOut == nil {
+		h.LeftOut = map[deferred.Key][]int64{}
+	}
+	key := deferred.Key{Projection: projection, CampaignID: campaignID}
+	h.LeftOut[key] = append(h.LeftOut[key], seq)
+}
+
+// LeavesOut says whether the event is left out of the projection.
+func (h *groupState) LeavesOut(k *registry.Projection, e *journal.Event) bool {
+	return h.LeftOut != nil && slices.Contains(h.LeftOut[deferred.Key{
+		Projection: k.Described.Name,
+		CampaignID: e.CampaignID,
+	}], e.Seq)
+}
+
+// Wants says whether the projection is to apply the event.
+func (h *groupState) Wants(k *registry.Projection, e *journal.Event) bool {
+	return k.Wants(e) && !h.LeavesOut(k, e)
+}
+
+// Stretch adds a part of a campaign without the events that are left out of the projection.
+func (h *groupState) Stretch(s *Stretches, k *registry.Projection, campaignID string, after, until int64) {
+	for _, seq := range slices.Sorted(slices.Values(h.LeftOut[deferred.Key{
+		Projection: k.Described.Name,
+		CampaignID: campaignID,
+	}])) {
+		if seq > after && seq <= until {
+			s.add(campaignID, after, seq-1)
+			after = seq
+		}
+	}
+	s.add(campaignID, after, until)
+}
+
+func (h *groupState) campaigns() []string {
+	ids := make([]string, len(h.Units))
+	for i, u := range h.Units {
+		ids[i] = u.Lease.CampaignID
+	}
+	return ids
+}
+
+// verdict is what is known of an event before it is tried: that it cannot be read, or that the
+// projection has failed on it in a way that took the transaction with it.
+func (h *groupState) verdict(k *registry.Projection, u *Unit, e *journal.Event) error {
+	if err := u.Unreadable[e.Seq]; err != nil {
+		return err
+	}
+	return h.verdicts[failure.Verdict{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq}]
+}
+
+// Events that operators have resolved are left out by all that applies a campaign again: pairs,
+// copies of a rebuild, scratch tables. Live work does not look for them: an event is resolved only
+// behind the checkpoint. The exception is a projection that was removed and registered again
+// (registered.ResolvedAhead).
+
+// queueLeftOut queues a read of what is left out in campaigns.
+func (t *Transaction) queueLeftOut(campaignIDs []string) {
+	t.Sync()
+	deferred.LeftOut(t.Batch, campaignIDs, t.LeaveOut)
+}
+
+// Stretches are parts of campaigns, each after one event up to another, in the order in which they are applied.
+type Stretches struct {
+	Campaigns    []string
+	After, Until []int64
+}
+
+func (s *Stretches) add(campaignID string, after, until int64) {
+	if after < until {
+		s.Campaigns, s.After, s.Until = append(s.Campaigns, campaignID), append(s.After, after), append(s.Until, until)
+	}
+}

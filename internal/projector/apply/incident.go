@@ -1,0 +1,142 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// incident is an event that a projection could not apply, and what was decided about it.
+type incident struct {
+	deferred.Failure
+	policy  kind.Policy
+	outcome deferred.Outcome // once it is written
+}
+
+// describe answers what is kept of an error on e. Of a database error that is the message: details quote rows.
+func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) deferred.Failure {
+	f := deferred.Failure{
+		Group: a.Cfg.ConsumerGroup, Projection: k.Name, Version: k.Described.Version,
+		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
+		Class: string(k.Classify(err)), Code: failure.CodeError, Worker: a.Host + "/" + a.Keeper.Owner,
+	}
+	var own interface{ FailureCode() string }
+	var pgErr *pgconn.PgError
+	var panicked *failure.PanicError
+	kept := err
+	switch {
+	case errors.As(err, &own):
+		f.Code = own.FailureCode()
+	case errors.As(err, &pgErr):
+		f.Code, kept = pgErr.Code, errors.New(redact.Postgres(pgErr))
+	case failure.IsDecoding(err):
+		f.Code = failure.CodeDecode
+	}
+	if errors.As(err, &panicked) {
+		f.Stack = redact.Stack(panicked.Stack)
+	}
+	var late *failure.DeadlineError
+	if errors.As(err, &late) {
+		f.Stack = late.Stack
+	}
+	f.Message = redact.Error(kept, e)
+	f.Fingerprint = deferred.Fingerprint(f.Code, f.Message)
+	return f
+}
+
+// fail notes that a projection could not apply e. What follows from it is written when the
+// transaction ends. It says whether the projection goes on after the event.
+func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) (skipped bool) {
+	var inner *failure.ApplyError
+	if errors.As(cause, &inner) {
+		cause = inner.Err
+	}
+	f := &incident{Failure: t.Applier.describe(k, e, cause), policy: k.Policy(e.Type)}
+	if f.Class == string(failure.ClassLock) {
+		f.policy.Action = kind.ActionRetry // whatever becomes of events that fail, this one has not
+		if t.blockers != "" {
+			f.Message += "; in the way was " + t.blockers
+		}
+	}
+	t.failures = append(t.failures, f)
+	return f.policy.Action == kind.ActionSkip
+}
+
+// failReset notes that the rows of a campaign could not be deleted ahead of e. The projection does
+// not go on without that, whatever its policy on the event.
+func (t *Transaction) failReset(k *registry.Projection, e *journal.Event, cause error) {
+	t.fail(k, e, cause)
+	f := t.failures[len(t.failures)-1]
+	f.Reset = true
+	if f.policy.Action == kind.ActionSkip {
+		f.policy.Action = kind.ActionRetry
+	}
+}
+
+// writeFailures queues what follows from the failures.
+func (t *Transaction) writeFailures() {
+	for _, f := range t.failures {
+		t.Sync()
+		if f.policy.Action == kind.ActionSkip {
+			deferred.Skip(t.Batch, f.Failure, "policy of projection "+f.Projection)
+			continue
+		}
+		k := t.view.Projection(f.Projection)
+		deferred.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.Chances, rand.Float64()),
+			func(o deferred.Outcome) { f.outcome = o })
+		if f.policy.Action == kind.ActionPause {
+			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
+			pauses.Failed(t.Batch, f.Group, f.Projection, f.Worker, reason)
+		}
+	}
+}
+
+// report counts and logs what has been committed.
+func (t *Transaction) report(ctx context.Context) {
+	if len(t.failures) > 0 {
+		t.Applier.Tracer.Of(ctx).Fail(fmt.Sprintf("%d projections of campaigns failed", len(t.failures)))
+	}
+	for _, f := range t.failures {
+		t.Applier.Metrics.Projections.Failed.WithLabelValues(f.Projection).Inc()
+		log := t.Applier.Cfg.Logger.With("projection", f.Projection, "campaign", f.CampaignID, "seq", f.Seq, "event_type",
+			f.EventType, "class", f.Class, "code", f.Code,
+			"fingerprint", f.Fingerprint, "error", f.Message)
+		switch {
+		case f.policy.Action == kind.ActionSkip:
+			t.Applier.Metrics.Projections.Skipped.WithLabelValues(f.Projection).Inc()
+			log.ErrorContext(ctx, "projection failed, event skipped")
+			continue
+		case f.outcome.Status == deferred.Dead:
+			t.Applier.Metrics.Projections.Dead.WithLabelValues(f.Projection).Inc()
+			log = log.With("attempt", f.outcome.Attempt)
+			if f.outcome.NextAttempt.IsZero() {
+				log.ErrorContext(ctx, "projection failed, pair is dead: it waits for an operator")
+			} else {
+				log.ErrorContext(ctx, "projection failed, pair is dead: it gets a second chance",
+					"next_attempt", f.outcome.NextAttempt)
+			}
+			continue
+		}
+		log = log.With("attempt", f.outcome.Attempt, "next_attempt", f.outcome.NextAttempt)
+		if f.Class == string(failure.ClassLock) {
+			log.WarnContext(ctx, "projection waits for a lock, it will be tried again")
+			continue
+		}
+		if f.policy.Action == kind.ActionPause {
+			log.ErrorContext(ctx, "projection failed, paused until it is resumed")
+		} else {
+			log.WarnContext(ctx, "projection failed, it will be tried again", "attempts", f.policy.Attempts)
+		}
+	}
+}

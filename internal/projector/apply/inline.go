@@ -1,0 +1,237 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	// A worker's group under way may hold rows that an inline apply wants and wait for a lease that it
+	// has taken. So inline applies wait for rows no longer than this, give everything back, let the
+	// other finish, and try again.
+	inlinePatience = "200ms"
+	inlineAttempts = 25
+
+	readCommitted = "read committed"
+)
+
+var (
+	// ErrNotRegistered is returned by [Projector.ApplyInline] before [Projector.Register] has succeeded.
+	ErrNotRegistered = errors.New("the projections are not registered: call Register before the first append")
+
+	// ErrIsolation is returned by [Projector.ApplyInline] in a transaction that is not READ COMMITTED;
+	// its message names the level.
+	ErrIsolation = errors.New("inline apply needs a READ COMMITTED transaction")
+
+	// errBacklog leaves a campaign to the queue: there is more to apply than belongs into an append.
+	errBacklog = errors.New("there is more to apply than one group holds")
+)
+
+// Inliner applies events in the transactions that append them.
+type Inliner struct {
+	*registry.Base
+	Applier *Applier
+	Inline  *tracing.Tracer // nil: nobody follows traces
+	PutsOff bool            // it looks ahead to COMMIT, which is not to fail for its sake
+}
+
+// ApplyInline is [Projector.ApplyInline].
+func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
+	if !in.Entered.Load() {
+		return ErrNotRegistered
+	}
+	campaigns := make([]string, len(appended))
+	for i, a := range appended {
+		campaigns[i] = a.CampaignID
+	}
+	slices.Sort(campaigns)
+	campaigns = slices.Compact(campaigns)
+	if len(campaigns) == 0 {
+		return nil
+	}
+	ctx, span := in.Inline.StartWithin(ctx)
+	n := 0
+	defer func() { span.End(n, failed) }()
+	for attempt := 1; ; attempt++ {
+		var err error
+		if n, err = in.applyInline(ctx, tx.Conn(), campaigns); err == nil {
+			in.Metrics.Inline.Applied.Add(float64(n))
+			return nil
+		}
+		if back := undoInline(ctx, tx.Conn()); back != nil {
+			return fmt.Errorf("apply inline: %w", err)
+		}
+		var pgErr *pgconn.PgError
+		if errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") && attempt < inlineAttempts &&
+			!in.Cfg.InlineBestEffort {
+			continue // lock not available, deadlock
+		}
+		if !in.Cfg.InlineBestEffort || errors.Is(err, ErrIsolation) || ctx.Err() != nil {
+			return fmt.Errorf("apply inline: %w", err)
+		}
+		in.Metrics.Inline.Left.Inc()
+		span.Fail("left to the workers")
+		in.Cfg.Logger.WarnContext(ctx, "not applied inline, left to the workers", "campaigns", campaigns, "error", err)
+		return in.leaveToWorkers(ctx, tx.Conn(), campaigns)
+	}
+}
+
+// applyInline applies what the campaigns are behind, inside a savepoint that is gone when it
+// succeeds, and returns the number of events.
+func (in *Inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []string) (n int, err error) {
+	units, before, err := in.takeOver(ctx, conn, campaigns)
+	if err != nil {
+		return 0, err
+	}
+	left := slices.DeleteFunc(slices.Clone(campaigns), func(id string) bool {
+		return slices.ContainsFunc(units, func(u *Unit) bool { return u.Lease.CampaignID == id })
+	})
+	if len(units) == 0 {
+		return 0, in.endInline(ctx, conn, before, left)
+	}
+	for {
+		applied, rest, err := in.applySlice(ctx, conn, units, func(t *Transaction) { in.queueEnd(t.Pipeline, before, left) })
+		if err != nil {
+			return 0, err
+		}
+		n += applied
+		if len(rest) == 0 {
+			return n, nil
+		}
+		units = rest
+	}
+}
+
+// takeOver opens the savepoint and takes the campaigns' leases. It returns the settings to put back.
+func (in *Inliner) takeOver(
+	ctx context.Context, conn *pgx.Conn, campaigns []string,
+) (units []*Unit, before []string, err error) {
+	var isolation string
+	before = make([]string, 5)
+	line := pipeline.NewPipeline(conn)
+	line.Queue(querySavepoint)
+	line.Queue(querySettingsNow).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&isolation, &before[0], &before[1], &before[2], &before[3], &before[4])
+	})
+	line.Sync()
+	in.Keeper.TakeOver(line.Batch, campaigns, !in.Cfg.InlineBestEffort, func(leases []lease.Lease) {
+		for _, l := range leases {
+			units = append(units, Live(l))
+		}
+	})
+	line.Queue(registry.QueryRegistryShared, in.Cfg.ConsumerGroup)
+	line.Queue(querySetInline, in.SearchPath, "off", "off", "off", inlinePatience)
+	if err := line.Flush(ctx); err != nil {
+		return nil, nil, err
+	}
+	if isolation != readCommitted {
+		return nil, nil, fmt.Errorf("%w, this one is %s: begin it as such, or apply by workers", ErrIsolation,
+			strings.ToUpper(isolation))
+	}
+	slices.SortFunc(units, func(a, b *Unit) int { return strings.Compare(a.Lease.CampaignID, b.Lease.CampaignID) })
+	return units, before, nil
+}
+
+// applySlice applies as much of the units as one group holds. If that is all, end queues what comes last.
+func (in *Inliner) applySlice(
+	ctx context.Context, conn *pgx.Conn, units []*Unit, end func(*Transaction),
+) (n int, rest []*Unit, err error) {
+	t := in.Applier.Within(conn, units, in.Cfg.GroupEvents)
+	t.Streams = false // the connection is somebody else's
+	defer t.recycle()
+	if err := t.Read(ctx, in.Cfg.GroupEvents); err != nil {
+		return 0, nil, err
+	}
+	t.link(ctx)
+	rest = units[len(t.Units):]
+	if t.Units[len(t.Units)-1].More {
+		rest = units[len(t.Units)-1:]
+	}
+	if len(rest) > 0 && in.Cfg.InlineBestEffort {
+		return 0, nil, errBacklog
+	}
+	for _, u := range t.Units {
+		n += len(u.Events)
+	}
+	t.last = func() {
+		if len(rest) == 0 {
+			end(t)
+		}
+	}
+	if err := t.applyAll(ctx); err != nil {
+		return 0, nil, err
+	}
+	return n, rest, t.finish(ctx, func(*Unit) bool { return false })
+}
+
+// queueEnd puts the settings back, leaves work items for campaigns that are left to the workers,
+// and keeps what was done.
+func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
+	if in.PutsOff {
+		line.QueueLookAhead()
+	}
+	line.Queue(querySetInline, before[0], before[1], before[2], before[3], before[4])
+	if len(left) > 0 {
+		line.Sync()
+		outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, left)
+	}
+	line.Queue(queryRelease)
+}
+
+func (in *Inliner) endInline(ctx context.Context, conn *pgx.Conn, before, left []string) error {
+	line := pipeline.NewPipeline(conn)
+	in.queueEnd(line, before, left)
+	return line.Flush(ctx)
+}
+
+func (in *Inliner) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns []string) error {
+	line := pipeline.NewPipeline(conn)
+	outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, campaigns)
+	if err := line.Flush(ctx); err != nil {
+		return fmt.Errorf("leave campaigns to the workers: %w", err)
+	}
+	return nil
+}
+
+// undoInline goes back to where the transaction stood: effects, leases, settings. An error says
+// that there is no way back.
+func undoInline(ctx context.Context, conn *pgx.Conn) error {
+	// One by one: in a transaction that has failed Postgres parses nothing but the first.
+	if _, err := conn.Exec(ctx, queryUndoInline, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	_, err := conn.Exec(ctx, queryRelease, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// The statements around an inline apply, in the caller's transaction.
+const (
+	querySavepoint  = `SAVEPOINT tidemark_inline`
+	queryUndoInline = `ROLLBACK TO SAVEPOINT tidemark_inline`
+	queryRelease    = `RELEASE SAVEPOINT tidemark_inline`
+
+	// querySettingsNow reads what querySetInline changes until the transaction ends or it is put back.
+	querySettingsNow = `SELECT current_setting('transaction_isolation'), current_setting('search_path'),
+		current_setting('enable_seqscan'), current_setting('jit'),
+		current_setting('enable_memoize'), current_setting('lock_timeout')`
+	querySetInline = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', $2, true),
+		set_config('jit', $3, true), set_config('enable_memoize', $4, true),
+		set_config('lock_timeout', $5, true)`
+)
+
+// queryShadowPatience keeps a shadow from waiting for rows: it gives way to workers before they
+// could be in a deadlock with it.
+const queryShadowPatience = `SELECT set_config('lock_timeout', '200ms', true)`

@@ -1,0 +1,349 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// savepointsAfter is how many groups are applied savepointed after one in which something has failed.
+// Savepoints cost a few percent of a group, beginning again without them a whole one: they pay where
+// one group in about so many fails.
+const savepointsAfter = 32
+
+// splitFrom is how many events a group has, at least, that is applied savepointed though nothing has failed.
+const splitFrom = 512
+
+// retried says whether pairs that have failed are among the units.
+func retried(units []*Unit) bool {
+	return slices.ContainsFunc(units, func(u *Unit) bool { return u.Pair != nil && u.Pair.Failed })
+}
+
+// splittable says whether savepoints cost the group next to nothing: it is large, so a savepoint for
+// each projection does not count, and what projections queue can be cut into parts.
+func (t *Transaction) splittable() bool {
+	if !t.Streams || len(t.calls) > 0 || len(t.Events) < splitFrom ||
+		slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil }) {
+		return false
+	}
+	return !slices.ContainsFunc(t.view.Projections, func(k *registry.Projection) bool {
+		return t.view.Rows[k.Name].State == registry.StateActive &&
+			(kind.Eventwise(k.Projection) == nil || k.Intricate.Load() || t.looksAhead(k))
+	})
+}
+
+// applySavepointed applies as many of the units as a group holds, in one transaction and in parts with
+// a savepoint each: culprits are found and left to their policies, only the part that one was in is
+// done again, and all else goes on. Otherwise it is like applyBatched.
+func (a *Applier) applySavepointed(ctx context.Context, units []*Unit) (n int, done []*Unit, err error) {
+	t, err := a.begin(ctx, units, a.Pace.Limit.Events())
+	if err != nil {
+		return 0, nil, err
+	}
+	return a.savepointed(ctx, t, true)
+}
+
+// savepointed is applySavepointed in a transaction that has read its units. Unless the fence is to
+// come first it goes ahead of what is sent: who waits for a lease need not wait for handlers too.
+func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bool) (n int, done []*Unit, err error) {
+	defer t.Abort(ctx)
+	t.Checks = true
+	t.link(ctx)
+	a.Cfg.OnStep(kind.StepRead)
+	for _, u := range t.Units {
+		n += u.Count()
+		u.groups++
+	}
+	defer func() {
+		if err != nil {
+			for _, u := range t.Units {
+				u.groups--
+			}
+		}
+	}()
+	if fenceFirst {
+		err = t.fenceOnce(ctx)
+	}
+	if err == nil {
+		err = t.applyInParts(ctx)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	a.Cfg.OnStep(kind.StepApplied)
+	if len(t.failures) > 0 {
+		a.Cfg.OnStep(kind.StepDeferring)
+	}
+	if err := t.finish(ctx, yields); err != nil {
+		return 0, nil, err
+	}
+	a.Cfg.OnStep(kind.StepCommitted)
+	t.report(ctx)
+	a.noteFailures(t)
+	return n, t.Units, nil
+}
+
+// noteFailures decides by a group how many of the next are applied savepointed, and for the sake of
+// which projections. Pairs that are tried again say nothing of what is applied for the first time.
+func (a *Applier) noteFailures(t *Transaction) {
+	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair == nil }) {
+		return
+	}
+	a.Savepoints.Add(-1) // several at once may go below zero, which is as good as zero
+	a.uncommitted.Add(-1)
+	for _, k := range t.view.Projections {
+		k.Savepoints.Add(-1)
+	}
+	for _, f := range t.failures {
+		a.Savepoints.Store(savepointsAfter)
+		t.view.Projection(f.Projection).Savepoints.Store(savepointsAfter)
+	}
+}
+
+// task is what a unit has for a projection.
+type task struct {
+	k      *registry.Projection
+	unit   *Unit
+	events []journal.Event // in order; without those that have failed, and those that wait for them
+	failed []failedEvent   // those that have failed, unless an earlier one does
+}
+
+// failedEvent is an event that has failed.
+type failedEvent struct {
+	event journal.Event
+	cause error
+}
+
+// dropFailed takes the i-th event, which has failed, out of a task, and all that follow unless the projection skips it.
+func (one *task) dropFailed(i int, cause error) (skipped bool) {
+	failed := failedEvent{one.events[i], cause}
+	if skipped = one.k.Skips(failed.event.Type, cause); skipped {
+		one.events = slices.Concat(one.events[:i], one.events[i+1:])
+	} else {
+		one.events = one.events[:i]
+		one.failed = slices.DeleteFunc(one.failed, func(s failedEvent) bool { return s.event.Seq > failed.event.Seq })
+	}
+	one.failed = append(one.failed, failed)
+	return skipped
+}
+
+// applyInParts applies the units' events to all projections. What can be cut into parts is sent when
+// all of it is there; projections that must see what became of one statement before they come to the
+// next are applied before, each by itself.
+func (t *Transaction) applyInParts(ctx context.Context) error {
+	var all []*task
+	var collected []*collection
+	for _, k := range t.view.Projections {
+		tasks, err := t.tasks(ctx, k)
+		if err != nil {
+			return err
+		}
+		if len(tasks) == 0 {
+			continue
+		}
+		all = append(all, tasks...)
+		c, err := t.collect(ctx, k, tasks)
+		switch {
+		case errors.Is(err, kind.ErrIntricate):
+			if err = t.fenceOnce(ctx); err == nil {
+				t.Use(k)
+				err = t.bisect(ctx, tasks, false)
+			}
+		case err == nil:
+			collected = append(collected, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.fenceOnce(ctx); err != nil {
+		return err
+	}
+	if err := t.runParts(ctx, cutIntoParts(collected, !retried(t.Units))); err != nil {
+		return err
+	}
+	t.useSchema(t.Applier.SearchPath)
+	for _, one := range all {
+		slices.SortFunc(one.failed, func(a, b failedEvent) int { return cmp.Compare(a.event.Seq, b.event.Seq) })
+		for i := range one.failed {
+			t.fail(one.k, &one.failed[i].event, one.failed[i].cause)
+		}
+	}
+	return nil
+}
+
+// fenceOnce is fenceFirst, unless the fence stands.
+func (t *Transaction) fenceOnce(ctx context.Context) error {
+	if t.fenced {
+		return nil
+	}
+	return t.fenceFirst(ctx, yields)
+}
+
+// tasks answers what there is to apply to a projection, and begins anew those of its pairs that are to.
+func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) ([]*task, error) {
+	reset, err := t.resetPairs(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []*task
+	for _, u := range t.Units {
+		switch {
+		case !t.applies(k, u):
+		case !reset && u.Pair != nil && u.Pair.Reset:
+			if err := t.applyUnit(ctx, k, u); err != nil {
+				return nil, err
+			}
+		default:
+			if one := t.task(k, u); len(one.events)+len(one.failed) > 0 {
+				tasks = append(tasks, one)
+			}
+		}
+	}
+	return tasks, nil
+}
+
+// resetPairs deletes the rows of all pairs that begin anew, and says whether that went well; if not it
+// concerns one of them.
+func (t *Transaction) resetPairs(ctx context.Context, k *registry.Projection) (ok bool, err error) {
+	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil && u.Pair.Reset && t.applies(k, u) }) {
+		return true, nil
+	}
+	t.Use(k) // outside the savepoint: going back to it would put it back too
+	cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, t.Units) })
+	if cause != nil && t.over(ctx, k, cause) {
+		return false, t.Blame(cause)
+	}
+	return cause == nil, nil
+}
+
+// over says whether a failure ends the transaction: it is broken, or the failure has no culprit, or
+// a campaign took so long that they are tried one campaign at a time.
+func (t *Transaction) over(ctx context.Context, k *registry.Projection, err error) bool {
+	var late *failure.DeadlineError
+	return errors.As(err, &late) || t.broken(ctx, k, err)
+}
+
+// bisect applies what a projection has to do, in one savepoint. If that fails it looks for the
+// campaign that did, by what the error says or by halves. hinted: what the last error said has been
+// followed, and may have misled.
+func (t *Transaction) bisect(ctx context.Context, tasks []*task, hinted bool) error {
+	if len(tasks) == 1 {
+		return t.applyTask(ctx, tasks[0])
+	}
+	var events []journal.Event
+	for _, one := range tasks {
+		events = append(events, one.events...)
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	k := tasks[0].k
+	cause := t.attempt(ctx, k, events)
+	switch {
+	case cause == nil:
+		return nil
+	case t.over(ctx, k, cause):
+		return t.Blame(cause)
+	}
+	from, to := 0, len(tasks)/2
+	var named *failure.ApplyError
+	if hinted = !hinted && errors.As(cause, &named); hinted {
+		if i := slices.IndexFunc(tasks, func(one *task) bool {
+			return one.unit.Lease.CampaignID == named.CampaignID
+		}); i >= 0 {
+			from, to = i, i+1
+		}
+	}
+	for _, some := range [][]*task{tasks[:from], tasks[from:to], tasks[to:]} {
+		if len(some) == 0 {
+			continue
+		}
+		if err := t.bisect(ctx, some, hinted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyTask applies what one campaign has for a projection, up to the event that fails, if one does.
+func (t *Transaction) applyTask(ctx context.Context, one *task) error {
+	for events := one.events; len(events) > 0; {
+		n, cause, err := t.ApplyUpTo(ctx, one.k, one.unit, events)
+		if err != nil || cause == nil {
+			return err
+		}
+		at := len(one.events) - len(events) + n
+		if !one.dropFailed(at, cause) {
+			return nil
+		}
+		events = one.events[at:]
+	}
+	return nil
+}
+
+// runParts runs parts, and what is left of those that fail without their culprits.
+func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
+	for first := true; len(parts) > 0; first = false {
+		var stream []*part
+		var last *registry.Projection
+		for _, one := range parts {
+			if one.k != last {
+				last = one.k
+				t.Use(one.k)
+				t.LimitStatements(one.timeout)
+				if t.Batch.Len() > 0 {
+					stream = append(stream, &part{Savepoint: pipeline.Savepoint{Queries: t.Batch.QueuedQueries}})
+					t.Reset()
+				}
+			}
+			stream = append(stream, one)
+		}
+		saved := make([]*pipeline.Savepoint, len(stream))
+		for i, one := range stream {
+			saved[i] = &one.Savepoint
+		}
+		start := time.Now()
+		t.queuePatience()
+		stop := t.watchLocks(ctx)
+		err := t.StreamParts(ctx, saved)
+		stop()
+		if err != nil {
+			return t.Blame(err)
+		}
+		parts = nil
+		undone := map[*registry.Projection]*part{} // what went well and was undone with what did not: it will go well again
+		for _, one := range stream {
+			if one.Cause == nil {
+				continue
+			}
+			if one.k == nil {
+				return t.Blame(one.Cause)
+			}
+			culprit := one.origins[one.Failed]
+			cause := culprit.Wrap(failure.Cancelled(one.Cause, culprit.Projection, one.timeout, start))
+			if t.over(ctx, one.k, cause) {
+				return t.Blame(cause)
+			}
+			before, rest := one.without(cause)
+			switch together := undone[one.k]; {
+			case len(before.Queries) == 0:
+			case first && together != nil:
+				together.Queries, together.origins = append(together.Queries, before.Queries...),
+					append(together.origins, before.origins...)
+			default:
+				undone[one.k], parts = before, append(parts, before)
+			}
+			parts = append(parts, rest...)
+		}
+	}
+	return nil
+}

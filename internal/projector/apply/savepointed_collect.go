@@ -1,0 +1,227 @@
+package apply
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	// mostParts is how many parts a transaction has, about: those that failed of late share it, and leave
+	// an eighth to those that did not. Beyond 64 subtransactions that write, the server no longer keeps
+	// them all in memory, and everybody who meets what the transaction wrote looks them up.
+	mostParts = 52
+
+	// partStatements is how many statements make a part, at least, where there are as many: a savepoint
+	// costs about as much as two of them.
+	partStatements = 16
+)
+
+// collection is what a projection has queued, before anything is sent. A projection that runs on after being
+// abandoned has it to himself.
+type collection struct {
+	*pipeline.Pipeline
+	k      *registry.Projection
+	tasks  []*task
+	limit  time.Duration     // the projection's
+	events [][]journal.Event // by task
+	failed [][]failedEvent   // by task
+}
+
+// collect has a projection queue what it does about the events of tasks. An event that fails ends its
+// own campaign's task, or is skipped: nothing has been sent, so the others do not notice. The error is
+// [errIntricate], or one about the transaction.
+func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks []*task) (*collection, error) {
+	each := kind.Eventwise(k.Projection)
+	if each == nil || !t.Streams || k.Intricate.Load() || t.looksAhead(k) {
+		return nil, kind.ErrIntricate
+	}
+	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]failedEvent, len(tasks))}
+	c.Disconnect, c.Collects = t.Disconnect, true
+	g := kind.NewGroup(nil, k.Name, k.Comment, c.Pipeline)
+	n := 0
+	for _, one := range tasks {
+		c.events = append(c.events, one.events)
+		n += len(one.events)
+	}
+	g.Events = t.Events
+	if n < len(t.Events) {
+		g.Events = slices.Concat(c.events...)
+	}
+	c.Origins, c.Batch.QueuedQueries = make([]pipeline.Origin, 0, n+1), make([]*pgx.QueuedQuery, 0, n)
+	c.limit = k.Timeout(g.Events)
+	if len(g.Events) == 0 {
+		return c, nil
+	}
+	err := t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error { return c.run(ctx, each, g) })
+	t.Abandoned = t.Abandoned || c.Abandoned
+	if err != nil {
+		if t.over(ctx, k, err) {
+			return nil, t.Blame(err)
+		}
+		return nil, kind.ErrIntricate
+	}
+	for i, one := range tasks {
+		for _, f := range c.failed[i] {
+			one.dropFailed(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == f.event.Seq }), f.cause)
+		}
+	}
+	return c, nil
+}
+
+// run queues the statements of all events.
+func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group) error {
+	texts := map[string]bool{}
+	last := "" // the text looked up last
+	for i, events := range c.events {
+		for _, e := range events {
+			from := c.Batch.Len()
+			err := c.apply(ctx, each, g, e)
+			switch {
+			case kind.GroupEnded(g):
+				return kind.ErrAbandoned
+			case c.Refused || !c.plain(from, &e, texts, &last):
+				c.k.Intricate.Store(true)
+				return kind.ErrIntricate
+			case err == nil:
+				continue
+			case ctx.Err() != nil || c.k.Classify(err) == failure.ClassInfrastructure:
+				return err
+			}
+			c.Batch.QueuedQueries, c.Origins = c.Batch.QueuedQueries[:from], c.Origins[:from]
+			c.failed[i] = append(c.failed[i], failedEvent{e, err})
+			if !c.k.Skips(e.Type, err) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// apply calls the projection for one event and makes an error of a panic.
+func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Group, e journal.Event) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
+		}
+	}()
+	g.At(e)
+	return each(ctx, g, e)
+}
+
+// plain says whether what has been queued for e is all about e and has no reader, and whether the texts remain few.
+func (c *collection) plain(from int, e *journal.Event, texts map[string]bool, last *string) bool {
+	for i, q := range c.Batch.QueuedQueries[from:] {
+		if o := c.Origins[from+i]; q.Fn != nil || o.Seq != e.Seq || o.CampaignID != e.CampaignID {
+			return false
+		}
+		if q.SQL != *last { // quick where it is the same constant
+			texts[q.SQL], *last = true, q.SQL
+		}
+	}
+	return len(texts) <= pipeline.StreamStatements
+}
+
+// cutIntoParts cuts what projections have queued into parts of whole tasks, smaller ones for
+// projections that have failed of late; those of which none is expected to fail stay whole if calm.
+func cutIntoParts(all []*collection, calm bool) []*part {
+	failing := 0
+	for _, c := range all {
+		if c.k.Savepoints.Load() > 0 {
+			failing++
+		}
+	}
+	var parts []*part
+	for _, c := range all {
+		whole := &part{
+			k: c.k, timeout: c.limit, tasks: c.tasks,
+			Savepoint: pipeline.Savepoint{Queries: c.Batch.QueuedQueries}, origins: c.Origins[:c.Batch.Len()],
+		}
+		most := mostParts / len(all)
+		switch {
+		case c.k.Savepoints.Load() > 0:
+			most = mostParts * 7 / 8 / failing
+		case failing > 0:
+			most = mostParts / 8 / (len(all) - failing)
+		case calm:
+			whole.finer, most = most, 1
+		}
+		parts = append(parts, whole.cut(most)...)
+	}
+	return parts
+}
+
+// cut cuts a part into about so many, at most a quarter more. What a campaign has stays together.
+func (p *part) cut(most int) []*part {
+	if len(p.Queries) == 0 {
+		return nil
+	}
+	if most <= 1 { // there may be more projections than parts
+		return []*part{p}
+	}
+	least := max(partStatements, len(p.Queries)/most*4/5)
+	var parts []*part
+	for from, i := 0, 0; i < len(p.Queries); {
+		campaign := p.origins[i].CampaignID
+		for i < len(p.Queries) && p.origins[i].CampaignID == campaign {
+			i++
+		}
+		if i-from >= least && len(p.Queries)-i >= partStatements || i == len(p.Queries) {
+			parts = append(parts, p.piece(from, i))
+			from = i
+		}
+	}
+	return parts
+}
+
+// without answers what is left to do of a part that has failed: what came before the culprit and was
+// undone with it, and what came after it and was not tried. What a campaign has stays together: if it
+// goes on after the culprit, all that is left is rest.
+func (p *part) without(cause error) (before *part, rest []*part) {
+	culprit := p.origins[p.Failed]
+	i := slices.IndexFunc(p.tasks, func(one *task) bool { return one.unit.Lease.CampaignID == culprit.CampaignID })
+	one := p.tasks[i]
+	at := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == culprit.Seq })
+	skipped := one.dropFailed(at, cause)
+	from, to := p.Failed, p.Failed+1
+	for from > 0 && p.origins[from-1] == culprit {
+		from--
+	}
+	for to < len(p.origins) && (p.origins[to] == culprit || !skipped && p.origins[to].CampaignID == culprit.CampaignID) {
+		to++
+	}
+	before, after := p.piece(0, from), p.piece(to, len(p.Queries))
+	if skipped {
+		after.Queries, after.origins = slices.Concat(before.Queries, after.Queries),
+			slices.Concat(before.origins, after.origins)
+		before = p.piece(0, 0)
+	}
+	return before, after.cut(max(1, p.finer))
+}
+
+// piece is what lies between two statements of a part.
+func (p *part) piece(from, to int) *part {
+	return &part{
+		k: p.k, timeout: p.timeout, tasks: p.tasks,
+		Savepoint: pipeline.Savepoint{Queries: p.Queries[from:to:to]}, origins: p.origins[from:to:to],
+	}
+}
+
+// part is what one savepoint holds: all that a projection has queued for some units. If it fails the others stay.
+type part struct {
+	pipeline.Savepoint
+	k       *registry.Projection // nil: the statements are no projection's
+	timeout time.Duration        // of k
+	tasks   []*task
+	origins []pipeline.Origin
+	finer   int // parts to cut into what is left of it should it fail; 0: none
+}

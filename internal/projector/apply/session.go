@@ -1,0 +1,146 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// session is the connection of a transaction and what is in force on it: the search_path, the limits on statements, and
+// how long they wait for locks. It knows nothing of units.
+type session struct {
+	*pipeline.Pipeline
+	base     *registry.Base
+	Pool     *pgxpool.Conn
+	path     string        // search_path in force
+	limit    time.Duration // on statements, as the server took it when it began
+	InForce  time.Duration // on statements, as asked for last
+	patient  bool          // what it waits for locks is bounded in all
+	blockers string        // who was in the way of its statements when they were looked for; "": nobody knows
+	trying   bool          // it is rolled back, and moves no pair
+}
+
+// Blame marks an error on a connection that has broken.
+func (s *session) Blame(err error) error {
+	var late *failure.DeadlineError
+	if err == nil || s.Abandoned || errors.As(err, &late) || !s.Conn.IsClosed() || !s.Checks && pipeline.NeverSent(err) {
+		return err
+	}
+	return &failure.BrokenError{Err: err}
+}
+
+// Use queues that the statements that follow are about a projection's set of tables.
+func (s *session) Use(k *registry.Projection) {
+	s.useSchema(k.Path)
+}
+
+func (s *session) useSchema(path string) {
+	if s.path != path {
+		s.path = path
+		s.At = pipeline.Origin{}
+		s.Queue(registry.QuerySearchPath, path)
+	}
+}
+
+// Group makes a projection's group.
+func (s *session) Group(k *registry.Projection, events []journal.Event) *kind.Group {
+	return kind.NewGroup(events, k.Name, k.Comment, s.Pipeline)
+}
+
+// QueueSettings queues the settings of a transaction.
+func (s *session) QueueSettings() {
+	// A handler may sit in Go for as long as its timeout, and a while until it is given up.
+	idle := max(s.base.Cfg.LeaseTTL, s.base.Longest+2*registry.Grace)
+	s.Queue(querySettings, s.path, strconv.FormatInt(idle.Milliseconds(), 10), s.base.Longest.Milliseconds(),
+		max(1, s.base.Longest.Milliseconds()/2)).
+		QueryRow(func(row pgx.Row) error {
+			var milliseconds float64
+			err := row.Scan(nil, nil, nil, nil, nil, nil, nil, &milliseconds)
+			s.limit = time.Duration(milliseconds) * time.Millisecond
+			return err
+		})
+}
+
+// LimitStatements queues the limit on the statements of one projection, where it differs from the one in force.
+func (s *session) LimitStatements(timeout time.Duration) {
+	if s.Timeout == 0 || timeout == s.InForce { // the limits of somebody else's transaction stay as they are
+		return
+	}
+	if s.Batch.Len() == 0 || timeout < s.Timeout {
+		s.Timeout = timeout
+	}
+	s.InForce = timeout
+	s.Queue(queryStatementTimeout, strconv.FormatInt(min(timeout, s.limit).Milliseconds(), 10))
+}
+
+// queuePatience queues, ahead of a savepoint, how long what follows may wait for locks.
+func (s *session) queuePatience() {
+	if s.trying { // it has a patience of its own
+		return
+	}
+	if !s.patient {
+		s.patient = true
+		s.Queue(pipeline.QueryPatienceBegins)
+	}
+	s.Queue(pipeline.QueryPatience)
+}
+
+// watchLocks looks who keeps the transaction's connection from going on, until stop is called. It
+// needs another connection of the pool; where none can be had, it is unknown.
+func (s *session) watchLocks(ctx context.Context) (stop func()) {
+	pid := s.Conn.PgConn().PID()
+	watching, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	look := func() {
+		defer close(done)
+		for found := ""; found == "" && watching.Err() == nil; registry.Sleep(watching, lockLook) {
+			conn, err := s.base.Cfg.Pool.Acquire(watching)
+			if err != nil {
+				return
+			}
+			// it takes a millisecond: cut short, it would cost a connection
+			bounded, end := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
+			err = conn.QueryRow(bounded, registry.QueryBlockers, int32(pid)).Scan(&found)
+			end()
+			conn.Release()
+			if err != nil {
+				return
+			}
+			if found != "" {
+				s.blockers = found
+			}
+		}
+	}
+	timer := time.AfterFunc(lockLook, look)
+	return func() {
+		cancel()
+		if !timer.Stop() {
+			<-done
+		}
+	}
+}
+
+// broken says whether the failure is the infrastructure's: the transaction is beyond repair, and no event's fault.
+func (s *session) broken(ctx context.Context, k *registry.Projection, err error) bool {
+	if s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil {
+		return true
+	}
+	var apply *failure.ApplyError
+	if errors.As(err, &apply) {
+		err = apply.Err
+	}
+	return k.Classify(err) == failure.ClassInfrastructure
+}
+
+// lockLook is after how long a statement that has not returned is asked what it waits for, and how often.
+const lockLook = 100 * time.Millisecond

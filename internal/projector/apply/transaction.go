@@ -1,0 +1,298 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Transaction applies one group of units.
+type Transaction struct {
+	session
+	groupState
+	Applier *Applier
+	last    func() // queues what ends it; nil: COMMIT
+	fenced  bool   // the fence stands
+	// names each event before it is tried; nil: they are tried without
+	mark func(ctx context.Context, u *Unit, projection string, seq int64) error
+	// of the projections that the database applies
+	calls map[*registry.Projection]string
+	// its units are those that a claim queued before its read answers
+	Claimed bool
+}
+
+// begin opens a transaction and reads what the units need, in one round trip.
+func (a *Applier) begin(ctx context.Context, units []*Unit, events int) (*Transaction, error) {
+	return a.open(ctx, units, events, nil)
+}
+
+// open is begin, for a transaction in which the database applies the projections that have a call.
+// If all have, it counts the events instead of reading them.
+func (a *Applier) open(
+	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string,
+) (*Transaction, error) {
+	pulse.Of(ctx).Within(a.Promises.Step)
+	conn, err := a.Cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("acquire a connection: %w", err)
+	}
+	t := a.On(conn, units, events, calls)
+	t.Queue(QueryBegin)
+	t.QueueSettings()
+	if err := t.Read(ctx, events); err != nil {
+		t.Abort(ctx)
+		return nil, err
+	}
+	return t, nil
+}
+
+// SuspectUnreadable makes the groups that follow a read which failed for an event find out which.
+// It is unreadable then: each projection fails at it for good, and all else goes on.
+func (a *Applier) SuspectUnreadable(err error) error {
+	if feed.CannotRead(err) {
+		a.Unreadable.Store(savepointsAfter)
+	}
+	return err
+}
+
+// On returns a transaction that will be open on a connection of the pool, which it gives back.
+func (a *Applier) On(
+	conn *pgxpool.Conn, units []*Unit, events int, calls map[*registry.Projection]string,
+) *Transaction {
+	t := a.Within(conn.Conn(), units, events)
+	t.Pool, t.calls, t.Timeout, t.InForce, t.Disconnect = conn, calls, a.Longest, a.Longest, Disconnect(conn)
+	return t
+}
+
+// Within returns a transaction that is open on a connection, or will be by what is queued first.
+func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction {
+	t := &Transaction{
+		session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath},
+		Applier: a, groupState: groupState{
+			Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events),
+		},
+	}
+	t.Origins = a.slabs.getOrigins()
+	t.Streams, t.Mode, t.Notice = a.Streams, a.Mode, a.Notice
+	return t
+}
+
+// Read reads what the units need, as many events at most, in one round trip with whatever is queued.
+func (t *Transaction) Read(ctx context.Context, events int) error {
+	p := t.Applier
+	read := feed.GroupRead{
+		Events: events, Bytes: p.Cfg.GroupBytes, Small: p.small.Load(),
+		Careful: p.Unreadable.Load() > 0,
+	}
+	if t.Claimed {
+		read.Claimed = func(i int) (string, int64) { return t.Units[i].Lease.CampaignID, t.Units[i].Place }
+	} else {
+		read.CampaignIDs, read.After, read.Until = make([]string, len(t.Units)), make([]int64, len(t.Units)),
+			make([]int64, len(t.Units))
+	}
+	for i, u := range t.Units {
+		read.CampaignIDs[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
+		u.Events, u.counted, u.hashed, u.Unreadable, u.More = nil, 0, nil, nil, false
+	}
+	t.Queue(registry.QueryRegistryGroup, p.Cfg.ConsumerGroup)
+	t.Queue(registry.QueryRegistry, p.Cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
+		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registry.Registered])
+		if err == nil {
+			t.view = p.View(registry)
+		}
+		return err
+	})
+	t.Sync()
+	deferred.Standings(t.Batch, p.Cfg.ConsumerGroup, read.CampaignIDs, func(d *deferred.Standing) {
+		if t.pairs[d.CampaignID] == nil {
+			t.pairs[d.CampaignID] = map[string]*deferred.Standing{}
+		}
+		t.pairs[d.CampaignID][d.Projection] = d
+	})
+	t.LeftOut = nil
+	retraces := slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil })
+	if retraces {
+		t.queueLeftOut(read.CampaignIDs)
+	}
+	n, size, reached, first := 0, int64(0), 0, 0
+	counted := t.counts()
+	visit := func(i int, e *journal.Event, bytes int) {
+		if i != reached {
+			reached, first = i, len(t.Events)
+		}
+		t.Events = append(t.Events, *e)
+		if p.Cfg.Catalogue != nil || e.Unreadable() != nil {
+			current, err := p.Cfg.Catalogue.Current(*e)
+			if err != nil {
+				t.Units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
+			}
+			t.Events[len(t.Events)-1] = current
+		}
+		t.Units[i].Events = t.Events[first:]
+		size += int64(bytes)
+		n++
+	}
+	t.Sync()
+	if counted {
+		count := func(i, events int) {
+			t.Units[i].counted, reached = events, i
+			n += events
+		}
+		if p.Cfg.Proof {
+			feed.HashGroup(t.Batch, read, func(i, events int, hash int64) {
+				t.Units[i].hashed = &hash
+				count(i, events)
+			})
+		} else {
+			feed.CountGroup(t.Batch, read, count)
+		}
+	} else {
+		feed.ReadGroup(t.Batch, read, visit)
+	}
+	if err := t.Flush(ctx); err != nil {
+		p.small.Store(false) // it may have been more than there was time for
+		return t.Blame(p.SuspectUnreadable(err))
+	}
+	if p.Unreadable.Load() > 0 {
+		p.Unreadable.Add(-1)
+	}
+	if !retraces && t.view.Ahead {
+		t.queueLeftOut(t.campaigns())
+		if err := t.Flush(ctx); err != nil {
+			return t.Blame(err)
+		}
+	}
+	if counted && !t.counts() {
+		// The registry has changed, and with it what there is to apply.
+		n, reached = 0, 0
+		for _, u := range t.Units {
+			u.counted = 0
+		}
+		feed.ReadGroup(t.Batch, read, visit)
+		if err := t.Flush(ctx); err != nil {
+			return t.Blame(p.SuspectUnreadable(err))
+		}
+	}
+	if n >= events || size >= p.Cfg.GroupBytes {
+		// The read stopped at its limit: the campaign it stopped in may go on, those after it wait for the next group.
+		t.Units = t.Units[:reached+1]
+		t.Units[reached].More = true
+	}
+	for _, u := range t.Units {
+		u.More = u.More || u.probes()
+	}
+	if len(t.Events) > 0 {
+		// A full group of events four times as large would still fit.
+		p.small.Store(4*size*int64(events) <= p.Cfg.GroupBytes*int64(n))
+	}
+	t.dropOutdated()
+	return nil
+}
+
+// link links the group's span to the traces that its events come from.
+func (t *Transaction) link(ctx context.Context) {
+	if t.Applier.Tracer != nil {
+		tracing.Link(t.Applier.Tracer.Of(ctx), t.Events, func(e *journal.Event) []byte { return e.Metadata })
+	}
+}
+
+// counts says whether no event is needed here: the database applies all projections, and traces are off.
+func (t *Transaction) counts() bool {
+	v := t.view
+	if v == nil {
+		v = t.Applier.Seen.Load()
+	}
+	return v != nil && len(t.calls) > 0 && t.Applier.Tracer == nil &&
+		!slices.ContainsFunc(v.Projections, func(k *registry.Projection) bool {
+			return v.Rows[k.Name].State == registry.StateActive && t.calls[k] == ""
+		})
+}
+
+// dropOutdated leaves alone those catch-up units whose pair is not what it was when they were
+// claimed: the tables that it is about have been swapped, or dropped.
+func (t *Transaction) dropOutdated() {
+	for _, u := range t.Units {
+		if u.Pair == nil {
+			continue
+		}
+		now, r := t.pairs[u.Lease.CampaignID][u.Pair.Projection], t.view.Rows[u.Pair.Projection]
+		if u.outdated = now == nil || now.NextSeq != u.Place+1 && !t.trying || r == nil || r.State != registry.StateActive ||
+			t.view.Projection(u.Pair.Projection) == nil; u.outdated {
+			u.Events, u.counted, u.More = nil, 0, false
+			continue
+		}
+		u.Pair.Reset = now.Reset && (u.Pair.Reset || !t.trying)
+	}
+}
+
+// Abort rolls back what has not been committed and gives the connection and the memory back. A
+// connection in doubt is closed by the pool.
+func (t *Transaction) Abort(ctx context.Context) {
+	if t.Pool == nil {
+		return
+	}
+	if t.Abandoned { // who has it may go on with all of it
+		t.Pool.Hijack()
+		t.Pool = nil
+		return
+	}
+	if conn := t.Conn.PgConn(); !conn.IsClosed() && conn.TxStatus() != 'I' {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		_, _ = t.Conn.Exec(ctx, "ROLLBACK") // if it fails the pool closes the connection, which rolls back too
+		cancel()
+	}
+	t.Pool.Release()
+	t.Pool = nil
+	t.recycle()
+}
+
+// recycle gives the memory back. Nothing of the transaction may be used after it.
+func (t *Transaction) recycle() {
+	t.Applier.slabs.put(t.Events)
+	t.Applier.slabs.putOrigins(t.Origins)
+}
+
+// The statements of a group's transaction.
+const (
+	// QueryBegin opens the transaction of a group. It is pipelined with the reads that follow.
+	QueryBegin  = `BEGIN ISOLATION LEVEL READ COMMITTED`
+	QueryCommit = `COMMIT`
+
+	// QueryCommitBegin commits, and opens the next transaction with the same isolation.
+	QueryCommitBegin = `COMMIT AND CHAIN`
+
+	// querySettings applies to the transaction: where projections' tables are, that statements go by
+	// key (the plan of one prepared while its table was empty must not become a scan when it is not; a
+	// scan that cannot be avoided looks so dear then that it would be compiled; campaigns come once
+	// each, so remembering them is work for nothing; planning the short ones anew for each group's
+	// values took longer than running them), and that the server ends it if this process stops in the
+	// middle, and cancels statements that take too long ($3, in milliseconds), or wait too long for a
+	// lock ($4: less, so that it says which of the two it was). Where the role or the database has a
+	// lower limit that stays. It answers the limit on statements, in milliseconds.
+	querySettings = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', 'off', true),
+		set_config('jit', 'off', true), set_config('enable_memoize', 'off', true),
+		set_config('plan_cache_mode', 'force_generic_plan', true),
+			set_config('idle_in_transaction_session_timeout', $2, true),
+		set_config('lock_timeout', CASE WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms'
+			AND make_interval(secs => $4 / 1000.0)
+			THEN current_setting('lock_timeout') ELSE $4::bigint::text END, true),
+		extract(epoch FROM set_config('statement_timeout', CASE
+			WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
+			THEN current_setting('statement_timeout') ELSE $3::bigint::text END, true)::interval)::float8 * 1000`
+
+	// queryStatementTimeout changes the limit on statements for what follows in the transaction.
+	queryStatementTimeout = `SELECT set_config('statement_timeout', $1, true)`
+)

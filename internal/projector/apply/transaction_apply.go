@@ -1,0 +1,73 @@
+package apply
+
+import (
+	"context"
+
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+)
+
+// applyAll hands every projection the events it wants of the units, as one group each.
+func (t *Transaction) applyAll(ctx context.Context) (err error) {
+	defer func() { err = t.Blame(err) }()
+	groups := make([]*kind.Group, 0, len(t.view.Projections))
+	kinds := make([]*registry.Projection, 0, len(t.view.Projections))
+	for _, k := range t.view.Projections {
+		if err := t.resetRows(ctx, k, t.Units); err != nil {
+			return err
+		}
+		if t.calls[k] != "" {
+			continue
+		}
+		events, err := t.wanted(k, t.Units)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			continue
+		}
+		g := t.Group(k, events)
+		groups, kinds = append(groups, g), append(kinds, k)
+		t.Use(k)
+		t.LimitStatements(k.Timeout(events))
+		if err := t.Applier.Load(ctx, k, g); err != nil {
+			return err
+		}
+	}
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	for i, g := range groups {
+		k := kinds[i]
+		t.Use(k)
+		t.LimitStatements(k.Timeout(g.Events))
+		if err := t.Applier.Apply(ctx, k, g); err != nil {
+			return err
+		}
+	}
+	for _, k := range t.view.Projections {
+		if t.calls[k] != "" {
+			t.callFunction(k)
+		}
+	}
+	t.useSchema(t.Applier.SearchPath)
+	return nil
+}
+
+// callFunction queues the call that applies the units' events.
+func (t *Transaction) callFunction(k *registry.Projection) {
+	var s Stretches
+	for _, u := range t.Units {
+		if u.Count() > 0 && t.applies(k, u) {
+			t.Stretch(&s, k, u.Lease.CampaignID, u.Place, u.Last())
+		}
+	}
+	if len(s.Campaigns) > 0 {
+		t.Use(k)
+		t.LimitStatements(registry.LongestTimeout([]*registry.Projection{k}))
+		t.At = pipeline.Origin{Projection: k.Name}
+		t.Queue(t.calls[k], s.Campaigns, s.After, s.Until)
+		t.At = pipeline.Origin{}
+	}
+}

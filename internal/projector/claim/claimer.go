@@ -1,0 +1,400 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+)
+
+// Claimer finds work, and hands it to the crew.
+type Claimer struct {
+	*registry.Base
+	Holder   *apply.Holder
+	Applier  *apply.Applier
+	Crew     *Crew
+	Listener *Listener
+	Pace     *apply.Pace
+	Breaker  *apply.Breaker
+	Share    *apply.Share // of what is being rebuilt
+
+	Claims       Claims
+	cursor       string
+	lookedBehind time.Time
+}
+
+// Dispatch claims campaigns and hands them to the workers, one claim ahead of them.
+func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
+	defer c.Claims.letGo()
+	loop := pulse.Of(ctx)
+	defer loop.Rest()
+	idle, woken := 0, false
+	calm := true                   // the last claim came round with room left
+	var announced, quiet time.Time // when and until when appends were asked to notify
+	var named time.Time            // when a notification first named what they were asked last
+	for ctx.Err() == nil {
+		if c.Holder.Drained.Load() {
+			c.Claims.letGo()
+			loop.Rest()
+			registry.Sleep(ctx, drainedWait)
+			continue
+		}
+		loop.Within(c.Promises.Around)
+		trial := c.Breaker.Pass(ctx)
+		how := claiming{trial: trial, ahead: woken && !trial && c.Crew.working.Load() == 0 &&
+			c.Applier.Savepoints.Load() <= 0}
+		woken = false
+		// Asked in the same request and before it looks, so that what the claim does not see is notified, but
+		// for what is being appended meanwhile. Who has just been woken does not take the time for it: what
+		// was asked stands until awakeAfter is over, and the next claim comes before that.
+		now := time.Now()
+		stands := how.ahead && now.Sub(named) < awakeAfter/2
+		if calm && !stands && c.Listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
+			announced, quiet, how.ask = now, now.Add(c.Cfg.PollInterval), c.Cfg.PollInterval*2
+		}
+		n, next, err := c.claim(ctx, work, how)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			quiet = time.Time{}
+			if c.Breaker.Failed(ctx, err) {
+				wait := c.Backoff(0)
+				c.Cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
+				registry.Sleep(ctx, wait)
+			}
+			continue
+		}
+		calm = next.around
+		if how.ask > 0 {
+			c.Listener.asked.Store(announced.UnixNano())
+		}
+		if trial && n > 0 {
+			loop.Rest() // the worker that has the campaign promises
+			c.Breaker.Settle(ctx)
+			continue
+		}
+		if trial {
+			c.Breaker.Succeeded(ctx) // there is nothing to try, and the database said so
+		}
+		switch {
+		case n > 0 && (!calm || !how.ahead && time.Now().After(quiet)) || next.again:
+			idle = 0
+			continue
+		case n > 0:
+			idle = busyIdle
+		case time.Now().Before(quiet):
+			idle = max(idle, announcedIdle)
+		}
+		c.Claims.letGo()
+		awoken := c.sleep(ctx, c.wait(idle), next.retry)
+		c.Metrics.Worker.Wakeups.WithLabelValues(awoken.String()).Inc()
+		switch awoken {
+		case registry.Notified:
+			woken, idle, quiet = true, 0, time.Time{} // the listener ends the wait
+			if !named.After(announced) {
+				named = time.Now()
+			}
+		case registry.Elapsed:
+			idle++
+		case registry.Finished:
+		}
+	}
+}
+
+const (
+	// lookBehind is how often, at most, retries are looked for.
+	lookBehind = 50 * time.Millisecond
+
+	// drainedWait is how often a worker that was drained looks whether it is to go on.
+	drainedWait = 500 * time.Millisecond
+
+	// announceEvery bounds the rate at which a worker asks to be notified, and so that of notifications.
+	announceEvery = 4 * time.Millisecond
+
+	// announcedIdle is where the waits begin when a notification would end them: at 8 ms. busyIdle is
+	// where they do after a claim that found work: at 2 ms, for what was being appended when notifications
+	// were asked for.
+	announcedIdle = 3
+	busyIdle      = 1
+)
+
+// wait is how long to wait after so many claims in vain: milliseconds after there was work, then ever
+// longer up to the poll interval.
+func (c *Claimer) wait(idle int) time.Duration {
+	wait := min(time.Millisecond<<min(idle, 20), c.Cfg.PollInterval)
+	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
+}
+
+// sleep waits until it is time, a retry is due, or there is reason to look.
+func (c *Claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time) registry.Awoken {
+	// A retry that is past by this clock and was not claimed is held, or not due by the database's: it is
+	// looked for at the usual pace.
+	if until := time.Until(retry); !retry.IsZero() && until > 0 {
+		wait = min(wait, until)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-c.Listener.Wake:
+		return registry.Notified
+	case <-c.Crew.Free:
+		return registry.Finished
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return registry.Elapsed
+}
+
+// following says how to go on after a claim.
+type following struct {
+	retry  time.Time // when to look again, at the latest; zero: nothing known
+	around bool      // it has come all around: there is nothing else to claim for now
+	again  bool      // a campaign that was in the way is so no longer
+}
+
+// claiming is how to claim.
+type claiming struct {
+	trial bool          // one campaign
+	ahead bool          // and read the first group, which is all that is claimed
+	ask   time.Duration // appends are asked first to notify for so long; 0: they are not
+}
+
+// claim leases campaigns and hands them to the workers in assignments of about one group each. It
+// returns how many it leased.
+func (c *Claimer) claim(
+	ctx context.Context, work chan<- apply.Assignment, how claiming,
+) (n int, next following, err error) {
+	start, finishes := time.Now(), c.Crew.finishes.Load()
+	size, most := c.Pace.Assignment()
+	if how.trial {
+		most = 1
+	}
+	bounded, cancel := c.Whole(ctx)
+	var claimed lease.Claimed
+	var first apply.Assignment
+	if how.ahead {
+		claimed, first, err = c.claimAhead(bounded, min(size, most), how.ask)
+	} else {
+		claimed, err = c.claimOnly(bounded, most, how.ask)
+	}
+	cancel()
+	c.Metrics.Worker.Claim.Observe(time.Since(start).Seconds())
+	if err != nil {
+		return 0, following{}, err
+	}
+	// A worker that finishes after this says so; one that has finished meanwhile may have had what was in the way.
+	c.Crew.inTheWay.Store(!claimed.Retry.IsZero())
+	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() &&
+		c.Crew.finishes.Load() != finishes}
+	c.cursor = claimed.Cursor
+	leases := c.Holder.Hold(claimed.Leases, start)
+	if first.Opened != nil && len(leases) == len(first.Units) {
+		if !c.assign(ctx, work, first) {
+			first.Drop(ctx)
+			c.Holder.GiveBack(ctx, first.Units)
+			return len(leases), following{}, ctx.Err()
+		}
+		return len(leases), next, nil
+	}
+	first.Drop(ctx)
+	units := make([]*apply.Unit, len(leases))
+	for i, l := range leases {
+		units[i] = apply.Live(l)
+	}
+	n = len(units)
+	for parts := (n + size - 1) / size; parts > 0; parts-- {
+		k := (len(units) + parts - 1) / parts // parts of one size
+		if !c.assign(ctx, work, apply.Assignment{Units: units[:k]}) {
+			c.Holder.GiveBack(ctx, units)
+			return n, following{}, ctx.Err()
+		}
+		units = units[k:]
+	}
+	if how.trial && n > 0 {
+		return n, next, nil
+	}
+	if (!c.Draining || n > 0) && time.Since(c.lookedBehind) < lookBehind {
+		next.retry = registry.Earliest(next.retry, c.lookedBehind.Add(lookBehind))
+		return n, next, nil
+	}
+	c.lookedBehind = time.Now()
+	behind, due, err := c.claimDeferred(ctx, work, c.Seen.Load().Names, most)
+	next.retry = registry.Earliest(next.retry, due)
+	// What is being rebuilt comes last, and within its share.
+	if v := c.Seen.Load(); err == nil && behind < most && len(v.Rebuilding) > 0 {
+		if wait := c.Share.Wait(time.Now()); wait > 0 {
+			next.retry = registry.Earliest(next.retry, time.Now().Add(wait))
+			return n + behind, next, nil
+		}
+		var rebuilt int
+		rebuilt, due, err = c.claimDeferred(ctx, work, v.Rebuilding, most-behind)
+		behind += rebuilt
+		next.retry = registry.Earliest(next.retry, due)
+	}
+	next.around = next.around && behind < most
+	return n + behind, next, err
+}
+
+// claimOnly leaves the reading to the workers.
+func (c *Claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (lease.Claimed, error) {
+	db, err := c.Claims.on(ctx, c.Base)
+	if err != nil {
+		return lease.Claimed{}, err
+	}
+	claimed, err := c.Keeper.Claim(ctx, db, c.cursor, most, ask)
+	if err != nil {
+		c.Claims.letGo()
+	}
+	return claimed, err
+}
+
+// claimDeferred leases campaigns with pairs of projections that are due. The database's clock decides which are.
+func (c *Claimer) claimDeferred(
+	ctx context.Context, work chan<- apply.Assignment, projections []string, most int,
+) (n int, due time.Time, err error) {
+	start := time.Now()
+	bounded, cancel := c.Whole(ctx)
+	defer cancel()
+	db, err := c.Claims.on(bounded, c.Base)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	claimed, err := c.Keeper.ClaimDeferred(bounded, db, projections, most)
+	if err != nil {
+		c.Claims.letGo()
+		return 0, time.Time{}, err
+	}
+	leases := c.Holder.Hold(claimed.Leases, start)
+	if len(leases) == 0 {
+		return 0, claimed.Retry, nil
+	}
+	units, err := c.duePairs(bounded, leases, projections)
+	if err != nil {
+		c.Holder.GiveBackLeases(ctx, leases)
+		return 0, time.Time{}, err
+	}
+	if !c.assign(ctx, work, apply.Assignment{Units: units}) {
+		c.Holder.GiveBackLeases(ctx, leases)
+		return 0, time.Time{}, ctx.Err()
+	}
+	return len(units), claimed.Retry, nil
+}
+
+func (c *Claimer) assign(ctx context.Context, work chan<- apply.Assignment, a apply.Assignment) bool {
+	c.Crew.working.Add(1)
+	loop := pulse.Of(ctx)
+	loop.Rest() // until one of the workers, who have promised themselves, is free
+	select {
+	case work <- a:
+		loop.Within(c.Promises.Around)
+		return true
+	case <-ctx.Done():
+		c.Crew.working.Add(-1)
+		return false
+	}
+}
+
+// Drain claims until two claims in a row, with no work under way between them, have found nothing.
+func (c *Claimer) Drain(ctx context.Context, work chan<- apply.Assignment) error {
+	defer c.Claims.letGo()
+	for quiet := 0; quiet < 2; {
+		idle := c.Crew.working.Load() == 0
+		n, _, err := c.claim(ctx, work, claiming{})
+		switch {
+		case err != nil:
+			return err
+		case n > 0:
+			quiet = 0
+		case idle:
+			quiet++
+		default:
+			quiet = 0
+			select {
+			case <-c.Crew.Free:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+// duePairs returns the catch-up units of campaigns just leased, those of one campaign side by side.
+func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
+	byID := make(map[string]lease.Lease, len(leases))
+	ids := make([]string, len(leases))
+	for i, l := range leases {
+		ids[i], byID[l.CampaignID] = l.CampaignID, l
+	}
+	pairs, err := deferred.Due(ctx, c.Cfg.Pool, c.Cfg.ConsumerGroup, ids, projections)
+	if err != nil {
+		return nil, err
+	}
+	units := make([]*apply.Unit, len(pairs))
+	for i, d := range pairs {
+		units[i] = apply.CatchUp(byID[d.CampaignID], d)
+		if d.Failed {
+			units[i].Probe()
+			c.Metrics.Projections.Retried.WithLabelValues(d.Projection).Inc()
+		}
+	}
+	for _, u := range units {
+		delete(byID, u.Lease.CampaignID)
+	}
+	if len(byID) > 0 { // somebody else was quicker with their pairs
+		c.Holder.GiveBackLeases(ctx, slices.Collect(maps.Values(byID)))
+	}
+	return units, nil
+}
+
+// claimAhead is a claim of about one group that opens the group's transaction and reads its events
+// as well, in one round trip: the way from an append to its effect is a third shorter. It is for a
+// worker that has been woken and has nothing else to do; to find nothing costs more this way. The
+// claim is a transaction of its own: should the process die of what it has claimed, the leases say
+// so.
+func (c *Claimer) claimAhead(
+	ctx context.Context, most int, ask time.Duration,
+) (claimed lease.Claimed, a apply.Assignment, err error) {
+	conn, err := c.Cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return lease.Claimed{}, apply.Assignment{}, fmt.Errorf("acquire a connection: %w", err)
+	}
+	t := c.Applier.On(conn, nil, c.Pace.Limit.Events(), c.Calls())
+	t.Claimed = true
+	t.Queue(apply.QueryBegin)
+	c.Keeper.ClaimAhead(t.Batch, c.cursor, most, ask, func(got lease.Claimed) {
+		claimed = got
+		for _, l := range got.Leases {
+			a.Units = append(a.Units, apply.Live(l))
+		}
+		t.Units = a.Units
+	})
+	t.Queue(apply.QueryCommitBegin)
+	t.QueueSettings()
+	err = t.Read(ctx, c.Pace.Limit.Events())
+	if err == nil && len(a.Units) > 0 && !claimed.Suspicious() {
+		a.Opened = t
+		return claimed, a, nil
+	}
+	t.Abort(ctx)
+	if len(a.Units) == 0 {
+		return claimed, a, err
+	}
+	// What is wrong with the read the worker finds out that reads again.
+	if err := c.Keeper.Suspects(ctx, c.Cfg.Pool, claimed); err != nil {
+		c.Holder.GiveBackLeases(ctx, claimed.Leases)
+		return lease.Claimed{}, apply.Assignment{}, err
+	}
+	for i, l := range claimed.Leases {
+		a.Units[i] = apply.Live(l)
+	}
+	return claimed, a, nil
+}

@@ -1,0 +1,97 @@
+package claim
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/pulse"
+)
+
+// Crew is the goroutines that work on assignments.
+type Crew struct {
+	*registry.Base
+	Holder   *apply.Holder
+	Applier  *apply.Applier
+	Breaker  *apply.Breaker
+	Free     chan struct{} // one of them has finished an assignment
+	working  atomic.Int64  // assignments not finished
+	finishes atomic.Int64  // assignments finished
+	inTheWay atomic.Bool   // the last claim passed campaigns that are held
+}
+
+// Worker applies assignments until there are no more.
+func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan apply.Assignment) {
+	loop := pulse.Of(ctx)
+	for a := range work {
+		loop.Within(c.Promises.Step)
+		err := c.Process(ctx, stopping, a)
+		loop.Rest()
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if c.Breaker.Failed(ctx, err) {
+			// It may concern this group alone, as a held lock does: the others go on, and this one
+			// is not redone at once.
+			wait := c.Backoff(0)
+			c.Cfg.Logger.WarnContext(ctx, "group not applied", "error", err, "wait", wait)
+			registry.Sleep(ctx, wait)
+		}
+	}
+}
+
+// Process applies an assignment, each unit once or, if it was cut off by others' events, once more.
+// What it does not reach it gives back.
+func (c *Crew) Process(ctx context.Context, stopping <-chan struct{}, a apply.Assignment) error {
+	units, all := a.Units, a.Units
+	ctx, drop := context.WithCancel(ctx)
+	defer drop()
+	c.Holder.Work(units, drop)
+	defer func() {
+		a.Drop(ctx)
+		if len(units) > 0 {
+			c.Holder.GiveBack(ctx, units)
+		}
+		left := len(units) > 0 || slices.ContainsFunc(all, func(u *apply.Unit) bool { return u.More })
+		c.Holder.LetGo(all)
+		last := c.working.Add(-1) == 0
+		c.finishes.Add(1)
+		if left || c.inTheWay.Load() && !c.Draining || last && c.Draining {
+			registry.Signal(c.Free)
+		}
+	}()
+	c.Cfg.OnStep(kind.StepClaimed)
+	for len(units) > 0 {
+		select {
+		case <-stopping:
+			return nil
+		default:
+		}
+		if c.Breaker.Open() {
+			return nil
+		}
+		n := apply.Unsuspected(units)
+		if n == 0 {
+			n = apply.OfOneCampaign(units)
+			if err := c.Applier.ApplySuspect(ctx, units[:n]); err != nil {
+				return err
+			}
+			c.Holder.LetGo(units[:n])
+			units = units[n:]
+			continue
+		}
+		var rest []*apply.Unit
+		if err := c.Applier.Together(func() (err error) {
+			rest, err = c.Applier.Group(ctx, units[:n], a.Take())
+			return err
+		}); err != nil {
+			return err
+		}
+		c.Holder.LetGo(apply.Without(units[:n], rest))
+		units = append(rest[:len(rest):len(rest)], units[n:]...)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package claim
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+)
+
+// Listener hears when an append or an operator notifies.
+type Listener struct {
+	*registry.Base
+	Wake      chan struct{} // somebody appended
+	woken     chan string   // the wait that a notification has named
+	asked     atomic.Int64  // when the wait in force was asked for, by this clock in nanoseconds
+	listening atomic.Bool   // notifications arrive
+}
+
+// NewListener returns a listener that does not listen yet.
+func NewListener(b *registry.Base) *Listener {
+	return &Listener{Base: b, Wake: make(chan struct{}, 1), woken: make(chan string, 1)}
+}
+
+// Listen wakes the dispatcher when an append notifies. It has a connection of its own. Where that is
+// not to be had, or LISTEN does not work (PgBouncer in transaction mode), all goes on by polling.
+func (w *Listener) Listen(ctx context.Context) {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		err := w.listenOnce(ctx, func() { attempt = 0 })
+		if ctx.Err() != nil {
+			return
+		}
+		wait := w.Backoff(attempt)
+		w.Cfg.Logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
+		registry.Sleep(ctx, wait)
+	}
+}
+
+func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
+	conn, err := pgx.ConnectConfig(ctx, w.Cfg.Pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(bounded)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+lease.Channel); err != nil {
+		return err
+	}
+	connected()
+	w.listening.Store(true)
+	w.Metrics.Worker.Listening.Set(1)
+	defer func() {
+		w.listening.Store(false)
+		w.Metrics.Worker.Listening.Set(0)
+	}()
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		registry.Signal(w.Wake)
+		select {
+		case w.woken <- n.Payload:
+		default: // it is the same wait, or the next one, that somebody is about to end
+		}
+	}
+}
+
+// awakeAfter is how long a wait that has been ended by a notification goes on unless another takes its place.
+const awakeAfter = 20 * time.Millisecond
+
+// EndWaits ends the waits that notifications have named, so that under load appends stop notifying. A
+// worker that is idle asks anew as soon as it is woken, or soon after; to end its earlier wait at the
+// same moment could end the new one.
+func (w *Listener) EndWaits(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case payload := <-w.woken:
+			named := time.Now().UnixNano()
+			if !registry.Sleep(ctx, awakeAfter) {
+				return
+			}
+			if w.asked.Load() > named {
+				continue // another wait has taken its place
+			}
+			bounded, cancel := w.Bounded(ctx)
+			if err := lease.Awake(bounded, w.Cfg.Pool, payload); err != nil && ctx.Err() == nil {
+				w.Cfg.Logger.WarnContext(ctx, "wait not ended, appends go on notifying", "error", err)
+			}
+			cancel()
+		}
+	}
+}

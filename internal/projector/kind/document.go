@@ -1,0 +1,214 @@
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/fastjson"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Delete is what the Fold of a [Document] returns to delete the document. A later event may make it
+// anew, from the zero T.
+var Delete = errors.New("delete the document")
+
+// Document is projector.Document.
+type Document[T any] struct {
+	Name    string   // also the table's
+	Version int      // from 1
+	Types   []string // event types it wants; nil: all
+	Columns string   // more columns, generated from doc: "name text GENERATED ALWAYS AS (doc->>'name') STORED"; optional
+	Indexes string   // DDL to run once the table is there; optional
+
+	// Key returns the key of the document that an event changes, within the event's campaign; "" for
+	// none. nil: one document for each campaign, under the key "-".
+	Key func(e journal.Event) (string, error)
+
+	// Fold changes the document by the event. It sees the zero T if there is none yet. It must depend
+	// on nothing but its arguments.
+	Fold func(doc *T, e journal.Event) error
+
+	// As in [Spec].
+	OnFailure     Policy
+	OnFailureOf   map[string]Policy
+	Classify      failure.Classifier
+	SecondChances SecondChances
+}
+
+// NewDocument is projector.NewDocument.
+func NewDocument[T any](d Document[T]) Projection {
+	if d.Key == nil {
+		d.Key = func(journal.Event) (string, error) { return "-", nil }
+	}
+	table := pgx.Identifier{d.Name}.Sanitize()
+	return &document[T]{
+		Document:  d,
+		load:      fmt.Sprintf(queryLoadDocuments, table),
+		insert:    fmt.Sprintf(queryInsertDocuments, table),
+		update:    fmt.Sprintf(queryUpdateDocuments, table),
+		deleteAll: fmt.Sprintf(queryDeleteDocuments, table),
+	}
+}
+
+// The statements go by primary key, once a document. Rows of a campaign are written only under its
+// lease, so an insert meets no other.
+const (
+	queryLoadDocuments = `SELECT k.n, d.doc FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (campaign_id, key, n)
+		CROSS JOIN LATERAL (SELECT doc FROM %s d WHERE d.campaign_id = k.campaign_id AND d.key = k.key OFFSET 0) d`
+	queryInsertDocuments = `INSERT INTO %s (campaign_id, key, doc) SELECT u.campaign_id, u.key, u.doc::jsonb
+		FROM unnest($1::text[], $2::text[], $3::text[]) AS u (campaign_id, key, doc)`
+	queryUpdateDocuments = `UPDATE %s d SET doc = u.doc::jsonb FROM unnest($1::text[], $2::text[],
+		$3::text[]) AS u (campaign_id, key, doc)
+		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
+	queryDeleteDocuments = `DELETE FROM %s d USING unnest($1::text[], $2::text[]) AS u (campaign_id, key)
+		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
+)
+
+type document[T any] struct {
+	Document[T]
+	load, insert, update, deleteAll string
+}
+
+// entry is a document of the group in memory.
+type entry[T any] struct {
+	campaignID, key string
+	doc             T
+	stored          bool // it was in the table
+	deleted         bool
+	lastIndex       int // in the group, of the last event that concerns it
+}
+
+// working is what Load leaves for Apply.
+type working[T any] struct {
+	entries []*entry[T]
+	byEvent []*entry[T] // nil: the event concerns no document
+}
+
+// Spec implements [Projection]. No query is planned by what is known of whole documents, and
+// gathering it takes most of an ANALYZE's time.
+func (d *document[T]) Spec() Spec {
+	table := pgx.Identifier{d.Name}.Sanitize()
+	more := ""
+	if strings.TrimSpace(d.Columns) != "" {
+		more = d.Columns + ", "
+	}
+	return Spec{
+		Name: d.Name, Version: d.Version, Types: d.Types,
+		Tables: fmt.Sprintf(
+			`CREATE TABLE %s (campaign_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, doc jsonb NOT NULL,
+				%sPRIMARY KEY (campaign_id, key)); ALTER TABLE %[1]s ALTER COLUMN doc SET STATISTICS 0; %[3]s`,
+			table, more, d.Indexes),
+		OnFailure: d.OnFailure, OnFailureOf: d.OnFailureOf, Classify: d.Classify, SecondChances: d.SecondChances,
+	}
+}
+
+// Load implements [Loader].
+func (d *document[T]) Load(_ context.Context, g *Group) error {
+	type id struct{ campaignID, key string }
+	w := &working[T]{byEvent: make([]*entry[T], len(g.Events))}
+	index := map[id]*entry[T]{}
+	var campaigns, keys []string
+	for i := range g.Events {
+		e := &g.Events[i]
+		g.at(e)
+		key, err := d.Key(*e)
+		if err != nil {
+			return err
+		}
+		if key == "" {
+			continue
+		}
+		at := id{e.CampaignID, key}
+		changed := index[at]
+		if changed == nil {
+			changed = &entry[T]{campaignID: e.CampaignID, key: key}
+			index[at] = changed
+			w.entries = append(w.entries, changed)
+			campaigns, keys = append(campaigns, e.CampaignID), append(keys, key)
+		}
+		w.byEvent[i], changed.lastIndex = changed, i
+	}
+	g.loaded = w
+	if len(keys) == 0 {
+		return nil
+	}
+	g.Queue(d.load, campaigns, keys).Query(func(rows pgx.Rows) error {
+		var n int
+		var doc []byte
+		_, err := pgx.ForEachRow(rows, []any{&n, &doc}, func() error {
+			stored := w.entries[n-1]
+			stored.stored = true
+			decoded, err := fastjson.New[T](doc)
+			if err != nil {
+				return fmt.Errorf("decode document %q of campaign %q: %w", stored.key, stored.campaignID, err)
+			}
+			stored.doc = *decoded
+			return nil
+		})
+		return err
+	})
+	return nil
+}
+
+// Apply implements [Projection].
+func (d *document[T]) Apply(_ context.Context, g *Group) error {
+	w, _ := g.loaded.(*working[T])
+	for i, changed := range w.byEvent {
+		if changed == nil {
+			continue
+		}
+		g.at(&g.Events[i])
+		err := d.Fold(&changed.doc, g.Events[i])
+		if changed.deleted = errors.Is(err, Delete); changed.deleted {
+			var none T
+			changed.doc = none
+		} else if err != nil {
+			return err
+		}
+	}
+	return d.write(g, w)
+}
+
+func (d *document[T]) write(g *Group, w *working[T]) error {
+	var inserted, updated, deleted columns
+	for _, e := range w.entries {
+		if e.deleted {
+			if e.stored {
+				deleted.add(e.campaignID, e.key, "")
+			}
+			continue
+		}
+		g.at(&g.Events[e.lastIndex])
+		doc, err := json.Marshal(e.doc)
+		if err != nil {
+			return fmt.Errorf("encode document %q: %w", e.key, err)
+		}
+		if e.stored {
+			updated.add(e.campaignID, e.key, string(doc))
+		} else {
+			inserted.add(e.campaignID, e.key, string(doc))
+		}
+	}
+	if len(inserted.keys) > 0 {
+		g.Queue(d.insert, inserted.campaigns, inserted.keys, inserted.docs)
+	}
+	if len(updated.keys) > 0 {
+		g.Queue(d.update, updated.campaigns, updated.keys, updated.docs)
+	}
+	if len(deleted.keys) > 0 {
+		g.Queue(d.deleteAll, deleted.campaigns, deleted.keys)
+	}
+	return nil
+}
+
+type columns struct{ campaigns, keys, docs []string }
+
+func (c *columns) add(campaignID, key, doc string) {
+	c.campaigns, c.keys, c.docs = append(c.campaigns, campaignID), append(c.keys, key), append(c.docs, doc)
+}

@@ -1,0 +1,172 @@
+package kind
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Foldable is a projection that can be folded in memory where its tables have nothing of the campaigns yet.
+type Foldable interface{ NewFold() Folder }
+
+// Folder folds groups in memory, campaign after campaign, and writes what comes of each once.
+type Folder interface {
+	Add(g *Group) error
+	Write(ctx context.Context, g *Group, last bool) error // what cannot change any more; with last all there is
+}
+
+// documentFold is the documents of campaigns of which the table has none.
+type documentFold[T any] struct {
+	of       *document[T]
+	campaign string // of the event before
+	index    map[string]*folded[T]
+	latest   *folded[T] // the one that the event before was for, often the next one's too
+	done     []*folded[T]
+	current  []*folded[T] // of the campaign, in the order in which they came
+	copy     copyBuffer
+}
+
+// folded is a document with the event that changed it last.
+type folded[T any] struct {
+	campaignID, key string
+	doc             T
+	deleted         bool
+	seq             int64
+	eventType       string
+}
+
+// fewDocuments is how many a map of documents may have had if it is to be used again: emptying it
+// costs what it once held.
+const fewDocuments = 64
+
+func (d *document[T]) NewFold() Folder {
+	return &documentFold[T]{of: d, index: map[string]*folded[T]{}}
+}
+
+func (f *documentFold[T]) Add(g *Group) error {
+	for i := range g.Events {
+		e := &g.Events[i]
+		g.at(e)
+		key, err := f.of.Key(*e)
+		if err != nil {
+			return err
+		}
+		if key == "" {
+			continue
+		}
+		changed := f.find(e.CampaignID, key)
+		changed.seq, changed.eventType = e.Seq, e.Type
+		err = f.of.Fold(&changed.doc, *e)
+		if changed.deleted = errors.Is(err, Delete); changed.deleted {
+			var none T
+			changed.doc = none
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *documentFold[T]) find(campaignID, key string) *folded[T] {
+	if campaignID != f.campaign {
+		if f.done = append(f.done, f.current...); len(f.current) > fewDocuments {
+			f.index = map[string]*folded[T]{}
+		}
+		clear(f.index)
+		f.campaign, f.current, f.latest = campaignID, f.current[:0], nil
+	}
+	if f.latest != nil && f.latest.key == key {
+		return f.latest
+	}
+	if f.latest = f.index[key]; f.latest == nil {
+		f.latest = &folded[T]{campaignID: campaignID, key: key}
+		f.index[key], f.current = f.latest, append(f.current, f.latest)
+	}
+	return f.latest
+}
+
+func (f *documentFold[T]) Write(ctx context.Context, g *Group, last bool) error {
+	if last {
+		f.done, f.current = append(f.done, f.current...), nil
+	}
+	f.copy.begin()
+	rows := 0
+	for _, d := range f.done {
+		if d.deleted {
+			continue
+		}
+		g.pipeline.At = pipeline.Origin{
+			Projection: g.projection, CampaignID: d.campaignID, Seq: d.seq,
+			EventType: d.eventType,
+		}
+		doc, err := json.Marshal(d.doc)
+		if err != nil {
+			return fmt.Errorf("encode document %q: %w", d.key, err)
+		}
+		f.copy.document(d.campaignID, d.key, doc)
+		rows++
+	}
+	clear(f.done)
+	f.done = f.done[:0]
+	tx, err := g.Tx(ctx)
+	if err != nil || rows == 0 {
+		return err
+	}
+	_, err = tx.conn.PgConn().CopyFrom(ctx, f.copy.end(), "COPY "+
+		pgx.Identifier{f.of.Name}.Sanitize()+" (campaign_id, key, doc) FROM STDIN BINARY")
+	return err
+}
+
+// copyBuffer is the rows of one COPY, in its binary format. Made by hand they take a quarter of the
+// time that going by values does.
+type copyBuffer struct{ bytes []byte }
+
+func (b *copyBuffer) begin() {
+	b.bytes = append(b.bytes[:0], "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
+}
+
+func (b *copyBuffer) document(campaignID, key string, doc []byte) {
+	const columns, jsonbVersion = 3, 1
+	b.bytes = binary.BigEndian.AppendUint16(b.bytes, columns)
+	b.bytes = append(binary.BigEndian.AppendUint32(b.bytes, uint32(len(campaignID))), campaignID...)
+	b.bytes = append(binary.BigEndian.AppendUint32(b.bytes, uint32(len(key))), key...)
+	b.bytes = append(append(binary.BigEndian.AppendUint32(b.bytes, uint32(len(doc)+1)), jsonbVersion), doc...)
+}
+
+func (b *copyBuffer) end() *bytes.Reader {
+	b.bytes = append(b.bytes, 0xff, 0xff)
+	return bytes.NewReader(b.bytes)
+}
+
+// ApplyEach implements stepper: a document is written after each event that changes it. What was loaded is kept up.
+func (d *document[T]) ApplyEach(_ context.Context, g *Group, before func(journal.Event)) error {
+	w, _ := g.loaded.(*working[T])
+	for i, e := range g.Events {
+		changed := w.byEvent[i]
+		if changed == nil {
+			continue
+		}
+		before(e)
+		g.At(e)
+		err := d.Fold(&changed.doc, e)
+		if changed.deleted = errors.Is(err, Delete); changed.deleted {
+			var none T
+			changed.doc = none
+		} else if err != nil {
+			return err
+		}
+		if err := d.write(g, &working[T]{entries: []*entry[T]{changed}}); err != nil {
+			return err
+		}
+		changed.stored = !changed.deleted
+	}
+	return nil
+}

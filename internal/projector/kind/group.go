@@ -1,0 +1,78 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Group is projector.Group.
+type Group struct {
+	Events []journal.Event
+
+	projection string
+	comment    string // ends its statements
+	pipeline   *pipeline.Pipeline
+	loaded     any         // what a Loader keeps from Load to Apply
+	ended      atomic.Bool // the projector has gone on without its projection
+}
+
+// ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout.
+// Whatever it still does has no effect.
+var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
+
+// NewGroup makes a group whose statements go through line.
+func NewGroup(events []journal.Event, projection, comment string, line *pipeline.Pipeline) *Group {
+	return &Group{Events: events, projection: projection, comment: comment, pipeline: line}
+}
+
+// LineOf answers the pipeline that a group's statements go through.
+func LineOf(g *Group) *pipeline.Pipeline { return g.pipeline }
+
+// EndGroup lets a group have no more effects, whatever its projection still does.
+func EndGroup(g *Group) { g.ended.Store(true) }
+
+// GroupEnded says whether it was ended.
+func GroupEnded(g *Group) bool { return g.ended.Load() }
+
+// At says that the statements queued from now on belong to e, so that an error names the event that
+// caused it. [Handlers] and SQL files do it by themselves.
+func (g *Group) At(e journal.Event) { g.at(&e) }
+
+func (g *Group) at(e *journal.Event) {
+	if g.ended.Load() {
+		return
+	}
+	g.pipeline.At = pipeline.Origin{Projection: g.projection, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
+}
+
+// Queue adds a statement to the group's pipeline. All that is queued runs in order in one round
+// trip; an error fails the group. The result can be looked at with the returned query's Exec, Query
+// or QueryRow.
+func (g *Group) Queue(sql string, args ...any) *pgx.QueuedQuery {
+	if g.ended.Load() {
+		return &pgx.QueuedQuery{SQL: sql}
+	}
+	return g.pipeline.Queue(sql+g.comment, args...)
+}
+
+// Tx runs what is queued and returns the transaction, for statements whose results decide what
+// comes next. Each costs a round trip.
+func (g *Group) Tx(ctx context.Context) (Tx, error) {
+	if g.ended.Load() {
+		return Tx{}, ErrAbandoned
+	}
+	if g.pipeline.Collects {
+		g.pipeline.Refused = true
+		return Tx{}, ErrIntricate
+	}
+	if err := g.pipeline.Flush(ctx); err != nil {
+		return Tx{}, err
+	}
+	return Tx{conn: g.pipeline.Conn, comment: g.comment}, nil
+}

@@ -1,0 +1,173 @@
+package kind
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+)
+
+// Action is projector.Action.
+type Action string
+
+// The actions.
+const (
+	// the pair waits and is tried again; it is dead after so many attempts, and at once if the failure is permanent
+	ActionRetry Action = "retry"
+	ActionDead  Action = "dead" // the pair is dead at once
+	ActionSkip  Action = "skip" // the projection goes on without the event; the failure log and a counter say so
+	// the pair waits, and the projection pauses for all campaigns until it is resumed, which tries
+	// again; nothing is ever dead
+	ActionPause Action = "pause"
+)
+
+// Policy is projector.Policy.
+type Policy struct {
+	Action   Action        // default [ActionRetry]
+	Attempts int           // failures at one event that make a pair dead; default 8
+	Base     time.Duration // wait after the first failure; default 1s, at least 1ms
+	Max      time.Duration // longest wait; default 5m, at least Base
+	Factor   float64       // each wait is so many times the one before; default 2, from 1 to 100
+	Jitter   float64       // part of a wait by which it may be longer or shorter; default 0.1, below 1; negative: none
+	Timeout  time.Duration // how long applying one group may take; default [Config].ApplyTimeout
+}
+
+// SecondChances is projector.SecondChances.
+type SecondChances struct {
+	Count int           // how many; default none, at most 1000
+	Base  time.Duration // default 1h, at least 1ms
+	Max   time.Duration // default 24h, at least Base
+}
+
+// DefaultPolicy is what is left open in all wider ones.
+var DefaultPolicy = Policy{ //nolint:gochecknoglobals // a constant
+	Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2,
+	Jitter: 0.1,
+}
+
+// CompletePolicy fills in what p leaves open.
+func CompletePolicy(p, wider Policy) Policy {
+	return Policy{
+		Action: cmp.Or(p.Action, wider.Action), Attempts: cmp.Or(p.Attempts, wider.Attempts),
+		Base: cmp.Or(p.Base, wider.Base), Max: cmp.Or(p.Max, wider.Max),
+		Factor: cmp.Or(p.Factor, wider.Factor), Jitter: cmp.Or(p.Jitter, wider.Jitter),
+		Timeout: cmp.Or(p.Timeout, wider.Timeout),
+	}
+}
+
+// Validate finds the mistakes of a policy, whose zero fields are taken from the defaults.
+func (p Policy) Validate() error { return CheckPolicy(CompletePolicy(p, DefaultPolicy)) }
+
+// CheckPolicy finds the mistakes of a policy without zero fields.
+func CheckPolicy(p Policy) error {
+	var errs []error
+	switch p.Action {
+	case ActionRetry, ActionDead, ActionSkip, ActionPause:
+	default:
+		errs = append(errs, fmt.Errorf("action %q: use %s, %s, %s or %s", p.Action, ActionRetry, ActionDead, ActionSkip,
+			ActionPause))
+	}
+	if p.Attempts < 1 || p.Attempts > math.MaxInt32 {
+		errs = append(errs, fmt.Errorf("attempts is %d: use 1 … %d", p.Attempts, math.MaxInt32))
+	}
+	if p.Base < time.Millisecond {
+		errs = append(errs, fmt.Errorf("base is %v: use at least 1ms", p.Base))
+	}
+	if p.Max < p.Base {
+		errs = append(errs, fmt.Errorf("max is %v: use at least base, which is %v", p.Max, p.Base))
+	}
+	if !(p.Factor >= 1 && p.Factor <= 100) { // NaN too
+		errs = append(errs, fmt.Errorf("factor is %v: use 1 … 100", p.Factor))
+	}
+	if !(p.Jitter < 1) {
+		errs = append(errs, fmt.Errorf("jitter is %v: use a part below 1, or a negative number for none", p.Jitter))
+	}
+	if p.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("timeout is %v: use a time above zero", p.Timeout))
+	}
+	return errors.Join(errs...)
+}
+
+// mostWaits bounds what is handed to the database for one failure; a factor so small that waits
+// still grow after so many has hardly any effect.
+const mostWaits = 64
+
+// waits are those after the first failure, the second …, up to the one that all further ones have:
+// min(base × factor^(n-1), max), times 1 ± jitter. random is from 0 to 1.
+func (p Policy) waits(random float64) []time.Duration {
+	spread := 1 + max(p.Jitter, 0)*(2*random-1)
+	var waits []time.Duration
+	for n := range mostWaits {
+		wait := math.Min(float64(p.Base)*math.Pow(p.Factor, float64(n)), float64(p.Max))
+		waits = append(waits, time.Duration(math.Min(wait*spread, math.MaxInt64/2)))
+		if wait >= float64(p.Max) || p.Factor == 1 {
+			break
+		}
+	}
+	return waits
+}
+
+// Schedule is what becomes of a pair that failed.
+// One that has ended its process again and again gets no second chances: it would do so again.
+func Schedule(p Policy, f deferred.Failure, chances SecondChances, random float64) deferred.Schedule {
+	if failure.Class(f.Class) == failure.ClassLock {
+		return deferred.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
+	}
+	s := deferred.Schedule{Attempts: p.Attempts, Waits: p.waits(random), Chances: chances.waits()}
+	switch p.Action {
+	case ActionDead:
+		s.Dead = true
+	case ActionPause:
+		s.Attempts, s.Chances = math.MaxInt32, nil
+	default:
+		s.Dead = failure.Class(f.Class) == failure.ClassPermanent
+	}
+	if f.Code == failure.CodeCrash {
+		s.Chances = nil
+	}
+	return s
+}
+
+// CompleteChances fills in what c leaves open.
+func CompleteChances(c SecondChances) SecondChances {
+	c.Base = cmp.Or(c.Base, time.Hour)
+	c.Max = cmp.Or(c.Max, max(24*time.Hour, c.Base))
+	return c
+}
+
+// CheckChances finds the mistakes of second chances without zero fields.
+func CheckChances(c SecondChances) error {
+	var errs []error
+	if c.Count < 0 || c.Count > 1000 {
+		errs = append(errs, fmt.Errorf("second chances: count is %d: use 0 … 1000", c.Count))
+	}
+	if c.Base < time.Millisecond {
+		errs = append(errs, fmt.Errorf("second chances: base is %v: use at least 1ms", c.Base))
+	}
+	if c.Max < c.Base {
+		errs = append(errs, fmt.Errorf("second chances: max is %v: use at least base, which is %v", c.Max, c.Base))
+	}
+	return errors.Join(errs...)
+}
+
+// waits are those before each chance.
+func (c SecondChances) waits() []time.Duration {
+	waits := make([]time.Duration, c.Count)
+	for i := range waits {
+		waits[i] = time.Duration(math.Min(float64(c.Base)*math.Pow(2, float64(i)), float64(c.Max)))
+	}
+	return waits
+}
+
+// lockWait is how long a pair waits that needs what another session has locked. A lock that stays
+// is looked for less often: see queryDefer.
+const lockWait = time.Second
+
+// LongestWait is the longest time for which a pair waits under a policy.
+func LongestWait(p Policy) time.Duration {
+	return time.Duration(float64(p.Max) * (1 + max(0, p.Jitter)))
+}

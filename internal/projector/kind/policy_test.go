@@ -1,0 +1,98 @@
+package kind
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+)
+
+func drawPolicy(t *rapid.T) Policy {
+	base := time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(48*time.Hour)).Draw(t, "base"))
+	p := Policy{
+		Action: ActionRetry, Attempts: rapid.IntRange(1, 100).Draw(t, "attempts"), Base: base,
+		Max:    base + time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "max")),
+		Factor: rapid.Float64Range(1, 100).Draw(t, "factor"), Jitter: rapid.Float64Range(-1, 0.999).Draw(t, "jitter"),
+	}
+	if err := CheckPolicy(p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestAWaitIsTheLesserOfItsPowerAndTheMostGiveOrTakeTheJitter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p, random := drawPolicy(t), rapid.Float64Range(0, 1).Draw(t, "random")
+		waits := p.waits(random)
+		if len(waits) == 0 || len(waits) > mostWaits {
+			t.Fatalf("%d waits", len(waits))
+		}
+		jitter := max(p.Jitter, 0)
+		for n, wait := range waits {
+			ideal := min(float64(p.Base)*math.Pow(p.Factor, float64(n)), float64(p.Max))
+			if low, high := ideal*(1-jitter)-2, ideal*(1+jitter)+2; float64(wait) < low || float64(wait) > high {
+				t.Fatalf("wait %d is %v, want %v … %v", n+1, wait, time.Duration(low), time.Duration(high))
+			}
+			if n > 0 && wait < waits[n-1] {
+				t.Fatalf("wait %d is %v, less than the one before, %v", n+1, wait, waits[n-1])
+			}
+		}
+	})
+}
+
+func TestTheLastWaitGoesForAllFurtherFailures(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPolicy(t)
+		waits := p.waits(0.5)
+		if last := waits[len(waits)-1]; len(waits) < mostWaits && p.Factor > 1 && last != p.Max {
+			t.Fatalf("the last of %d waits is %v, not the longest, %v", len(waits), last, p.Max)
+		}
+	})
+}
+
+func TestTheDefaultWaitsDoubleFromASecondToFiveMinutes(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, wait := range DefaultPolicy.waits(0.5) {
+		got = append(got, wait.String())
+	}
+	if want := "1s 2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m0s"; strings.Join(got, " ") != want {
+		t.Errorf("waits are %s, want %s", strings.Join(got, " "), want)
+	}
+	if low, high := DefaultPolicy.waits(0)[9], DefaultPolicy.waits(1)[9]; low != 270*time.Second ||
+		high != 330*time.Second {
+		t.Errorf("the longest wait is %v … %v, want five minutes give or take a tenth", low, high)
+	}
+}
+
+func TestSecondChancesDoubleFromAnHourToADay(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, wait := range CompleteChances(SecondChances{Count: 7}).waits() {
+		got = append(got, wait.String())
+	}
+	if want := "1h0m0s 2h0m0s 4h0m0s 8h0m0s 16h0m0s 24h0m0s 24h0m0s"; strings.Join(got, " ") != want {
+		t.Errorf("they come after %s, want %s", strings.Join(got, " "), want)
+	}
+	if n := len(CompleteChances(SecondChances{}).waits()); n != 0 {
+		t.Errorf("there are %d by default", n)
+	}
+}
+
+func TestOneThatEndsItsProcessGetsNoSecondChance(t *testing.T) {
+	t.Parallel()
+	p, chances := Policy{Action: ActionRetry, Attempts: 8}, CompleteChances(SecondChances{Count: 3})
+	for code, want := range map[string]int{failure.CodeCrash: 0, "panic": 3} {
+		s := Schedule(p, deferred.Failure{Class: string(failure.ClassPermanent), Code: code}, chances, 0.5)
+		if !s.Dead || len(s.Chances) != want {
+			t.Errorf("code %s: dead %t with %d chances, want %d", code, s.Dead, len(s.Chances), want)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package pipeline
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+)
+
+// Origin is what a queued statement is for.
+type Origin struct {
+	Projection string
+	CampaignID string
+	Seq        int64
+	EventType  string
+}
+
+// Pipeline collects statements for one connection and runs them in one round trip, or in three
+// where there are very many.
+type Pipeline struct {
+	Conn    *pgx.Conn
+	Batch   *pgx.Batch
+	Origins []Origin
+	At      Origin // of the statements queued next
+
+	Timeout    time.Duration // the shortest of the projections' whose statements are queued; 0: none
+	Disconnect func()        // ends whatever goes on on the connection, from any goroutine; nil: it is not ours to end
+	Abandoned  bool          // a projection still has it: it must not be touched any more
+
+	Collects bool // statements are to be queued and not yet run
+	Refused  bool // somebody wanted to run some
+
+	Streams bool                 // it may run very many statements as a stream
+	Mode    pgx.QueryExecMode    // in which the connection sends statements
+	Checks  bool                 // arguments are tried before anything is sent
+	Notice  pgconn.NoticeHandler // of the connection; nil: none
+}
+
+// NewPipeline returns an empty pipeline for a connection.
+func NewPipeline(conn *pgx.Conn) *Pipeline { return &Pipeline{Conn: conn, Batch: &pgx.Batch{}} }
+
+// Queue adds a statement, for what At says.
+func (p *Pipeline) Queue(sql string, args ...any) *pgx.QueuedQuery {
+	p.Sync()
+	return p.Batch.Queue(sql, args...)
+}
+
+// Sync gives statements that were queued on the batch itself the origin of now.
+func (p *Pipeline) Sync() {
+	for len(p.Origins) <= p.Batch.Len() {
+		p.Origins = append(p.Origins, p.At)
+	}
+}
+
+// Flush runs what is queued. It returns the first error, as an [*ApplyError] if the statement belongs to a projection.
+func (p *Pipeline) Flush(ctx context.Context) error {
+	batch, origins := p.Batch, p.Origins
+	if batch.Len() == 0 {
+		return nil
+	}
+	p.Batch, p.Origins = &pgx.Batch{}, origins[:0]
+	if !p.Streams {
+		return p.send(ctx, batch, origins)
+	}
+	for _, r := range runs(batch.QueuedQueries, origins) {
+		part := origins[min(r.from, len(origins)):min(r.to, len(origins))]
+		if !r.stream {
+			if err := p.send(ctx, &pgx.Batch{QueuedQueries: batch.QueuedQueries[r.from:r.to]}, part); err != nil {
+				return err
+			}
+			continue
+		}
+		start := time.Now()
+		if failed, err := p.stream(ctx, batch.QueuedQueries[r.from:r.to]); err != nil {
+			at := part[min(failed, len(part)-1)]
+			return at.Wrap(failure.Cancelled(err, at.Projection, p.Timeout, start))
+		}
+	}
+	return nil
+}
+
+// send runs a batch in one round trip.
+func (p *Pipeline) send(ctx context.Context, batch *pgx.Batch, origins []Origin) error {
+	if p.Checks {
+		if i, err := p.encode(ctx, batch.QueuedQueries, origins); err != nil {
+			return origins[i].Wrap(err)
+		}
+	}
+	start := time.Now()
+	results := p.Conn.SendBatch(ctx, batch)
+	for i, query := range batch.QueuedQueries {
+		var err error
+		if query.Fn != nil {
+			err = query.Fn(results)
+		} else {
+			_, err = results.Exec()
+		}
+		if err != nil {
+			_ = results.Close() // says the same
+			if i < len(origins) {
+				return origins[i].Wrap(failure.Cancelled(err, origins[i].Projection, p.Timeout, start))
+			}
+			return err
+		}
+	}
+	return results.Close()
+}
+
+// encode tries to encode the arguments of projections' statements, and answers the first that
+// fails: pgx closes the connection over one that cannot be encoded.
+func (p *Pipeline) encode(ctx context.Context, queries []*pgx.QueuedQuery, origins []Origin) (failed int, err error) {
+	if p.Mode == pgx.QueryExecModeSimpleProtocol {
+		return 0, nil // there are no types to encode for, and pgx leaves the connection open
+	}
+	var builder pgx.ExtendedQueryBuilder
+	described := map[string]*pgconn.StatementDescription{}
+	for i, q := range queries[:min(len(queries), len(origins))] {
+		if origins[i].Projection == "" {
+			continue
+		}
+		statement := described[q.SQL]
+		if statement == nil {
+			if statement, err = p.describe(ctx, q.SQL); err != nil {
+				return i, err
+			}
+			described[q.SQL] = statement
+		}
+		if err := builder.Build(p.Conn.TypeMap(), statement, q.Arguments); err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
+// describe answers the types of a statement's parameters, nil where those of the arguments decide.
+// It costs a round trip, where statements stay prepared only for the first of its text.
+func (p *Pipeline) describe(ctx context.Context, sql string) (*pgconn.StatementDescription, error) {
+	switch p.Mode {
+	case pgx.QueryExecModeCacheStatement:
+		return p.Conn.Prepare(ctx, sql, sql)
+	case pgx.QueryExecModeExec:
+		return nil, nil
+	default:
+		return p.Conn.Prepare(ctx, "", sql)
+	}
+}
+
+// NeverSent says whether a batch failed before any of it was sent: an argument of it cannot be
+// encoded. pgx has no type for that, and closes the connection all the same.
+func NeverSent(err error) bool {
+	return strings.Contains(err.Error(), "error preprocessing batch (build)")
+}
+
+// Reset forgets what is queued.
+func (p *Pipeline) Reset() { p.Batch, p.Origins, p.At = &pgx.Batch{}, nil, Origin{} }
+
+// Exec runs one statement that belongs to no projection, after what is queued.
+func (p *Pipeline) Exec(ctx context.Context, sql string, args ...any) error {
+	p.At = Origin{}
+	p.Queue(sql, args...)
+	return p.Flush(ctx)
+}
+
+// Wrap names the event in an error, where there is one and it belongs to a projection.
+func (o Origin) Wrap(err error) error {
+	if o.Projection == "" || err == nil {
+		return err
+	}
+	return &failure.ApplyError{
+		Projection: o.Projection, CampaignID: o.CampaignID, Seq: o.Seq, EventType: o.EventType,
+		Err: err,
+	}
+}

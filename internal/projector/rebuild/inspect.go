@@ -1,0 +1,107 @@
+package rebuild
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// queryProjections reads a table of one row a projection.
+const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at
+	FROM tidemark.projections ORDER BY name`
+
+// Registered is projector.Registered.
+type Registered struct {
+	Name         string
+	Group        string // consumer group
+	Version      int
+	Schema       string   // of its tables
+	Tables       []string // without the schema
+	State        string   // "active", or "joining" while campaigns are being filed for it
+	RegisteredAt time.Time
+}
+
+// Projections is projector.Projections.
+func Projections(ctx context.Context, db journal.Querier) ([]Registered, error) {
+	rows, err := db.Query(ctx, queryProjections)
+	if err != nil {
+		return nil, fmt.Errorf("list projections: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Registered])
+	if err != nil {
+		return nil, fmt.Errorf("list projections: %w", err)
+	}
+	return all, nil
+}
+
+// Rebuild is projector.Rebuild. Its fields are in the order of queryProgress.
+type Rebuild struct {
+	Projection  string
+	Group       string
+	FromVersion int // of the tables that are read
+	Version     int // that is built; 0: not known yet
+	// "requested" until a worker that has the code begins, "copying" while campaigns are taken range
+	// by range, "copied" or "joining" while the others are filed, "active" while they catch up
+	State string
+	Request
+	ActiveAt  *time.Time // since when campaigns catch up; nil: not yet
+	Campaigns int64      // to catch up at that time
+	Events    int64      // of those
+	Refusal   string     // why the tables were not exchanged when that was tried last
+	Paused    bool
+	Backlog
+	At time.Time
+}
+
+// Request is projector.RebuildRequest.
+type Request struct {
+	MaxShare    float64
+	AllowFailed int64
+	Keep        time.Duration
+	Verify      int    // campaigns to verify before the exchange
+	By, Reason  string // who began it, and why
+	StartedAt   time.Time
+}
+
+// Backlog is projector.RebuildBacklog.
+type Backlog struct {
+	Left       int64 // campaigns on their way
+	LeftEvents int64 // events that they, and those that failed, have before them
+	Failed     int64 // campaigns that wait for their next attempt
+	Dead       int64 // campaigns that wait for an operator
+	Estimated  bool  // there are too many to count: the other figures are near
+}
+
+// NameOf is projector.RebuildName.
+func NameOf(projection string) string { return registry.NextTables.Of(projection) }
+
+// Rebuilds is projector.Rebuilds.
+func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Rebuild, error) {
+	rows, err := db.Query(ctx, queryProgress, projection)
+	if err != nil {
+		return nil, fmt.Errorf("list rebuilds: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Rebuild])
+	if err != nil {
+		return nil, fmt.Errorf("list rebuilds: %w", err)
+	}
+	return all, nil
+}
+
+// Progress is the share of the rebuild's campaigns that have caught up, from 0 to 1. Campaigns that
+// have failed have not.
+func (r Rebuild) Progress() float64 {
+	switch left := r.Left + r.Failed + r.Dead; {
+	case r.ActiveAt == nil && r.Campaigns == 0:
+		return 0 // nothing is known yet
+	case r.Campaigns == 0:
+		return 1
+	default:
+		return max(0, 1-float64(left)/float64(r.Campaigns))
+	}
+}

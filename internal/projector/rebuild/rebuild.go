@@ -1,0 +1,178 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/exchange"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Errors of rebuilds. Their messages say what to do.
+var (
+	// ErrNoCode is returned for a version that no worker has the code of.
+	ErrNoCode = errors.New("no worker has the code of this version")
+
+	// ErrNoRebuild is returned for a projection that is not being rebuilt.
+	ErrNoRebuild = errors.New("the projection is not being rebuilt")
+
+	// ErrRebuilding is returned by [Rollback] while the projection is being rebuilt.
+	ErrRebuilding = errors.New("the projection is being rebuilt: wait until that is done, or abort it")
+
+	// ErrNoPrevious is returned by [Rollback] when the tables that were replaced are not kept any more, or never were.
+	ErrNoPrevious = errors.New("no previous tables of the projection are kept")
+
+	// ErrBehind is returned by [Rollback] for tables that are behind in more campaigns than allowed;
+	// its message says in how many.
+	ErrBehind = errors.New("the tables are behind")
+)
+
+// The defaults of [Options].
+const (
+	defaultMaxShare = 0.5
+	defaultKeep     = 24 * time.Hour
+	defaultVerify   = 1000
+)
+
+// Options is projector.RebuildOptions.
+type Options struct {
+	Version     *int           // to build; default: the highest that a worker has
+	MaxShare    *float64       // of the time of each worker that goes to rebuilds, above 0 up to 1; default 0.5
+	AllowFailed *int64         // campaigns that may be failed or dead when the tables are exchanged; default 0
+	Keep        *time.Duration // how long the tables that are replaced are kept and followed; default 24h
+	// campaigns, at random, whose new rows are compared with what their events make before the tables
+	// are exchanged; 0: none; default 1000
+	Verify *int
+	// columns that may differ then, "column" or "table.column"; those whose default is the time or chance may in any case
+	Ignore []string
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if o.Version != nil && *o.Version < 1 {
+		errs = append(errs, fmt.Errorf("Version is %d: versions start at 1", *o.Version))
+	}
+	if o.MaxShare != nil && !(*o.MaxShare > 0 && *o.MaxShare <= 1) {
+		errs = append(errs, fmt.Errorf("MaxShare is %v: it must be above 0 and not above 1", *o.MaxShare))
+	}
+	if o.AllowFailed != nil && *o.AllowFailed < 0 {
+		errs = append(errs, fmt.Errorf("AllowFailed is %d: it must not be negative", *o.AllowFailed))
+	}
+	if o.Keep != nil && *o.Keep < 0 {
+		errs = append(errs, fmt.Errorf("Keep is %v: it must not be negative", *o.Keep))
+	}
+	if o.Verify != nil && *o.Verify < 0 {
+		errs = append(errs, fmt.Errorf("Verify is %d: it must not be negative", *o.Verify))
+	}
+	return errors.Join(errs...)
+}
+
+// StartRebuild is projector.StartRebuild.
+func StartRebuild(
+	ctx context.Context, db registry.Beginner, name string, o Options, act deferred.Act,
+) (begun bool, err error) {
+	if err := o.validate(); err != nil {
+		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		// No lock of the registry: nothing of what is asked for concerns a group under way.
+		rows, err := lockSets(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		live, building := rows[name], rows[registry.NextTables.Of(name)]
+		switch {
+		case live == nil:
+			return ErrUnknownProjection
+		case building != nil && building.Version == Withdrawn:
+			return errors.New("the one before is being aborted: try again in a moment")
+		}
+		if building != nil {
+			if o.Version != nil && *o.Version != building.Version {
+				return fmt.Errorf("version %d is being built: abort that first", building.Version)
+			}
+			_, err := tx.Exec(ctx, queryChangeRebuild, name, o.MaxShare, o.AllowFailed, o.Keep, o.Verify, o.Ignore)
+			return err
+		}
+		if err := haveCode(ctx, tx, name, live.ConsumerGroup, o.Version); err != nil {
+			return err
+		}
+		begun = true
+		if _, err := tx.Exec(ctx, queryRequest, registry.NextTables.Of(name), live.ConsumerGroup,
+			or(o.Version, 0)); err != nil {
+			return err
+		}
+		if err := writeRebuild(ctx, tx, name, o, act); err != nil {
+			return err
+		}
+		return deferred.Write(ctx, tx, "rebuild_began", live.ConsumerGroup, name, act)
+	})
+	if err != nil {
+		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
+	}
+	return begun, nil
+}
+
+// haveCode answers [ErrNoCode] for a version that is asked for and that no worker of those that say
+// what they have can build. Where none says anything, none may be running yet.
+func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) error {
+	if version == nil {
+		return nil
+	}
+	versions, err := lease.Versions(ctx, tx, group)
+	if err != nil || len(versions) == 0 || slices.Contains(versions[name], *version) {
+		return err
+	}
+	return fmt.Errorf("%w: version %d is asked for, workers of consumer group %q have %v: start one that has it first",
+		ErrNoCode, *version, group, versions[name])
+}
+
+func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o Options, act deferred.Act) error {
+	_, err := tx.Exec(ctx, queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0),
+		or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason)
+	return err
+}
+
+func or[T any](v *T, standard T) T {
+	if v == nil {
+		return standard
+	}
+	return *v
+}
+
+// lockedSet is a row of the registry that is about to be changed.
+type lockedSet struct {
+	registry.Registered
+	Own      []string // indexes and constraints that came with its tables
+	Declined int
+}
+
+func (s *lockedSet) tables() exchange.Tables {
+	return exchange.Tables{Schema: s.SchemaName, Names: s.TableNames, Own: s.Own}
+}
+
+// lockSets locks the rows of a projection and answers them by name.
+func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSet, error) {
+	return readSets(ctx, tx, queryLockSets, name)
+}
+
+func readSets(ctx context.Context, db journal.Querier, sql, name string) (map[string]*lockedSet, error) {
+	rows, err := db.Query(ctx, sql, []string{name, registry.NextTables.Of(name), registry.PreviousTables.Of(name)})
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[lockedSet])
+	sets := map[string]*lockedSet{}
+	for _, s := range all {
+		sets[s.Name] = s
+	}
+	return sets, err
+}

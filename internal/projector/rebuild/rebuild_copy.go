@@ -1,0 +1,294 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+)
+
+// The tables of a rebuild are empty at first, and have no readers. So campaigns need not be
+// leased one by one to be caught up: workers take ranges of them, apply all events up to the
+// checkpoints in one transaction, and note in that transaction that the range is done. What this
+// cannot do is left to the catch-up that follows: ranges that fail, or whose worker dies, are filed
+// as behind from the first event on; and a campaign that moves meanwhile is filed by the worker that moves
+// it, to begin again with its rows deleted, whether they were there already or not.
+
+const (
+	// rangeCampaigns and rangeEvents are how much is copied in one transaction, about: others wait for
+	// its end when the registry changes. Folding in memory takes less time.
+	rangeCampaigns       = 2000
+	rangeEvents          = 10_000
+	foldedRangeCampaigns = 10_000
+	foldedRangeEvents    = 20_000
+)
+
+// CopyRanges copies what is to be copied of rebuilds of this worker's projections.
+func (b *Rebuilder) CopyRanges(ctx context.Context) error {
+	for _, k := range b.Seen.Load().Projections {
+		if b.Seen.Load().Rows[k.Name].State != registry.StateCopying {
+			continue
+		}
+		done, err := b.copySet(ctx, k)
+		if err != nil {
+			return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
+		}
+		if done {
+			if err := b.EndCopy(ctx, k); err != nil {
+				return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// copySet copies range by range, and says whether all have been taken.
+func (b *Rebuilder) copySet(ctx context.Context, k *registry.Projection) (done bool, err error) {
+	var taken atomic.Bool
+	g, ctx := errgroup.WithContext(ctx)
+	for range b.Cfg.Concurrency {
+		g.Go(func() error {
+			for {
+				if wait := b.Share.Wait(time.Now()); wait > 0 {
+					if !registry.Sleep(ctx, wait) {
+						return nil
+					}
+					continue
+				}
+				r, err := b.TakeRange(ctx, k)
+				if err != nil || r == nil {
+					taken.Store(err == nil)
+					return err
+				}
+				start := time.Now()
+				err = b.CopyRange(ctx, k, *r)
+				b.Share.Charge(time.Since(start))
+				switch {
+				case errors.Is(err, ErrNotCopying) || ctx.Err() != nil:
+					return ErrNotCopying
+				case err != nil && (b.Infrastructure(ctx, err) || failure.IsLockTimeout(err)):
+					return err
+				case err != nil:
+					b.Cfg.Logger.WarnContext(ctx, "range of campaigns not copied, each catches up by itself", "projection", k.Name,
+						"after", r.first, "to", r.last, "error", err)
+				}
+			}
+		})
+	}
+	err = g.Wait()
+	if errors.Is(err, ErrNotCopying) {
+		return false, nil
+	}
+	return taken.Load() && err == nil, err
+}
+
+// ErrNotCopying says that the rebuild has been paused, or has got further, or is gone.
+var ErrNotCopying = errors.New("the rebuild does not copy")
+
+// campaignRange is the campaigns after first, up to last.
+type campaignRange struct {
+	first, last string
+	campaigns   []lease.Lease // those that have moved, where they stood: whoever moves one from there files it
+}
+
+// TakeRange takes the next range; nil: there is none.
+func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Projection) (r *campaignRange, err error) {
+	err = pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
+		var first string
+		err := tx.QueryRow(ctx, queryCopyCursor, k.Described.Name).Scan(&first)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNotCopying
+		}
+		if err != nil {
+			return err
+		}
+		campaigns, events := rangeCampaigns, int64(rangeEvents)
+		if _, ok := k.Projection.(kind.Foldable); ok {
+			campaigns, events = foldedRangeCampaigns, foldedRangeEvents
+		}
+		if r, err = b.nextRange(ctx, tx, first, campaigns, events); err != nil || r == nil {
+			return err
+		}
+		batch := &pgx.Batch{}
+		batch.Queue(queryMoveCopyCursor, k.Described.Name, r.last)
+		batch.Queue(queryCommitLater)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	return r, err
+}
+
+// nextRange answers the campaigns after first, so many or with so many events at most, but one in
+// any case; nil: there are none.
+func (b *Rebuilder) nextRange(
+	ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64,
+) (*campaignRange, error) {
+	rows, err := tx.Query(ctx, queryNextRange, b.Cfg.ConsumerGroup, first, campaigns)
+	if err != nil {
+		return nil, err
+	}
+	r := &campaignRange{first: first}
+	var l lease.Lease
+	_, err = pgx.ForEachRow(rows, []any{&l.CampaignID, &l.Checkpoint}, func() error {
+		if events <= 0 {
+			return nil
+		}
+		events -= l.Checkpoint
+		if r.last = l.CampaignID; l.Checkpoint > 0 {
+			r.campaigns = append(r.campaigns, l)
+		}
+		return nil
+	})
+	if err != nil || r.last == "" {
+		return nil, err
+	}
+	return r, nil
+}
+
+// CopyRange applies the events of a range's campaigns, but for those that have been filed already.
+func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r campaignRange) (err error) {
+	ctx, span := b.Traced(ctx, "copy", k)
+	events := int64(0)
+	defer func() { span.End(int(events), wrong(err)) }()
+	conn, err := b.Cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("acquire a connection: %w", err)
+	}
+	t := b.Applier.Within(conn.Conn(), nil, rangeEvents)
+	t.Pool, t.Timeout, t.InForce, t.Disconnect = conn, b.Longest, b.Longest, apply.Disconnect(conn)
+	defer t.Abort(ctx)
+	t.Queue(apply.QueryBegin)
+	t.QueueSettings()
+	t.Queue(registry.QueryRegistryShared, b.Cfg.ConsumerGroup)
+	var copying bool
+	t.Queue(queryCopying, k.Name, k.Described.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
+	t.Sync()
+	// before filed is read: who resolves meanwhile files
+	deferred.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.LeaveOut)
+	filed := map[string]bool{}
+	t.Queue(queryRangeFiled, b.Cfg.ConsumerGroup, k.Name, r.first, r.last).Query(func(rows pgx.Rows) error {
+		var id string
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			filed[id] = true
+			return nil
+		})
+		return err
+	})
+	if err := t.Flush(ctx); err != nil {
+		return t.Blame(err)
+	}
+	if !copying {
+		return ErrNotCopying
+	}
+	campaigns := slices.DeleteFunc(r.campaigns, func(l lease.Lease) bool { return filed[l.CampaignID] })
+	if err := copyCampaigns(ctx, t, k, r, campaigns); err != nil {
+		return t.Blame(err)
+	}
+	for _, c := range campaigns {
+		events += c.Checkpoint
+	}
+	t.At = pipeline.Origin{}
+	t.Queue(queryRangeDone, k.Name, r.first, r.last, len(campaigns), events)
+	t.Queue(queryCommitLater)
+	t.Queue(apply.QueryCommit)
+	if err := t.Flush(ctx); err != nil {
+		return t.Blame(err)
+	}
+	b.Applied.Add(events)
+	b.Metrics.Groups.Count(int(events))
+	b.Metrics.Projections.Through.WithLabelValues(k.Name).Add(float64(events))
+	return nil
+}
+
+// copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection
+// that has nothing of them yet.
+func copyCampaigns(
+	ctx context.Context, t *apply.Transaction, k *registry.Projection, r campaignRange, campaigns []lease.Lease,
+) error {
+	t.Use(k)
+	t.LimitStatements(k.Timeout(nil))
+	if call := k.Call.Load(); call != nil {
+		var s apply.Stretches
+		for _, c := range campaigns {
+			t.Stretch(&s, k, c.CampaignID, 0, c.Checkpoint)
+		}
+		t.At = pipeline.Origin{Projection: k.Name}
+		t.Queue(call.SQL, s.Campaigns, s.After, s.Until)
+		return nil
+	}
+	// A fold in memory need not look for what is not there, and writes each row once.
+	var fold kind.Folder
+	if f, ok := k.Projection.(kind.Foldable); ok {
+		fold = f.NewFold()
+	}
+	pages := newRangePages(t, k, r, campaigns)
+	for more := true; more; {
+		var err error
+		if more, err = pages.next(ctx); err != nil {
+			return err
+		}
+		if err := copyEvents(ctx, t, k, fold, !more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyEvents hands the projection the events just read.
+func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projection, fold kind.Folder, last bool) error {
+	g := t.Group(k, t.Events)
+	if fold != nil {
+		return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
+			if err := fold.Add(g); err != nil {
+				return err
+			}
+			return fold.Write(ctx, g, last)
+		})
+	}
+	if len(t.Events) == 0 {
+		return nil
+	}
+	if err := t.Applier.Load(ctx, k, g); err != nil {
+		return err
+	}
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	if err := t.Applier.Apply(ctx, k, g); err != nil {
+		return err
+	}
+	return t.Flush(ctx)
+}
+
+// EndCopy ends the copying once all ranges have been taken: those under way are waited for, and
+// a later one is too late.
+func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Projection) error {
+	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)
+		return err
+	})
+	if failure.IsLockTimeout(err) {
+		return nil // next time
+	}
+	return err
+}
+
+// wrong is an error that something went wrong, and not that there is nothing to do.
+func wrong(err error) error {
+	if errors.Is(err, ErrNotCopying) || errors.Is(err, ErrNotYet) {
+		return nil
+	}
+	return err
+}

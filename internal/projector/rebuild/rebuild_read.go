@@ -1,0 +1,88 @@
+package rebuild
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	// pageEvents is how many events of a range are read at once, at most: as many as the memory allows for a group.
+	pageEvents = 5000
+
+	// firstPageEvents is how many are read before it is known how large they are.
+	firstPageEvents = 500
+)
+
+// rangePages reads a range's events page by page into its transaction.
+type rangePages struct {
+	t         *apply.Transaction
+	k         *registry.Projection
+	read      feed.CampaignsRead
+	campaigns []lease.Lease // from the one on that was read last
+}
+
+func newRangePages(t *apply.Transaction, k *registry.Projection, r campaignRange, campaigns []lease.Lease) *rangePages {
+	p := &rangePages{t: t, k: k, campaigns: campaigns}
+	// No campaign sorts between the first one's name and the first one.
+	p.read = feed.CampaignsRead{
+		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.Applier.Cfg.GroupBytes,
+		Careful: t.Applier.Unreadable.Load() > 0,
+	}
+	if k.Described.Types != nil {
+		p.read.Types = []string{}
+		for _, eventType := range k.Described.Types {
+			p.read.Types = append(p.read.Types, t.Applier.Cfg.Catalogue.Names(eventType)...)
+		}
+	}
+	return p
+}
+
+// endOfCampaign is behind all events of a campaign.
+const endOfCampaign = 1<<63 - 1
+
+// next reads the next page, as the projection wants it, and says whether there are more.
+func (p *rangePages) next(ctx context.Context) (more bool, err error) {
+	t := p.t
+	t.Events = t.Events[:0]
+	n, size := 0, int64(0)
+	var unreadable error
+	more, err = feed.ReadCampaigns(ctx, t.Conn, p.read, func(e *journal.Event, bytes int) {
+		n++
+		size += int64(bytes)
+		p.read.CampaignID, p.read.Seq = e.CampaignID, e.Seq
+		for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
+			p.campaigns = p.campaigns[1:]
+		}
+		if len(p.campaigns) == 0 || p.campaigns[0].CampaignID != e.CampaignID || e.Seq > p.campaigns[0].Checkpoint ||
+			t.LeavesOut(p.k, e) {
+			return
+		}
+		t.Events = append(t.Events, *e)
+		if t.Applier.Cfg.Catalogue == nil && e.Unreadable() == nil {
+			return
+		}
+		current, err := t.Applier.Cfg.Catalogue.Current(*e)
+		if t.Events[len(t.Events)-1] = current; err != nil && unreadable == nil && p.k.Wants(&current) {
+			unreadable = p.k.Origin(current).Wrap(&failure.Undecodable{Err: err})
+		}
+	})
+	if t.Applier.SuspectUnreadable(err) != nil || unreadable != nil {
+		return false, cmp.Or(err, unreadable)
+	}
+	if t.Applier.Cfg.Catalogue != nil {
+		t.Events = slices.DeleteFunc(t.Events, func(e journal.Event) bool { return !p.k.Wants(&e) })
+	}
+	if n > 0 {
+		// As many as would be half of what is allowed, if they are like these.
+		p.read.Events = int(min(max(p.read.Bytes*int64(n)/(2*max(size, 1)), 1), pageEvents))
+	}
+	return more, nil
+}

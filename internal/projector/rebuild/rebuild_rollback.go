@@ -1,0 +1,136 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// ErrOtherTables is returned by [Rollback] when the tables that are kept are not those that [RollbackOptions] names.
+var ErrOtherTables = errors.New("other tables are kept by now than when the rollback was asked for: look at the " +
+	"projection again")
+
+// RollbackOptions is projector.RollbackOptions.
+type RollbackOptions struct {
+	// campaigns in which they may be behind: they show what they showed then, until a worker that has
+	// their version has caught up; -1: any number
+	AllowBehind int64
+	Keep        time.Duration // how long those that make way are kept in turn; default 24h
+	Kept        Kept          // the tables that come back, as [CheckRollback] answered them; default: whichever are kept
+}
+
+// Kept is projector.Kept.
+type Kept struct {
+	Version      int
+	RegisteredAt time.Time // tells them from others of the same version
+}
+
+// CheckRollback is projector.CheckRollback.
+func CheckRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (Kept, error) {
+	kept, err := checkRollback(ctx, db, name, o)
+	if err != nil {
+		return Kept{}, fmt.Errorf("roll projection %q back: %w", name, err)
+	}
+	return Kept{kept.Version, kept.RegisteredAt}, nil
+}
+
+func checkRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (*lockedSet, error) {
+	rows, err := readSets(ctx, db, querySets, name)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := returning(rows, name)
+	if err != nil {
+		return nil, err
+	}
+	more, err := o.tooFarBehind(ctx, db, kept)
+	if err == nil && more {
+		err = o.behindError(ctx, db, kept)
+	}
+	return kept, err
+}
+
+// returning answers the tables that a rollback puts back.
+func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
+	kept := rows[registry.PreviousTables.Of(name)]
+	switch {
+	case rows[name] == nil:
+		return nil, ErrUnknownProjection
+	case rows[registry.NextTables.Of(name)] != nil:
+		return nil, ErrRebuilding
+	case kept == nil || kept.Version == Withdrawn:
+		return nil, ErrNoPrevious
+	case kept.Paused:
+		return nil, fmt.Errorf("%w: %s is paused, resume it and wait", ErrBehind, kept.Name)
+	}
+	return kept, nil
+}
+
+// tooFarBehind counts no more campaigns than are allowed.
+func (o RollbackOptions) tooFarBehind(ctx context.Context, db journal.Querier, kept *lockedSet) (more bool, err error) {
+	if o.AllowBehind < 0 {
+		return false, nil
+	}
+	rows, err := db.Query(ctx, queryMoreBehind, kept.ConsumerGroup, kept.Name, o.AllowBehind)
+	if err != nil {
+		return false, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+}
+
+// behindError says in how many campaigns tables are behind. It counts all of them.
+func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, kept *lockedSet) error {
+	rows, _ := db.Query(ctx, queryCountBehind, kept.ConsumerGroup, kept.Name)
+	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	if err != nil {
+		return ErrBehind
+	}
+	return fmt.Errorf("%w in %d campaigns, allowed are %d: run a worker that has version %d until they have caught up, "+
+		"or allow them",
+		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
+}
+
+// Rollback is projector.Rollback.
+func Rollback(ctx context.Context, db registry.Beginner, name string, o RollbackOptions, act deferred.Act) error {
+	if o.Keep == 0 {
+		o.Keep = defaultKeep
+	}
+	var behind *lockedSet
+	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
+		behind = nil
+		rows, err := lockSets(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		kept, err := returning(rows, name)
+		if err != nil {
+			return err
+		}
+		if o.Kept != (Kept{}) && (kept.Version != o.Kept.Version || !kept.RegisteredAt.Equal(o.Kept.RegisteredAt)) {
+			return ErrOtherTables
+		}
+		more, err := o.tooFarBehind(ctx, tx, kept)
+		if err != nil {
+			return err
+		}
+		if more {
+			behind = kept
+			return ErrBehind
+		}
+		return swap(ctx, tx, name, registry.PreviousTables, o.Keep, rows[name].Version, act, "rolled_back")
+	})
+	if behind != nil { // they are not counted under the lock
+		err = o.behindError(ctx, db, behind)
+	}
+	if err != nil {
+		return fmt.Errorf("roll projection %q back: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/exchange"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+)
+
+// stepInterval is how often, at least, a worker looks what rebuilds need of it.
+const stepInterval = time.Second
+
+// stepRounds is how often it looks again at once after it has changed something.
+const stepRounds = 10
+
+// rebuildRow is a row of the registry with what concerns its rebuild.
+type rebuildRow struct {
+	registry.Registered
+	Declined int
+	Expired  bool     // the tables were kept for long enough
+	MaxShare *float64 // of the rebuild, if it is one's
+}
+
+// Rebuilder builds tables anew beside those that are read, and exchanges the two.
+type Rebuilder struct {
+	*registry.Base
+	Applier    *apply.Applier
+	Registrar  *registry.Registrar
+	Replayer   *replay.Replayer
+	Maintainer *Maintainer
+	Share      *apply.Share
+	foreign    foreign
+}
+
+// Run does what rebuilds need besides catching up, until ctx ends.
+func (b *Rebuilder) Run(ctx context.Context) {
+	for failures := 0; registry.Sleep(ctx, min(stepInterval, b.Cfg.PollInterval)); {
+		err := b.Step(ctx)
+		if err == nil {
+			err = b.CopyRanges(ctx)
+		}
+		if err == nil {
+			failures = 0
+			err = b.SwapWhatIsReady(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			b.Cfg.Logger.WarnContext(ctx, "rebuilds not looked after", "error", err)
+			registry.Sleep(ctx, b.Backoff(failures))
+			failures++
+		}
+	}
+}
+
+// Step looks at the registry: it begins and goes on with rebuilds of what this worker has, removes
+// tables that were kept for long enough, and makes functions of SQL files.
+func (b *Rebuilder) Step(ctx context.Context) error {
+	for changed, round := true, 0; changed && round < stepRounds; round++ {
+		changed = false
+		rows, err := b.ReadRows(ctx)
+		if err != nil {
+			return err
+		}
+		b.logForeign(ctx, rows, time.Now())
+		seen := map[string]bool{}
+		for _, k := range b.Projections {
+			if seen[k.Described.Name] {
+				continue
+			}
+			seen[k.Described.Name] = true
+			did, err := b.stepOne(ctx, k.Described.Name, rows)
+			if err != nil {
+				return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
+			}
+			changed = changed || did
+		}
+	}
+	for _, k := range b.Seen.Load().Projections {
+		if err := b.Install(ctx, k); err != nil {
+			return fmt.Errorf("make a function of projection %s: %w", k.Name, err)
+		}
+	}
+	return nil
+}
+
+// ReadRows reads the registry, and takes notice of it.
+func (b *Rebuilder) ReadRows(ctx context.Context) (map[string]*rebuildRow, error) {
+	rows, err := b.Cfg.Pool.Query(ctx, queryRebuildRows, b.Cfg.ConsumerGroup)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[rebuildRow])
+	if err != nil {
+		return nil, err
+	}
+	byName, registry, most := map[string]*rebuildRow{}, make([]registry.Registered, len(all)), 1.0
+	for i, r := range all {
+		byName[r.Name], registry[i] = r, r.Registered
+		if r.MaxShare != nil {
+			most = min(most, *r.MaxShare)
+		}
+	}
+	b.Share.Set(most)
+	b.View(registry)
+	return byName, nil
+}
+
+// stepOne says whether it has changed the registry.
+func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*rebuildRow) (changed bool, err error) {
+	live, building, kept := rows[name], rows[registry.NextTables.Of(name)], rows[registry.PreviousTables.Of(name)]
+	if live == nil || b.Cfg.Mode == kind.ModeShadowOnly {
+		return false, nil
+	}
+	if kept != nil && (kept.Expired || kept.Version == Withdrawn) { // whoever withdraws it may have died
+		return true, b.expire(ctx, name)
+	}
+	newest := b.Newest(name)
+	wanted := newest
+	switch {
+	case building != nil && building.State == registry.StateRequested && building.Version > 0:
+		wanted = b.Set(name, registry.LiveTables, building.Version)
+	case building != nil && building.State == registry.StateRequested && building.Version == 0 &&
+		newest.Described.Version >= live.Version:
+	case building != nil && building.Version == Withdrawn: // whoever aborts it may have died
+		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error { return nil })
+	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) &&
+		(building == nil || building.Version < newest.Described.Version):
+	default:
+		wanted = nil
+	}
+	if wanted != nil {
+		return true, b.BeginRebuild(ctx, name, wanted.Described.Version)
+	}
+	for _, s := range []registry.TableSet{registry.LiveTables, registry.NextTables} {
+		r := rows[s.Of(name)]
+		if r == nil || r.State != registry.StateJoining && r.State != registry.StateCopied {
+			continue
+		}
+		if k := b.Set(name, s, r.Version); k != nil {
+			return true, b.Registrar.FileCampaigns(ctx, k)
+		}
+	}
+	return false, nil
+}
+
+// expire removes tables that were kept for long enough, or keeps them a while longer for those who still use them.
+func (b *Rebuilder) expire(ctx context.Context, name string) error {
+	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, func(pgx.Tx, *lockedSet) error { return nil })
+	var guests *exchange.GuestsError
+	if !errors.As(err, &guests) {
+		return err
+	}
+	b.Cfg.Logger.WarnContext(ctx, "tables that were replaced are kept longer", "projection", name, "error", err)
+	_, err = b.Cfg.Pool.Exec(ctx, queryKeepLonger, registry.PreviousTables.Of(name))
+	return err
+}
+
+// BeginRebuild makes the tables of a rebuild, unless another worker was quicker. One of a lower version makes way.
+func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) error {
+	k, by := b.Set(name, registry.NextTables, version), deferred.Act{By: "worker " + b.Keeper.Owner}
+	var campaigns, events int64
+	if err := b.Cfg.Pool.QueryRow(ctx, queryMeasureRebuild, b.Cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
+		return err
+	}
+	for {
+		var inTheWay bool
+		err := registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
+			inTheWay = false
+			rows, err := lockSets(ctx, tx, name)
+			if err != nil {
+				return err
+			}
+			live, building := rows[name], rows[k.Name]
+			switch {
+			case live == nil || building == nil && version <= live.Version:
+				return nil // it has been removed, or rebuilt, meanwhile
+			case building == nil:
+				by.Reason = fmt.Sprintf("it has version %d, registered is %d", version, live.Version)
+				if err := deferred.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by); err != nil {
+					return err
+				}
+				if err := writeRebuild(ctx, tx, name, Options{}, by); err != nil {
+					return err
+				}
+			case building.State == registry.StateRequested && building.Version != Withdrawn &&
+				(building.Version == 0 || building.Version == version):
+				if _, err := tx.Exec(ctx, queryForgetRow, k.Name); err != nil {
+					return err
+				}
+			default:
+				inTheWay = building.Version < version
+				return nil
+			}
+			if err := b.makeTables(ctx, tx, k, live); err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, queryNoteMeasure, name, campaigns, events)
+			return err
+		})
+		if err != nil || !inTheWay {
+			return err
+		}
+		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error {
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// makeTables makes the tables, with what users have added to the live ones.
+func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Projection, live *lockedSet) error {
+	r, err := b.Registrar.Insert(ctx, tx, k)
+	if err != nil {
+		return err
+	}
+	added, err := addedTo(ctx, tx, live, &lockedSet{Registered: *r})
+	if err != nil {
+		return err
+	}
+	if err := b.noteObstacles(ctx, tx, live, r); err != nil {
+		return err
+	}
+	// What a range does twice is done from scratch the second time.
+	err = deferred.Resettable(ctx, tx, b.Cfg.ConsumerGroup, k.Name)
+	if err == nil {
+		_, err = tx.Exec(ctx, queryBeginCopy, k.Name)
+	}
+	if err != nil && !errors.Is(err, deferred.ErrNotResettable) {
+		return err
+	}
+	if _, err := tx.Exec(ctx, registry.QuerySearchPath, k.Path); err != nil {
+		return err
+	}
+	for _, a := range added {
+		if _, err := tx.Exec(ctx, a.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("give the new tables %s, which was added to those that are read; drop it, or add it again "+
+				"afterwards: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// noteObstacles says at once what will keep the tables from being exchanged, as far as it is there
+// already: there is time to do something about it.
+func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registry.Registered) error {
+	err := exchange.Blocked(ctx, tx, live.tables(), (&lockedSet{Registered: *r}).tables())
+	var blocked *exchange.BlockedError
+	if !errors.As(err, &blocked) {
+		return err
+	}
+	b.Cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name,
+		"error", err)
+	_, err = tx.Exec(ctx, queryPreviewRefusal, live.Name, "when the rebuild began, "+redact.Error(err))
+	return err
+}
+
+// addedTo answers what users have added to the live tables and another set has not. It leaves the
+// search_path of the live tables.
+func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.Addition, error) {
+	if _, err := tx.Exec(ctx, registry.QuerySearchPath,
+		registry.LiveTables.SearchPath(live.Name, live.SchemaName)); err != nil {
+		return nil, err
+	}
+	return exchange.Added(ctx, tx, live.tables(), set.tables())
+}
+
+// SwapWhatIsReady exchanges the tables of those rebuilds that are done.
+func (b *Rebuilder) SwapWhatIsReady(ctx context.Context) error {
+	for _, name := range b.Seen.Load().Rebuilding {
+		k := b.Seen.Load().Projection(name)
+		if k == nil {
+			continue
+		}
+		err := b.SwapIfReady(ctx, k.Described.Name, k)
+		if err == nil || errors.Is(err, ErrNotYet) {
+			continue
+		}
+		if failure.IsInfrastructure(err) && !failure.IsLockTimeout(err) {
+			return err
+		}
+		b.Cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.Described.Name, "error", err)
+		if _, err := b.Cfg.Pool.Exec(ctx, queryRefuse, k.Described.Name, redact.Error(err)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,316 @@
+package rebuild
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/exchange"
+	"github.com/tidemark-go/tidemark/internal/projector/function"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
+)
+
+// swapSet is the name that a set has while two change theirs.
+const swapSet registry.TableSet = "swap"
+
+// ErrNotYet says that something is still on its way.
+var ErrNotYet = errors.New("not all campaigns have caught up")
+
+// SwapIfReady exchanges the tables of a rebuild if nothing is left behind. Of the workers that try, one does.
+func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Projection) error {
+	o, err := ready(ctx, b.Cfg.Pool, b.Cfg.ConsumerGroup, name)
+	if err != nil {
+		return err
+	}
+	return b.onDuty(ctx, "swap "+name, func(ctx context.Context) (err error) {
+		ctx, span := b.Traced(ctx, "swap", k)
+		defer func() { span.End(0, wrong(err)) }()
+		if err := b.prepareSwap(ctx, k, o); err != nil {
+			return err
+		}
+		act := deferred.Act{By: "worker " + b.Keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.Described.Version)}
+		err = registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
+			if _, err := ready(ctx, tx, b.Cfg.ConsumerGroup, name); err != nil {
+				return err
+			}
+			return swap(ctx, tx, name, registry.NextTables, o.keep, 0, act, "rebuilt")
+		})
+		if err != nil {
+			return err
+		}
+		b.Cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name,
+			"version", k.Described.Version)
+		return nil
+	})
+}
+
+// onDuty does something that one worker at a time is to do, or answers [errNotYet]. No transaction
+// is open meanwhile, which the server might end. The duty runs out with the worker's leases if it
+// dies, and what is done is stopped if another worker has taken it over.
+func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
+	if mine, err := lease.TakeDuty(ctx, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL); err != nil || !mine {
+		return cmp.Or(err, ErrNotYet)
+	}
+	within, stop := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		defer stop()
+		for mine := true; mine && registry.Sleep(within, b.Cfg.LeaseTTL/3); {
+			var err error
+			mine, err = lease.TakeDuty(within, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL)
+			mine = mine || err != nil // it may be had still, and nothing is fenced by it
+		}
+	})
+	err := do(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = ErrNotYet // another does it
+	}
+	stop()
+	renewing.Wait()
+	if gone := lease.DropDuty(context.WithoutCancel(ctx), b.Cfg.Pool, duty, b.Keeper.Owner); gone != nil {
+		b.Cfg.Logger.WarnContext(ctx, "a duty runs out by itself", "duty", duty, "error", gone)
+	}
+	return err
+}
+
+// readiness is what was asked for of a rebuild that is ready.
+type readiness struct {
+	allowFailed int64
+	keep        time.Duration
+	verify      int      // campaigns
+	ignore      []string // columns
+	refused     bool     // a moment ago
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// ready says what keeps a rebuild's tables from being exchanged: [errNotYet], or why it will not be.
+func ready(ctx context.Context, db querier, group, name string) (o readiness, err error) {
+	var behind, failed int64
+	err = db.QueryRow(ctx, queryReadRebuild, name).Scan(&o.allowFailed, &o.keep, &o.verify, &o.ignore, &o.refused)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return o, ErrNotYet // somebody else was quicker
+	}
+	if err != nil {
+		return o, err
+	}
+	if o.refused {
+		return o, ErrNotYet
+	}
+	if err := db.QueryRow(ctx, queryBehind, group, registry.NextTables.Of(name), o.allowFailed).Scan(&behind,
+		&failed); err != nil {
+		return o, err
+	}
+	switch {
+	case behind > 0:
+		return o, ErrNotYet
+	case failed > o.allowFailed:
+		return o, fmt.Errorf("at least %d of its campaigns are failed or dead, allowed are %d: mend and requeue them, or "+
+			"allow them", failed, o.allowFailed)
+	}
+	return o, nil
+}
+
+// prepareSwap does ahead of the exchange what takes time: it counts rows, verifies a sample, and
+// gathers statistics, without which the first plans of the new tables would be bad ones.
+func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o readiness) error {
+	if o.verify > 0 {
+		if err := b.countRows(ctx, k); err != nil {
+			return err
+		}
+		rows, err := b.Cfg.Pool.Query(ctx, queryPassing, k.Schema)
+		if err != nil {
+			return err
+		}
+		passing, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		report, err := b.Replayer.Verify(ctx, replay.VerifyRequest{
+			Projection: k.Name, Sample: o.verify,
+			Ignore: append(passing, o.ignore...), Concurrency: 1,
+		})
+		switch {
+		case errors.Is(err, replay.ErrNotVerifiable):
+			b.Cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.Described.Name,
+				"reason", err)
+		case err != nil:
+			return err
+		case report.Differences() > 0:
+			return fmt.Errorf("%d differences between the new tables and what the journal says, in %d of %d campaigns that "+
+				"were verified: name columns that hold the time of the write as to be ignored, or do not verify",
+				report.Differences(), report.Differing, report.Campaigns)
+		}
+	}
+	if err := b.addLate(ctx, k); err != nil {
+		return err
+	}
+	// they can be made again; the exchange has few left to forget
+	if live := b.Seen.Load().Rows[k.Described.Name]; live != nil && live.Version == k.Described.Version {
+		if _, err := b.Maintainer.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
+			return err
+		}
+	}
+	r := b.Seen.Load().Rows[k.Name]
+	if r == nil {
+		return ErrNotYet
+	}
+	for _, table := range r.TableNames {
+		if _, err := b.Cfg.Pool.Exec(ctx, "ANALYZE "+pgx.Identifier{r.SchemaName, table}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addLate gives the new tables what was added to the live ones since they were made: indexes
+// without keeping writers from them.
+func (b *Rebuilder) addLate(ctx context.Context, k *registry.Projection) error {
+	var added []exchange.Addition
+	err := pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
+		rows, err := lockSets(ctx, tx, k.Described.Name)
+		if err != nil {
+			return err
+		}
+		live, set := rows[k.Described.Name], rows[k.Name]
+		if live == nil || set == nil {
+			return ErrNotYet
+		}
+		added, err = addedTo(ctx, tx, live, set)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range added {
+		sql := a.SQL
+		for _, create := range []string{"CREATE INDEX ", "CREATE UNIQUE INDEX "} {
+			if strings.HasPrefix(sql, create) {
+				sql = create + "CONCURRENTLY " + strings.TrimPrefix(sql, create)
+			}
+		}
+		if err := b.runIn(ctx, k, sql); err != nil {
+			return fmt.Errorf("give the new tables %s, which was added to those that are read: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// runIn runs a statement outside of any transaction, with the search_path of a set of tables.
+func (b *Rebuilder) runIn(ctx context.Context, k *registry.Projection, sql string) error {
+	conn, err := b.Cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, "SET search_path TO "+k.Path); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+	if _, back := conn.Exec(context.WithoutCancel(ctx), "RESET search_path"); back != nil {
+		_ = conn.Conn().Close(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// swap puts one of a projection's sets of tables in the place of the live one, which becomes the
+// previous one and is kept for so long. No rebuild of version declined, or of one that was declined
+// before, or a lower one, begins by itself afterwards. The caller holds the registry's lock.
+func swap(
+	ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, keep time.Duration, declined int,
+	act deferred.Act, what string,
+) error {
+	rows, err := lockSets(ctx, tx, name)
+	if err != nil {
+		return err
+	}
+	live, replacement := rows[name], rows[from.Of(name)]
+	switch {
+	case live == nil || replacement == nil || replacement.State != registry.StateActive:
+		return ErrNotYet
+	case replacement.Paused:
+		return ErrNotYet
+	}
+	if kept := rows[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {
+		if err := dropSet(ctx, tx, kept); err != nil {
+			return err
+		}
+	}
+	attic := registry.PreviousTables.Schema(name, live.SchemaName)
+	if from == registry.PreviousTables {
+		attic = swapSet.Schema(name, live.SchemaName)
+	}
+	if _, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{attic}.Sanitize()); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, registry.QuerySearchPath,
+		registry.LiveTables.SearchPath(name, live.SchemaName)); err != nil {
+		return err
+	}
+	if from == registry.NextTables {
+		if added, err := addedTo(ctx, tx, live, replacement); err != nil || len(added) > 0 {
+			return errors.Join(err, ErrNotYet) // the next attempt adds it
+		}
+	}
+	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic,
+		function.Prefix(name, live.Version)); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{replacement.SchemaName}.Sanitize()); err != nil {
+		return err
+	}
+	if from == registry.PreviousTables {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("ALTER SCHEMA %s RENAME TO %s", pgx.Identifier{attic}.Sanitize(),
+			pgx.Identifier{replacement.SchemaName}.Sanitize())); err != nil {
+			return err
+		}
+		attic = replacement.SchemaName
+	}
+	for _, r := range []struct {
+		from, to registry.TableSet
+		schema   string
+		kept     *time.Duration
+		declined int
+	}{
+		{registry.LiveTables, swapSet, attic, &keep, 0},
+		{from, registry.LiveTables, live.SchemaName, nil, max(declined, live.Declined)},
+		{swapSet, registry.PreviousTables, attic, &keep, 0},
+	} {
+		if err := rename(ctx, tx, live.ConsumerGroup, r.from.Of(name), r.to.Of(name), r.schema, r.kept,
+			r.declined); err != nil {
+			return err
+		}
+	}
+	if live.Version == replacement.Version { // others have snapshots of their own
+		if _, err := tx.Exec(ctx, replay.QueryForgetSnapshots, name); err != nil {
+			return err
+		}
+	}
+	if err := forgetRebuild(ctx, tx, name); err != nil {
+		return err
+	}
+	return deferred.Write(ctx, tx, what, live.ConsumerGroup, name, act)
+}
+
+func rename(ctx context.Context, tx pgx.Tx, group, from, to, schema string, kept *time.Duration, declined int) error {
+	if _, err := tx.Exec(ctx, queryTakeSet, from, to, schema, kept, declined); err != nil {
+		return err
+	}
+	if err := deferred.Rename(ctx, tx, group, from, to); err != nil {
+		return err
+	}
+	return pauses.Rename(ctx, tx, group, from, to)
+}

@@ -1,0 +1,132 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/exchange"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
+)
+
+// Withdrawn is the version of a set of tables that is being removed: no worker has it.
+const Withdrawn = -1
+
+// errNothing: there is no such set of tables.
+var errNothing = errors.New("nothing to withdraw")
+
+// AbortRebuild is projector.AbortRebuild.
+func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act deferred.Act) error {
+	err := withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
+		if set == nil {
+			return ErrNoRebuild
+		}
+		if set.Version == Withdrawn {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, queryDecline, name, set.Version); err != nil {
+			return err
+		}
+		return deferred.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act)
+	})
+	if err != nil {
+		return fmt.Errorf("abort the rebuild of projection %q: %w", name, err)
+	}
+	return nil
+}
+
+// withdraw removes one of a projection's sets of tables that is not the live one, with its pairs.
+// First it takes it from the workers, in a transaction together with what first does, which gets
+// the row or nil. From then on no worker follows it, and the rest can be done bit by bit, and again.
+func withdraw(
+	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
+) error {
+	var set *lockedSet
+	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
+		rows, err := lockSets(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		set = rows[s.Of(name)]
+		if set != nil && set.SchemaName != "" { // before anything is changed
+			if err := exchange.Droppable(ctx, tx, set.SchemaName); err != nil {
+				return err
+			}
+		}
+		if err := first(tx, set); err != nil {
+			return err
+		}
+		if set == nil {
+			return errNothing // and no commit
+		}
+		_, err = tx.Exec(ctx, QueryWithdraw, set.Name, Withdrawn)
+		return err
+	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for n := int64(1); n > 0; {
+		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
+			n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	// Readers of the tables keep them from being dropped, and must not wait for long themselves.
+	return registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
+		// Two that withdraw the same meet here.
+		rows, err := lockSets(ctx, tx, name)
+		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != Withdrawn {
+			return err
+		}
+		if s == registry.NextTables {
+			if err := forgetRebuild(ctx, tx, name); err != nil {
+				return err
+			}
+		}
+		return dropSet(ctx, tx, set)
+	})
+}
+
+// dropSet removes a set of tables that workers follow no more, or not until the transaction ends, with its pairs.
+func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
+	for n := int64(1); n > 0; {
+		var err error
+		if n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs); err != nil {
+			return err
+		}
+	}
+	return dropTables(ctx, tx, set)
+}
+
+// dropTables is dropSet without the pairs: once the transaction has ended no worker follows them, and
+// [clearLeft] deletes them.
+func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
+	if set.SchemaName != "" {
+		if err := exchange.Drop(ctx, tx, set.SchemaName); err != nil {
+			return err
+		}
+	}
+	if err := pauses.Forget(ctx, tx, pauses.Target{Group: set.ConsumerGroup, Projection: set.Name}); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, queryForgetRow, set.Name)
+	return err
+}
+
+// forgetRebuild deletes what was kept of a rebuild that is over.
+func forgetRebuild(ctx context.Context, tx pgx.Tx, name string) error {
+	if _, err := tx.Exec(ctx, queryForgetRanges, registry.NextTables.Of(name)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, queryForgetRebuild, name)
+	return err
+}

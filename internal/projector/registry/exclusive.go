@@ -1,0 +1,151 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	// exclusiveAttempts is how often an act tries to get the registry's lock, about 12 s in all.
+	// Between two attempts it waits outside the queue, exclusiveWait at first and then twice as long
+	// each time: groups of the same consumer group that come meanwhile are kept waiting for a tenth of
+	// the time at most.
+	exclusiveAttempts = 10
+	exclusiveWait     = 100 * time.Millisecond
+	exclusiveWaitMost = 3 * time.Second
+
+	// patiently is for registrations: they wait until there is time for them.
+	patiently = 0
+)
+
+const (
+	// queryRegistryExclusive waits until the groups of events that began under the registry as it was
+	// have ended. Groups that come later queue behind it, so lock_timeout is 300 ms.
+	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, hashtextextended($1, 0)))`
+
+	// QueryExclusivePatience bounds how long an exclusive lock is waited for, and so for how long others wait behind it.
+	QueryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true)`
+
+	// queryGroupOf probes the primary key of a table of one row a projection.
+	queryGroupOf = `SELECT coalesce((SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = ANY ($1)
+		ORDER BY p.name LIMIT 1), '')`
+
+	// queryRegistryHolders looks at the server's lock table.
+	queryRegistryHolders = `SELECT ` + holders + ` FROM (
+			SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+				AND ((l.classid::bigint << 32) | l.objid::bigint) = tidemark.lock_key(32003, hashtextextended($1, 0))
+		) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
+)
+
+const (
+	// QueryBlockers looks at the server's lock table, for a moment. It answers '' if the backend does not wait.
+	QueryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT
+		JOIN pg_stat_activity a ON a.pid = h.pid`
+
+	// holders names sessions h by their row a of pg_stat_activity. A prepared transaction has none.
+	holders = `coalesce(string_agg(DISTINCT CASE WHEN coalesce(h.pid, 0) = 0 THEN 'a prepared transaction'
+			ELSE format('pid %s (%s)', h.pid, concat_ws(', ',
+			'application "' || coalesce(a.application_name, '') || '"', a.state,
+			'in a transaction for ' || extract(epoch FROM clock_timestamp() - a.xact_start)::integer || ' s')) END,
+			' and '), '')`
+)
+
+// errMoved says that a projection has gone to another consumer group in the middle of an act.
+var errMoved = errors.New("the projection has just been registered with another consumer group: try again")
+
+// exclusive does something to the registry of a consumer group that no group of events under way may miss.
+type exclusive struct {
+	db       Beginner
+	group    string
+	attempts int          // before it gives up; [patiently]: it does not
+	log      *slog.Logger // hears whom it waits for; nil: the error of the last attempt says so
+}
+
+// do runs what is to be done in a transaction that holds the registry's lock of the group and waits
+// for no lock longer than 300 ms. Then it waits outside the queue and tries again.
+func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
+	wait := exclusiveWait
+	for attempt := 1; ; attempt++ {
+		locked := false
+		err := pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, QueryExclusivePatience); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, queryRegistryExclusive, e.group); err != nil {
+				return err
+			}
+			locked = true
+			return what(tx)
+		})
+		if !failure.IsLockTimeout(err) {
+			return err
+		}
+		by := ""
+		if !locked {
+			by = e.holders(ctx)
+		}
+		if attempt == e.attempts {
+			if by == "" {
+				return err
+			}
+			return fmt.Errorf("the registry of consumer group %q is in use by %s: %w", e.group, by, err)
+		}
+		if e.log != nil && (wait == exclusiveWaitMost || attempt == 2) {
+			e.log.WarnContext(ctx, "waiting for the registry, others go on meanwhile", "consumer_group", e.group,
+				"in_use_by", by, "error", err)
+		}
+		if !Sleep(ctx, wait) {
+			return ctx.Err()
+		}
+		wait = min(2*wait, exclusiveWaitMost)
+	}
+}
+
+// holders names the sessions that keep the registry's lock. Where that cannot be found out it answers "".
+func (e exclusive) holders(ctx context.Context) (by string) {
+	rows, err := e.db.Query(ctx, queryRegistryHolders, e.group)
+	if err != nil {
+		return ""
+	}
+	by, _ = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	return by
+}
+
+// Exclusively is [exclusive] for acts on a projection by its name. One that is not registered has
+// no group, and nothing to wait for.
+func Exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx) error) error {
+	sets := []string{name, NextTables.Of(name), PreviousTables.Of(name)}
+	rows, err := db.Query(ctx, queryGroupOf, sets)
+	if err != nil {
+		return err
+	}
+	group, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	return exclusive{db: db, group: group, attempts: exclusiveAttempts}.do(ctx, func(tx pgx.Tx) error {
+		var now string
+		if err := tx.QueryRow(ctx, queryGroupOf, sets).Scan(&now); err != nil {
+			return err
+		}
+		if now != group && now != "" {
+			return errMoved
+		}
+		return what(tx)
+	})
+}
+
+// Beginner is projector.Beginner.
+type Beginner interface {
+	journal.Querier
+	Begin(ctx context.Context) (pgx.Tx, error)
+}

@@ -1,0 +1,233 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/exchange"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// The states of a set of tables.
+const (
+	StateRequested = "requested"
+	StateCopying   = "copying"
+	StateCopied    = "copied"
+	StateJoining   = "joining"
+	StateActive    = "active"
+
+	// fileCampaigns is how many campaigns are filed for a joining projection in one transaction.
+	fileCampaigns = 5000
+)
+
+// ErrRegistered is returned for a projection that is registered with another group or schema; its message says which.
+var ErrRegistered = errors.New("projection is registered differently")
+
+// Registrar makes projections and their tables known, and finds mistakes before it does.
+type Registrar struct{ *Base }
+
+// check gathers the mistakes of all projections.
+func (g *Registrar) check(ctx context.Context) error {
+	var errs []error
+	for _, k := range g.Projections {
+		checker, ok := k.Projection.(kind.Checker)
+		if !ok {
+			continue
+		}
+		err := pgx.BeginFunc(ctx, g.Cfg.Pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, QuerySearchPath, k.Path); err != nil {
+				return err
+			}
+			if err := checker.Check(ctx, tx); err != nil {
+				return err
+			}
+			return errRollback
+		})
+		if !errors.Is(err, errRollback) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var errRollback = errors.New("rolled back")
+
+// Register enters one projection, with its tables.
+func (g *Registrar) Register(ctx context.Context, k *Projection) error {
+	now, err := g.Enter(ctx, k)
+	switch {
+	case err != nil || now.State == StateActive:
+		return err
+	case now.Version != k.Described.Version:
+		return nil // a worker that has this version files its campaigns
+	}
+	return g.FileCampaigns(ctx, k)
+}
+
+// FileCampaigns files the campaigns that have moved for a projection that joins, and makes it
+// active. It needs no lock of the registry: the registration has waited for
+// the groups that did not know of it, and all others file what they move. Of processes that file at
+// the same time, the row of the projection lets one go on at a time.
+func (g *Registrar) FileCampaigns(ctx context.Context, k *Projection) error {
+	// Until it is active no catch-up of it runs, so that a pair filed twice is not applied twice.
+	for cursor := ""; ; {
+		var n int64
+		err := pgx.BeginFunc(ctx, g.Cfg.Pool, func(tx pgx.Tx) error {
+			var filing bool
+			err := tx.QueryRow(ctx, queryFiling, k.Name, k.Described.Version).Scan(&filing)
+			if errors.Is(err, pgx.ErrNoRows) || err == nil && !filing {
+				n = 0
+				return nil // another process was quicker
+			}
+			if err != nil {
+				return err
+			}
+			if cursor, n, err = deferred.FileMoved(ctx, tx, g.Cfg.ConsumerGroup, k.Name, cursor, fileCampaigns); err != nil ||
+				n == fileCampaigns {
+				return err
+			}
+			_, err = tx.Exec(ctx, queryActivate, k.Name)
+			return err
+		})
+		if err != nil || n < fileCampaigns {
+			return err
+		}
+	}
+}
+
+// Enter creates the projection's tables and its row in the registry, unless they are there. It answers the row.
+func (g *Registrar) Enter(ctx context.Context, k *Projection) (now *Registered, err error) {
+	// Most starts change nothing, and take no lock.
+	now, err = g.Lookup(ctx, g.Cfg.Pool, k.Name)
+	if err != nil {
+		return nil, err
+	}
+	if now != nil {
+		if now.Version == k.Described.Version {
+			_, err = g.Cfg.Pool.Exec(ctx, queryOwnReset, k.Name, ownReset(k)) // the code may have changed
+		}
+		return now, err
+	}
+	register := exclusive{
+		db: g.Cfg.Pool, group: g.Cfg.ConsumerGroup, attempts: patiently,
+		log: g.Cfg.Logger.With("registering", k.Name),
+	}
+	for left := true; left; {
+		// What a projection of the same name has left behind that was removed says nothing of this one.
+		if err := ClearLeft(ctx, g.Cfg.Pool, g.Cfg.ConsumerGroup, k.Name); err != nil {
+			return nil, err
+		}
+		err = register.do(ctx, func(tx pgx.Tx) error {
+			now, err = g.Lookup(ctx, tx, k.Name)
+			if err != nil || now != nil {
+				left = false
+				return err // another process was quicker
+			}
+			if err := tx.QueryRow(ctx, queryLeft, g.Cfg.ConsumerGroup, k.Name).Scan(&left); err != nil || left {
+				return err
+			}
+			now, err = g.Insert(ctx, tx, k)
+			return err
+		})
+		if err != nil {
+			if _, other := g.Lookup(ctx, g.Cfg.Pool, k.Name); errors.Is(other, ErrRegistered) { // another group was quicker
+				err = other
+			}
+			return nil, err
+		}
+	}
+	return now, nil
+}
+
+// Insert creates a set of tables and its row in the registry.
+func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Registered, error) {
+	tables, err := g.createTables(ctx, tx, k)
+	if err != nil {
+		return nil, err
+	}
+	own, err := exchange.Objects(ctx, tx, exchange.Tables{Schema: k.Schema, Names: tables})
+	if err != nil {
+		return nil, err
+	}
+	ahead, err := deferred.ResolvedAhead(ctx, tx, g.Cfg.ConsumerGroup, k.Name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Registered{
+		Name: k.Name, Version: k.Described.Version, State: StateJoining, ConsumerGroup: g.Cfg.ConsumerGroup,
+		SchemaName: k.Schema, TableNames: tables, ResolvedAhead: ahead,
+	}
+	_, err = tx.Exec(ctx, queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames,
+		ownReset(k), own, ahead)
+	return r, err
+}
+
+// Lookup returns the row of that name, nil if there is none, or what keeps this worker from serving it.
+func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Registered, error) {
+	rows, err := db.Query(ctx, QueryRegistry, b.Cfg.ConsumerGroup, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Registered])
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(r Registered) bool { return r.Name == name })
+	if i < 0 {
+		return nil, nil
+	}
+	projection, set := Split(name)
+	switch r := all[i]; {
+	case r.ConsumerGroup != b.Cfg.ConsumerGroup:
+		return nil, fmt.Errorf("%w: it belongs to consumer group %q, this worker serves %q: give it another name",
+			ErrRegistered, r.ConsumerGroup, b.Cfg.ConsumerGroup)
+	case r.SchemaName != set.Schema(projection, b.Cfg.Schema):
+		return nil, fmt.Errorf("%w: its tables are in schema %q, this worker is configured for %q", ErrRegistered,
+			r.SchemaName, b.Cfg.Schema)
+	}
+	return &all[i], nil
+}
+
+// createTables runs the projection's DDL and returns the tables it has made.
+func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) ([]string, error) {
+	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{k.Schema}.Sanitize()); err != nil {
+		return nil, err
+	}
+	before, err := tablesOf(ctx, tx, k.Schema)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, QuerySearchPath, k.Path); err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(k.Described.Tables) != "" {
+		if _, err := tx.Exec(ctx, k.Described.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return nil, fmt.Errorf("create its tables in schema %q: %w", k.Schema, err)
+		}
+	}
+	after, err := tablesOf(ctx, tx, k.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) }), nil
+}
+
+func tablesOf(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
+	rows, err := tx.Query(ctx, queryTables, schema)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+func ownReset(k *Projection) bool {
+	_, own := k.Projection.(kind.Resetter)
+	return own
+}

@@ -1,0 +1,211 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	scratches "github.com/tidemark-go/tidemark/internal/projector/scratch"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
+const (
+	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean,
+		current_setting('transaction_isolation')`
+
+	// queryColumns lists the columns of a schema's tables, those without columns too.
+	queryColumns = `SELECT c.relname, coalesce(a.attname, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`
+
+	// queryOwners reads a table of one row a projection.
+	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
+
+	QuerySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true),
+		'tidemark_check_' || pg_backend_pid()`
+)
+
+// Check is [Projector.Check].
+func (g *Registrar) Check(ctx context.Context) error {
+	faults := g.checkTypes()
+	var standby, readOnly bool
+	var isolation string
+	if err := g.Cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation); err != nil {
+		return errors.Join(append(faults, fmt.Errorf("check the server: %w", err))...)
+	}
+	switch {
+	case standby:
+		return errors.Join(append(faults,
+			errors.New("the server is a read-only standby: connect to the primary (several hosts in the URL and "+
+				"target_session_attrs=read-write find it)"))...)
+	case readOnly:
+		return errors.Join(append(faults,
+			errors.New("transactions of this role or database are read-only (default_transaction_read_only): switch that "+
+				"off, or connect as another role"))...)
+	}
+	if isolation != "read committed" && isolation != "read uncommitted" {
+		return errors.Join(append(faults,
+			fmt.Errorf("the connections' transactions are %s by default, they must be READ COMMITTED: each statement has to "+
+				"see what was committed before it. "+
+				"Set it for the role (ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed'), or for "+
+				"the pool (pgxpool.Config.ConnConfig.RuntimeParams)", strings.ToUpper(isolation)))...)
+	}
+	made, err := g.scratchTables(ctx)
+	if err != nil {
+		return errors.Join(append(faults, err)...)
+	}
+	claims, err := g.checkTables(ctx, made)
+	return errors.Join(append(append(faults, claims...), g.check(ctx), err)...)
+}
+
+// checkTypes compares what projections handle with what they declare and with the catalogue.
+func (g *Registrar) checkTypes() (faults []error) {
+	for _, k := range g.Projections {
+		types := k.Described.Types
+		if declared, has, ok := kind.Handled(k.Projection); ok {
+			for _, t := range declared {
+				if !has(t) {
+					faults = append(faults,
+						fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the "+
+							"type out of Spec.Types", k.Described.Name, t))
+				}
+			}
+			for _, t := range types {
+				if current := g.Cfg.Catalogue.Names(t)[0]; current != t && !has(current) {
+					faults = append(faults,
+						fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so",
+							k.Described.Name, t, current))
+				}
+			}
+		}
+		for _, t := range types {
+			if intent := g.Cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
+				faults = append(faults,
+					fmt.Errorf("projection %s handles the event type %s, which is %s and never shown to projections: take the "+
+						"handler out, or change the intent in the catalogue",
+						k.Described.Name, t, intent))
+			}
+		}
+	}
+	return faults
+}
+
+// tableColumns is the columns of tables.
+type tableColumns map[string][]string
+
+// scratchTables creates each projection's tables in a schema of their own, which is rolled back,
+// and answers them. Those whose DDL fails are left to registration and to their own check, which
+// say why.
+func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tableColumns, err error) {
+	made = map[*Projection]tableColumns{}
+	for _, k := range g.Projections {
+		if strings.TrimSpace(k.Described.Tables) == "" {
+			continue
+		}
+		err := pgx.BeginFunc(ctx, g.Cfg.Pool, func(tx pgx.Tx) error {
+			var schema string
+			if _, err := tx.Exec(ctx, QueryExclusivePatience); err != nil { // foreign keys lock the tables that they refer to
+				return err
+			}
+			if _, err := tx.Exec(ctx, scratches.Create); err != nil {
+				return err
+			}
+			if err := tx.QueryRow(ctx, QuerySearchScratch, g.SearchPath).Scan(nil, &schema); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, k.Described.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
+				if failure.IsInfrastructure(err) {
+					return err
+				}
+				return errRollback
+			}
+			if made[k], err = readColumns(ctx, tx, schema); err != nil {
+				return err
+			}
+			return errRollback
+		})
+		if !errors.Is(err, errRollback) {
+			return nil, fmt.Errorf("check the tables of projection %s: %w", k.Described.Name, err)
+		}
+	}
+	return made, nil
+}
+
+// checkTables finds tables claimed twice, and tables and columns of registered projections that are gone.
+func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableColumns) (faults []error, err error) {
+	owner := map[string]string{} // by table
+	rows, err := g.Cfg.Pool.Query(ctx, queryOwners, g.Cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	registered := map[Identity]bool{}
+	var name string
+	var version int
+	var tables []string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &version, &tables}, func() error {
+		registered[Identity{name, version}] = true
+		for _, table := range tables {
+			owner[table] = name
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	there, err := readColumns(ctx, g.Cfg.Pool, g.Cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range g.Projections {
+		own := k.Described.Name
+		for _, table := range slices.Sorted(maps.Keys(made[k])) {
+			if other, taken := owner[table]; taken && other != own {
+				faults = append(faults,
+					fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own,
+						g.Cfg.Schema, table))
+				continue
+			}
+			owner[table] = own
+			if !registered[Identity{own, k.Described.Version}] {
+				continue
+			}
+			live, exists := there[table]
+			if !exists {
+				faults = append(faults,
+					fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version",
+						g.Cfg.Schema, table, own))
+				continue
+			}
+			for _, column := range made[k][table] {
+				if !slices.Contains(live, column) {
+					faults = append(faults,
+						fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version, so that it is "+
+							"rebuilt",
+							g.Cfg.Schema, table, own, column))
+				}
+			}
+		}
+	}
+	return faults, nil
+}
+
+func readColumns(ctx context.Context, db journal.Querier, schema string) (tableColumns, error) {
+	rows, err := db.Query(ctx, queryColumns, schema)
+	if err != nil {
+		return nil, err
+	}
+	tables := tableColumns{}
+	var table, column string
+	_, err = pgx.ForEachRow(rows, []any{&table, &column}, func() error {
+		tables[table] = append(tables[table], column)
+		return nil
+	})
+	return tables, err
+}

@@ -1,0 +1,249 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// stateBytes is how many bytes of rows [Projector.AsOf] and [Projector.Diff] hold in memory, at most.
+const stateBytes = 32 << 20
+
+// ErrStateTooLarge is returned by [Projector.AsOf] and [Projector.Diff] for rows of more than 32 MiB.
+var ErrStateTooLarge = errors.New("rows come to more than 32 MiB: choose an earlier event, or query the live tables")
+
+// State is projector.State.
+type State struct {
+	Projection string
+	Version    int
+	CampaignID string
+	Seq        int64
+	Tables     []StateTable // in the order of their creation
+}
+
+// StateTable is projector.StateTable.
+type StateTable struct {
+	Table   string
+	Key     []string          // columns of the primary key; none: it has none
+	Columns []string          // all, in their order
+	Rows    []json.RawMessage // objects, in the order of the key
+}
+
+// AsOf is [Projector.AsOf].
+func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (State, error) {
+	var state State
+	err := y.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
+		if err = to(seq); err != nil {
+			return err
+		}
+		state = State{Projection: projection, Version: s.k.Described.Version, CampaignID: campaignID, Seq: seq}
+		state.Tables, err = s.rows(ctx)
+		return err
+	}, seq)
+	if err != nil {
+		return State{}, fmt.Errorf("projection %s of campaign %q as of event %d: %w", projection, campaignID, seq, err)
+	}
+	return state, nil
+}
+
+// ChangeKind is projector.ChangeKind.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	ChangeAdded   ChangeKind = "added"
+	ChangeRemoved ChangeKind = "removed"
+	ChangeChanged ChangeKind = "changed"
+)
+
+// Change is projector.Change.
+type Change struct {
+	Kind          ChangeKind
+	Table         string
+	Key           json.RawMessage // an array: the values of the primary key; nil: the table has none
+	Before, After json.RawMessage // the row as an object; nil: there is none
+	Columns       []string        // those that changed, in order
+}
+
+// Diff is [Projector.Diff].
+func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]Change, error) {
+	var changes []Change
+	size := 0
+	err := y.travel(ctx, projection, campaignID, func(s *scratch, until func(int64) error) error {
+		if from > to {
+			return fmt.Errorf("from is %d and to is %d: turn them round", from, to)
+		}
+		if err := until(from); err != nil {
+			return err
+		}
+		for i, t := range s.tables {
+			if _, err := s.Conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %s AS TABLE %s", s.before(i), s.table(t.Name)),
+				pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+		}
+		if err := until(to); err != nil {
+			return err
+		}
+		for i, t := range s.tables {
+			_, err := s.compare(ctx, t, s.before(i), VerifyRequest{}.ignored(t), []string{campaignID}, func(d Difference) {
+				if size += len(d.Got) + len(d.Want); size > stateBytes {
+					return
+				}
+				kind := map[DifferenceKind]ChangeKind{
+					DifferenceMissing: ChangeAdded, DifferenceExtra: ChangeRemoved,
+					DifferenceDifferent: ChangeChanged,
+				}[d.Kind]
+				changes = append(changes, Change{
+					Kind: kind, Table: d.Table, Key: d.Key, Before: d.Got, After: d.Want,
+					Columns: d.Columns,
+				})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if size > stateBytes {
+			return ErrStateTooLarge
+		}
+		return nil
+	}, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("what events %d to %d of campaign %q changed in projection %s: %w", from+1, to, campaignID,
+			projection, err)
+	}
+	return changes, nil
+}
+
+// before is a table that keeps rows as they were.
+func (s *scratch) before(i int) string { return s.table(fmt.Sprintf("tidemark_before_%d", i)) }
+
+// travel opens a scratch and calls visit with what brings it to an event of the campaign. seqs are
+// those that visit goes to: they must exist.
+func (y *Replayer) travel(
+	ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64,
+) error {
+	k := y.Newest(projection)
+	if k == nil {
+		return fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, projection, y.Names())
+	}
+	s, err := y.openScratch(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx)
+	head, err := journal.Last(ctx, s.Conn, campaignID)
+	if err != nil {
+		return err
+	}
+	for _, seq := range seqs {
+		if seq < 0 || seq > head.Seq {
+			return fmt.Errorf("%w: events are numbered from 1 to %d, there is no %d", journal.ErrNotFound, head.Seq, seq)
+		}
+	}
+	skipped, err := deferred.Skipped(ctx, s.Conn, projection, []string{campaignID})
+	if err != nil {
+		return err
+	}
+	resolved, err := s.leaveOutResolved(ctx, []string{campaignID})
+	if err != nil {
+		return err
+	}
+	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID], every: y.Cfg.SnapshotEvery}
+	for _, r := range resolved {
+		way.leftOut = append(way.leftOut, r.Seq)
+	}
+	slices.Sort(way.leftOut)
+	s.skips = k.MaySkip()
+	if err := visit(s, func(seq int64) error { return way.to(ctx, seq) }); err != nil {
+		return err
+	}
+	return s.untouched(ctx)
+}
+
+// travel is the way of a scratch through a campaign.
+type travel struct {
+	s          *scratch
+	campaignID string
+	leftOut    []int64
+	every      int64 // a snapshot is kept after so many events; 0: none
+	place      int64
+	begun      bool
+}
+
+// to brings the scratch to an event, from the latest snapshot before it if there is one.
+func (w *travel) to(ctx context.Context, seq int64) (err error) {
+	able := !w.s.tracing // who traces wants to see each event
+	if able && (!w.begun || w.every > 0) {
+		if able, err = w.s.snapshotable(ctx); err != nil {
+			return err
+		}
+	}
+	if able && !w.begun && seq > 0 {
+		if w.place, err = w.s.resume(ctx, w.campaignID, seq, w.leftOut); err != nil {
+			return err
+		}
+	}
+	w.begun = true
+	for w.place < seq {
+		next := seq
+		if able && w.every > 0 {
+			next = min(seq, (w.place/w.every+1)*w.every)
+		}
+		u := w.s.from(w.campaignID, w.place, next)
+		if err := w.s.advance(ctx, []*apply.Unit{u}, func(_ string, seq int64) bool {
+			return slices.Contains(w.leftOut, seq)
+		}); err != nil {
+			return err
+		}
+		if w.place = next; able && w.every > 0 && next%w.every == 0 {
+			if err := w.s.keep(ctx, w.campaignID, next, w.leftOut); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rows reads all rows of all tables.
+func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
+	if err := s.unbounded(ctx); err != nil {
+		return nil, err
+	}
+	tables, size := make([]StateTable, len(s.tables)), 0
+	for i, t := range s.tables {
+		order := make([]string, 0, len(t.Key)+1)
+		for _, column := range t.Key {
+			order = append(order, "t."+pgx.Identifier{column}.Sanitize())
+		}
+		if len(t.Key) == 0 {
+			order = append(order, "to_jsonb(t)")
+		}
+		rows, err := s.Conn.Query(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t ORDER BY %s", s.table(t.Name),
+			strings.Join(order, ", ")))
+		if err != nil {
+			return nil, err
+		}
+		tables[i] = StateTable{Table: t.Name, Key: t.Key, Columns: t.Columns}
+		tables[i].Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (json.RawMessage, error) {
+			if size += len(row.RawValues()[0]); size > stateBytes {
+				return nil, ErrStateTooLarge
+			}
+			return pgx.RowTo[json.RawMessage](row)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the table %s: %w", t.Name, err)
+		}
+	}
+	return tables, nil
+}

@@ -1,0 +1,297 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/function"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	// queryTracing says which event the statements that follow belong to, for the trigger of trace.
+	queryTracing = `SELECT set_config('tidemark.trace_seq', $1, true)`
+
+	// queryTraced reads what the trigger has noted: the number of the event that wrote each column last, as an object.
+	queryTraced = `SELECT coalesce(nullif(current_setting('tidemark.trace', true), ''), '{}')`
+
+	// gone is the column under which the trigger notes the event that deleted the row.
+	gone = ""
+)
+
+// WhyRequest is projector.WhyRequest.
+type WhyRequest struct {
+	Projection string
+	CampaignID string
+	Table      string // "": the projection's only one
+	// values of the primary key as text, or as the text of the row's JSON, without campaign_id, in the
+	// order of its columns
+	Key []string
+	Seq int64 // as of this event; 0: the last one
+}
+
+// Why is projector.Why.
+type Why struct {
+	Projection string
+	Table      string
+	CampaignID string
+	Seq        int64           // the event up to which it was looked at
+	Key        json.RawMessage // an object: the primary key
+	Row        json.RawMessage // an object; nil: there is no such row
+	Causes     []Cause         // one for each column, in their order
+	Gone       *journal.Event  // where there is no row: the event that deleted it; nil: there never was one
+}
+
+// Cause is projector.Cause.
+type Cause struct {
+	Column string
+	Value  json.RawMessage
+	Event  journal.Event
+}
+
+// Why is [Projector.Why].
+func (y *Replayer) Why(ctx context.Context, r WhyRequest) (Why, error) {
+	why, err := y.why(ctx, r)
+	if err != nil {
+		return Why{}, fmt.Errorf("why a row of projection %s, campaign %q, is as it is: %w", r.Projection, r.CampaignID, err)
+	}
+	return why, nil
+}
+
+func (y *Replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
+	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
+		t, match, err := s.find(r)
+		if err != nil {
+			return err
+		}
+		if r.Seq == 0 {
+			head, err := journal.Last(ctx, s.Conn, r.CampaignID)
+			if err != nil {
+				return err
+			}
+			r.Seq = head.Seq
+		}
+		if s.skips { // the events are applied as they are, so what fails must be known
+			skipped, err := y.skippedByPolicy(ctx, r)
+			if err != nil {
+				return err
+			}
+			for _, seq := range skipped {
+				s.LeaveOut(s.k.Described.Name, r.CampaignID, seq)
+			}
+			s.skips = false
+		}
+		if err := s.trace(ctx, t, match); err != nil {
+			return err
+		}
+		if err := to(r.Seq); err != nil {
+			return err
+		}
+		why, err = s.traced(ctx, t, match)
+		why.Projection, why.CampaignID, why.Seq = r.Projection, r.CampaignID, r.Seq
+		if err != nil {
+			return err
+		}
+		return why.explain(ctx, s.Conn)
+	}, r.Seq)
+	return why, err
+}
+
+// skippedByPolicy answers which of a campaign's events the projection's policy skips, up to the one asked for.
+func (y *Replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []int64, err error) {
+	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
+		s.tracing = true // from the first event on
+		err := to(r.Seq)
+		seqs = s.skipped
+		return err
+	}, r.Seq)
+	return seqs, err
+}
+
+// find finds the table and answers what a row, named %s, has to fulfil.
+func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
+	i := slices.IndexFunc(s.tables, func(t scratchTable) bool {
+		return t.Name == r.Table || r.Table == "" && len(s.tables) == 1
+	})
+	if i < 0 {
+		names := make([]string, len(s.tables))
+		for i, t := range s.tables {
+			names[i] = t.Name
+		}
+		return scratchTable{}, "", fmt.Errorf("%w: there is no table %q, there are %q", ErrNotVerifiable, r.Table, names)
+	}
+	t := s.tables[i]
+	if len(t.Key) == 0 {
+		return t, "", fmt.Errorf("%w: table %s has no primary key, so a row cannot be followed: give it one",
+			ErrNotVerifiable, t.Name)
+	}
+	columns := slices.DeleteFunc(slices.Clone(t.Key), func(column string) bool { return column == "campaign_id" })
+	if len(columns) == 0 && len(r.Key) > 0 {
+		return t, "", fmt.Errorf("the key has %d values %q, but table %s has one row a campaign: leave the key out",
+			len(r.Key), r.Key, t.Name)
+	}
+	if len(columns) != len(r.Key) {
+		return t, "", fmt.Errorf("the key has %d values %q: name the values of %q, the primary key of %s", len(r.Key), r.Key,
+			columns, t.Name)
+	}
+	all := []string{"true"}
+	if len(columns) < len(t.Key) {
+		all = append(all, "%[1]s.campaign_id = "+escaped(r.CampaignID))
+	}
+	for i, column := range columns {
+		name := strings.ReplaceAll(pgx.Identifier{column}.Sanitize(), "%", "%%")
+		all = append(all, fmt.Sprintf("%[1]s IN (%%[1]s.%[2]s::text, to_jsonb(%%[1]s.%[2]s) #>> '{}')", escaped(r.Key[i]),
+			name))
+	}
+	return t, strings.Join(all, " AND "), nil
+}
+
+// escaped is a literal in a format.
+func escaped(s string) string {
+	return strings.ReplaceAll("E"+function.Literal(strings.ReplaceAll(s, `\`, `\\`)), "%", "%%")
+}
+
+// trace has the database note, from now on, which event changes which column of the row. The notes
+// are a setting, and no rows: those would be in the way.
+func (s *scratch) trace(ctx context.Context, t scratchTable, match string) error {
+	s.tracing = true
+	function := s.table("tidemark_trace")
+	_, err := s.Conn.Exec(ctx, fmt.Sprintf(`CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $tidemark$
+DECLARE
+	seq CONSTANT bigint := current_setting('tidemark.trace_seq');
+	was CONSTANT boolean := TG_OP <> 'INSERT' AND (%[2]s);
+	there CONSTANT boolean := TG_OP <> 'DELETE' AND (%[3]s);
+	noted jsonb := coalesce(nullif(current_setting('tidemark.trace', true), ''), '{}');
+BEGIN
+	IF was AND NOT there THEN
+		noted := jsonb_build_object('', seq);
+	ELSIF there AND NOT was THEN
+		SELECT jsonb_object_agg(n.key, seq) INTO noted FROM jsonb_object_keys(to_jsonb(NEW)) AS n (key);
+	ELSIF there THEN
+		noted := noted || coalesce((SELECT jsonb_object_agg(n.key, seq) FROM jsonb_each(to_jsonb(NEW)) AS n
+			WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key), '{}');
+	ELSE
+		RETURN NULL;
+	END IF;
+	PERFORM set_config('tidemark.trace', noted::text, true);
+	RETURN NULL;
+END
+$tidemark$;
+CREATE TRIGGER tidemark_trace AFTER INSERT OR UPDATE OR DELETE ON %[4]s FOR EACH ROW EXECUTE FUNCTION %[1]s()`,
+		function, fmt.Sprintf(match, "OLD"), fmt.Sprintf(match, "NEW"), s.table(t.Name)), pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// traced reads the row and what was noted of it. Events have only their numbers yet.
+func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why, error) {
+	why := Why{Table: t.Name}
+	var noted, row []byte
+	if err := s.Conn.QueryRow(ctx, queryTraced).Scan(&noted); err != nil {
+		return why, err
+	}
+	var seqs map[string]int64
+	if err := json.Unmarshal(noted, &seqs); err != nil {
+		return why, err
+	}
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t WHERE %s", s.table(t.Name),
+		fmt.Sprintf(match, "t"))).Scan(&row)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		if seq, ok := seqs[gone]; ok {
+			why.Gone = &journal.Event{Seq: seq}
+		}
+		return why, nil
+	case err != nil:
+		return why, err
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(row, &values); err != nil {
+		return why, err
+	}
+	key := map[string]json.RawMessage{}
+	for _, column := range t.Key {
+		key[column] = values[column]
+	}
+	if why.Key, err = json.Marshal(key); err != nil {
+		return why, err
+	}
+	why.Row = row
+	for _, column := range t.Columns {
+		why.Causes = append(why.Causes, Cause{Column: column, Value: values[column], Event: journal.Event{Seq: seqs[column]}})
+	}
+	return why, nil
+}
+
+// explain reads the events.
+func (w *Why) explain(ctx context.Context, db journal.Querier) (err error) {
+	events := map[int64]journal.Event{}
+	read := func(e *journal.Event) error {
+		found, ok := events[e.Seq]
+		if !ok {
+			if found, err = journal.Get(ctx, db, w.CampaignID, e.Seq); err != nil {
+				return err
+			}
+			events[e.Seq] = found
+		}
+		*e = found
+		return nil
+	}
+	for i := range w.Causes {
+		if err := read(&w.Causes[i].Event); err != nil {
+			return err
+		}
+	}
+	if w.Gone != nil {
+		return read(w.Gone)
+	}
+	return nil
+}
+
+// applyTraced is applyGroup with each event named before what is written for it.
+func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error {
+	name := func(e journal.Event) {
+		s.At = s.k.Origin(e)
+		s.Queue(queryTracing, strconv.FormatInt(e.Seq, 10))
+	}
+	each, steps := s.k.Projection.(kind.Stepper)
+	if steps && len(events) > 0 {
+		g := kind.NewGroup(events, s.k.Name, "", s.Pipeline)
+		if err := s.Applier.Load(ctx, s.k, g); err != nil {
+			return err
+		}
+		if err := s.Flush(ctx); err != nil {
+			return err
+		}
+		if err := s.Applier.Supervise(ctx, s.k, g, func(ctx context.Context) error {
+			return each.ApplyEach(ctx, g, name)
+		}); err != nil {
+			return err
+		}
+		return s.Flush(ctx)
+	}
+	_, loads := s.k.Projection.(kind.Loader)
+	for i := range events {
+		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)
+		name(events[i])
+		if loads {
+			if err := s.Applier.Load(ctx, s.k, g); err != nil {
+				return err
+			}
+			if err := s.Flush(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.Applier.Apply(ctx, s.k, g); err != nil {
+			return err
+		}
+	}
+	return s.Flush(ctx)
+}

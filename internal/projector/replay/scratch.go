@@ -1,0 +1,385 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	scratches "github.com/tidemark-go/tidemark/internal/projector/scratch"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	// queryBeginScratch opens a transaction that sees one moment of the database throughout. It is always rolled back.
+	queryBeginScratch = `BEGIN ISOLATION LEVEL REPEATABLE READ`
+
+	// queryScratchTables reads the catalogue: the tables of a schema in the order of their creation,
+	// and of each the columns of its primary key, those that can be written, those that number rows by
+	// themselves, and whether its rows can be told apart by campaign.
+	queryScratchTables = `SELECT c.relname, ARRAY(
+			SELECT a.attname::text FROM pg_catalog.pg_index i CROSS
+				JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
+				JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+			WHERE i.indrelid = c.oid AND i.indisprimary AND k.n <= i.indnkeyatts ORDER BY k.n),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+				AND NOT a.attisdropped ORDER BY a.attnum),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+				AND NOT a.attisdropped AND a.attgenerated <> ''),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid
+				AND d.adnum = a.attnum
+				WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+					AND (a.attidentity <> '' OR pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%')),
+			EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
+				WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname = 'campaign_id' AND y.typcategory = 'S')
+		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.oid`
+
+	// queryTouched reads which tables this transaction has written to from the locks that it holds until it ends.
+	queryTouched = `SELECT format('%I.%I', n.nspname, c.relname)
+		FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND c.relkind IN ('r', 'p')
+			AND n.nspname <> $1 AND n.nspname NOT IN ('pg_catalog', 'pg_toast') ORDER BY 1 LIMIT 1`
+
+	// compactEvents is after how many events rows are written anew, at the least.
+	compactEvents = 4000
+)
+
+// scratch is a projection's tables, empty at first, in a schema of their own within a transaction
+// that is rolled back in the end: no other transaction ever sees them. The transaction sees one
+// moment of the database, so that what it reads of live tables, of places and of the journal
+// belongs together.
+type scratch struct {
+	*apply.Transaction
+	k       *registry.Projection
+	schema  string
+	tables  []scratchTable
+	since   int     // events applied since the rows were written anew
+	applied int     // events applied
+	tracing bool    // each event is named to the database before what is written for it
+	skips   bool    // an event that fails is left to the projection's policy; for units of one campaign
+	skipped []int64 // events that its policy has skipped
+}
+
+// scratchTable is a table that the projection has created.
+type scratchTable struct {
+	Name      string
+	Key       []string // columns of the primary key; none: it has none
+	Columns   []string // all, in their order
+	Generated []string // columns that the database computes
+	Numbered  []string // columns that the database numbers
+	Campaign  bool     // rows are told apart by the column campaign_id
+}
+
+// written are the columns that can be written.
+func (t scratchTable) written() string {
+	var names []string
+	for _, c := range t.Columns {
+		if !slices.Contains(t.Generated, c) {
+			names = append(names, pgx.Identifier{c}.Sanitize())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Replayer applies events again, beside the live tables: to verify them, to look back, and to keep snapshots.
+type Replayer struct {
+	*registry.Base
+	Applier *apply.Applier
+}
+
+// openScratch begins the transaction and creates the tables. Close it.
+func (y *Replayer) openScratch(ctx context.Context, k *registry.Projection) (*scratch, error) {
+	conn, err := y.Cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("acquire a connection: %w", err)
+	}
+	s := &scratch{k: k, Transaction: y.Applier.Within(conn.Conn(), nil, 0)}
+	s.Pool, s.Timeout, s.InForce, s.Disconnect = conn, y.Longest, y.Longest, apply.Disconnect(conn)
+	if err := s.begin(ctx); err != nil {
+		s.close(ctx)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *scratch) begin(ctx context.Context) error {
+	// Statements prepared for the live tables know the types of their columns, which may be the projection's own.
+	if err := s.Conn.DeallocateAll(ctx); err != nil {
+		return err
+	}
+	s.Queue(queryBeginScratch)
+	s.QueueSettings()
+	s.Queue(registry.QueryExclusivePatience) // foreign keys lock the tables that they refer to
+	s.Queue(scratches.Create)
+	path := s.Applier.SearchPath
+	if s.Applier.Cfg.OwnTablesOnly {
+		path = "pg_temp"
+	}
+	s.Queue(registry.QuerySearchScratch, path).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
+	if err := s.Flush(ctx); err != nil {
+		return fmt.Errorf("make a schema to build rows in (it takes the right to create one in the database): %w", err)
+	}
+	if strings.TrimSpace(s.k.Described.Tables) != "" {
+		if _, err := s.Conn.Exec(ctx, s.k.Described.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("create the tables of projection %s: %w", s.k.Described.Name, err)
+		}
+	}
+	return s.readTables(ctx)
+}
+
+func (s *scratch) readTables(ctx context.Context) error {
+	rows, err := s.Conn.Query(ctx, queryScratchTables, s.schema)
+	if err != nil {
+		return err
+	}
+	s.tables, err = pgx.CollectRows(rows, pgx.RowToStructByPos[scratchTable])
+	return err
+}
+
+// close rolls back, and gives the connection back as it would be without all this.
+func (s *scratch) close(ctx context.Context) {
+	if s.Pool != nil && !s.Abandoned && !s.Conn.IsClosed() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if _, err := s.Conn.Exec(ctx, "ROLLBACK"); err == nil {
+			err = s.Conn.DeallocateAll(ctx) // those prepared for tables that are gone
+			if err != nil {
+				_ = s.Conn.Close(ctx)
+			}
+		}
+	}
+	s.Abort(ctx)
+}
+
+// table is the quoted name of one of the tables.
+func (s *scratch) table(name string) string { return pgx.Identifier{s.schema, name}.Sanitize() }
+
+// advance applies the units' events, from the place of each to its end, in groups as live work
+// does. The events that skip names are left out. It returns an [*ApplyError] if the projection
+// fails; then there is no going on. Events that operators have resolved are left out where they
+// have been read before.
+func (s *scratch) advance(
+	ctx context.Context, units []*apply.Unit, skip func(campaignID string, seq int64) bool,
+) error {
+	for len(units) > 0 {
+		if err := s.readUnits(ctx, units); err != nil {
+			return err
+		}
+		events, err := s.selected(skip)
+		if err != nil {
+			return err
+		}
+		if s.skips {
+			err = s.applySkipping(ctx, units[0], events)
+		} else {
+			err = s.applyGroup(ctx, events)
+		}
+		if err != nil {
+			return s.told(s.Blame(err))
+		}
+		rest := units[len(s.Units):]
+		if last := s.Units[len(s.Units)-1]; last.More {
+			rest = units[len(s.Units)-1:]
+		}
+		for _, u := range s.Units {
+			s.since += u.Count()
+			s.applied += u.Count()
+			u.Place = u.Last()
+		}
+		s.Events = s.Events[:0]
+		if err := s.compact(ctx); err != nil {
+			return err
+		}
+		units = rest
+	}
+	return nil
+}
+
+// told gives a failure the text that those may see who do not see values of events.
+func (s *scratch) told(err error) error {
+	var failed *failure.ApplyError
+	if errors.As(err, &failed) {
+		for _, u := range s.Units {
+			for i := range u.Events {
+				if e := &u.Events[i]; e.CampaignID == failed.CampaignID && e.Seq == failed.Seq {
+					failure.RedactApply(failed, redact.Error(failed.Err, e))
+				}
+			}
+		}
+	}
+	return err
+}
+
+// selected are the events of the units that the projection is to apply.
+func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, error) {
+	var events []journal.Event
+	for _, u := range s.Units {
+		for i := range u.Events {
+			e := &u.Events[i]
+			if !s.Wants(s.k, e) || skip != nil && skip(e.CampaignID, e.Seq) {
+				continue
+			}
+			if err := u.Unreadable[e.Seq]; err != nil && !s.skips {
+				return nil, s.told(s.k.Origin(*e).Wrap(err))
+			}
+			events = append(events, *e)
+		}
+	}
+	return events, nil
+}
+
+// readUnits reads the next events of the units, as many as a group holds.
+func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
+	cfg := s.Applier.Cfg
+	s.Units = units
+	ids := make([]string, len(units))
+	read := feed.GroupRead{
+		CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)),
+		Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.Applier.Unreadable.Load() > 0,
+	}
+	for i, u := range units {
+		ids[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
+		u.Events, u.Unreadable, u.More = nil, nil, false
+	}
+	n, size, reached, first := 0, int64(0), 0, 0
+	all := s.Events[:0]
+	feed.ReadGroup(s.Batch, read, func(i int, e *journal.Event, bytes int) {
+		current, err := cfg.Catalogue.Current(*e)
+		if err != nil {
+			units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
+		}
+		if i != reached {
+			reached, first = i, len(all)
+		}
+		all = append(all, current)
+		units[i].Events = all[first:]
+		size += int64(bytes)
+		n++
+	})
+	if err := s.Flush(ctx); err != nil {
+		return s.Blame(s.Applier.SuspectUnreadable(err))
+	}
+	s.Events = all
+	if n >= cfg.GroupEvents || size >= cfg.GroupBytes {
+		s.Units = units[:reached+1]
+		units[reached].More = true
+	}
+	return nil
+}
+
+// applyGroup hands events to the projection.
+func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if s.tracing {
+		return s.applyTraced(ctx, events)
+	}
+	g := kind.NewGroup(events, s.k.Name, "", s.Pipeline)
+	s.LimitStatements(s.k.Timeout(events))
+	if err := s.Applier.Load(ctx, s.k, g); err != nil {
+		return err
+	}
+	if err := s.Flush(ctx); err != nil {
+		return err
+	}
+	if err := s.Applier.Apply(ctx, s.k, g); err != nil {
+		return err
+	}
+	return s.Flush(ctx)
+}
+
+// applySkipping is applyGroup for events of one campaign that leaves out those that fail if the
+// projection's policy says so.
+func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []journal.Event) error {
+	for len(events) > 0 {
+		n, cause, err := s.ApplyUpTo(ctx, s.k, u, events)
+		switch {
+		case err != nil || cause == nil:
+			return err
+		case !s.k.Skips(events[n].Type, cause):
+			return s.k.Origin(events[n]).Wrap(cause)
+		}
+		s.skipped = append(s.skipped, events[n].Seq)
+		events = events[n+1:]
+	}
+	return nil
+}
+
+// leaveOutResolved reads which events of campaigns are resolved for the projection, and has them left out.
+func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]deferred.Resolution, error) {
+	resolutions, err := deferred.ResolutionsOf(ctx, s.Conn, s.k.Described.Name, campaignIDs)
+	s.LeftOut = nil
+	for _, r := range resolutions {
+		s.LeaveOut(r.Projection, r.CampaignID, r.Seq)
+	}
+	return resolutions, err
+}
+
+// compact writes the rows anew once there have been very many changes: versions of a row that one
+// transaction has made and unmade stay in the way of lookups of the row until the
+// transaction ends.
+func (s *scratch) compact(ctx context.Context) error {
+	if s.since < compactEvents || len(s.tables) == 0 {
+		return nil
+	}
+	s.since = 0
+	names := make([]string, len(s.tables))
+	var b strings.Builder
+	b.WriteString("SET CONSTRAINTS ALL IMMEDIATE;\n")
+	for i, t := range s.tables {
+		names[i] = s.table(t.Name)
+		fmt.Fprintf(&b, "CREATE TABLE %s AS SELECT %s FROM %s;\n", s.aside(i), t.written(), names[i])
+	}
+	fmt.Fprintf(&b, "TRUNCATE %s;\n", strings.Join(names, ", "))
+	for i, t := range s.tables {
+		fmt.Fprintf(&b, "ALTER TABLE %s DISABLE TRIGGER USER;\n", names[i])
+		fmt.Fprintf(&b, "INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT * FROM %s;\n", names[i], t.written(), s.aside(i))
+		fmt.Fprintf(&b, "ALTER TABLE %s ENABLE TRIGGER USER;\n", names[i])
+		fmt.Fprintf(&b, "DROP TABLE %s;\n", s.aside(i))
+	}
+	b.WriteString("SET CONSTRAINTS ALL DEFERRED")
+	_, err := s.Conn.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// aside is a table that rows are put aside in.
+func (s *scratch) aside(i int) string { return s.table(fmt.Sprintf("tidemark_aside_%d", i)) }
+
+// ErrTouched is returned by [Projector.Verify] and its like for a projection that writes to other
+// tables than those that it has created, or to those by a name with a schema. Nothing of it is
+// kept.
+var ErrTouched = errors.New("projection does not keep to its own tables")
+
+// untouched makes sure that nothing but the scratch tables was written.
+func (s *scratch) untouched(ctx context.Context) error {
+	rows, err := s.Conn.Query(ctx, queryTouched, s.schema)
+	if err != nil {
+		return err
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err == nil && len(tables) > 0 {
+		err = fmt.Errorf("%w: %s has written to %s, which was rolled back: have it name its tables without a schema, and "+
+			"write to no others", ErrTouched, s.k.Described.Name, tables[0])
+	}
+	return err
+}
+
+// from is a unit that brings the projection from a place in a campaign to another.
+func (s *scratch) from(campaignID string, place, until int64) *apply.Unit {
+	return &apply.Unit{Lease: lease.Lease{CampaignID: campaignID}, Place: place, Until: until}
+}

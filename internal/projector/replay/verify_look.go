@@ -1,0 +1,269 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// verifyShown is how many differences of a batch are kept to show.
+const verifyShown = 1000
+
+// findings is what is found in a batch of campaigns.
+type findings struct {
+	tables      []VerifiedTable // as in the report
+	differences []Difference    // the first of them
+	campaigns   []string        // in which something differs, sorted
+	passed      int64           // campaigns in which the projection is being rebuilt
+	events      int64
+	failed      *failure.ApplyError // instead of all but resolutions
+	resolutions []deferred.Resolution
+}
+
+func (f *findings) differs() bool { return f.failed != nil || len(f.campaigns) > 0 }
+
+// look applies the events of campaigns, but those that are resolved or that skip names, and
+// compares. It returns an [*ApplyError] if the projection fails on one; findings then are the
+// resolutions.
+func (v *verification) look(ctx context.Context, ids []string, skip func(string, int64) bool) (*findings, error) {
+	s, err := v.p.openScratch(ctx, v.source.k)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close(ctx)
+	if err := v.source.still(ctx, s.Conn); err != nil {
+		return nil, err
+	}
+	units, err := s.places(ctx, v.source.pair, ids)
+	if err != nil {
+		return nil, err
+	}
+	f := &findings{passed: int64(len(ids) - len(units))}
+	ids = ids[:0:0]
+	for _, u := range units {
+		ids = append(ids, u.Lease.CampaignID)
+	}
+	if f.resolutions, err = s.leaveOutResolved(ctx, ids); err != nil {
+		return nil, err
+	}
+	s.skips = len(ids) == 1 && s.k.MaySkip()
+	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *apply.Unit) bool { return u.Until == 0 }),
+		skip); err != nil {
+		return &findings{resolutions: f.resolutions}, err
+	}
+	if err := s.untouched(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.unbounded(ctx); err != nil {
+		return nil, err
+	}
+	f.events = int64(s.applied)
+	differing := map[string]bool{}
+	for _, t := range s.tables {
+		if !t.Campaign {
+			continue
+		}
+		counts, err := s.compare(ctx, t, pgx.Identifier{v.source.schema, t.Name}.Sanitize(), v.request.ignored(t), ids,
+			func(d Difference) {
+				differing[d.CampaignID] = true
+				if len(f.differences) < verifyShown {
+					f.differences = append(f.differences, d)
+				}
+			})
+		if err != nil {
+			return nil, fmt.Errorf("compare the table %s.%s: %w", v.source.schema, t.Name, err)
+		}
+		f.tables = append(f.tables, counts)
+	}
+	f.campaigns = slices.Sorted(maps.Keys(differing))
+	return f, nil
+}
+
+// places makes units of those campaigns in which it is known up to which event the rows are: all
+// but those in which the projection is being rebuilt. Those that it has not begun end at 0.
+func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*apply.Unit, error) {
+	checkpoints, err := lease.Checkpoints(ctx, s.Conn, s.Applier.Cfg.ConsumerGroup, ids)
+	if err != nil {
+		return nil, err
+	}
+	rebuilding := map[string]bool{}
+	deferred.Standings(s.Batch, s.Applier.Cfg.ConsumerGroup, ids, func(d *deferred.Standing) {
+		switch {
+		case d.Projection != pair:
+		case d.Failed && !d.Reset:
+			checkpoints[d.CampaignID] = d.NextSeq - 1
+		default:
+			rebuilding[d.CampaignID] = true
+		}
+	})
+	if err := s.Flush(ctx); err != nil {
+		return nil, err
+	}
+	var units []*apply.Unit
+	for _, id := range ids {
+		if !rebuilding[id] {
+			units = append(units, s.from(id, 0, checkpoints[id]))
+		}
+	}
+	return units, nil
+}
+
+// queryUnbounded lets what follows take its time: it is no projection's.
+const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
+
+func (s *scratch) unbounded(ctx context.Context) error {
+	s.InForce = 0
+	return s.Exec(ctx, queryUnbounded)
+}
+
+// ignored are the columns of the table that are not compared.
+func (r VerifyRequest) ignored(t scratchTable) []string {
+	ignored := slices.Clone(t.Numbered)
+	for _, name := range r.Ignore {
+		table, column, qualified := strings.Cut(name, ".")
+		switch {
+		case !qualified:
+			ignored = append(ignored, table)
+		case table == t.Name:
+			ignored = append(ignored, column)
+		}
+	}
+	if ignored == nil {
+		ignored = []string{} // NULL would leave nothing
+	}
+	return ignored
+}
+
+// compare finds the rows of campaigns in which a table differs from the scratch table of its name.
+func (s *scratch) compare(
+	ctx context.Context, t scratchTable, other string, ignored, ids []string, differs func(Difference),
+) (VerifiedTable, error) {
+	counts := VerifiedTable{Table: t.Name}
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s
+		WHERE campaign_id = ANY ($1::text[])`, s.table(t.Name)), ids).Scan(&counts.Rows)
+	if err != nil {
+		return counts, err
+	}
+	rows, err := s.Conn.Query(ctx, t.comparison(s.table(t.Name), other, ignored), ids, ignored)
+	if err != nil {
+		return counts, err
+	}
+	var campaign string
+	var key, want, got []byte
+	var times int64
+	_, err = pgx.ForEachRow(rows, []any{&campaign, &key, &want, &got, &times}, func() error {
+		d := Difference{
+			CampaignID: campaign, Table: t.Name, Key: slices.Clone(key), Want: slices.Clone(want),
+			Got: slices.Clone(got),
+		}
+		switch {
+		case got == nil:
+			d.Kind = DifferenceMissing
+			counts.Missing += times
+		case want == nil:
+			d.Kind = DifferenceExtra
+			counts.Extra += times
+		default:
+			d.Kind = DifferenceDifferent
+			d.Columns, err = t.differing(want, got)
+			counts.Different += times
+		}
+		for range times {
+			differs(d)
+		}
+		return err
+	})
+	return counts, err
+}
+
+// comparison is the statement that finds the rows in which two tables differ, which are quoted. $1
+// are the campaigns, $2 the columns that are not compared. Values are compared as JSON, so that it
+// does not matter which of two types of one name they have. Rows are found by primary key; where
+// there is none, or the database numbers it, equal ones are counted.
+func (t scratchTable) comparison(want, got string, ignored []string) string {
+	byKey := len(t.Key) > 0
+	quoted := make([]string, len(t.Key))
+	for i, column := range t.Key {
+		byKey = byKey && !slices.Contains(ignored, column)
+		quoted[i] = "t." + pgx.Identifier{column}.Sanitize()
+	}
+	campaign, filter := `t.campaign_id::text COLLATE "C"`, "t.campaign_id = ANY ($1::text[])"
+	if !t.Campaign {
+		campaign, filter = "''", "$1::text[] IS NOT NULL" // all are
+	}
+	if !byKey {
+		side := fmt.Sprintf("SELECT %s AS campaign_id, to_jsonb(t) - $2::text[] AS row, %%d AS n FROM %%s t WHERE %s",
+			campaign, filter)
+		return fmt.Sprintf(`SELECT d.campaign_id, NULL::jsonb, CASE WHEN d.n > 0 THEN d.row END, CASE
+			WHEN d.n < 0 THEN d.row END, abs(d.n)
+			FROM (
+				SELECT a.campaign_id, a.row, sum(a.n)::bigint AS n
+					FROM (`+side+` UNION ALL `+side+`) a GROUP BY a.campaign_id, a.row
+			) d
+			WHERE d.n <> 0 ORDER BY d.campaign_id, d.row`, 1, want, -1, got)
+	}
+	side := fmt.Sprintf("SELECT %s AS campaign_id, jsonb_build_array(%s) AS key, to_jsonb(t) - $2::text[] AS row FROM "+
+		"%%s t WHERE %s", campaign, strings.Join(quoted, ", "), filter)
+	return fmt.Sprintf(`SELECT coalesce(w.campaign_id, g.campaign_id), coalesce(w.key, g.key), w.row, g.row, 1::bigint
+		FROM (`+side+`) w FULL JOIN (`+side+`) g ON w.key = g.key AND w.campaign_id = g.campaign_id
+		WHERE w.row IS DISTINCT FROM g.row ORDER BY 1, 2`, want, got)
+}
+
+// differing names the columns in which two rows differ.
+func (t scratchTable) differing(want, got []byte) ([]string, error) {
+	var a, b map[string]json.RawMessage
+	if err := json.Unmarshal(want, &a); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(got, &b); err != nil {
+		return nil, err
+	}
+	var columns []string
+	for _, column := range t.Columns {
+		if string(a[column]) != string(b[column]) {
+			columns = append(columns, column)
+		}
+	}
+	return columns, nil
+}
+
+// straysOf is the statement that finds the rows of a table, which is quoted, whose campaign the
+// journal does not have. It reads the table twice, and probes the journal once a campaign.
+func straysOf(table string) string {
+	return fmt.Sprintf(`WITH campaigns AS MATERIALIZED (SELECT DISTINCT t.campaign_id FROM %[1]s t)
+		SELECT t.campaign_id::text, to_jsonb(t) FROM %[1]s t WHERE t.campaign_id IS NULL
+		UNION ALL
+		SELECT t.campaign_id::text, to_jsonb(t) FROM campaigns c JOIN %[1]s t ON t.campaign_id = c.campaign_id
+		WHERE NOT EXISTS (SELECT FROM tidemark.journal j
+			WHERE j.campaign_id = c.campaign_id::text COLLATE "C" OFFSET 0)`, table)
+}
+
+// sample chooses so many campaigns of the journal, each as likely as any other.
+func sample(ctx context.Context, db journal.Querier, n int) ([]string, error) {
+	chosen, seen := make([]string, 0, n), 0
+	err := eachPage(ctx, db, func(ids []string) error {
+		for _, id := range ids {
+			seen++
+			if len(chosen) < n {
+				chosen = append(chosen, id)
+			} else if i := rand.IntN(seen); i < n {
+				chosen[i] = id
+			}
+		}
+		return nil
+	})
+	slices.Sort(chosen)
+	return chosen, err
+}
