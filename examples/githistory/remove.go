@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // remove takes the projections with their tables and the consumer group away, so that events make
@@ -23,8 +23,8 @@ func remove(ctx context.Context, pool *pgxpool.Pool, stderr io.Writer) error {
 	}
 	act := deferred.Act{By: "githistory", Reason: "-remove"}
 	for _, p := range loaded {
-		if err := projector.Remove(ctx, pool, p.Spec().Name, true, act); err != nil &&
-			!errors.Is(err, projector.ErrUnknownProjection) {
+		if err := rebuild.Remove(ctx, pool, p.Spec().Name, true, act); err != nil &&
+			!errors.Is(err, rebuild.ErrUnknownProjection) {
 			return err
 		}
 	}

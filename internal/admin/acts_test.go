@@ -15,11 +15,11 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -99,7 +99,7 @@ func calls(a *admin.Acts) []struct {
 	}
 	key, pair := deferred.Key{Projection: "p", CampaignID: "c001"}, publications.Key{Topic: "t", Publisher: "s"}
 	target := pause.Target{Group: "g", CampaignID: "c003"}
-	var options projector.RebuildOptions
+	var options rebuild.Options
 	back := int64(0)
 	return []call{
 		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
@@ -290,11 +290,11 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 	if !errors.Is(err, deferred.ErrNotFound) {
 		t.Errorf("a pair that is not there: %v", err)
 	}
-	if _, err := acts.AbortRebuild(t.Context(), r, "p"); !errors.Is(err, projector.ErrNoRebuild) {
+	if _, err := acts.AbortRebuild(t.Context(), r, "p"); !errors.Is(err, rebuild.ErrNoRebuild) {
 		t.Errorf("a rebuild that is not there: %v", err)
 	}
-	if _, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{}); !errors.Is(err,
-		projector.ErrNoPrevious) {
+	if _, err := acts.Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err,
+		rebuild.ErrNoPrevious) {
 		t.Errorf("tables that are not there: %v", err)
 	}
 	if _, err := acts.TestSend(t.Context(), r, publications.Key{Topic: "t", Publisher: "s"}); !errors.Is(err,
@@ -306,7 +306,7 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 		named.Key, named.Confirm = "", name
 		return named
 	}
-	if _, err := acts.RemoveProjection(t.Context(), named("q"), "q", true); !errors.Is(err, projector.ErrUnknownProjection) {
+	if _, err := acts.RemoveProjection(t.Context(), named("q"), "q", true); !errors.Is(err, rebuild.ErrUnknownProjection) {
 		t.Errorf("a projection that is not there: %v", err)
 	}
 	if _, err := acts.RemoveProjection(t.Context(), named("yes"), "p", true); !errors.Is(err, admin.ErrDeclined) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -51,8 +52,8 @@ func (f PairFilter) Filter() (deferred.Filter, error) {
 		out.Status = append(out.Status, deferred.Status(s))
 	}
 	var errs []error
-	if f.Class != "" && !slices.Contains(projector.Classes(), projector.Class(f.Class)) {
-		errs = append(errs, fmt.Errorf("%w: class %q: there are %s", ErrInvalid, f.Class, list(projector.Classes())))
+	if f.Class != "" && !slices.Contains(failure.Classes(), projector.Class(f.Class)) {
+		errs = append(errs, fmt.Errorf("%w: class %q: there are %s", ErrInvalid, f.Class, list(failure.Classes())))
 	}
 	statuses := []deferred.Status{deferred.Failed, deferred.Dead}
 	for _, s := range out.Status {

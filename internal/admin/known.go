@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // What an operation is about must be there when it is started: no worker would ever do one that is about nothing.
@@ -24,13 +25,13 @@ func knownGroup(ctx context.Context, db journal.Querier, name string) error {
 	return err
 }
 
-// registered answers a projection, or [projector.ErrUnknownProjection].
-func registered(ctx context.Context, db journal.Querier, name string) (projector.Registered, error) {
-	all, err := projector.Projections(ctx, db)
+// registered answers a projection, or [rebuild.ErrUnknownProjection].
+func registered(ctx context.Context, db journal.Querier, name string) (rebuild.Registered, error) {
+	all, err := rebuild.Projections(ctx, db)
 	if err != nil {
-		return projector.Registered{}, err
+		return rebuild.Registered{}, err
 	}
-	i := slices.IndexFunc(all, func(p projector.Registered) bool { return p.Name == name })
+	i := slices.IndexFunc(all, func(p rebuild.Registered) bool { return p.Name == name })
 	if i < 0 {
 		var names []string
 		for _, p := range all {
@@ -40,12 +41,12 @@ func registered(ctx context.Context, db journal.Querier, name string) (projector
 		if len(names) > 0 {
 			there = "there are " + strings.Join(names, ", ")
 		}
-		return projector.Registered{}, fmt.Errorf("projection %q: %w: %s", name, projector.ErrUnknownProjection, there)
+		return rebuild.Registered{}, fmt.Errorf("projection %q: %w: %s", name, rebuild.ErrUnknownProjection, there)
 	}
 	return all[i], nil
 }
 
-// GroupOf answers the consumer group of a projection. Errors: [projector.ErrUnknownProjection].
+// GroupOf answers the consumer group of a projection. Errors: [rebuild.ErrUnknownProjection].
 func (a *Acts) GroupOf(ctx context.Context, projection string) (string, error) {
 	p, err := registered(ctx, a.cfg.Pool, projection)
 	return p.Group, err
@@ -98,7 +99,7 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 		{"publisher", n.Publisher, publishers, deferred.LogFilter{}},
 	} {
 		if c.name == "" || slices.Contains(c.known, c.name) || c.kind == "projection" &&
-			slices.Contains(c.known, projector.ProjectionOf(c.name)) {
+			slices.Contains(c.known, registry.ProjectionOf(c.name)) {
 			continue
 		}
 		if c.log.Limit > 0 {
@@ -138,7 +139,7 @@ func (n Names) known(
 		}
 	}
 	if n.Projection != "" {
-		all, err := projector.Projections(ctx, db)
+		all, err := rebuild.Projections(ctx, db)
 		if err != nil {
 			return nil, nil, nil, nil, err
 		}

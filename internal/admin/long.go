@@ -84,7 +84,7 @@ func (a *Acts) StartRepair(ctx context.Context, r Request, g GapRepair) (*Outcom
 }
 
 // StartVerify has a worker that has the projection's code verify it, or any worker prove it. The
-// outcome's detail is the [Operation]. Errors: [projector.ErrUnknownProjection].
+// outcome's detail is the [Operation]. Errors: [rebuild.ErrUnknownProjection].
 func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Outcome, error) {
 	if v.Projection == "" || v.Sample < 0 || len(v.Campaigns) > 0 && v.Sample > 0 || len(v.Campaigns) > 5000 {
 		return nil, fmt.Errorf("%w: name the projection, and up to 5000 campaigns, or the size of a sample, or neither "+

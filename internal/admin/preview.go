@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -23,7 +23,7 @@ type Removal struct {
 	Tables     []string `json:"tables"`     // that would be dropped
 }
 
-// PreviewRemoval answers what [Acts.RemoveProjection] would remove. Errors: [projector.ErrUnknownProjection].
+// PreviewRemoval answers what [Acts.RemoveProjection] would remove. Errors: [rebuild.ErrUnknownProjection].
 func (a *Acts) PreviewRemoval(ctx context.Context, name string, tables bool) (Removal, error) {
 	p, err := registered(ctx, a.cfg.Pool, name)
 	if err != nil {
@@ -45,11 +45,11 @@ func (a *Acts) PreviewGroupRemoval(ctx context.Context, group string) (Removal, 
 	if err := knownGroup(ctx, a.cfg.Pool, group); err != nil {
 		return Removal{}, err
 	}
-	all, err := projector.Projections(ctx, a.cfg.Pool)
+	all, err := rebuild.Projections(ctx, a.cfg.Pool)
 	if err != nil {
 		return Removal{}, err
 	}
-	if i := slices.IndexFunc(all, func(p projector.Registered) bool { return p.Group == group }); i >= 0 {
+	if i := slices.IndexFunc(all, func(p rebuild.Registered) bool { return p.Group == group }); i >= 0 {
 		return Removal{}, fmt.Errorf("group %q has projection %q: %w", group, all[i].Name, outbox.ErrInUse)
 	}
 	return Removal{Group: group, Tables: []string{}}, nil
@@ -70,7 +70,7 @@ func (a *Acts) PreviewReplay(ctx context.Context, replay deferred.ReplayRequest)
 }
 
 // PreviewBackfill answers what [Acts.StartBackfill] would file. Errors:
-// [projector.ErrUnknownProjection], and those of [deferred.CountBackfill].
+// [rebuild.ErrUnknownProjection], and those of [deferred.CountBackfill].
 func (a *Acts) PreviewBackfill(ctx context.Context, projection string) (Filing, error) {
 	p, err := registered(ctx, a.cfg.Pool, projection)
 	if err != nil {

@@ -27,7 +27,7 @@ type Proof struct {
 
 // Prove compares the number and the ids of the events that a projection's group has applied with
 // the journal, and applies none: no code is needed. visit gets the campaigns that differ. It
-// changes nothing. Errors are [projector.ErrUnknownProjection] and the database's.
+// changes nothing. Errors are [rebuild.ErrUnknownProjection] and the database's.
 func Prove(ctx context.Context, pool *pgxpool.Pool, projection string, visit func(lease.Unproved)) (Proof, error) {
 	r, err := registered(ctx, pool, projection)
 	if err != nil {

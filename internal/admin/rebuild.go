@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // rebuildRequest is what is asked of a rebuild.
@@ -24,7 +24,7 @@ type rebuildRequest struct {
 	AllowBehind int64    `json:"allow_behind,omitempty"`
 }
 
-func asked(name string, o projector.RebuildOptions) rebuildRequest {
+func asked(name string, o rebuild.Options) rebuildRequest {
 	r := rebuildRequest{
 		Projection: name, Version: o.Version, MaxShare: o.MaxShare, AllowFailed: o.AllowFailed,
 		Verify: o.Verify, Ignore: o.Ignore,
@@ -40,32 +40,32 @@ type begunResult struct {
 }
 
 // StartRebuild begins a rebuild of a projection, or changes the options of the one that has begun.
-// Errors are those of [projector.StartRebuild].
-func (a *Acts) StartRebuild(ctx context.Context, r Request, name string, o projector.RebuildOptions) (*Outcome, error) {
+// Errors are those of [rebuild.StartRebuild].
+func (a *Acts) StartRebuild(ctx context.Context, r Request, name string, o rebuild.Options) (*Outcome, error) {
 	return a.rebuild(ctx, r, ActStartRebuild, name, o)
 }
 
 // SwapRebuild has the exchange of a rebuild that is under way tried again, with other options if
 // some are given: how many campaigns may be failed, how many are verified. Errors are those of
-// [projector.StartRebuild], and [projector.ErrNoRebuild].
-func (a *Acts) SwapRebuild(ctx context.Context, r Request, name string, o projector.RebuildOptions) (*Outcome, error) {
+// [rebuild.StartRebuild], and [rebuild.ErrNoRebuild].
+func (a *Acts) SwapRebuild(ctx context.Context, r Request, name string, o rebuild.Options) (*Outcome, error) {
 	return a.rebuild(ctx, r, ActSwapRebuild, name, o)
 }
 
 func (a *Acts) rebuild(
-	ctx context.Context, r Request, kind Kind, name string, o projector.RebuildOptions,
+	ctx context.Context, r Request, kind Kind, name string, o rebuild.Options,
 ) (*Outcome, error) {
 	return a.do(ctx, act{Request: r, kind: kind, request: asked(name, o)},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			begun, err := projector.StartRebuild(ctx, tx, name, o, r.deferred())
+			begun, err := rebuild.StartRebuild(ctx, tx, name, o, r.deferred())
 			if err == nil && begun && kind == ActSwapRebuild {
-				err = fmt.Errorf("swap projection %q: %w", name, projector.ErrNoRebuild)
+				err = fmt.Errorf("swap projection %q: %w", name, rebuild.ErrNoRebuild)
 			}
 			return begunResult{begun}, err
 		})
 }
 
-// PauseRebuild has a rebuild wait, for d or until it is resumed if d is 0. Errors: [projector.ErrNoRebuild],
+// PauseRebuild has a rebuild wait, for d or until it is resumed if d is 0. Errors: [rebuild.ErrNoRebuild],
 // and those of [pause.Set].
 func (a *Acts) PauseRebuild(ctx context.Context, r Request, name string, d time.Duration) (*Outcome, error) {
 	return a.onRebuild(ctx, r, ActPauseRebuild, name, d)
@@ -81,19 +81,19 @@ func (a *Acts) onRebuild(ctx context.Context, r Request, kind Kind, name string,
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.pause(ctx, r, kind, pause.Target{Group: group, Projection: projector.RebuildName(name)}, d)
+	o, err := a.pause(ctx, r, kind, pause.Target{Group: group, Projection: rebuild.NameOf(name)}, d)
 	if errors.Is(err, pause.ErrUnknown) {
-		err = fmt.Errorf("projection %q: %w", name, projector.ErrNoRebuild)
+		err = fmt.Errorf("projection %q: %w", name, rebuild.ErrNoRebuild)
 	}
 	return o, err
 }
 
 // AbortRebuild ends a rebuild and leaves nothing of it. The request confirms with the projection's
-// name. Errors: [ErrDeclined], and those of [projector.AbortRebuild].
+// name. Errors: [ErrDeclined], and those of [rebuild.AbortRebuild].
 func (a *Acts) AbortRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
 	t := act{Request: r, kind: ActAbortRebuild, request: rebuildRequest{Projection: name}, confirm: name}
 	return a.doWith(ctx, t, func(ctx context.Context, db *recorder) (any, error) {
-		return nil, projector.AbortRebuild(ctx, db, name, r.deferred())
+		return nil, rebuild.AbortRebuild(ctx, db, name, r.deferred())
 	})
 }
 
@@ -112,15 +112,15 @@ type ProjectionRollback struct {
 // never as the one who asks for it. The request confirms with the projection's name. The outcome's
 // detail is the [Operation], whose error says why an exchange was not possible.
 //
-// Errors: [ErrDeclined], [ErrRollingBack], and those of [projector.CheckRollback].
-func (a *Acts) Rollback(ctx context.Context, r Request, name string, o projector.RollbackOptions) (*Outcome, error) {
+// Errors: [ErrDeclined], [ErrRollingBack], and those of [rebuild.CheckRollback].
+func (a *Acts) Rollback(ctx context.Context, r Request, name string, o rebuild.RollbackOptions) (*Outcome, error) {
 	request := rebuildRequest{Projection: name, AllowBehind: o.AllowBehind}
 	if o.Keep != 0 {
 		request.Keep = o.Keep.String()
 	}
 	return a.do(ctx, act{Request: r, kind: ActRollback, request: request, confirm: name},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			kept, err := projector.CheckRollback(ctx, tx, name, o)
+			kept, err := rebuild.CheckRollback(ctx, tx, name, o)
 			if err != nil {
 				return nil, err
 			}

@@ -18,7 +18,7 @@ import (
 
 // recorder begins the transactions of an act, and writes who did it into the first one that
 // commits, with its idempotency key. It does for the functions of other packages that take a pool:
-// projector.Beginner, publications.DB.
+// registry.Beginner, publications.DB.
 type recorder struct {
 	pool    *pgxpool.Pool
 	timeout time.Duration // of a statement; below 0: the pool's own

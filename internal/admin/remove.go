@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // removalRequest is what is removed.
@@ -19,12 +19,12 @@ type removalRequest struct {
 }
 
 // RemoveProjection takes a projection out of the registry for good, with its tables if that is said. The request
-// confirms with its name. Errors: [ErrDeclined], [ErrNeeded], and those of [projector.Remove].
+// confirms with its name. Errors: [ErrDeclined], [ErrNeeded], and those of [rebuild.Remove].
 func (a *Acts) RemoveProjection(ctx context.Context, r Request, name string, tables bool) (*Outcome, error) {
 	asked := removalRequest{Projection: name, Tables: tables}
 	return a.doWith(ctx, act{Request: r, kind: ActRemove, request: asked, confirm: name},
 		func(ctx context.Context, db *recorder) (any, error) {
-			err := projector.Remove(ctx, db, name, tables, r.deferred())
+			err := rebuild.Remove(ctx, db, name, tables, r.deferred())
 			const dependentObjects = "2BP01"
 			if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) && pgErr.Code == dependentObjects {
 				err = fmt.Errorf("%w: %w (%s): nothing was removed; its tables stay if they are left out", ErrNeeded, err,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 )
 
 // replaced has tables of version 1 that were replaced by those of version 2: n says which are which.
@@ -30,7 +30,7 @@ func rollBack(t *testing.T, acts *admin.Acts) admin.Operation {
 	t.Helper()
 	r := as(auth.Admin)
 	r.Confirm = "p"
-	o, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{})
+	o, err := acts.Rollback(t.Context(), r, "p", rebuild.RollbackOptions{})
 	return operation(t, o, err)
 }
 
@@ -46,7 +46,7 @@ func TestARollbackIsDoneByAWorkerOnce(t *testing.T) {
 	}
 	r := as(auth.Admin)
 	r.Confirm = "p"
-	if _, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{}); !errors.Is(err, admin.ErrRollingBack) {
+	if _, err := acts.Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err, admin.ErrRollingBack) {
 		t.Errorf("a second one that is asked for meanwhile: %v", err)
 	}
 	if n := scan[int](t, pool, shown); n != 2 {
@@ -100,12 +100,12 @@ func TestARollbackThatIsNotPossibleAnyMoreSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct{ meanwhile, want string }{
 		"a rebuild has begun": {
 			`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
-				VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, projector.ErrRebuilding.Error(),
+				VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, rebuild.ErrRebuilding.Error(),
 		},
 		"another rebuild is done": {`UPDATE tidemark.projections SET registered_at = registered_at + interval '1 s'
-			WHERE name = 'p~previous'`, projector.ErrOtherTables.Error()},
+			WHERE name = 'p~previous'`, rebuild.ErrOtherTables.Error()},
 		"they are gone": {`DELETE FROM tidemark.projections
-			WHERE name = 'p~previous'`, projector.ErrNoPrevious.Error()},
+			WHERE name = 'p~previous'`, rebuild.ErrNoPrevious.Error()},
 		"they are paused": {
 			`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason)
 				VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, "p~previous is paused",
@@ -139,14 +139,14 @@ func TestARollbackIsRefusedAtOnce(t *testing.T) {
 		sql  string
 		want error
 	}{
-		"unknown": {`UPDATE tidemark.projections SET name = 'q' WHERE name = 'p'`, projector.ErrUnknownProjection},
+		"unknown": {`UPDATE tidemark.projections SET name = 'q' WHERE name = 'p'`, rebuild.ErrUnknownProjection},
 		"being rebuilt": {`INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names,
-			state) VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, projector.ErrRebuilding},
-		"nothing kept":  {`DELETE FROM tidemark.projections WHERE name = 'p~previous'`, projector.ErrNoPrevious},
-		"being removed": {`UPDATE tidemark.projections SET version = -1 WHERE name = 'p~previous'`, projector.ErrNoPrevious},
+			state) VALUES ('p~next', 'g', 3, '', '{}', 'requested')`, rebuild.ErrRebuilding},
+		"nothing kept":  {`DELETE FROM tidemark.projections WHERE name = 'p~previous'`, rebuild.ErrNoPrevious},
+		"being removed": {`UPDATE tidemark.projections SET version = -1 WHERE name = 'p~previous'`, rebuild.ErrNoPrevious},
 		"paused": {`INSERT INTO tidemark.pauses (scope, consumer_group, name, actor, reason)
-			VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, projector.ErrBehind},
-		"behind in some": {`UPDATE tidemark.deferred SET projection = 'p~previous'`, projector.ErrBehind},
+			VALUES ('projection', 'g', 'p~previous', 'ada', 'a test')`, rebuild.ErrBehind},
+		"behind in some": {`UPDATE tidemark.deferred SET projection = 'p~previous'`, rebuild.ErrBehind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +155,7 @@ func TestARollbackIsRefusedAtOnce(t *testing.T) {
 			before := scan[string](t, pool, everything)
 			r := as(auth.Admin)
 			r.Confirm = "p"
-			if _, err := acts.Rollback(t.Context(), r, "p", projector.RollbackOptions{}); !errors.Is(err, c.want) {
+			if _, err := acts.Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			if scan[string](t, pool, everything) != before {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -197,7 +198,7 @@ func passing(err error) bool {
 	case errors.As(err, &server):
 		return projector.Classify(err) != projector.ClassPermanent
 	}
-	return projector.IsInfrastructure(err)
+	return failure.IsInfrastructure(err)
 }
 
 // part does a part of an operation and says whether that was the last one.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -185,7 +186,7 @@ func (r *Runner) prove(ctx context.Context, o Operation, v Verification, p *prog
 			differ = append(differ, u)
 		}
 	})
-	if errors.Is(err, projector.ErrUnknownProjection) {
+	if errors.Is(err, rebuild.ErrUnknownProjection) {
 		return errPermanent{err}
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -22,12 +23,12 @@ func (r *Runner) rollBack(ctx context.Context, o Operation) error {
 	if err != nil {
 		return err
 	}
-	options := projector.RollbackOptions{
+	options := rebuild.RollbackOptions{
 		AllowBehind: asked.AllowBehind, Keep: asked.Keep,
-		Kept: projector.Kept{Version: asked.Version, RegisteredAt: asked.RegisteredAt},
+		Kept: rebuild.Kept{Version: asked.Version, RegisteredAt: asked.RegisteredAt},
 	}
 	db := ending{Pool: r.cfg.Pool, id: o.ID, owner: r.cfg.Owner}
-	err = projector.Rollback(ctx, db, asked.Projection, options, deferred.Act{By: o.By, Reason: o.signed()})
+	err = rebuild.Rollback(ctx, db, asked.Projection, options, deferred.Act{By: o.By, Reason: o.signed()})
 	if err != nil && projector.Classify(err) == projector.ClassLock { // it has waited for long enough
 		err = errPermanent{err}
 	}

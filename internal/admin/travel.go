@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // AsOf answers the rows that a projection had of a campaign after event seq (0: before the first).
 // It applies the campaign's events on one of the worker's connections, one such call at a time.
 // Errors: [ErrNotHere], and those of [projector.Projector.AsOf].
-func (a *Acts) AsOf(ctx context.Context, projection, campaignID string, seq int64) (state projector.State, err error) {
+func (a *Acts) AsOf(ctx context.Context, projection, campaignID string, seq int64) (state replay.State, err error) {
 	err = a.travel(ctx, projection, func() error {
 		state, err = a.cfg.Projector.AsOf(ctx, projection, campaignID, seq)
 		return err
@@ -22,7 +24,7 @@ func (a *Acts) AsOf(ctx context.Context, projection, campaignID string, seq int6
 // Diff answers which rows events after from up to to changed. Errors are those of [Acts.AsOf].
 func (a *Acts) Diff(
 	ctx context.Context, projection, campaignID string, from, to int64,
-) (changes []projector.Change, err error) {
+) (changes []replay.Change, err error) {
 	err = a.travel(ctx, projection, func() error {
 		changes, err = a.cfg.Projector.Diff(ctx, projection, campaignID, from, to)
 		return err
@@ -31,7 +33,7 @@ func (a *Acts) Diff(
 }
 
 // Why answers which events wrote a row. Errors are those of [Acts.AsOf], and of [projector.Projector.Why].
-func (a *Acts) Why(ctx context.Context, r projector.WhyRequest) (why projector.Why, err error) {
+func (a *Acts) Why(ctx context.Context, r projector.WhyRequest) (why replay.Why, err error) {
 	err = a.travel(ctx, r.Projection, func() error {
 		why, err = a.cfg.Projector.Why(ctx, r)
 		return err
@@ -44,16 +46,16 @@ func (a *Acts) Why(ctx context.Context, r projector.WhyRequest) (why projector.W
 // [projector.Projector.Verify].
 func (a *Acts) Verify(
 	ctx context.Context, projection, campaignID string, ignore []string, most int,
-) (report projector.VerifyReport, found []projector.Difference, err error) {
+) (report projector.VerifyReport, found []replay.Difference, err error) {
 	request := projector.VerifyRequest{
 		Projection: projection, Campaigns: []string{campaignID}, Ignore: ignore,
-		Concurrency: 1, OnDifference: func(d projector.Difference) {
+		Concurrency: 1, OnDifference: func(d replay.Difference) {
 			if len(found) < most {
 				found = append(found, d)
 			}
 		},
 	}
-	err = a.travel(ctx, projector.ProjectionOf(projection), func() error {
+	err = a.travel(ctx, registry.ProjectionOf(projection), func() error {
 		report, err = a.cfg.Projector.Verify(ctx, request)
 		return err
 	})

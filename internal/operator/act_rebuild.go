@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 )
 
 // rebuildOptions are those that a rebuild may be given when it starts, and later.
@@ -18,8 +18,8 @@ type rebuildOptions struct {
 	Ignore   []string       `form:"-" help:"columns that may differ then: column or table.column"`
 }
 
-func (o rebuildOptions) with(allowFailed *int64) projector.RebuildOptions {
-	return projector.RebuildOptions{
+func (o rebuildOptions) with(allowFailed *int64) rebuild.Options {
+	return rebuild.Options{
 		Version: o.Version, MaxShare: o.MaxShare, AllowFailed: allowFailed, Keep: o.Keep, Verify: o.Verify, Ignore: o.Ignore,
 	}
 }
@@ -170,7 +170,7 @@ func rebuildActs() []*Act {
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionRollback) (*admin.Outcome, error) {
 				return acts.Rollback(ctx, by, in.Projection,
-					projector.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})
+					rebuild.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})
 			},
 			Told: func(in projectionRollback, done *admin.Outcome) Told {
 				return begun(done, "puts the tables of "+in.Projection+" that were replaced in their place again")

@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -79,7 +81,7 @@ func answers() []Answer {
 		},
 		{
 			notFound, "/api/v1/projections lists what is registered", pageGone, "projection list", "",
-			[]error{projector.ErrUnknownProjection},
+			[]error{rebuild.ErrUnknownProjection},
 		},
 		{notFound, "/api/v1/groups lists consumer groups", pageGone, "group list", "", []error{outbox.ErrNotRegistered}},
 		{
@@ -106,7 +108,7 @@ func answers() []Answer {
 		{
 			conflict, "/api/v1/rebuilds lists what is being rebuilt, /api/v1/projections what is kept of before", pageGone,
 			"projection list", "",
-			[]error{projector.ErrNoRebuild, projector.ErrRebuilding, projector.ErrNoPrevious},
+			[]error{rebuild.ErrNoRebuild, rebuild.ErrRebuilding, rebuild.ErrNoPrevious},
 		},
 		{
 			conflict, "/api/v1/operations?kind=rollback&state=running shows it; aborting it withdraws it", lookAgain,
@@ -116,7 +118,7 @@ func answers() []Answer {
 		{conflict, "drop what needs them, or leave the tables", "", "projection list", "", []error{admin.ErrNeeded}},
 		{
 			conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "workers list", "",
-			[]error{projector.ErrNoCode},
+			[]error{rebuild.ErrNoCode},
 		},
 		{conflict, "revoke the token first, or take another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
 		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
@@ -125,13 +127,13 @@ func answers() []Answer {
 		{
 			conflict, "allow_behind goes back all the same, as many campaigns behind as it says", "",
 			"projection rollback --allow-behind -1", "NAME",
-			[]error{projector.ErrBehind},
+			[]error{rebuild.ErrBehind},
 		},
 		{conflict, lookAgain, "", "projection list", "", []error{projector.ErrRegistered}},
 		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
 		{conflict, lookAgain, "", "", "", []error{
 			deferred.ErrNotResettable, projector.ErrNotVerifiable,
-			projector.ErrStateTooLarge,
+			replay.ErrStateTooLarge,
 		}},
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
@@ -81,7 +81,7 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 			[]string{"note consumer group \"g\""},
 		},
 		{"tables that were replaced, which no worker keeps up", Status{
-			At: at, Kept: []projector.Registered{{Name: "p~previous", Group: "g", Version: 1}}, Workers: []Worker{
+			At: at, Kept: []rebuild.Registered{{Name: "p~previous", Group: "g", Version: 1}}, Workers: []Worker{
 				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {2}, "q": {1}}}},
 				{Worker: lease.Worker{ConsumerGroup: "f", Knows: map[string][]int{"p": {1}}}},
 				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {1}}}, Silent: 2 * time.Hour},
@@ -90,7 +90,7 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 		}, []string{"note projection p~previous", "note projection p~previous"}},
 		{"tables that were replaced, which a worker keeps up", Status{
 			At: at, Lag: []Lag{{Behind: outbox.Behind{Group: "g", Projection: "p~previous", Events: 9, Age: time.Hour}}},
-			Kept:    []projector.Registered{{Name: "p~previous", Group: "g", Version: 1}},
+			Kept:    []rebuild.Registered{{Name: "p~previous", Group: "g", Version: 1}},
 			Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {2, 1}}}}},
 		}, nil},
 		{"failures, the longest first", Status{At: at, Deferred: []deferred.Sum{
@@ -129,7 +129,7 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 				GhostsAt: ago(8 * 24 * time.Hour),
 			},
 		}}, []string{"warning publisher of late of topic t"}},
-		{"a rebuild that is refused", Status{At: at, Rebuilds: []projector.Rebuild{
+		{"a rebuild that is refused", Status{At: at, Rebuilds: []rebuild.Rebuild{
 			{Projection: "p"},
 			{Projection: "q", Refusal: "a lock"},
 		}}, []string{"warning projection q"}},

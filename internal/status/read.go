@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -18,7 +19,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // defaultTimeout is how long a section may take unless told.
@@ -142,11 +142,11 @@ func readLag(ctx context.Context, tx pgx.Tx, s *Status) error {
 }
 
 func readRebuilds(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-	if s.Rebuilds, err = list(projector.Rebuilds(ctx, tx, "")); err != nil {
+	if s.Rebuilds, err = list(rebuild.Rebuilds(ctx, tx, "")); err != nil {
 		return err
 	}
-	registered, err := projector.Projections(ctx, tx)
-	s.Kept = slices.DeleteFunc(registered, func(r projector.Registered) bool {
+	registered, err := rebuild.Projections(ctx, tx)
+	s.Kept = slices.DeleteFunc(registered, func(r rebuild.Registered) bool {
 		return !strings.HasSuffix(r.Name, previous)
 	})
 	return err

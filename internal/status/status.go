@@ -3,13 +3,13 @@ package status
 import (
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // Section is a part of a [Status] that is read by itself.
@@ -50,13 +50,13 @@ type Status struct {
 	Pauses     []pause.Pause
 	Workers    []Worker
 	Suspects   map[string]int64 // campaigns under which a process has died, by consumer group
-	Rebuilds   []projector.Rebuild
+	Rebuilds   []rebuild.Rebuild
 	Publishers []publications.Publication
 	Inbox      *inbox.Statistics
 	Journal    *Journal
 	Postgres   *Postgres
 
-	Kept []projector.Registered `json:"-"` // tables that rebuilds have replaced, with Rebuilds
+	Kept []rebuild.Registered `json:"-"` // tables that rebuilds have replaced, with Rebuilds
 
 	// Unread says why sections that were asked for are not there.
 	Unread map[Section]error

@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -32,13 +35,13 @@ func (m *moment) bind(env *cli.Env, command *cobra.Command) {
 
 // with calls work for each projection that is chosen.
 func (m *moment) with(
-	ctx context.Context, env *cli.Env, choose func(projector.Registered) bool,
-	work func(*projector.Projector, projector.Registered) error,
+	ctx context.Context, env *cli.Env, choose func(rebuild.Registered) bool,
+	work func(*projector.Projector, rebuild.Registered) error,
 ) error {
 	if m.campaign == "" {
 		return cli.Usagef("which campaign? --campaign names it")
 	}
-	if name := projector.ProjectionOf(m.projection); name != m.projection {
+	if name := registry.ProjectionOf(m.projection); name != m.projection {
 		return cli.Usagef("--projection %s: it is the code that makes the rows, whichever tables they are kept in: name "+
 			"%s, with the code of the version that you mean", m.projection, name)
 	}
@@ -49,8 +52,8 @@ func (m *moment) with(
 
 // chosen are the projections to look at. What the code makes of the events is in none of their
 // tables, so that those beside the ones that are read are none to choose.
-func (m *moment) chosen(r projector.Registered) bool {
-	return r.Name == projector.ProjectionOf(r.Name) && (m.projection == "" || m.projection == r.Name)
+func (m *moment) chosen(r rebuild.Registered) bool {
+	return r.Name == registry.ProjectionOf(r.Name) && (m.projection == "" || m.projection == r.Name)
 }
 
 // NewAsOf returns the command that shows a campaign's rows as they were after an event.
@@ -68,8 +71,8 @@ events up to there, beside the live tables. Nothing is written. Event 0 is befor
 			if !cmd.Flags().Changed("seq") {
 				return cli.Usagef("after which event? --seq names it")
 			}
-			var states []projector.State
-			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r projector.Registered) error {
+			var states []replay.State
+			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r rebuild.Registered) error {
 				state, err := p.AsOf(cmd.Context(), r.Name, m.campaign, seq)
 				states = append(states, state)
 				return err
@@ -89,7 +92,7 @@ events up to there, beside the live tables. Nothing is written. Event 0 is befor
 	return command
 }
 
-func printStates(env *cli.Env, states []projector.State) error {
+func printStates(env *cli.Env, states []replay.State) error {
 	page := &cli.Page{Env: env}
 	for _, s := range states {
 		for _, t := range s.Tables {

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -82,14 +84,14 @@ var errNotHere = errors.New("no such projection that is registered and whose cod
 // with calls work, for each registered projection whose code is here and that choose wants, with a
 // projector of it in all versions that are here.
 func (c *code) with(
-	ctx context.Context, pool *pgxpool.Pool, choose func(projector.Registered) bool,
-	work func(*projector.Projector, projector.Registered) error,
+	ctx context.Context, pool *pgxpool.Pool, choose func(rebuild.Registered) bool,
+	work func(*projector.Projector, rebuild.Registered) error,
 ) error {
 	projections, catalogue, err := c.load()
 	if err != nil {
 		return err
 	}
-	all, err := projector.Projections(ctx, pool)
+	all, err := rebuild.Projections(ctx, pool)
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func (c *code) with(
 	}
 	found := false
 	for _, r := range all {
-		name := projector.ProjectionOf(r.Name)
+		name := registry.ProjectionOf(r.Name)
 		if byName[name] == nil || !choose(r) {
 			continue
 		}
@@ -138,8 +140,8 @@ func list(names []string) string {
 }
 
 // named chooses a projection by its name.
-func named(name string) func(projector.Registered) bool {
-	return func(r projector.Registered) bool { return r.Name == name }
+func named(name string) func(rebuild.Registered) bool {
+	return func(r rebuild.Registered) bool { return r.Name == name }
 }
 
 // explain says what to type next.
@@ -161,7 +163,7 @@ func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]stri
 
 // projectionNames offers projections to the shell.
 func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	all, err := projector.Projections(ctx, pool)
+	all, err := rebuild.Projections(ctx, pool)
 	var names []string
 	for _, p := range all {
 		names = append(names, p.Name)

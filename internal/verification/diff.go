@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -13,7 +15,7 @@ import (
 // change is what became of a row of a projection.
 type change struct {
 	Projection string
-	projector.Change
+	replay.Change
 }
 
 // NewDiff returns the command that shows what events changed in a campaign's rows.
@@ -40,7 +42,7 @@ written.`,
 				return cli.Usagef("--from %d is after --to %d: turn them round", from, to)
 			}
 			var changed []change
-			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r projector.Registered) error {
+			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r rebuild.Registered) error {
 				changes, err := p.Diff(cmd.Context(), r.Name, m.campaign, from, to)
 				for _, c := range changes {
 					changed = append(changed, change{r.Name, c})
@@ -76,7 +78,7 @@ func printChanges(env *cli.Env, changes []change) error {
 				cli.Text(column), cli.Text(plain(before)), cli.Text(plain(after)),
 			})
 		}
-		if c.Kind != projector.ChangeChanged {
+		if c.Kind != replay.ChangeChanged {
 			line("", c.Before, c.After)
 			continue
 		}

@@ -8,9 +8,10 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // proof is a proof with the first campaigns that differ.
@@ -27,7 +28,7 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 			document.Unproved = append(document.Unproved, u)
 		}
 	})
-	if errors.Is(err, projector.ErrUnknownProjection) {
+	if errors.Is(err, rebuild.ErrUnknownProjection) {
 		return cli.Hint(err, "tidemark projection list")
 	}
 	if err != nil {
@@ -74,7 +75,7 @@ func (d proof) print(env *cli.Env) error {
 	}
 	if d.Resolved > 0 {
 		env.Note("It leaves out %s that operators have resolved: tidemark failed resolutions --projection %s",
-			plural(d.Resolved, "event"), cli.Quote(projector.ProjectionOf(d.Projection)))
+			plural(d.Resolved, "event"), cli.Quote(registry.ProjectionOf(d.Projection)))
 	}
 	if d.Skipped > 0 {
 		env.Note("Its policy has skipped %s: tidemark failed log --projection %s --act skipped",

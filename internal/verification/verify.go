@@ -11,6 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -26,10 +28,10 @@ type verified struct {
 	Projection        string
 	ProjectionVersion int
 	projector.VerifyReport
-	Resolutions []deferred.Resolution  // the first ones
-	Differences []projector.Difference // the first ones
-	NotShown    int64                  // differences beyond those
-	Repaired    *int64                 // campaigns filed for a replay; nil: not asked for
+	Resolutions []deferred.Resolution // the first ones
+	Differences []replay.Difference   // the first ones
+	NotShown    int64                 // differences beyond those
+	Repaired    *int64                // campaigns filed for a replay; nil: not asked for
 	DryRun      bool
 }
 
@@ -88,7 +90,7 @@ code of theirs.`,
 				if v.proof {
 					return v.prove(ctx, env, pool, args[0])
 				}
-				return v.code.with(ctx, pool, named(args[0]), func(p *projector.Projector, r projector.Registered) error {
+				return v.code.with(ctx, pool, named(args[0]), func(p *projector.Projector, r rebuild.Registered) error {
 					return v.run(ctx, env, pool, p, r)
 				})
 			})
@@ -143,7 +145,7 @@ func (v *verify) check(cmd *cobra.Command) error {
 }
 
 func (v *verify) run(
-	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r projector.Registered,
+	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r rebuild.Registered,
 ) error {
 	v.document = verified{Projection: r.Name, ProjectionVersion: r.Version, DryRun: v.act.DryRun}
 	v.request.Projection = r.Name
@@ -199,7 +201,7 @@ func (v *verify) again(name string) []string {
 }
 
 // note keeps a difference to show.
-func (v *verify) note(d projector.Difference) {
+func (v *verify) note(d replay.Difference) {
 	if len(v.document.Differences) >= v.limit {
 		return
 	}
@@ -207,7 +209,7 @@ func (v *verify) note(d projector.Difference) {
 }
 
 // replay files the campaigns that differ for a replay from scratch.
-func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r projector.Registered) error {
+func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r rebuild.Registered) error {
 	n := int64(0)
 	v.document.Repaired = &n
 	if v.act.DryRun || len(v.differing) == 0 {

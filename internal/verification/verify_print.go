@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // print writes what was found: the differences, then what was looked at.
@@ -80,7 +80,7 @@ func (v *verify) verdict() string {
 }
 
 // cells are the lines of a difference: one for each column that differs.
-func cells(d projector.Difference) [][]cli.Cell {
+func cells(d replay.Difference) [][]cli.Cell {
 	line := func(column, want, got string) []cli.Cell {
 		return []cli.Cell{
 			{Text: string(d.Kind), Tone: cli.Alarm},
@@ -91,7 +91,7 @@ func cells(d projector.Difference) [][]cli.Cell {
 	switch {
 	case d.Err != nil:
 		return [][]cli.Cell{line("", redact.Error(d.Err), "")}
-	case d.Kind != projector.DifferenceDifferent:
+	case d.Kind != replay.DifferenceDifferent:
 		return [][]cli.Cell{line("", compact(d.Want), compact(d.Got))}
 	}
 	var want, got map[string]json.RawMessage

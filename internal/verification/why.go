@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -36,14 +38,14 @@ written.`,
 				return cli.Usagef("which table? --table names it")
 			}
 			var tables []string
-			owns := func(r projector.Registered) bool {
+			owns := func(r rebuild.Registered) bool {
 				if m.chosen(r) {
 					tables = append(tables, r.Tables...)
 				}
 				return m.chosen(r) && slices.Contains(r.Tables, request.Table)
 			}
-			var why projector.Why
-			err := m.with(cmd.Context(), env, owns, func(p *projector.Projector, r projector.Registered) (err error) {
+			var why replay.Why
+			err := m.with(cmd.Context(), env, owns, func(p *projector.Projector, r rebuild.Registered) (err error) {
 				request.Projection, request.CampaignID = r.Name, m.campaign
 				why, err = p.Why(cmd.Context(), request)
 				return err
@@ -58,7 +60,7 @@ written.`,
 				return err
 			}
 			if column != "" {
-				causes := slices.DeleteFunc(slices.Clone(why.Causes), func(c projector.Cause) bool { return c.Column != column })
+				causes := slices.DeleteFunc(slices.Clone(why.Causes), func(c replay.Cause) bool { return c.Column != column })
 				if why.Row != nil && len(causes) == 0 {
 					return cli.Usagef("--column %q: table %s has no such column", column, why.Table)
 				}
@@ -80,7 +82,7 @@ written.`,
 	return command
 }
 
-func printWhy(env *cli.Env, w projector.Why) error {
+func printWhy(env *cli.Env, w replay.Why) error {
 	event := func(e journal.Event) []cli.Cell {
 		return []cli.Cell{
 			cli.Number(e.Seq, cli.Plain), cli.Text(e.Type), cli.Text(e.OccurredAt.UTC().Format(time.RFC3339)),

@@ -54,7 +54,7 @@ var (
 // leases with its checkpoints, and its pauses are deleted. A group of the same name begins anew,
 // with the first event of every campaign. The failure log keeps that by, who must be named, removed
 // it, and the reason, if there is one. [ErrInUse] says that it has projections: remove those first
-// (projector.Remove). Workers that still run for it lose what they are applying and find no more;
+// (rebuild.Remove). Workers that still run for it lose what they are applying and find no more;
 // stop them, or they register it again at their next start.
 //
 // Unregister must not run inside a transaction. It waits until appends that began while the group

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -25,8 +26,8 @@ func TestStuck(t *testing.T) {
 			Name: "counted", Version: 1,
 			Fold: func(n *int, _ journal.Event) error { *n++; return nil },
 		})},
-		OnStep: func(s Step) {
-			if s == StepRead {
+		OnStep: func(s kind.Step) {
+			if s == kind.StepRead {
 				once.Do(func() { <-held })
 			}
 		},

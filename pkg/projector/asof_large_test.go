@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -38,7 +39,7 @@ func TestRowsThatMemoryShouldNotHoldAreRefused(t *testing.T) {
 		'[{"type": "x"}, {"type": "x"}, {"type": "x"}]')`); err != nil {
 		t.Fatal(err)
 	}
-	for seq, want := range map[int64]error{2: nil, 3: projector.ErrStateTooLarge} {
+	for seq, want := range map[int64]error{2: nil, 3: replay.ErrStateTooLarge} {
 		if _, err := p.AsOf(t.Context(), "inflated", "a", seq); !errors.Is(err, want) {
 			t.Errorf("as of event %d: %v, want %v", seq, err, want)
 		}

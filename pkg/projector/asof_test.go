@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -155,8 +156,8 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 		}
 		var all []string
 		for _, c := range changes {
-			if (c.Before == nil) != (c.Kind == projector.ChangeAdded) ||
-				(c.After == nil) != (c.Kind == projector.ChangeRemoved) {
+			if (c.Before == nil) != (c.Kind == replay.ChangeAdded) ||
+				(c.After == nil) != (c.Kind == replay.ChangeRemoved) {
 				t.Errorf("%s with before %s and after %s", c.Kind, c.Before, c.After)
 			}
 			all = append(all, fmt.Sprint(c.Kind, " ", c.Table, " ", string(c.Key), " ", strings.Join(c.Columns, ",")))
@@ -326,7 +327,7 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(why.Causes, func(c projector.Cause) bool { return c.Column == "doc" })
+			i := slices.IndexFunc(why.Causes, func(c replay.Cause) bool { return c.Column == "doc" })
 			seq := why.Causes[i].Event.Seq
 			before, err := p.AsOf(t.Context(), "document_x", "a", seq-1)
 			if err != nil {

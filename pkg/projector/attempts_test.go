@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -46,8 +48,8 @@ func TestAPairThatHasPassedItsEventKeepsNothingOfTheFailure(t *testing.T) {
 	committed := 0
 	p := workerOf(t, pool, func(cfg *projector.Config) {
 		cfg.GroupEvents = 1
-		cfg.OnStep = func(s projector.Step) {
-			if s == projector.StepCommitted {
+		cfg.OnStep = func(s kind.Step) {
+			if s == kind.StepCommitted {
 				if committed++; committed == 2 {
 					cancel()
 				}
@@ -138,8 +140,8 @@ func TestACrashBeforeTheCommitCountsNothing(t *testing.T) {
 	crash := true
 	p := workerOf(t, pool, func(cfg *projector.Config) {
 		cfg.LeaseTTL = time.Second
-		cfg.OnStep = func(s projector.Step) {
-			if s == projector.StepDeferring && crash {
+		cfg.OnStep = func(s kind.Step) {
+			if s == kind.StepDeferring && crash {
 				crash = false
 				exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
 					AND state = 'idle in transaction'`)
@@ -147,7 +149,7 @@ func TestACrashBeforeTheCommitCountsNothing(t *testing.T) {
 		}
 	}, counters(), newPicky(nil).failWith(failNegative))
 	appendMoves(t, pool, "a", 1, -1, 2)
-	if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
+	if _, err := p.Drain(t.Context()); !failure.IsInfrastructure(err) {
 		t.Fatalf("Drain = %v, want the failure of the connection", err)
 	}
 	expectPairs(t, pool, "")
@@ -168,11 +170,11 @@ func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 	})
 	p := workerOf(t, pool, func(cfg *projector.Config) { cfg.LeaseTTL = time.Second }, h)
 	appendMoves(t, pool, "a", 1)
-	if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
+	if _, err := p.Drain(t.Context()); !failure.IsInfrastructure(err) {
 		t.Fatalf("Drain = %v, want the failure", err)
 	}
 	for range 9 { // some may find the lease that a claim has left behind
-		if _, err := p.Drain(t.Context()); err != nil && !projector.IsInfrastructure(err) {
+		if _, err := p.Drain(t.Context()); err != nil && !failure.IsInfrastructure(err) {
 			t.Fatalf("Drain = %v, want the failure", err)
 		}
 	}

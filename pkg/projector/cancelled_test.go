@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -25,7 +26,7 @@ func TestWhatIsCancelledBeforeItsDeadlineIsTheInfrastructures(t *testing.T) {
 	}
 	expectNothing := func(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 		t.Helper()
-		if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
+		if _, err := p.Drain(t.Context()); !failure.IsInfrastructure(err) {
 			t.Errorf("got %v", err)
 		}
 		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.failure_log`); n > 0 {

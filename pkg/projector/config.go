@@ -93,9 +93,9 @@ type Config struct {
 	// not with ModeInlineApplyOnly
 	InlineBestEffort bool
 
-	// OnStep, if set, is called at each step of the loop, from the goroutine that takes it: for tests
-	// that stop a worker in the middle, and for tracing.
-	OnStep func(Step)
+	// OnStep, if set, is called at each step of the loop, from the goroutine that takes it: for this
+	// module's own tests, which stop a worker in the middle.
+	OnStep func(kind.Step)
 }
 
 // complete fills in the defaults.
@@ -141,8 +141,8 @@ func complete(c Config) (Config, error) {
 	if c.Mode == "" {
 		c.Mode = ModeOutboxApplyOnly
 	}
-	if !slices.Contains(Modes(), c.Mode) {
-		errs = append(errs, fmt.Errorf("Mode is %q, known are %v", c.Mode, Modes()))
+	if !slices.Contains(kind.Modes(), c.Mode) {
+		errs = append(errs, fmt.Errorf("Mode is %q, known are %v", c.Mode, kind.Modes()))
 	}
 	if c.Mode == ModeInlineApplyOnly && c.InlineBestEffort {
 		errs = append(errs,
@@ -157,7 +157,7 @@ func complete(c Config) (Config, error) {
 			time.Minute/time.Millisecond))
 	}
 	if c.OnStep == nil {
-		c.OnStep = func(Step) {}
+		c.OnStep = func(kind.Step) {}
 	}
 	return c, errors.Join(errs...)
 }

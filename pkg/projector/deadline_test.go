@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -238,7 +239,7 @@ func TestADeadline(t *testing.T) {
 func drainUntilDead(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	within(t, "a pair is dead", func() bool {
-		if _, err := p.Drain(t.Context()); err != nil && !projector.IsInfrastructure(err) {
+		if _, err := p.Drain(t.Context()); err != nil && !failure.IsInfrastructure(err) {
 			t.Fatal(err)
 		}
 		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'dead'`) > 0

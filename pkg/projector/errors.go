@@ -21,11 +21,6 @@ const (
 	ClassLock = failure.ClassLock
 )
 
-// Classes answers all classes.
-func Classes() []Class {
-	return failure.Classes()
-}
-
 // Classifier decides the class of a projection's failures where it knows better than [Classify]; it
 // answers "" for those it does not know. What it calls [ClassInfrastructure] makes the worker wait
 // as a whole; what it calls something else costs an attempt even where Classify would say
@@ -59,14 +54,6 @@ func Classify(err error) Class {
 	return failure.Classify(err)
 }
 
-// IsInfrastructure says whether an error of a request to the database is its or the network's:
-// whether [Classify] calls it [ClassInfrastructure] or [ClassLock], or it is a network error, an
-// ended context, the end of a connection (io.EOF), or what pgx has not sent. Among the errors of a
-// projection those could be anybody's.
-func IsInfrastructure(err error) bool {
-	return failure.IsInfrastructure(err)
-}
-
 // Permanent marks an error as permanent: the pair is dead at once, unless a policy says otherwise.
 // It leaves an error that says nothing of the event ([ClassInfrastructure]), and nil, as they are.
 func Permanent(err error) error {
@@ -83,21 +70,6 @@ type ApplyError = failure.ApplyError
 // one of its statements, or a group that was too large for the time. It is a transient failure, so
 // the pair is tried again until its attempts are used up.
 type DeadlineError = failure.DeadlineError
-
-// CrashError is the error of an event that ended the process each time it was tried: no code of ours
-// can catch an exit, a fatal error of the runtime, or the kernel's killing of a process that took too
-// much memory.
-//
-// Processes are killed for other reasons, too, and that costs no event. One death only makes
-// the campaigns that the process held suspects: its successor applies each of them by itself, alone in
-// the process, and says beforehand by a mark which it is at. A second death under that mark makes it
-// apply them event by event, each named beforehand. An event is given up when a third process dies
-// that had named it, unless as many have died within the hour with no mark to explain it: then
-// something else is killing, and it takes more, four at most. Every commit in between, of any event of
-// the campaign, forgets the deaths before it. Processes that are told to stop (SIGTERM) give their
-// leases back and do not count, nor do those that the database lost rather than the machine (see
-// note_crashes in migrations/00003_leases.sql).
-type CrashError = failure.CrashError
 
 var (
 	// ErrNotRegistered is returned by [Projector.ApplyInline] before [Projector.Register] has succeeded.

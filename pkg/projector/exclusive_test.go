@@ -17,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -65,13 +67,13 @@ func exclusiveActs() map[string]struct {
 			return err
 		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters' AND version = 2`},
 		"withdraw": {copied, func(t *testing.T, pool *pgxpool.Pool) error {
-			return projector.AbortRebuild(t.Context(), pool, "counters", by)
+			return rebuild.AbortRebuild(t.Context(), pool, "counters", by)
 		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name LIKE 'counters%'`},
 		"Rollback": {rebuilt, func(t *testing.T, pool *pgxpool.Pool) error {
-			return projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: -1}, by)
+			return rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{AllowBehind: -1}, by)
 		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters' AND version = 1`},
 		"Remove": {requested, func(t *testing.T, pool *pgxpool.Pool) error {
-			return projector.Remove(t.Context(), pool, "counters", true, by)
+			return rebuild.Remove(t.Context(), pool, "counters", true, by)
 		}, `SELECT count(*) = 0 FROM tidemark.projections WHERE name LIKE 'counters%'`},
 	}
 }
@@ -148,7 +150,7 @@ func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
 			go func() {
 				var err error
 				for held := true; held; {
-					if err = one.act(t, pool); err != nil && !projector.IsInfrastructure(err) {
+					if err = one.act(t, pool); err != nil && !failure.IsInfrastructure(err) {
 						break
 					}
 					err = pool.QueryRow(t.Context(), "SELECT NOT ("+one.done+")").Scan(&held)
@@ -186,8 +188,8 @@ func TestAnActSaysForWhomItWaits(t *testing.T) {
 	_, end := elsewhere(t, pool, `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003,
 		hashtextextended('default', 0)))`)
 	const named = `application "reports", idle in transaction, in a transaction for `
-	err := projector.Remove(t.Context(), pool, "counters", true, deferred.Act{By: "ada"})
-	if err == nil || !strings.Contains(err.Error(), named) || !projector.IsInfrastructure(err) {
+	err := rebuild.Remove(t.Context(), pool, "counters", true, deferred.Act{By: "ada"})
+	if err == nil || !strings.Contains(err.Error(), named) || !failure.IsInfrastructure(err) {
 		t.Errorf("Remove = %v, want %q", err, named)
 	}
 	log := &lockedBuffer{}

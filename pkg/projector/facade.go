@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/function"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -102,20 +103,20 @@ func (p *Projector) Check(ctx context.Context) error {
 //
 // It returns [journal.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the
 // projection fails on one, [ErrTouched] and [ErrStateTooLarge].
-func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (State, error) {
+func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (replay.State, error) {
 	return p.replayer.AsOf(ctx, projection, campaignID, seq)
 }
 
 // Diff answers which rows that a projection has of a campaign are others after event to than they were
 // after event from, in the order of tables and keys. Errors are those of [Projector.AsOf].
-func (p *Projector) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]Change, error) {
+func (p *Projector) Diff(ctx context.Context, projection, campaignID string, from, to int64) ([]replay.Change, error) {
 	return p.replayer.Diff(ctx, projection, campaignID, from, to)
 }
 
 // Why answers which events wrote the values that a row has: for each column the last one after which
 // its value was another than before. It applies the campaign's events one by one as [Projector.AsOf]
 // does, in one pass, and has its errors; [ErrNotVerifiable] says that the table has no primary key.
-func (p *Projector) Why(ctx context.Context, r WhyRequest) (Why, error) {
+func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
 	return p.replayer.Why(ctx, r)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -258,11 +259,11 @@ func TestApplyInline(t *testing.T) {
 		pool := pgtest.New(t)
 		var p *projector.Projector
 		inline := func() { mustAppendInline(t, pool, p, "c", 10) }
-		for _, at := range []projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied} {
+		for _, at := range []kind.Step{kind.StepClaimed, kind.StepRead, kind.StepApplied} {
 			once := true
 			worker, err := projector.New(projector.Config{
 				Pool: pool, Projections: []projector.Projection{counters(), ledger()},
-				OnStep: func(s projector.Step) {
+				OnStep: func(s kind.Step) {
 					if s == at && once {
 						once = false
 						inline()

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -63,24 +62,6 @@ const (
 	ModeEnqueueOnly     = kind.ModeEnqueueOnly // appends enqueue, Run registers the group and applies nothing
 )
 
-// Modes lists the modes.
-func Modes() []Mode {
-	return kind.Modes()
-}
-
-// Step is a place in the loop.
-type Step = kind.Step
-
-// The steps, in order.
-const (
-	StepClaimed = kind.StepClaimed // leases are held
-	StepRead    = kind.StepRead    // the transaction is open, events are read
-	StepApplied = kind.StepApplied // projections have queued their effects
-	// instead: the culprits are found, what follows from them is about to be committed with the rest
-	StepDeferring = kind.StepDeferring
-	StepCommitted = kind.StepCommitted // checkpoint and effects are committed
-)
-
 // Action is what becomes of a failure that is not the infrastructure's.
 type Action = kind.Action
 
@@ -130,12 +111,3 @@ type Checker = kind.Checker
 // Tx is the group's transaction in the hands of a projection. It cannot be ended: return an error
 // to roll it back, nil to let it commit.
 type Tx = kind.Tx
-
-// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
-type Beginner = registry.Beginner
-
-// ProjectionOf answers the projection that a registered name is of: scores of scores~next and
-// scores~previous too, which are the tables that are being built and those that were replaced.
-func ProjectionOf(name string) string {
-	return registry.ProjectionOf(name)
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -219,8 +220,8 @@ func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) 
 	var end func()
 	p := workerOf(t, pool, func(c *projector.Config) {
 		c.Concurrency, c.LeaseTTL = 1, time.Hour // so that no end of a lease helps
-		c.OnStep = func(s projector.Step) {
-			if s == projector.StepRead && end == nil {
+		c.OnStep = func(s kind.Step) {
+			if s == kind.StepRead && end == nil {
 				_, end = elsewhere(t, pool, `SELECT FROM tidemark.leases WHERE campaign_id = 'c1' FOR UPDATE`)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -21,8 +22,8 @@ func TestALostLeaseCostsItsCampaignAlone(t *testing.T) {
 	// A projector's first claim is a quarter of one: it is to take all forty.
 	p, err := projector.New(projector.Config{
 		Pool: pool, Projections: []projector.Projection{ordered("log")},
-		Concurrency: 1, ClaimCampaigns: 160, OnStep: func(s projector.Step) {
-			if s != projector.StepApplied {
+		Concurrency: 1, ClaimCampaigns: 160, OnStep: func(s kind.Step) {
+			if s != kind.StepApplied {
 				return
 			}
 			once.Do(func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -115,8 +116,8 @@ func TestPaused(t *testing.T) {
 		var once sync.Once
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: []projector.Projection{counters(), ordered("log")},
-			OnStep: func(s projector.Step) {
-				if s == projector.StepApplied {
+			OnStep: func(s kind.Step) {
+				if s == kind.StepApplied {
 					once.Do(func() {
 						if err := setPause(t.Context(), pool, target, 0); err != nil {
 							t.Error(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
@@ -226,7 +227,7 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 			p.crew.Breaker.Succeeded(ctx)
 			return nil
 		}
-		if !IsInfrastructure(err) {
+		if !failure.IsInfrastructure(err) {
 			return err
 		}
 		p.crew.Breaker.Failed(ctx, err)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -21,10 +21,10 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
 		VALUES ('projection', 'default', 'file_k~next', '', 'ada')`)
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
-		if err := projector.AbortRebuild(t.Context(), pool, name, ada); err != nil {
+		if err := rebuild.AbortRebuild(t.Context(), pool, name, ada); err != nil {
 			t.Fatal(err)
 		}
-		if err := projector.AbortRebuild(t.Context(), pool, name, ada); !errors.Is(err, projector.ErrNoRebuild) {
+		if err := rebuild.AbortRebuild(t.Context(), pool, name, ada); !errors.Is(err, rebuild.ErrNoRebuild) {
 			t.Errorf("aborted twice: %v", err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	}
 	// Asked for, it is done.
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
-		if begun, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{}, ada); err != nil ||
+		if begun, err := rebuild.StartRebuild(t.Context(), pool, name, rebuild.Options{}, ada); err != nil ||
 			!begun {
 			t.Fatal(begun, err)
 		}
@@ -65,7 +65,7 @@ func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T)
 	if err := three.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := projector.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
+	if err := rebuild.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
 		t.Fatal(err)
 	}
 	shown := func(when, want string) {
@@ -76,18 +76,18 @@ func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T)
 	}
 	shown("once it is aborted", "counters 1")
 	first, second, third := 1, 2, 3
-	start(t, pool, projector.RebuildOptions{Version: &first})
+	start(t, pool, rebuild.Options{Version: &first})
 	shown("while version 1 is asked for", "counters 1, counters~next 1")
 	drain(t, one)
 	shown("once version 1 is rebuilt", "counters 1, counters~previous 1")
-	start(t, pool, projector.RebuildOptions{Version: &second})
+	start(t, pool, rebuild.Options{Version: &second})
 	drain(t, two)
 	shown("once version 2 is built", "counters 2, counters~previous 1")
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: -1},
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{AllowBehind: -1},
 		ada); err != nil {
 		t.Fatal(err)
 	}
 	shown("once version 2 is rolled back", "counters 1, counters~previous 2")
-	start(t, pool, projector.RebuildOptions{Version: &third})
+	start(t, pool, rebuild.Options{Version: &third})
 	shown("once version 3 is asked for", "counters 3, counters~previous 1")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -31,9 +32,9 @@ func tripled(version int) projector.Projection {
 	})
 }
 
-func start(t *testing.T, pool *pgxpool.Pool, o projector.RebuildOptions) {
+func start(t *testing.T, pool *pgxpool.Pool, o rebuild.Options) {
 	t.Helper()
-	if _, err := projector.StartRebuild(t.Context(), pool, "counters", o, ada); err != nil {
+	if _, err := rebuild.StartRebuild(t.Context(), pool, "counters", o, ada); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -63,8 +64,8 @@ func TestARolledBackProjectionIsAsIfItHadNeverBeenRebuilt(t *testing.T) {
 	one := workerOf(t, pool, nil, tripled(1))
 	appendMoves(t, pool, "a", 1, 2)
 	drain(t, one)
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err,
-		projector.ErrNoPrevious) {
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{}, ada); !errors.Is(err,
+		rebuild.ErrNoPrevious) {
 		t.Errorf("rolled back to nothing: %v", err)
 	}
 	two := workerOf(t, pool, nil, tripled(2))
@@ -73,12 +74,12 @@ func TestARolledBackProjectionIsAsIfItHadNeverBeenRebuilt(t *testing.T) {
 	appendMoves(t, pool, "a", 4)
 	appendMoves(t, pool, "b", 1)
 	drain(t, two)
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err,
-		projector.ErrBehind) {
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{}, ada); !errors.Is(err,
+		rebuild.ErrBehind) {
 		t.Errorf("rolled back to tables that are behind: %v", err)
 	}
 	drain(t, one)
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); err != nil {
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{}, ada); err != nil {
 		t.Fatal(err)
 	}
 	expectSums(t, pool, "a7 b1")
@@ -88,7 +89,7 @@ func TestARolledBackProjectionIsAsIfItHadNeverBeenRebuilt(t *testing.T) {
 	expectSums(t, pool, "a7 b3")
 	// And back again, by a worker that has both.
 	drain(t, both())
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{Keep: time.Nanosecond},
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{Keep: time.Nanosecond},
 		ada); err != nil {
 		t.Fatal(err)
 	}
@@ -109,13 +110,13 @@ func TestTheTablesAreNotExchangedWhileCampaignsHaveFailedInTheNewOnes(t *testing
 	two := workerOf(t, pool, nil, tripled(2))
 	drain(t, two)
 	expectSums(t, pool, "a0 b2")
-	all, err := projector.Rebuilds(t.Context(), pool, "")
+	all, err := rebuild.Rebuilds(t.Context(), pool, "")
 	if err != nil || len(all) != 1 || all[0].Dead != 1 || all[0].Campaigns != 2 || all[0].Events != 3 ||
 		all[0].LeftEvents != 1 || all[0].Refusal == "" || all[0].Version != 2 || all[0].FromVersion != 1 {
 		t.Fatalf("rebuilds: %+v, %v", all, err)
 	}
 	allow := int64(1)
-	start(t, pool, projector.RebuildOptions{AllowFailed: &allow})
+	start(t, pool, rebuild.Options{AllowFailed: &allow})
 	drain(t, two)
 	expectSums(t, pool, "a2 b4")
 	expectText(t, pool, "pairs", "counters a 2 dead", `SELECT string_agg(concat_ws(' ', projection, campaign_id,
@@ -157,7 +158,7 @@ func TestTheExchangeWaitsForThePausedAndForThoseBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := 0
-	start(t, pool, projector.RebuildOptions{Verify: &none}) // a difference would delay the next attempt
+	start(t, pool, rebuild.Options{Verify: &none}) // a difference would delay the next attempt
 	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
 		next_attempt_at) VALUES ('b', 'counters~next', 'default', 1, 'rebuilding', now() + interval '1 day')`)
 	drain(t, two)
@@ -211,7 +212,7 @@ func TestAProjectionIsRemovedWithItsRebuild(t *testing.T) {
 	if err := workerOf(t, pool, nil, tripled(3)).Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := projector.Remove(t.Context(), pool, "counters", true, ada); err != nil {
+	if err := rebuild.Remove(t.Context(), pool, "counters", true, ada); err != nil {
 		t.Fatal(err)
 	}
 	if s := leftovers(t, pool) + query[string](t, pool, `SELECT coalesce(string_agg(name, ' '), '')
@@ -225,20 +226,20 @@ func TestARebuildIsRefusedWithAReason(t *testing.T) {
 	pool := pgtest.New(t)
 	drain(t, workerOf(t, pool, nil, tripled(1)))
 	nothing, past, one, two := 0.0, -1*time.Second, 1, 2
-	start(t, pool, projector.RebuildOptions{Version: &two}) // nobody has it
-	for want, o := range map[string]projector.RebuildOptions{
+	start(t, pool, rebuild.Options{Version: &two}) // nobody has it
+	for want, o := range map[string]rebuild.Options{
 		"MaxShare is 0: it must be above 0":    {MaxShare: &nothing},
 		"Keep is -1s: it must not be negative": {Keep: &past},
 		"Version is 0: versions start at 1":    {Version: new(int)},
 		"version 2 is being built: abort that": {Version: &one},
 	} {
-		if _, err := projector.StartRebuild(t.Context(), pool, "counters", o, ada); err == nil ||
+		if _, err := rebuild.StartRebuild(t.Context(), pool, "counters", o, ada); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, err := projector.StartRebuild(t.Context(), pool, "nobody", projector.RebuildOptions{}, ada); !errors.Is(err,
-		projector.ErrUnknownProjection) {
+	if _, err := rebuild.StartRebuild(t.Context(), pool, "nobody", rebuild.Options{}, ada); !errors.Is(err,
+		rebuild.ErrUnknownProjection) {
 		t.Errorf("of an unknown projection: %v", err)
 	}
 }
@@ -269,17 +270,17 @@ func TestTablesThatOthersStandOnAreNotDropped(t *testing.T) {
 	drain(t, two)
 	expectText(t, pool, "kept", "true", `SELECT (kept_until > now() + interval '30 min')::text FROM tidemark.projections
 		WHERE name = 'counters~previous'`)
-	start(t, pool, projector.RebuildOptions{})
+	start(t, pool, rebuild.Options{})
 	drain(t, two)
 	expectText(t, pool, "refusal", "true", `SELECT (refusal LIKE '%view compared%')::text FROM tidemark.rebuilds`)
-	refused("removed", projector.Remove(t.Context(), pool, "counters", true, ada), "view compared")
+	refused("removed", rebuild.Remove(t.Context(), pool, "counters", true, ada), "view compared")
 	exec(`DROP VIEW compared`)
 	exec(`CREATE VIEW peeked AS SELECT campaign_id FROM tidemark_next_counters.counters`)
-	refused("aborted", projector.AbortRebuild(t.Context(), pool, "counters", ada), "view peeked")
+	refused("aborted", rebuild.AbortRebuild(t.Context(), pool, "counters", ada), "view peeked")
 	expectText(t, pool, "versions", "counters 2, counters~next 2, counters~previous 1", `SELECT string_agg(name || ' ' ||
 		version, ', ' ORDER BY name) FROM tidemark.projections`)
 	exec(`DROP VIEW peeked`)
-	if err := projector.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
+	if err := rebuild.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
 		t.Fatal(err)
 	}
 	exec(`UPDATE tidemark.projections SET kept_until = now() WHERE name = 'counters~previous'`)
@@ -335,13 +336,13 @@ func TestARebuildOfAVersionThatNoWorkerHasIsRefused(t *testing.T) {
 		return query[int](t, pool, `SELECT count(*) FROM tidemark.workers WHERE knows = '{"counters": [1, 2]}'`) == 1
 	})
 	nine, two := 9, 2
-	_, err := projector.StartRebuild(t.Context(), pool, "counters", projector.RebuildOptions{Version: &nine}, ada)
-	if !errors.Is(err, projector.ErrNoCode) || !strings.Contains(err.Error(), "version 9") ||
+	_, err := rebuild.StartRebuild(t.Context(), pool, "counters", rebuild.Options{Version: &nine}, ada)
+	if !errors.Is(err, rebuild.ErrNoCode) || !strings.Contains(err.Error(), "version 9") ||
 		!strings.Contains(err.Error(), "[1 2]") {
 		t.Errorf("version 9, of which there is no code: %v", err)
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections`); n != 1 {
 		t.Errorf("%d sets of tables are registered, want the live one alone", n)
 	}
-	start(t, pool, projector.RebuildOptions{Version: &two})
+	start(t, pool, rebuild.Options{Version: &two})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -104,8 +105,8 @@ func (c *cell) startRebuild() {
 	c.Helper()
 	version, none, allowed := 2, 0, int64(0)
 	for _, name := range c.names {
-		_, err := StartRebuild(c.Context(), c.pool, name,
-			RebuildOptions{Version: &version, Verify: &none, AllowFailed: &allowed}, operator())
+		_, err := rebuild.StartRebuild(c.Context(), c.pool, name,
+			rebuild.Options{Version: &version, Verify: &none, AllowFailed: &allowed}, operator())
 		c.must(err)
 	}
 }

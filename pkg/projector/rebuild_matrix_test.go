@@ -47,12 +47,12 @@ func rebuildStates() []rebuildState {
 		{name: "rolled_back", reach: func(c *cell) {
 			exchanged(c)
 			for _, name := range c.names {
-				c.must(Rollback(c.Context(), c.pool, name, RollbackOptions{AllowBehind: -1}, operator()))
+				c.must(rebuild.Rollback(c.Context(), c.pool, name, rebuild.RollbackOptions{AllowBehind: -1}, operator()))
 			}
 		}},
 		{name: "first_joining", reach: func(c *cell) {
 			for i, name := range c.names {
-				c.must(Remove(c.Context(), c.pool, name, true, operator()))
+				c.must(rebuild.Remove(c.Context(), c.pool, name, true, operator()))
 				_, err := c.one.registrar.Enter(c.Context(), c.one.base.Projections[i])
 				c.must(err)
 			}
@@ -180,7 +180,7 @@ func (c *cell) replay(r deferred.ReplayRequest) error {
 func projectionActs() []rebuildAct {
 	notThere := in("requested next_withdrawn "+notBuilt, deferred.ErrUnknown.Error())
 	loose := in("joining", deferred.ErrNotResettable.Error())
-	noRebuild := in(notBuilt, ErrNoRebuild.Error())
+	noRebuild := in(notBuilt, rebuild.ErrNoRebuild.Error())
 	pause := func(c *cell, set string) error {
 		return c.within(func(tx pgx.Tx) error {
 			return pauses.Set(c.Context(), tx, pauses.Target{Group: c.group, Projection: set}, "ada", "", 0)
@@ -188,7 +188,7 @@ func projectionActs() []rebuildAct {
 	}
 	start := func(version int, allowFailed int64) func(c *cell, name string) error {
 		return func(c *cell, name string) error {
-			_, err := StartRebuild(c.Context(), c.pool, name, RebuildOptions{Version: &version, AllowFailed: &allowFailed},
+			_, err := rebuild.StartRebuild(c.Context(), c.pool, name, rebuild.Options{Version: &version, AllowFailed: &allowFailed},
 				operator())
 			return err
 		}
@@ -220,11 +220,11 @@ func projectionActs() []rebuildAct {
 		}, refused: in("joining", ErrNotVerifiable.Error(), in("first_joining", ErrRegistered.Error()))},
 		{name: "swap", do: start(2, 1), refused: in("next_withdrawn", "is being aborted")},
 		{name: "rollback", do: func(c *cell, name string) error {
-			return Rollback(c.Context(), c.pool, name, RollbackOptions{AllowBehind: -1}, operator())
-		}, refused: in("requested next_withdrawn "+underWay, ErrRebuilding.Error(),
-			in("previous_withdrawn first_joining", ErrNoPrevious.Error()))},
+			return rebuild.Rollback(c.Context(), c.pool, name, rebuild.RollbackOptions{AllowBehind: -1}, operator())
+		}, refused: in("requested next_withdrawn "+underWay, rebuild.ErrRebuilding.Error(),
+			in("previous_withdrawn first_joining", rebuild.ErrNoPrevious.Error()))},
 		{
-			name: "abort", do: func(c *cell, name string) error { return AbortRebuild(c.Context(), c.pool, name, operator()) },
+			name: "abort", do: func(c *cell, name string) error { return rebuild.AbortRebuild(c.Context(), c.pool, name, operator()) },
 			refused: noRebuild,
 		},
 		{name: "a second rebuild", do: start(3, 0), refused: in("requested "+underWay,
@@ -232,7 +232,7 @@ func projectionActs() []rebuildAct {
 		{name: "a newer version", do: func(c *cell, name string) error {
 			return c.all.rebuilder.BeginRebuild(c.Context(), name, 3)
 		}},
-		{name: "remove", do: func(c *cell, name string) error { return Remove(c.Context(), c.pool, name, true, operator()) }},
+		{name: "remove", do: func(c *cell, name string) error { return rebuild.Remove(c.Context(), c.pool, name, true, operator()) }},
 		{name: "pause", do: pause},
 		{name: "pause next", do: func(c *cell, name string) error {
 			err := pause(c, registry.NextTables.Of(name))

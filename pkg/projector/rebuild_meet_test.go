@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -66,7 +66,7 @@ func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 			two := workerOf(t, pool, nil, tripled(2))
 			drain(t, two)
 			expectPairs(t, pool, "a counters~next 2 dead 1 transient error never")
-			meets(t, pool, act, func(ctx context.Context) error { return projector.AbortRebuild(ctx, pool, "counters", ada) })
+			meets(t, pool, act, func(ctx context.Context) error { return rebuild.AbortRebuild(ctx, pool, "counters", ada) })
 			if s := leftovers(t, pool); s != "" {
 				t.Errorf("left: %s", s)
 			}
@@ -90,7 +90,7 @@ func TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft(t *testing.T) {
 		return err
 	}
 	meets(t, pool, withdrawn, func(ctx context.Context) error {
-		_, err := replay(ctx, pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a"}, From: 2})
+		_, err := replayFrom(ctx, pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a"}, From: 2})
 		return err
 	})
 	expectText(t, pool, "filed", "counters 2", `SELECT string_agg(projection || ' ' || next_seq, ', ')

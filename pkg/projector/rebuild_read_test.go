@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -93,7 +94,7 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 		defer done.Store(true)
 		share := 1.0
 		for i := range 3 {
-			if _, err := projector.StartRebuild(ctx, pool, "counters", projector.RebuildOptions{MaxShare: &share},
+			if _, err := rebuild.StartRebuild(ctx, pool, "counters", rebuild.Options{MaxShare: &share},
 				deferred.Act{By: "ada"}); err != nil {
 				return err
 			}
@@ -125,10 +126,10 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 // rollback rolls back as soon as the tables are caught up and those who are in the way let go of them.
 func rollback(ctx context.Context, pool *pgxpool.Pool, name string) error {
 	for {
-		err := projector.Rollback(ctx, pool, name, projector.RollbackOptions{}, deferred.Act{By: "ada"})
+		err := rebuild.Rollback(ctx, pool, name, rebuild.RollbackOptions{}, deferred.Act{By: "ada"})
 		var pgErr *pgconn.PgError
 		if busy := errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01"); !busy &&
-			!errors.Is(err, projector.ErrBehind) || ctx.Err() != nil {
+			!errors.Is(err, rebuild.ErrBehind) || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ func TestARefusedActLeavesTheWayBack(t *testing.T) {
 		t.Errorf("refusal %q, %v", refusal, err)
 	}
 	sets("seen 2, seen~next 3, seen~previous 1")
-	if err := Remove(t.Context(), pool, "seen", true, operator()); err == nil ||
+	if err := rebuild.Remove(t.Context(), pool, "seen", true, operator()); err == nil ||
 		!strings.Contains(err.Error(), "other objects depend on it") {
 		t.Errorf("removed: %v", err)
 	}
@@ -135,7 +135,7 @@ func TestARefusedActLeavesTheWayBack(t *testing.T) {
 	exec(`DROP MATERIALIZED VIEW counted; UPDATE tidemark.rebuilds SET refused_at = NULL`)
 	drainThree()
 	sets("seen 3, seen~previous 2")
-	if err := Rollback(t.Context(), pool, "seen", RollbackOptions{}, operator()); err != nil {
+	if err := rebuild.Rollback(t.Context(), pool, "seen", rebuild.RollbackOptions{}, operator()); err != nil {
 		t.Fatal(err)
 	}
 	sets("seen 2, seen~previous 3")

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -29,7 +30,7 @@ func ready(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 		t.Fatal(err)
 	}
 	none := 0
-	start(t, pool, projector.RebuildOptions{Verify: &none})
+	start(t, pool, rebuild.Options{Verify: &none})
 	return two
 }
 
@@ -226,12 +227,12 @@ func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 	}
 	kept("23 h", "24 h")
 	week := 7 * 24 * time.Hour
-	start(t, pool, projector.RebuildOptions{Keep: &week})
+	start(t, pool, rebuild.Options{Keep: &week})
 	kept("6 d 23 h", "7 d")
-	start(t, pool, projector.RebuildOptions{})
-	start(t, pool, projector.RebuildOptions{Keep: &week}) // said later
+	start(t, pool, rebuild.Options{})
+	start(t, pool, rebuild.Options{Keep: &week}) // said later
 	kept("6 d 23 h", "7 d")
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{Keep: 2 * week},
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{Keep: 2 * week},
 		ada); err != nil {
 		t.Fatal(err)
 	}
@@ -251,11 +252,11 @@ func TestTablesComeBackThatAreBehindAsFarAsIsAllowed(t *testing.T) {
 	}
 	drain(t, two)
 	expectSums(t, pool, "a4 b2")
-	err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: 1}, ada)
-	if !errors.Is(err, projector.ErrBehind) || !strings.Contains(err.Error(), "in 2 campaigns, allowed are 1") {
+	err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{AllowBehind: 1}, ada)
+	if !errors.Is(err, rebuild.ErrBehind) || !strings.Contains(err.Error(), "in 2 campaigns, allowed are 1") {
 		t.Errorf("two are behind, one may be: %v", err)
 	}
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{AllowBehind: 2},
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{AllowBehind: 2},
 		ada); err != nil {
 		t.Fatal(err)
 	}
@@ -269,9 +270,9 @@ func TestWhatIsBeingRebuiltIsNotRolledBack(t *testing.T) {
 	pool := pgtest.New(t)
 	two := ready(t, pool)
 	drain(t, two)
-	start(t, pool, projector.RebuildOptions{})
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err,
-		projector.ErrRebuilding) {
+	start(t, pool, rebuild.Options{})
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{}, ada); !errors.Is(err,
+		rebuild.ErrRebuilding) {
 		t.Errorf("rolled back while it is rebuilt: %v", err)
 	}
 	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
@@ -279,8 +280,8 @@ func TestWhatIsBeingRebuiltIsNotRolledBack(t *testing.T) {
 	drain(t, two)
 	expectText(t, pool, "paused", "counters~previous", `SELECT string_agg(name, ' ')
 		FROM tidemark.pauses`) // the pause is that of the tables
-	if err := projector.Rollback(t.Context(), pool, "counters", projector.RollbackOptions{}, ada); !errors.Is(err,
-		projector.ErrBehind) || !strings.Contains(err.Error(), "paused") {
+	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{}, ada); !errors.Is(err,
+		rebuild.ErrBehind) || !strings.Contains(err.Error(), "paused") {
 		t.Errorf("rolled back to tables that are paused: %v", err)
 	}
 }
@@ -341,7 +342,7 @@ func TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce(t *testing.T) {
 	}
 	expectSums(t, pool, "a1")
 	exec(t, pool, `DROP MATERIALIZED VIEW kept`)
-	start(t, pool, projector.RebuildOptions{}) // tries again at once
+	start(t, pool, rebuild.Options{}) // tries again at once
 	drain(t, two)
 	expectSums(t, pool, "a2")
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -35,7 +36,7 @@ func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 		"verified: name columns that hold the time of the write as to be ignored, or do not verify"
 	expectText(t, pool, "refusal", differs, `SELECT coalesce((SELECT refusal FROM tidemark.rebuilds), '')`)
 	expectText(t, pool, "version", "1", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)
-	start(t, pool, projector.RebuildOptions{Ignore: []string{"counters.nth"}})
+	start(t, pool, rebuild.Options{Ignore: []string{"counters.nth"}})
 	drain(t, two)
 	expectText(t, pool, "version", "2", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)
 }
@@ -74,7 +75,7 @@ func TestRowsAreCountedBeforeTheExchange(t *testing.T) {
 	refusal("the new table counters has rows of 1 campaigns that have no events: look at how the projection names " +
 		"campaigns, or do not verify")
 	none := 0
-	start(t, pool, projector.RebuildOptions{Verify: &none})
+	start(t, pool, rebuild.Options{Verify: &none})
 	drain(t, three)
 	refusal("")
 	expectText(t, pool, "version", "3", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)

@@ -3,7 +3,7 @@ package projector_test
 import (
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -28,7 +28,7 @@ func TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock(t *testing.T) {
 			_, end := elsewhere(t, pool, `SELECT FROM tidemark.deferred WHERE campaign_id = 'c5'
 				AND projection = 'counters`+set+`' FOR UPDATE`)
 			removed := make(chan error, 1)
-			go func() { removed <- projector.Remove(t.Context(), pool, "counters", true, ada) }()
+			go func() { removed <- rebuild.Remove(t.Context(), pool, "counters", true, ada) }()
 			within(t, "it is removed from the registry", func() bool {
 				return query[int](t, pool, `SELECT count(*) FROM tidemark.projections WHERE name LIKE 'counters%'`) == 0
 			})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -46,11 +47,11 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 			within(t, "it is behind", func() bool {
 				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'gone'`) == 2
 			})
-			if _, err := replay(ctx, pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}}); err != nil {
+			if _, err := replayFrom(ctx, pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}}); err != nil {
 				t.Fatal(err)
 			}
 		case 25:
-			if err := projector.Remove(ctx, pool, "gone", true, ada); err != nil {
+			if err := rebuild.Remove(ctx, pool, "gone", true, ada); err != nil {
 				t.Fatal(err)
 			}
 			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.pauses`); n > 0 {
@@ -76,7 +77,7 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 		WHERE act NOT IN ('paused', 'replayed', 'removed')`); n > 0 {
 		t.Errorf("the removal came out as %d failures", n)
 	}
-	if err := projector.Remove(t.Context(), pool, "gone", true, ada); !errors.Is(err, projector.ErrUnknownProjection) {
+	if err := rebuild.Remove(t.Context(), pool, "gone", true, ada); !errors.Is(err, rebuild.ErrUnknownProjection) {
 		t.Errorf("removed again: %v", err)
 	}
 }
@@ -88,13 +89,13 @@ func TestRemovingKeepsAllOfAProjectionWhoseTableOthersNeed(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `CREATE VIEW others AS SELECT * FROM log`); err != nil {
 		t.Fatal(err)
 	}
-	if err := projector.Remove(t.Context(), pool, "log", true, ada); err == nil {
+	if err := rebuild.Remove(t.Context(), pool, "log", true, ada); err == nil {
 		t.Error("a table was dropped under a view")
 	}
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.projections`); n != 1 {
 		t.Error("the registry has forgotten it")
 	}
-	if err := projector.Remove(t.Context(), pool, "log", false, ada); err != nil {
+	if err := rebuild.Remove(t.Context(), pool, "log", false, ada); err != nil {
 		t.Error(err)
 	}
 	if !query[bool](t, pool, `SELECT to_regclass('log') IS NOT NULL`) {
@@ -115,7 +116,7 @@ func TestAGroupIsUnregisteredOnceItsProjectionsAreGone(t *testing.T) {
 	if err := outbox.Unregister(t.Context(), pool, "default", "ada", "over"); !errors.Is(err, outbox.ErrInUse) {
 		t.Fatalf("with a projection: %v", err)
 	}
-	if err := projector.Remove(t.Context(), pool, "log", true, ada); err != nil {
+	if err := rebuild.Remove(t.Context(), pool, "log", true, ada); err != nil {
 		t.Fatal(err)
 	}
 	tx, err := pool.Begin(t.Context())

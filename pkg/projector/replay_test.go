@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-func replay(ctx context.Context, pool *pgxpool.Pool, r deferred.ReplayRequest) (n int64, err error) {
+func replayFrom(ctx context.Context, pool *pgxpool.Pool, r deferred.ReplayRequest) (n int64, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		n, err = deferred.Replay(ctx, tx, r, deferred.Act{By: "ada"})
 		return err
@@ -97,7 +98,7 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 					t.Fatal(err)
 				}
 			default:
-				n, err := replay(ctx, pool, deferred.ReplayRequest{
+				n, err := replayFrom(ctx, pool, deferred.ReplayRequest{
 					Group: "default", Projection: s.projection,
 					Campaigns: []string{s.campaign},
 				})
@@ -149,7 +150,7 @@ func TestReplay(t *testing.T) {
 		if n, err := deferred.CountReplay(t.Context(), pool, r); err != nil || n != want {
 			t.Errorf("counted %d, %v, want %d", n, err, want)
 		}
-		if n, err := replay(t.Context(), pool, r); err != nil || n != want {
+		if n, err := replayFrom(t.Context(), pool, r); err != nil || n != want {
 			t.Errorf("replayed %d, %v, want %d", n, err, want)
 		}
 	}
@@ -218,8 +219,8 @@ func TestReplay(t *testing.T) {
 		requested := false
 		p, err := projector.New(projector.Config{
 			Pool: pool, Concurrency: 1,
-			Projections: []projector.Projection{ordered("log")}, OnStep: func(s projector.Step) {
-				if s == projector.StepApplied && !requested {
+			Projections: []projector.Projection{ordered("log")}, OnStep: func(s kind.Step) {
+				if s == kind.StepApplied && !requested {
 					requested = true
 					expect(t, pool, request("log", 0, "a"), 1)
 				}
@@ -300,7 +301,7 @@ func TestReplay(t *testing.T) {
 			"no group":           {deferred.ReplayRequest{Campaigns: []string{"a"}}, nil, "Group"},
 			"too many":           {request("totals", 0, make([]string, 5001)...), nil, "5001"},
 		} {
-			_, err := replay(t.Context(), pool, test.request)
+			_, err := replayFrom(t.Context(), pool, test.request)
 			_, countErr := deferred.CountReplay(t.Context(), pool, test.request)
 			for _, err := range []error{err, countErr} {
 				if err == nil || !strings.Contains(err.Error(), test.says) || test.is != nil && !errors.Is(err, test.is) {
@@ -308,7 +309,7 @@ func TestReplay(t *testing.T) {
 				}
 			}
 		}
-		if _, err := replay(t.Context(), pool, request("totals", 0)); err == nil {
+		if _, err := replayFrom(t.Context(), pool, request("totals", 0)); err == nil {
 			t.Error("no campaign was replayed")
 		}
 		if n := query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`); n > 0 {

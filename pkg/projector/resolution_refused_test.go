@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -68,7 +69,7 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 		drain(t, workerOf(t, pool, nil, grand(1, true)))
 		never := int64(0)
 		two := workerOf(t, pool, nil, grand(1, true), grand(2, false))
-		if _, err := projector.StartRebuild(t.Context(), pool, "grand", projector.RebuildOptions{AllowFailed: &never},
+		if _, err := rebuild.StartRebuild(t.Context(), pool, "grand", rebuild.Options{AllowFailed: &never},
 			ada); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 				}
 				switch act {
 				case "a rebuild":
-					if _, err := projector.StartRebuild(t.Context(), pool, "steps", projector.RebuildOptions{}, ada); err != nil {
+					if _, err := rebuild.StartRebuild(t.Context(), pool, "steps", rebuild.Options{}, ada); err != nil {
 						t.Fatal(err)
 					}
 					within(t, "it is rebuilt", func() bool {
@@ -144,7 +145,7 @@ func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 						return query[int](t, pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
 					})
 				default:
-					if _, err := replay(t.Context(), pool, deferred.ReplayRequest{
+					if _, err := replayFrom(t.Context(), pool, deferred.ReplayRequest{
 						Group: "default", Projection: "steps",
 						Campaigns: []string{"a"},
 					}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -43,7 +44,7 @@ func TestAResolutionHolds(t *testing.T) {
 		"nothing": func(*testing.T, world) {},
 		"a replay from scratch": func(t *testing.T, w world) {
 			for _, name := range trailNames() {
-				if _, err := replay(t.Context(), w.pool, deferred.ReplayRequest{
+				if _, err := replayFrom(t.Context(), w.pool, deferred.ReplayRequest{
 					Group: "default", Projection: name,
 					Campaigns: []string{"a"},
 				}); err != nil {
@@ -63,7 +64,7 @@ func TestAResolutionHolds(t *testing.T) {
 			drain(t, w.mended)
 		},
 		"a replay by code that fails on it": func(t *testing.T, w world) {
-			if _, err := replay(t.Context(), w.pool, deferred.ReplayRequest{
+			if _, err := replayFrom(t.Context(), w.pool, deferred.ReplayRequest{
 				Group:     "default",
 				Campaigns: []string{"a", "b"},
 			}); err != nil {
@@ -85,24 +86,24 @@ func TestAResolutionHolds(t *testing.T) {
 			drain(t, w.mended)
 		},
 		"a rebuild": func(t *testing.T, w world) {
-			rebuildTrails(t, w.pool, w.mended, projector.RebuildOptions{})
+			rebuildTrails(t, w.pool, w.mended, rebuild.Options{})
 		},
 		"a rebuild by code that fails on it": func(t *testing.T, w world) {
-			rebuildTrails(t, w.pool, w.broken, projector.RebuildOptions{})
+			rebuildTrails(t, w.pool, w.broken, rebuild.Options{})
 		},
 		"a rebuild and its rollback": func(t *testing.T, w world) {
-			rebuildTrails(t, w.pool, w.mended, projector.RebuildOptions{})
+			rebuildTrails(t, w.pool, w.mended, rebuild.Options{})
 			expectTrails(t, w.pool, "after the rebuild", "", without)
 			expectTrails(t, w.pool, "after the rebuild", "~previous", without)
 			for _, name := range trailNames() {
-				if err := projector.Rollback(t.Context(), w.pool, name, projector.RollbackOptions{}, ada); err != nil {
+				if err := rebuild.Rollback(t.Context(), w.pool, name, rebuild.RollbackOptions{}, ada); err != nil {
 					t.Fatal(err)
 				}
 			}
 		},
 		"removing the projections": func(t *testing.T, w world) {
 			for _, name := range trailNames() {
-				if err := projector.Remove(t.Context(), w.pool, name, true, ada); err != nil {
+				if err := rebuild.Remove(t.Context(), w.pool, name, true, ada); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -110,7 +111,7 @@ func TestAResolutionHolds(t *testing.T) {
 		},
 		"removing the group": func(t *testing.T, w world) {
 			for _, name := range trailNames() {
-				if err := projector.Remove(t.Context(), w.pool, name, true, ada); err != nil {
+				if err := rebuild.Remove(t.Context(), w.pool, name, true, ada); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -194,7 +195,7 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 		"live has failed, next is asked for": func(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 			_, two := begin(t, pool, true, false)
 			for _, name := range trailNames() {
-				if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{AllowFailed: &never},
+				if _, err := rebuild.StartRebuild(t.Context(), pool, name, rebuild.Options{AllowFailed: &never},
 					ada); err != nil {
 					t.Fatal(err)
 				}
@@ -247,8 +248,8 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 			_, two := begin(t, pool, false, true)
 			for _, name := range trailNames() {
 				allowed := int64(1)
-				if _, err := projector.StartRebuild(t.Context(), pool, name,
-					projector.RebuildOptions{AllowFailed: &allowed, Version: ptr(2)}, ada); err != nil {
+				if _, err := rebuild.StartRebuild(t.Context(), pool, name,
+					rebuild.Options{AllowFailed: &allowed, Version: ptr(2)}, ada); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -56,8 +57,8 @@ func TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed(t *testing.T) {
 	armed, tried := false, false
 	p := workerOf(t, pool, func(c *projector.Config) {
 		c.Concurrency = 1
-		c.OnStep = func(step projector.Step) {
-			if step != projector.StepDeferring || !armed || tried {
+		c.OnStep = func(step kind.Step) {
+			if step != kind.StepDeferring || !armed || tried {
 				return
 			}
 			tried = true

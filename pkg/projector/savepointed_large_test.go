@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -65,8 +66,8 @@ func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T
 			projector.On(healthy, "moved", count("healthy"))
 			p := workerOf(t, pool, func(c *projector.Config) {
 				c.Concurrency, c.ClaimCampaigns = 1, 4*campaigns
-				c.OnStep = func(s projector.Step) {
-					if s == projector.StepRead {
+				c.OnStep = func(s kind.Step) {
+					if s == kind.StepRead {
 						read++
 					}
 				}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -194,8 +196,8 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 			})
 			p := workerOf(t, pool, func(c *projector.Config) {
 				c.Concurrency, c.LeaseTTL = 1, 5*time.Second
-				c.OnStep = func(s projector.Step) {
-					if s == projector.StepDeferring && !failed {
+				c.OnStep = func(s kind.Step) {
+					if s == kind.StepDeferring && !failed {
 						failed = true
 						exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
 							AND state = 'idle in transaction'`)
@@ -205,7 +207,7 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 			appendMoves(t, pool, "a", 1, byError, 1)
 			appendMoves(t, pool, "b", 1, 1)
 			appendMoves(t, pool, "c", 1, byServer, 1)
-			if _, err := p.Drain(t.Context()); !projector.IsInfrastructure(err) {
+			if _, err := p.Drain(t.Context()); !failure.IsInfrastructure(err) {
 				t.Fatalf("Drain = %v, want a failure of the infrastructure", err)
 			}
 			expectPairs(t, pool, "")

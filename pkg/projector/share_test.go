@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -80,7 +81,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	}
 	ask := func(most float64) {
 		t.Helper()
-		if _, err := StartRebuild(t.Context(), pool, "seen", RebuildOptions{MaxShare: &most},
+		if _, err := rebuild.StartRebuild(t.Context(), pool, "seen", rebuild.Options{MaxShare: &most},
 			deferred.Act{By: "ada"}); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -83,7 +84,7 @@ func TestLookingBackBeginsAtTheLatestSnapshot(t *testing.T) {
 		len(why.Causes) == 0 || why.Causes[0].Event.Seq != 1 {
 		t.Errorf("why: %v, %v", why, err)
 	}
-	if _, err := replay(t.Context(), pool, deferred.ReplayRequest{
+	if _, err := replayFrom(t.Context(), pool, deferred.ReplayRequest{
 		Group: "default", Projection: "odd",
 		Campaigns: []string{"a"},
 	}); err != nil {
@@ -197,7 +198,7 @@ func TestSnapshotsAreOfTheirVersion(t *testing.T) {
 	}
 	expectText(t, pool, "snapshots", "1:2 1:4 2:2 2:4", `SELECT string_agg(version || ':' || seq, ' '
 		ORDER BY version, seq) FROM tidemark.snapshots`)
-	start(t, pool, projector.RebuildOptions{})
+	start(t, pool, rebuild.Options{})
 	drain(t, one)
 	expectText(t, pool, "snapshots once it is rebuilt", "0", `SELECT count(*)::text FROM tidemark.snapshots`)
 }

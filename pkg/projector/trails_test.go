@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -112,10 +113,10 @@ func unresolveTrails(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-func rebuildTrails(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, o projector.RebuildOptions) {
+func rebuildTrails(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, o rebuild.Options) {
 	t.Helper()
 	for _, name := range trailNames() {
-		if _, err := projector.StartRebuild(t.Context(), pool, name, o, ada); err != nil {
+		if _, err := rebuild.StartRebuild(t.Context(), pool, name, o, ada); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -166,7 +167,7 @@ func (f *fleet) verify(t *testing.T, version int) {
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
 		report, err := p.Verify(t.Context(), projector.VerifyRequest{
 			Projection: name, All: true,
-			OnDifference: func(d projector.Difference) {
+			OnDifference: func(d replay.Difference) {
 				t.Errorf("version %d: %s row of %s in %s, %s: want %s, got %s (%v)", version, d.Kind, d.CampaignID, d.Table, d.Key,
 					d.Want, d.Got, d.Err)
 			},

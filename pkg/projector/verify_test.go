@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -21,7 +22,7 @@ import (
 func verified(t *testing.T, p *projector.Projector, r projector.VerifyRequest) (projector.VerifyReport, []string) {
 	t.Helper()
 	var found []string
-	r.OnDifference = func(d projector.Difference) {
+	r.OnDifference = func(d replay.Difference) {
 		found = append(found, strings.TrimSpace(fmt.Sprint(d.Kind, " ", d.Table, " ", d.CampaignID, " ",
 			strings.Join(d.Columns, ","))))
 	}
@@ -104,7 +105,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		t.Errorf("a column to ignore was compared: %q", found)
 	}
 	// A replay from scratch mends it.
-	if _, err := replay(t.Context(), pool, deferred.ReplayRequest{
+	if _, err := replayFrom(t.Context(), pool, deferred.ReplayRequest{
 		Group: "default", Projection: "handlers_x",
 		Campaigns: []string{"c05", "c09", "c11", "c12"},
 	}); err != nil {

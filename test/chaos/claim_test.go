@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -32,8 +33,8 @@ func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 	halted, proceed := make(chan struct{}), make(chan struct{})
 	tally.Run(t, projector.Config{
 		Pool: pool, Projections: tally.Both(), Concurrency: 2, PollInterval: 20 * time.Millisecond,
-		OnStep: func(step projector.Step) {
-			if step == projector.StepClaimed && claims.Add(1) == 1 {
+		OnStep: func(step kind.Step) {
+			if step == kind.StepClaimed && claims.Add(1) == 1 {
 				close(halted)
 				<-proceed
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
@@ -14,7 +15,7 @@ import (
 // doubt it: only the fence at the end of the group is left.
 func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 	t.Parallel()
-	for _, at := range []projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied} {
+	for _, at := range []kind.Step{kind.StepClaimed, kind.StepRead, kind.StepApplied} {
 		t.Run("when_it_has_"+string(at), func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
@@ -23,7 +24,7 @@ func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 			halted, proceed := make(chan struct{}), make(chan struct{})
 			tally.Run(t, projector.Config{
 				Pool: pool, Projections: tally.Both(), LeaseTTL: time.Minute, PollInterval: 20 * time.Millisecond, Concurrency: 1,
-				OnStep: func(step projector.Step) {
+				OnStep: func(step kind.Step) {
 					if step == at && steps.Add(1) == 1 {
 						close(halted)
 						<-proceed

@@ -5,26 +5,26 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
 func TestAWorkerThatIsKilled(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]projector.Step{
-		"after_it_claimed":                      projector.StepClaimed,
-		"after_it_read":                         projector.StepRead,
+	for name, at := range map[string]kind.Step{
+		"after_it_claimed":                      kind.StepClaimed,
+		"after_it_read":                         kind.StepRead,
 		"in_the_middle_of_applying":             worker.Applying,
-		"before_it_commits":                     projector.StepApplied,
-		"after_a_commit_and_before_its_release": projector.StepCommitted,
+		"before_it_commits":                     kind.StepApplied,
+		"after_a_commit_and_before_its_release": kind.StepCommitted,
 	} {
 		t.Run(name+"_loses_and_repeats_nothing", func(t *testing.T) {
 			t.Parallel()
 			pool, url := prepared(t, "a", "b", "c")
 			cfg := standard(url, "victim")
 			cfg.HaltAt, cfg.Concurrency = at, 1
-			if at == projector.StepCommitted {
+			if at == kind.StepCommitted {
 				cfg.GroupEvents = 4 // of five: the lease is kept for the rest
 			}
 			victim := worker.Start(t, cfg)
@@ -32,7 +32,7 @@ func TestAWorkerThatIsKilled(t *testing.T) {
 			if tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE expires_at > now()`) == 0 {
 				t.Error("the worker holds no lease when it is killed")
 			}
-			if n := tally.Value[int](t, pool, `SELECT count(*) FROM entries`); (n > 0) != (at == projector.StepCommitted) {
+			if n := tally.Value[int](t, pool, `SELECT count(*) FROM entries`); (n > 0) != (at == kind.StepCommitted) {
 				t.Errorf("%d events are applied when the worker is killed", n)
 			}
 			victim.Kill(t)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
@@ -50,7 +50,7 @@ func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	for ; kills < rebuildKills(); rounds++ {
 		share := 1.0
 		for _, name := range []string{"entries", "tallies"} {
-			if _, err := projector.StartRebuild(t.Context(), pool, name, projector.RebuildOptions{MaxShare: &share},
+			if _, err := rebuild.StartRebuild(t.Context(), pool, name, rebuild.Options{MaxShare: &share},
 				deferred.Act{By: "ada"}); err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func rebuildComes(t *testing.T, pool *pgxpool.Pool) bool {
 	const stage = 20 // weighs as much as so many campaigns
 	stages := map[string]int64{"requested": 6, "copying": 2, "copied": 1, "joining": 1}
 	left := func(ctx context.Context) (int64, error) {
-		all, err := projector.Rebuilds(ctx, pool, "")
+		all, err := rebuild.Rebuilds(ctx, pool, "")
 		n := int64(-1)
 		for _, r := range all {
 			n += 1 + stage*stages[r.State] + r.Left

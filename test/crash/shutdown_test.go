@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
@@ -14,9 +14,9 @@ import (
 // TestAWorkerToldToStop has leases that outlive the test: what the next worker gets it was given.
 func TestAWorkerToldToStop(t *testing.T) {
 	t.Parallel()
-	for at, applied := range map[projector.Step]bool{
-		projector.StepClaimed: false, projector.StepRead: true,
-		projector.StepApplied: true,
+	for at, applied := range map[kind.Step]bool{
+		kind.StepClaimed: false, kind.StepRead: true,
+		kind.StepApplied: true,
 	} {
 		t.Run(fmt.Sprintf("gives_its_leases_back_at_once_when_it_has_%s", at), func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
@@ -16,14 +16,14 @@ import (
 func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		at      projector.Step
+		at      kind.Step
 		patient bool
 	}{
-		"after_it_claimed":  {at: projector.StepClaimed},
-		"after_it_read":     {at: projector.StepRead},
-		"before_it_commits": {at: projector.StepApplied},
+		"after_it_claimed":  {at: kind.StepClaimed},
+		"after_it_read":     {at: kind.StepRead},
+		"before_it_commits": {at: kind.StepApplied},
 		// only the fence is left to refuse it
-		"before_it_commits_in_a_live_session": {at: projector.StepApplied, patient: true},
+		"before_it_commits_in_a_live_session": {at: kind.StepApplied, patient: true},
 	} {
 		t.Run("changes_nothing_when_it_was_stopped_"+name, func(t *testing.T) {
 			t.Parallel()
@@ -56,7 +56,7 @@ func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 // stale: the owner's name is no token.
 func TestAWorkerThatTakesItsOwnCampaignBack(t *testing.T) {
 	t.Parallel()
-	for _, at := range []projector.Step{projector.StepClaimed, projector.StepRead, projector.StepApplied} {
+	for _, at := range []kind.Step{kind.StepClaimed, kind.StepRead, kind.StepApplied} {
 		t.Run(fmt.Sprintf("drops_what_it_had_%s_before", at), func(t *testing.T) {
 			t.Parallel()
 			pool, url := prepared(t, "a")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
@@ -158,13 +158,13 @@ func TestAStackOverflowHoldsTheOthersForOneLease(t *testing.T) {
 // as apply the campaign alone. Each is one that an event could have ended.
 func TestKillsFromOutsideCostNoEventAnything(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string][]projector.Step{
-		"one_under_the_mark": {projector.StepClaimed, projector.StepClaimed, worker.Applying},
+	for name, at := range map[string][]kind.Step{
+		"one_under_the_mark": {kind.StepClaimed, kind.StepClaimed, worker.Applying},
 		"two_under_the_mark_while_others_die_besides": {
-			projector.StepClaimed, projector.StepClaimed, projector.StepClaimed,
+			kind.StepClaimed, kind.StepClaimed, kind.StepClaimed,
 			worker.Applying, worker.Applying,
 		},
-		"one_under_the_mark_and_one_between_the_marks": {projector.StepClaimed, worker.Applying, projector.StepClaimed},
+		"one_under_the_mark_and_one_between_the_marks": {kind.StepClaimed, worker.Applying, kind.StepClaimed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
@@ -38,7 +38,7 @@ func takeover(t *testing.T, ttl time.Duration, noListen bool) error {
 	cfg := standard(url, "victim")
 	cfg.LeaseTTL, cfg.NoListen = ttl, noListen
 	halting := cfg
-	halting.HaltAt = projector.StepClaimed
+	halting.HaltAt = kind.StepClaimed
 	victim := worker.Start(t, halting)
 	victim.Halts(t)
 	cfg.Name = "successor"

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -59,7 +60,7 @@ func TestARegistrationWaitsForGroupsUnderWay(t *testing.T) {
 	}
 	tally.Append(t, pool, "a", 1, 2)
 	older := worker.Start(t, worker.Config{
-		URL: pool.Config().ConnString(), Name: "older", TalliesOnly: true, HaltAt: projector.StepApplied,
+		URL: pool.Config().ConnString(), Name: "older", TalliesOnly: true, HaltAt: kind.StepApplied,
 		LeaseTTL: time.Minute,
 	})
 	older.Halts(t)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
@@ -97,19 +97,19 @@ func (m *mortal) bury(t *testing.T, pool *pgxpool.Pool) {
 }
 
 // answerless is a step of its own: the COMMIT is sent, and the answer never read.
-const answerless projector.Step = "answerless"
+const answerless kind.Step = "answerless"
 
-func deaths() []projector.Step {
-	return []projector.Step{
-		projector.StepClaimed, projector.StepRead, projector.StepApplied, answerless,
-		projector.StepDeferring, projector.StepCommitted,
+func deaths() []kind.Step {
+	return []kind.Step{
+		kind.StepClaimed, kind.StepRead, kind.StepApplied, answerless,
+		kind.StepDeferring, kind.StepCommitted,
 	}
 }
 
 // at calls do, once, when a worker comes to a step for the n-th time.
-func at(step projector.Step, n int, do func()) func(projector.Step) {
+func at(step kind.Step, n int, do func()) func(kind.Step) {
 	var mu sync.Mutex
-	return func(s projector.Step) {
+	return func(s kind.Step) {
 		mu.Lock()
 		if s != step {
 			mu.Unlock()

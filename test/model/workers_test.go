@@ -11,6 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -49,7 +51,7 @@ func (m *machine) outage(r *rapid.T) {
 	m.faults.outage = 0
 	m.faults.mu.Unlock()
 	switch {
-	case struck != (err != nil), err != nil && !projector.IsInfrastructure(err):
+	case struck != (err != nil), err != nil && !failure.IsInfrastructure(err):
 		r.Fatalf("the outage struck: %t, and the worker says: %v", struck, err)
 	case !struck:
 		m.settle()
@@ -71,7 +73,7 @@ func (m *machine) crash(r *rapid.T) {
 	cfg := config(dying.pool, m.all, rapid.IntRange(1, 6).Draw(r, "events"))
 	cfg.Concurrency = rapid.IntRange(1, 2).Draw(r, "workers")
 	if step == answerless {
-		cfg.OnStep = at(projector.StepApplied, n, dying.dieAfterNext)
+		cfg.OnStep = at(kind.StepApplied, n, dying.dieAfterNext)
 	} else {
 		cfg.OnStep = at(step, n, dying.die)
 	}
@@ -106,9 +108,9 @@ func (m *machine) twoAtOnce(r *rapid.T) {
 // an operator acts or not. Then it goes on, and what it had in hand has no effect where it was
 // overtaken.
 func (m *machine) interrupt(r *rapid.T) {
-	step := rapid.SampledFrom([]projector.Step{
-		projector.StepClaimed, projector.StepRead, projector.StepApplied,
-		projector.StepDeferring, projector.StepCommitted,
+	step := rapid.SampledFrom([]kind.Step{
+		kind.StepClaimed, kind.StepRead, kind.StepApplied,
+		kind.StepDeferring, kind.StepCommitted,
 	}).Draw(r, "step")
 	n := rapid.IntRange(1, 3).Draw(r, "time")
 	network := m.mortal()
@@ -150,8 +152,8 @@ func (m *machine) interrupt(r *rapid.T) {
 }
 
 // meanwhile is what happens while a worker stands still.
-func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
-	deleting := step == projector.StepApplied && m.beginsAnew()
+func (m *machine) meanwhile(r *rapid.T, step kind.Step) {
+	deleting := step == kind.StepApplied && m.beginsAnew()
 	held := map[string]bool{} // by the dead, not by the one that stands still
 	for id, c := range m.campaigns {
 		held[id] = c.held
@@ -177,7 +179,7 @@ func (m *machine) meanwhile(r *rapid.T, step projector.Step) {
 		m.halfDone(r)
 		leave()
 	}
-	if step == projector.StepDeferring {
+	if step == kind.StepDeferring {
 		return // it has locked its leases, and who acts on their campaigns waits for it
 	}
 	switch rapid.IntRange(0, 6).Draw(r, "act") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -26,7 +27,7 @@ func confirmed(word string) admin.Request {
 // rollBack has an operator ask for a rollback, and a worker do it.
 func rollBack(t *testing.T, operator, worker *pgxpool.Pool, projection string) {
 	t.Helper()
-	_, err := admin.On(operator).Rollback(t.Context(), confirmed(projection), projection, projector.RollbackOptions{})
+	_, err := admin.On(operator).Rollback(t.Context(), confirmed(projection), projection, rebuild.RollbackOptions{})
 	must(t, err)
 	operations(t, operator, worker)
 }
@@ -131,7 +132,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			return nil, err
 		}},
 		{admin.ActStartRebuild, func() (*admin.Outcome, error) {
-			return a.StartRebuild(ctx, confirmed(""), "counted", projector.RebuildOptions{})
+			return a.StartRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
 		}},
 		{admin.ActPauseRebuild, func() (*admin.Outcome, error) {
 			return a.PauseRebuild(ctx, confirmed(""), "counted", 0)
@@ -140,7 +141,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			return a.ResumeRebuild(ctx, confirmed(""), "counted")
 		}},
 		{admin.ActSwapRebuild, func() (*admin.Outcome, error) {
-			return a.SwapRebuild(ctx, confirmed(""), "counted", projector.RebuildOptions{})
+			return a.SwapRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
 		}},
 		{admin.ActAbortRebuild, func() (*admin.Outcome, error) {
 			return a.AbortRebuild(ctx, confirmed("counted"), "counted")

@@ -28,7 +28,7 @@ const (
 	ClassLock Class = "lock"
 )
 
-// Classes is projector.Classes.
+// Classes answers all classes.
 func Classes() []Class {
 	return []Class{ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock}
 }
@@ -82,7 +82,10 @@ func IsDecoding(err error) bool {
 		errors.Is(err, journal.ErrUnknownVersion)
 }
 
-// IsInfrastructure is projector.IsInfrastructure.
+// IsInfrastructure says whether an error of a request to the database is its or the network's:
+// whether [Classify] calls it [ClassInfrastructure] or [ClassLock], or it is a network error, an
+// ended context, the end of a connection (io.EOF), or what pgx has not sent. Among the errors of a
+// projection those could be anybody's.
 func IsInfrastructure(err error) bool {
 	if err == nil {
 		return false

@@ -12,12 +12,12 @@ const (
 	ModeEnqueueOnly     Mode = "enqueue_only" // appends enqueue, Run registers the group and applies nothing
 )
 
-// Modes is projector.Modes.
+// Modes lists the modes.
 func Modes() []Mode {
 	return []Mode{ModeOutboxApplyOnly, ModeInlineApplyOnly, ModeShadowOnly, ModeEnqueueOnly}
 }
 
-// Step is projector.Step.
+// Step is a place in the loop.
 type Step string
 
 // The steps, in order.

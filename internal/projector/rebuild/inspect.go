@@ -15,7 +15,7 @@ import (
 const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at
 	FROM tidemark.projections ORDER BY name`
 
-// Registered is projector.Registered.
+// Registered is a projection as the database knows it, whichever workers run.
 type Registered struct {
 	Name         string
 	Group        string // consumer group
@@ -26,7 +26,7 @@ type Registered struct {
 	RegisteredAt time.Time
 }
 
-// Projections is projector.Projections.
+// Projections lists the projections that are registered, in the order of their names.
 func Projections(ctx context.Context, db journal.Querier) ([]Registered, error) {
 	rows, err := db.Query(ctx, queryProjections)
 	if err != nil {
@@ -39,7 +39,7 @@ func Projections(ctx context.Context, db journal.Querier) ([]Registered, error) 
 	return all, nil
 }
 
-// Rebuild is projector.Rebuild. Its fields are in the order of queryProgress.
+// Rebuild is a rebuild that has not ended. Its fields are in the order of queryProgress.
 type Rebuild struct {
 	Projection  string
 	Group       string
@@ -58,7 +58,7 @@ type Rebuild struct {
 	At time.Time
 }
 
-// Request is projector.RebuildRequest.
+// Request is how a rebuild was asked for.
 type Request struct {
 	MaxShare    float64
 	AllowFailed int64
@@ -68,7 +68,7 @@ type Request struct {
 	StartedAt   time.Time
 }
 
-// Backlog is projector.RebuildBacklog.
+// Backlog is what a rebuild has still to catch up with.
 type Backlog struct {
 	Left       int64 // campaigns on their way
 	LeftEvents int64 // events that they, and those that failed, have before them
@@ -77,10 +77,12 @@ type Backlog struct {
 	Estimated  bool  // there are too many to count: the other figures are near
 }
 
-// NameOf is projector.RebuildName.
+// NameOf is the name under which a rebuild of the projection is paused and resumed
+// (internal/store/pause), and under which its pairs are found in internal/store/deferred.
 func NameOf(projection string) string { return registry.NextTables.Of(projection) }
 
-// Rebuilds is projector.Rebuilds.
+// Rebuilds lists the rebuilds under way, or that of one projection, in the order of their names. It
+// counts up to 10,000 of the pairs that are behind; beyond, figures are estimated.
 func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Rebuild, error) {
 	rows, err := db.Query(ctx, queryProgress, projection)
 	if err != nil {

@@ -42,7 +42,8 @@ const (
 	defaultVerify   = 1000
 )
 
-// Options is projector.RebuildOptions.
+// Options says how a projection is to be rebuilt. A field that is nil has its default or, if
+// the rebuild has begun, stays as it is.
 type Options struct {
 	Version     *int           // to build; default: the highest that a worker has
 	MaxShare    *float64       // of the time of each worker that goes to rebuilds, above 0 up to 1; default 0.5
@@ -75,7 +76,17 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// StartRebuild is projector.StartRebuild.
+// StartRebuild asks the workers to build a projection's tables anew beside those that are read,
+// from the first event of each campaign, and to exchange the two when nothing is left behind. All
+// goes on meanwhile: live events reach both. It returns at once; [Rebuilds] says how far it is. For
+// a rebuild that has begun it changes the options instead, and has the exchange tried again; begun
+// says which of the two it was. A version lower than the one it builds, or another one that is
+// asked for, is refused. A version that was aborted or rolled back is built if it is the one that
+// is asked for, or the highest that a worker has where none is; otherwise no worker begins it by
+// itself, as before.
+//
+// Errors are [ErrUnknownProjection], [ErrNoCode] for a version that is asked for while none of the
+// workers has it, and those of the database.
 func StartRebuild(
 	ctx context.Context, db registry.Beginner, name string, o Options, act deferred.Act,
 ) (begun bool, err error) {

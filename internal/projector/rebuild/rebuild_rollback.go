@@ -17,7 +17,7 @@ import (
 var ErrOtherTables = errors.New("other tables are kept by now than when the rollback was asked for: look at the " +
 	"projection again")
 
-// RollbackOptions is projector.RollbackOptions.
+// RollbackOptions says how tables that were replaced come back.
 type RollbackOptions struct {
 	// campaigns in which they may be behind: they show what they showed then, until a worker that has
 	// their version has caught up; -1: any number
@@ -26,13 +26,16 @@ type RollbackOptions struct {
 	Kept        Kept          // the tables that come back, as [CheckRollback] answered them; default: whichever are kept
 }
 
-// Kept is projector.Kept.
+// Kept are tables that were replaced.
 type Kept struct {
 	Version      int
 	RegisteredAt time.Time // tells them from others of the same version
 }
 
-// CheckRollback is projector.CheckRollback.
+// CheckRollback answers the tables that [Rollback] would put back, or the error that it would
+// return before it exchanges anything. It takes no locks.
+//
+// Errors are those of [Rollback], but for [ErrOtherTables].
 func CheckRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (Kept, error) {
 	kept, err := checkRollback(ctx, db, name, o)
 	if err != nil {
@@ -97,7 +100,17 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, ke
 		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
 }
 
-// Rollback is projector.Rollback.
+// Rollback puts the tables that a rebuild has replaced in their place again, with all that they
+// have been given since: workers that have their version went on applying events to them. Those
+// that make way are kept in turn, so that a rollback can be rolled back; workers do not begin to
+// build their version again by themselves.
+//
+// It runs statements with the schema of the read models in the search_path, and so whatever their
+// owner has made there: call it as the role of the workers, as they do for operators, and as none
+// with more rights.
+//
+// Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind],
+// [ErrOtherTables] and those of the database.
 func Rollback(ctx context.Context, db registry.Beginner, name string, o RollbackOptions, act deferred.Act) error {
 	if o.Keep == 0 {
 		o.Keep = defaultKeep

@@ -19,7 +19,11 @@ const Withdrawn = -1
 // errNothing: there is no such set of tables.
 var errNothing = errors.New("nothing to withdraw")
 
-// AbortRebuild is projector.AbortRebuild.
+// AbortRebuild ends a projection's rebuild and leaves nothing of it behind: tables, pairs,
+// functions. Workers do not begin one of the same version or a lower one by themselves again;
+// [StartRebuild] does. It waits for the groups under way. Errors are [ErrNoRebuild], one that names
+// the views and the like that others have made on the new tables, and those of the database; after
+// an error call it again.
 func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act deferred.Act) error {
 	err := withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
 		if set == nil {

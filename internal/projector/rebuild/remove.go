@@ -20,7 +20,18 @@ var ErrUnknownProjection = errors.New("no such projection is registered")
 const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1
 	RETURNING consumer_group, schema_name, table_names`
 
-// Remove is projector.Remove.
+// Remove removes a projection from the registry, with its pairs and its pause and, if tables is
+// set, its tables with all that is in them. What its group applies at the moment is waited for;
+// from then on workers that have the projection leave it alone. One that starts with it registers
+// it again: take it out of the program first. A table that others depend on is an error, and
+// nothing is removed. The failure log keeps who removed it, and why, as 'removed'.
+//
+// A rebuild of it, and the tables that one has replaced, go with it, with all that is in them. A
+// name that only stands for these (NAME~next, NAME~previous) is unknown here.
+//
+// Workers wait for it only while it deletes the row and the tables. Pairs and snapshots, which
+// no worker follows any more, are deleted afterwards; one that fails in the middle leaves the rest to
+// the registration of a projection of that name.
 func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act deferred.Act) error {
 	var group string
 	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {

@@ -144,7 +144,7 @@ func Exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx
 	})
 }
 
-// Beginner is projector.Beginner.
+// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
 type Beginner interface {
 	journal.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)

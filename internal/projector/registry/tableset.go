@@ -37,7 +37,8 @@ func Split(name string) (projection string, set TableSet) {
 	return projection, TableSet(which)
 }
 
-// ProjectionOf is projector.ProjectionOf.
+// ProjectionOf answers the projection that a registered name is of: scores of scores~next and
+// scores~previous too, which are the tables that are being built and those that were replaced.
 func ProjectionOf(name string) string {
 	projection, _ := Split(name)
 	return projection

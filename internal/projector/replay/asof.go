@@ -22,7 +22,7 @@ const stateBytes = 32 << 20
 // ErrStateTooLarge is returned by [Projector.AsOf] and [Projector.Diff] for rows of more than 32 MiB.
 var ErrStateTooLarge = errors.New("rows come to more than 32 MiB: choose an earlier event, or query the live tables")
 
-// State is projector.State.
+// State is what a projection keeps of one campaign after one of its events.
 type State struct {
 	Projection string
 	Version    int
@@ -31,7 +31,7 @@ type State struct {
 	Tables     []StateTable // in the order of their creation
 }
 
-// StateTable is projector.StateTable.
+// StateTable is the rows of a table.
 type StateTable struct {
 	Table   string
 	Key     []string          // columns of the primary key; none: it has none
@@ -56,7 +56,7 @@ func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq 
 	return state, nil
 }
 
-// ChangeKind is projector.ChangeKind.
+// ChangeKind says what happened to a row.
 type ChangeKind string
 
 // The kinds of changes.
@@ -66,7 +66,7 @@ const (
 	ChangeChanged ChangeKind = "changed"
 )
 
-// Change is projector.Change.
+// Change is what became of a row between two events.
 type Change struct {
 	Kind          ChangeKind
 	Table         string

@@ -38,7 +38,7 @@ type WhyRequest struct {
 	Seq int64 // as of this event; 0: the last one
 }
 
-// Why is projector.Why.
+// Why says which events wrote a row as it is.
 type Why struct {
 	Projection string
 	Table      string
@@ -50,7 +50,7 @@ type Why struct {
 	Gone       *journal.Event  // where there is no row: the event that deleted it; nil: there never was one
 }
 
-// Cause is projector.Cause.
+// Cause is the event that gave a column the value that it has.
 type Cause struct {
 	Column string
 	Value  json.RawMessage

@@ -45,7 +45,7 @@ type VerifyReport struct {
 	Strays    int64 // rows of campaigns that the journal does not have
 }
 
-// VerifiedTable is projector.VerifiedTable.
+// VerifiedTable counts the rows of a table.
 type VerifiedTable struct {
 	Table                     string
 	Rows                      int64 // that the journal says there should be, in the campaigns verified
@@ -61,7 +61,7 @@ func (r VerifyReport) Differences() int64 {
 	return n
 }
 
-// DifferenceKind is projector.DifferenceKind.
+// DifferenceKind says in which way something differs.
 type DifferenceKind string
 
 // The kinds of differences.
@@ -73,7 +73,7 @@ const (
 	DifferenceFailed    DifferenceKind = "failed"    // the campaign's events cannot be applied from the first one on
 )
 
-// Difference is projector.Difference.
+// Difference is a row that is not as the journal says.
 type Difference struct {
 	Kind       DifferenceKind
 	CampaignID string

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -176,8 +177,8 @@ func TestAResolvedEventIsNotAppliedByAWorkerThatHasJustReadIt(t *testing.T) {
 	})
 	fixed, err := projector.New(projector.Config{
 		Pool: b.pool, Projections: []projector.Projection{h},
-		OnStep: func(step projector.Step) {
-			if step != projector.StepRead || !once.CompareAndSwap(false, true) {
+		OnStep: func(step kind.Step) {
+			if step != kind.StepRead || !once.CompareAndSwap(false, true) {
 				return
 			}
 			if err := in(t, b.pool, func(ctx context.Context, tx pgx.Tx) error {

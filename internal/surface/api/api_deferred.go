@@ -5,9 +5,9 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func (a *API) deferredRoutes() []Route {
@@ -55,7 +55,7 @@ func pairOf(r *http.Request) deferred.Key {
 func pairFilter(q *query) deferred.Filter {
 	f := deferred.Filter{
 		Group: q.text("group"), Projection: q.text("projection"), CampaignID: q.text("campaign"),
-		EventType: q.text("event_type"), Class: string(choice(q, "class", projector.Classes())), Code: q.text("code"),
+		EventType: q.text("event_type"), Class: string(choice(q, "class", failure.Classes())), Code: q.text("code"),
 		Fingerprint: q.text("fingerprint"), MessagePattern: q.text("message"), OlderThan: q.duration("older_than"),
 		NewerThan: q.duration("newer_than"),
 	}

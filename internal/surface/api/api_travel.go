@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -84,7 +85,7 @@ func (a *API) why(r *http.Request) (any, error) {
 		}
 	}
 	for i, c := range why.Causes { // what is hidden in the row is hidden here
-		why.Causes[i] = projector.Cause{Column: c.Column, Value: row[c.Column], Event: a.event(r, c.Event)}
+		why.Causes[i] = replay.Cause{Column: c.Column, Value: row[c.Column], Event: a.event(r, c.Event)}
 	}
 	if why.Gone != nil {
 		*why.Gone = a.event(r, *why.Gone)
@@ -101,9 +102,9 @@ type differences struct {
 	Projection, CampaignID string
 	Skipped                bool  // the projection is being rebuilt there: nothing was compared
 	Events                 int64 // applied on the way
-	Tables                 []projector.VerifiedTable
+	Tables                 []replay.VerifiedTable
 	Unchecked              []string
-	Differences            []projector.Difference
+	Differences            []replay.Difference
 	NotShown               int64 // differences beyond the limit
 }
 

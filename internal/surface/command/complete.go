@@ -6,10 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // completions is how many ids a shell is offered at once.
@@ -44,7 +44,7 @@ func deferredCampaigns(ctx context.Context, pool *pgxpool.Pool, _ string) ([]str
 }
 
 func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	all, err := projector.Projections(ctx, pool)
+	all, err := rebuild.Projections(ctx, pool)
 	var names []string
 	for _, p := range all {
 		names = append(names, p.Name)

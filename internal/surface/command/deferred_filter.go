@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -52,7 +53,7 @@ func (f *pairFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
 	cli.CompleteFlag(command, "group", env.Complete(groupNames))
 	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
 	cli.CompleteFlag(command, "campaign", env.Complete(deferredCampaigns))
-	cli.CompleteFlag(command, "class", cli.Choices(projector.Classes()))
+	cli.CompleteFlag(command, "class", cli.Choices(failure.Classes()))
 	cli.CompleteFlag(command, "status", cli.Choices(f.statuses(act)))
 	cli.CompleteFlag(command, "fingerprint", env.Complete(fingerprints))
 }
@@ -74,7 +75,7 @@ func (f *pairFilter) finish(act bool) error {
 		f.Status = append(f.Status, deferred.Status(s))
 	}
 	if f.Class != "" {
-		if err := cli.OneOf("class", projector.Class(f.Class), projector.Classes()); err != nil {
+		if err := cli.OneOf("class", projector.Class(f.Class), failure.Classes()); err != nil {
 			return err
 		}
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/verification"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // projectionState is a projection with what it is behind by.
 type projectionState struct {
-	projector.Registered
+	rebuild.Registered
 	Failed     int64 // campaigns, as the next two
 	Dead       int64
 	Rebuilding int64
@@ -36,10 +36,10 @@ func newProjection(env *cli.Env) *cobra.Command {
 }
 
 // registered looks a projection up.
-func registered(ctx context.Context, pool *pgxpool.Pool, name string) (projector.Registered, error) {
-	all, err := projector.Projections(ctx, pool)
+func registered(ctx context.Context, pool *pgxpool.Pool, name string) (rebuild.Registered, error) {
+	all, err := rebuild.Projections(ctx, pool)
 	if err != nil {
-		return projector.Registered{}, err
+		return rebuild.Registered{}, err
 	}
 	var names []string
 	for _, p := range all {
@@ -52,7 +52,7 @@ func registered(ctx context.Context, pool *pgxpool.Pool, name string) (projector
 	if len(names) > 0 {
 		known = "there are " + strings.Join(names, ", ")
 	}
-	return projector.Registered{}, cli.Hint(fmt.Errorf("no projection %q: %s", name, known), "tidemark projection list")
+	return rebuild.Registered{}, cli.Hint(fmt.Errorf("no projection %q: %s", name, known), "tidemark projection list")
 }
 
 func newProjectionList(env *cli.Env) *cobra.Command {
@@ -81,7 +81,7 @@ func newProjectionList(env *cli.Env) *cobra.Command {
 }
 
 func readProjections(ctx context.Context, pool *pgxpool.Pool) (states []projectionState, err error) {
-	all, err := projector.Projections(ctx, pool)
+	all, err := rebuild.Projections(ctx, pool)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // rebuildVersion changes when a field goes or changes its meaning.
@@ -28,9 +28,9 @@ const rebuildInterval = time.Second
 type rebuildState struct {
 	Act           string // progress, exchanged, gone
 	Projection    string
-	Rebuild       *projector.Rebuild // nil: it has ended
-	EventsASecond float64            // since campaigns catch up
-	SecondsLeft   *float64           // at that rate; nil: not known
+	Rebuild       *rebuild.Rebuild // nil: it has ended
+	EventsASecond float64          // since campaigns catch up
+	SecondsLeft   *float64         // at that rate; nil: not known
 }
 
 func (s rebuildState) print(env *cli.Env) error {
@@ -42,8 +42,8 @@ func (s rebuildState) print(env *cli.Env) error {
 	return env.PrintJSONLine(operator.One(s))
 }
 
-// rebuild is one that is waited for.
-type rebuild struct {
+// awaited is a rebuild that is waited for.
+type awaited struct {
 	name   string
 	asJSON bool
 }
@@ -61,7 +61,7 @@ func newProjectionRebuild(env *cli.Env) *cobra.Command {
 		replay{request: deferred.ReplayRequest{Group: found.Group}}.warn(ctx, env, pool)
 		switch {
 		case wait:
-			return rebuild{name, c.asJSON}.await(ctx, env, pool)
+			return awaited{name, c.asJSON}.await(ctx, env, pool)
 		case c.asJSON:
 			return env.PrintJSON(done)
 		}
@@ -72,13 +72,13 @@ func newProjectionRebuild(env *cli.Env) *cobra.Command {
 }
 
 // await shows progress until the rebuild has ended.
-func (r rebuild) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
+func (r awaited) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
 	var meter *progress.Meter
-	var last projector.Rebuild
+	var last rebuild.Rebuild
 	verifies := false
 	for {
 		start := time.Now()
-		all, err := projector.Rebuilds(ctx, pool, r.name)
+		all, err := rebuild.Rebuilds(ctx, pool, r.name)
 		switch {
 		case ctx.Err() != nil:
 			return r.interrupted()
@@ -122,7 +122,7 @@ func (r rebuild) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 }
 
 // standstill says what keeps a rebuild from its end; empty: nothing that is known.
-func standstill(r projector.Rebuild) string {
+func standstill(r rebuild.Rebuild) string {
 	switch {
 	case r.Paused:
 		return "The rebuild is paused."
@@ -130,18 +130,18 @@ func standstill(r projector.Rebuild) string {
 		return "The tables are not exchanged yet: " + r.Refusal
 	case r.Failed+r.Dead > 0:
 		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: tidemark failed list "+
-			"--projection %s", r.Failed, r.Dead, cli.Quote(projector.RebuildName(r.Projection)))
+			"--projection %s", r.Failed, r.Dead, cli.Quote(rebuild.NameOf(r.Projection)))
 	}
 	return ""
 }
 
-func (r rebuild) interrupted() error {
+func (r awaited) interrupted() error {
 	err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the rebuild, which goes on by itself")
 	return cli.Hint(err, "tidemark projection rebuild %s --wait", cli.Quote(r.name))
 }
 
 // ended says how a rebuild has ended that was there a moment ago.
-func (r rebuild) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, last projector.Rebuild) error {
+func (r awaited) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, last rebuild.Rebuild) error {
 	found, err := registered(ctx, pool, r.name)
 	if err != nil {
 		return err

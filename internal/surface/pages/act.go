@@ -15,10 +15,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // actBytes bounds the form of an act.
@@ -182,7 +182,7 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 
 // Resume answers the form that ends a pause.
 func (f frame) Resume(t pause.Target) (*actForm, error) {
-	switch projection, rebuild := strings.CutSuffix(t.Projection, projector.RebuildName("")); {
+	switch projection, rebuild := strings.CutSuffix(t.Projection, rebuild.NameOf("")); {
 	case rebuild:
 		return f.Form("resumeRebuild", "projection", projection)
 	case t.Projection != "":

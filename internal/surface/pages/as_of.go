@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -91,7 +93,7 @@ func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64, of why
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	registered, err := projector.Projections(ctx, p.cfg.Pool)
+	registered, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +122,7 @@ func (p *Pages) has(projection string) bool {
 }
 
 // projector answers what applies events for one projection, which the process must have the code of.
-func (p *Pages) projector(reg projector.Registered) (*projector.Projector, error) {
+func (p *Pages) projector(reg rebuild.Registered) (*projector.Projector, error) {
 	versions := slices.DeleteFunc(slices.Clone(p.cfg.Projections), func(c projector.Projection) bool {
 		return c.Spec().Name != reg.Name
 	})
@@ -130,14 +132,14 @@ func (p *Pages) projector(reg projector.Registered) (*projector.Projector, error
 	})
 }
 
-func (p *Pages) readModel(ctx context.Context, reg projector.Registered, campaign string, seq int64) (model, error) {
+func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign string, seq int64) (model, error) {
 	m := model{Projection: reg.Name, Version: reg.Version}
 	one, err := p.projector(reg)
 	if err != nil {
 		return m, err
 	}
 	state, err := one.AsOf(ctx, reg.Name, campaign, seq)
-	var changes []projector.Change
+	var changes []replay.Change
 	if err == nil && seq > 0 {
 		changes, err = one.Diff(ctx, reg.Name, campaign, seq-1, seq)
 	}
@@ -157,7 +159,7 @@ func unreached(err error) (string, error) {
 	switch {
 	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered),
 		errors.Is(err, projector.ErrTouched),
-		errors.Is(err, projector.ErrStateTooLarge):
+		errors.Is(err, replay.ErrStateTooLarge):
 		return redact.Error(err), nil
 	case errors.As(err, &pgErr) && pgErr.Code != "57014":
 		return redact.Error(err), nil
@@ -166,12 +168,12 @@ func unreached(err error) (string, error) {
 }
 
 // lay puts what the event changed beside what there was after it.
-func (p *Pages) lay(m model, state projector.State, changes []projector.Change) model {
+func (p *Pages) lay(m model, state replay.State, changes []replay.Change) model {
 	m.Changed = len(changes)
 	for _, c := range changes {
-		if c.Kind == projector.ChangeRemoved {
+		if c.Kind == replay.ChangeRemoved {
 			gone := change{Table: c.Table, Before: line(string(p.redacted(c.Before)))}
-			if i := slices.IndexFunc(state.Tables, func(t projector.StateTable) bool { return t.Table == c.Table }); i >= 0 {
+			if i := slices.IndexFunc(state.Tables, func(t replay.StateTable) bool { return t.Table == c.Table }); i >= 0 {
 				gone.Why = p.whyAddress(state, state.Tables[i], c.Before)
 			}
 			m.Gone = append(m.Gone, gone)
@@ -199,13 +201,13 @@ func (p *Pages) lay(m model, state projector.State, changes []projector.Change) 
 	return m
 }
 
-func (p *Pages) layRow(t projector.StateTable, raw json.RawMessage, changes []projector.Change) modelRow {
+func (p *Pages) layRow(t replay.StateTable, raw json.RawMessage, changes []replay.Change) modelRow {
 	var values, before map[string]json.RawMessage
 	_ = json.Unmarshal(p.redacted(raw), &values)
 	row := modelRow{}
 	var columns []string
 	for _, c := range changes {
-		if c.Table == t.Table && c.Kind != projector.ChangeRemoved && string(c.After) == string(raw) {
+		if c.Table == t.Table && c.Kind != replay.ChangeRemoved && string(c.After) == string(raw) {
 			row.Kind, columns = string(c.Kind), c.Columns
 			_ = json.Unmarshal(p.redacted(c.Before), &before)
 			break

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 type campaignPage struct {
@@ -113,7 +113,7 @@ func (p *Pages) readStandings(ctx context.Context, page *campaignPage) error {
 	for _, pa := range page.Pauses {
 		page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
 	}
-	registered, err := projector.Projections(ctx, p.cfg.Pool)
+	registered, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -45,10 +47,10 @@ type whyRow struct {
 
 // readWhy answers which events wrote a row's values; the campaign's events are applied beside the live tables.
 func (p *Pages) readWhy(
-	ctx context.Context, registered []projector.Registered, of whyOf, campaign string, seq int64,
+	ctx context.Context, registered []rebuild.Registered, of whyOf, campaign string, seq int64,
 ) (*why, error) {
 	out := &why{Of: of}
-	i := slices.IndexFunc(registered, func(reg projector.Registered) bool { return reg.Name == of.Projection })
+	i := slices.IndexFunc(registered, func(reg rebuild.Registered) bool { return reg.Name == of.Projection })
 	if i < 0 || !p.has(of.Projection) {
 		out.Failed = "This worker has no code of projection " + of.Projection + "."
 		return out, nil
@@ -76,7 +78,7 @@ func (p *Pages) readWhy(
 
 // whyAddress answers where a row of a table is explained; "": nowhere, for it has no key, or its
 // key is not for everybody's eyes.
-func (p *Pages) whyAddress(s projector.State, t projector.StateTable, raw json.RawMessage) string {
+func (p *Pages) whyAddress(s replay.State, t replay.StateTable, raw json.RawMessage) string {
 	of := whyOf{Projection: s.Projection, Table: t.Table}
 	var values, shown map[string]json.RawMessage
 	if len(t.Key) == 0 || s.Seq == 0 || json.Unmarshal(raw, &values) != nil ||

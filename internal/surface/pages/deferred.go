@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 const (
@@ -42,7 +43,7 @@ func readPairFilter(r *http.Request) (pairFilter, deferred.Filter, error) {
 	if status != "" {
 		d.Status = []deferred.Status{status}
 	}
-	if _, err := choice(r, "class", projector.Classes()); err != nil {
+	if _, err := choice(r, "class", failure.Classes()); err != nil {
 		return f, d, err
 	}
 	if f.Older != "" {
@@ -84,7 +85,7 @@ func (p *Pages) readDeferred(ctx context.Context, r *http.Request) (view, error)
 		return view{}, err
 	}
 	page := deferredPage{Filter: shown, Bound: causeBound, All: r.FormValue("all") != "" || shown.Any()}
-	registered, err := projector.Projections(ctx, p.cfg.Pool)
+	registered, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return view{}, err
 	}

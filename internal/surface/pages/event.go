@@ -7,11 +7,12 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 type eventPage struct {
@@ -75,7 +76,7 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 }
 
 // takes says whether a projection applies events of this kind, as far as this process has its code.
-func (p *Pages) takes(pr projector.Registered, e journal.Event) bool {
+func (p *Pages) takes(pr rebuild.Registered, e journal.Event) bool {
 	if e.Intent == journal.AuditOnly {
 		return false
 	}
@@ -85,7 +86,7 @@ func (p *Pages) takes(pr projector.Registered, e journal.Event) bool {
 		}
 	}
 	for _, code := range p.cfg.Projections {
-		if s := code.Spec(); s.Name == projector.ProjectionOf(pr.Name) && s.Version == pr.Version && len(s.Types) > 0 {
+		if s := code.Spec(); s.Name == registry.ProjectionOf(pr.Name) && s.Version == pr.Version && len(s.Types) > 0 {
 			return slices.Contains(s.Types, e.Type)
 		}
 	}
@@ -93,7 +94,7 @@ func (p *Pages) takes(pr projector.Registered, e journal.Event) bool {
 }
 
 func (p *Pages) readReached(ctx context.Context, e journal.Event) ([]reached, error) {
-	projections, err := projector.Projections(ctx, p.cfg.Pool)
+	projections, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return nil, err
 	}

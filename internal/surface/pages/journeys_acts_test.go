@@ -9,12 +9,12 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // confirm types what a form wants to be typed, and something else before: its button must wait for the right words.
@@ -277,7 +277,7 @@ func testRebuild(t *testing.T, b *tab, w *world) {
 	b.fill(`form[action="/act/abortRebuild"] [name=reason]`, "not needed")
 	b.send(`form[action="/act/abortRebuild"] [name=confirm]`)
 	b.sees("nothing of it is left")
-	rebuilds, err := projector.Rebuilds(t.Context(), w.pool, "")
+	rebuilds, err := rebuild.Rebuilds(t.Context(), w.pool, "")
 	if err != nil || len(rebuilds) > 0 {
 		t.Errorf("rebuilds after the abort: %+v, %v", rebuilds, err)
 	}

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 type projectionsPage struct {
@@ -17,22 +17,22 @@ type projectionsPage struct {
 }
 
 type projectionRow struct {
-	projector.Registered
+	rebuild.Registered
 	Behind   *outbox.Behind
 	Pause    *pause.Pause
-	Kept     *projector.Registered // the tables that a rebuild has replaced
-	Rebuilds bool                  // it is being rebuilt
+	Kept     *rebuild.Registered // the tables that a rebuild has replaced
+	Rebuilds bool                // it is being rebuilt
 }
 
 type rebuildRow struct {
-	projector.Rebuild
+	rebuild.Rebuild
 	Done    int64 // per cent
 	Pausing bool
 }
 
 // readProjections shows the registry: what is read, what is being built, what was replaced.
 func (p *Pages) readProjections(ctx context.Context, _ *http.Request) (view, error) {
-	all, err := projector.Projections(ctx, p.cfg.Pool)
+	all, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return view{}, err
 	}
@@ -44,12 +44,12 @@ func (p *Pages) readProjections(ctx context.Context, _ *http.Request) (view, err
 	if err != nil {
 		return view{}, err
 	}
-	rebuilds, err := projector.Rebuilds(ctx, p.cfg.Pool, "")
+	rebuilds, err := rebuild.Rebuilds(ctx, p.cfg.Pool, "")
 	if err != nil {
 		return view{}, err
 	}
 	page := &projectionsPage{}
-	kept := map[string]*projector.Registered{}
+	kept := map[string]*rebuild.Registered{}
 	for i, reg := range all {
 		if name, ok := strings.CutSuffix(reg.Name, "~previous"); ok {
 			kept[name] = &all[i]

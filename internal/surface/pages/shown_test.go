@@ -7,21 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 func TestARowThatTheEventHasDeletedLeadsToWhy(t *testing.T) {
 	t.Parallel()
-	state := projector.State{Projection: "scores", CampaignID: "oak", Seq: 4, Tables: []projector.StateTable{{
+	state := replay.State{Projection: "scores", CampaignID: "oak", Seq: 4, Tables: []replay.StateTable{{
 		Table: "scores", Key: []string{"campaign_id", "hero"}, Columns: []string{"campaign_id", "hero"},
 		Rows: []json.RawMessage{json.RawMessage(`{"campaign_id": "oak", "hero": "bo"}`)},
 	}, {Table: "log", Columns: []string{"line"}, Rows: []json.RawMessage{json.RawMessage(`{"line": "x"}`)}}}}
-	gone := []projector.Change{{
-		Kind: projector.ChangeRemoved, Table: "scores",
+	gone := []replay.Change{{
+		Kind: replay.ChangeRemoved, Table: "scores",
 		Before: json.RawMessage(`{"campaign_id": "oak", "hero": "alina & <co>"}`),
 	}}
 	p := &Pages{cfg: Config{Logger: slog.New(slog.DiscardHandler)}}

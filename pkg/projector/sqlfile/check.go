@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/scratch"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // Check implements [projector.Checker]: it creates the tables in a schema of their own, has Postgres
@@ -80,7 +80,7 @@ func (e *mistakes) addPostgres(statement sqlStatement, err error) error {
 		return nil
 	}
 	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) || projector.IsInfrastructure(err) {
+	if !errors.As(err, &pgErr) || failure.IsInfrastructure(err) {
 		return err
 	}
 	reason := pgErr.Message

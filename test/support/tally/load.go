@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // Append adds amounts to a campaign in one transaction.
@@ -139,7 +139,7 @@ func (l Load) insist(ctx context.Context, campaign string, events []journal.Even
 	defer cancel()
 	for {
 		err := write(ctx, l.Pool, campaign, events, linger)
-		if err == nil || !projector.IsInfrastructure(err) || ctx.Err() != nil {
+		if err == nil || !failure.IsInfrastructure(err) || ctx.Err() != nil {
 			return err
 		}
 		_ = wait(ctx, 20*time.Millisecond)

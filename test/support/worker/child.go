@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -28,9 +29,9 @@ import (
 // configEnv turns the test binary into a worker. It holds the worker's [Config].
 const configEnv = "TIDEMARK_TEST_WORKER"
 
-// Applying is the step between [projector.StepRead] and [projector.StepApplied]: in the middle of a
+// Applying is the step between [kind.StepRead] and [kind.StepApplied]: in the middle of a
 // group, with some of its effects written.
-const Applying projector.Step = "applying"
+const Applying kind.Step = "applying"
 
 // What a worker says on its standard output.
 const (
@@ -56,8 +57,8 @@ type Config struct {
 	Bomb         Bomb
 	Shadow       bool // it applies nothing
 
-	HaltAt  projector.Step // the step at which it halts when it first comes there
-	Patient bool           // while it halts in a transaction, the server does not end that
+	HaltAt  kind.Step // the step at which it halts when it first comes there
+	Patient bool      // while it halts in a transaction, the server does not end that
 }
 
 // Main runs a package's tests as [pgtest.Main] does, or a worker in a process that [Start] made.
@@ -125,12 +126,12 @@ func run(config string) error {
 
 // halt stops the goroutine that first comes to a step until the test lets it proceed.
 type halt struct {
-	at      projector.Step
+	at      kind.Step
 	halted  atomic.Bool
 	proceed chan struct{}
 }
 
-func (h *halt) step(step projector.Step) {
+func (h *halt) step(step kind.Step) {
 	if step != h.at || h.halted.Swap(true) {
 		return
 	}
