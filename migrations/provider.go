@@ -80,7 +80,7 @@ const ensureVersions = `DO $$ BEGIN
 	IF to_regclass('` + versions + `') IS NULL THEN
 		` + createVersions + `
 	END IF;
-EXCEPTION WHEN unique_violation OR duplicate_table THEN
+EXCEPTION WHEN unique_violation OR duplicate_table OR duplicate_object THEN -- by index, by table, by row type
 	NULL; -- another program was quicker
 END $$`
 
