@@ -47,6 +47,7 @@ type form struct {
 	confirm func(in any) string
 	preview func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (any, error)
 	would   func(in, found any) string
+	fix     func(in, found any) any
 	do      func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error)
 	told    func(in any, done *admin.Outcome) Told
 }
@@ -61,8 +62,10 @@ type does[In any] struct {
 	Preview func(ctx context.Context, acts *admin.Acts, by admin.Request, in In) (any, error)
 	// Would says in words what the act would do, by what Preview found. Nil: Short says it.
 	Would func(in In, found any) string
-	Do    func(ctx context.Context, acts *admin.Acts, by admin.Request, in In) (*admin.Outcome, error)
-	Told  func(in In, done *admin.Outcome) Told
+	// Fix answers the input that does what Preview found, and no more. Nil: the same.
+	Fix  func(in In, found any) In
+	Do   func(ctx context.Context, acts *admin.Acts, by admin.Request, in In) (*admin.Outcome, error)
+	Told func(in In, done *admin.Outcome) Told
 }
 
 // act completes a description with what the act does.
@@ -89,6 +92,12 @@ func act[In any](a Act, d does[In]) *Act {
 			return strings.ToLower(a.Short[:1]) + a.Short[1:]
 		}
 		return d.Would(in.(In), found)
+	}
+	a.fix = func(in, found any) any {
+		if d.Fix == nil {
+			return in
+		}
+		return d.Fix(in.(In), found)
 	}
 	if a.Hint == "" {
 		a.Hint = a.Short + "."
@@ -153,24 +162,24 @@ func (a *Act) TypedFor(texts Texts) string {
 	return a.Typed(in)
 }
 
-// Preview answers what the act would do with in, as [Did] has it and in words, which follow on "this would". An act for
-// which Previews is false answers the words alone.
+// Preview answers what the act would do with in, as [Did] has it and in words, which follow on "this would", with the
+// input that does just that. An act for which Previews is false answers the words alone.
 func (a *Act) Preview(
 	ctx context.Context, acts *admin.Acts, by admin.Request, in any,
-) (found *admin.Outcome, words string, err error) {
+) (found *admin.Outcome, words string, fixed any, err error) {
 	if by.Who.Role < a.Role() {
-		return nil, "", fmt.Errorf("%s is for role %s, and %q is %s: %w", a.Kind, a.Role(), by.Who.Name, by.Who.Role,
+		return nil, "", in, fmt.Errorf("%s is for role %s, and %q is %s: %w", a.Kind, a.Role(), by.Who.Name, by.Who.Role,
 			admin.ErrForbidden)
 	}
 	if a.preview == nil {
-		return nil, a.would(in, nil), nil
+		return nil, a.would(in, nil), in, nil
 	}
 	detail, err := a.preview(ctx, acts, by, in)
 	if err != nil {
-		return nil, "", err
+		return nil, "", in, err
 	}
 	found, err = Did("dry_run", detail)
-	return found, a.would(in, detail), err
+	return found, a.would(in, detail), a.fix(in, detail), err
 }
 
 // Do does the act with in. Errors: [admin.ErrDeclined] unless by says what [Act.Typed] answers; [admin.ErrForbidden];

@@ -58,7 +58,7 @@ type testSend struct {
 type republication struct {
 	publication
 	CampaignID string `name:"campaign" of:"campaign" required:"true" help:"the campaign"`
-	From       int64  `min:"1" default:"1" help:"the first event"`
+	From       int64  `min:"1" required:"true" help:"the first event"`
 	Until      int64  `min:"1" help:"the last event (default the last that there is)"`
 }
 
@@ -143,6 +143,12 @@ func publisherActs() []*Act {
 				}
 				return fmt.Sprintf("reset publisher %s: %s sent again, %s never sent", in.said(), counted(sent, "event"),
 					counted(skipped, "event"))
+			},
+			Fix: func(in publicationReset, found any) publicationReset {
+				if all := found.(admin.Resets).Publications; in.moves() && len(all) > 0 {
+					in.Position, in.Time, in.End = &all[0].To, time.Time{}, false
+				}
+				return in
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationReset) (*admin.Outcome, error) {
 				return acts.ResetPublisher(ctx, by, in.key(), in.to(), in.End)

@@ -86,7 +86,7 @@ func (d doing) do(r *http.Request) (*admin.Outcome, error) {
 		Confirm: strings.Join(texts["confirm"], ""),
 	}
 	if try == "true" {
-		found, _, err := d.act.Preview(r.Context(), d.api.cfg.Acts, by, in)
+		found, _, _, err := d.act.Preview(r.Context(), d.api.cfg.Acts, by, in)
 		return found, err
 	}
 	return d.act.Do(r.Context(), d.api.cfg.Acts, by, in)

@@ -124,6 +124,9 @@ func visible(s string) string {
 	return b.String()
 }
 
+// Visible writes characters that would move the cursor or colour the terminal as escapes.
+func Visible(s string) string { return visible(s) }
+
 func shortened(s string) string {
 	if utf8.RuneCountInString(s) <= maxCell {
 		return s

@@ -106,7 +106,7 @@ func (c *actCommand) do(
 ) (*admin.Outcome, error) {
 	request, want := by(c.by), c.act.Typed(in)
 	if want != "" || c.by.DryRun {
-		found, words, err := c.act.Preview(ctx, acts, request, in)
+		found, words, fixed, err := c.act.Preview(ctx, acts, request, in)
 		switch {
 		case err != nil:
 			return nil, err
@@ -123,6 +123,7 @@ func (c *actCommand) do(
 		if err := c.env.Confirm(ctx, confirmation); err != nil {
 			return nil, err
 		}
+		in = fixed
 	}
 	request.Confirm = want
 	return c.act.Do(ctx, acts, request, in)
@@ -134,7 +135,7 @@ func (c *actCommand) tell(command *cobra.Command, in any, done *admin.Outcome) e
 		return c.env.PrintJSON(done)
 	}
 	told := c.act.Told(in, done)
-	c.env.Note("%s", told.Text)
+	c.env.Note("%s", cli.Visible(told.Text))
 	if len(told.Next) > 0 {
 		next := []string{command.Root().Name()}
 		for _, word := range told.Next {
