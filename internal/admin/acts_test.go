@@ -190,7 +190,7 @@ func calls(a *admin.Acts) []struct {
 // words are what a person types before an act of these kinds, on what database makes.
 func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
-		admin.ActAbortRebuild: "p", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
+		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
 		admin.ActRollback: "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
 	}
 }

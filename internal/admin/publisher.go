@@ -305,7 +305,8 @@ func (a *Acts) RetryParked(
 	return a.onParked(ctx, r, ActRetryParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publications.Retry)
 }
 
-// ResolveParked leaves a parked event out, for good. It needs a reason. Errors are those of [publications.Resolve].
+// ResolveParked leaves a parked event out, for good. It needs a reason, and the request confirms
+// with the seq. Errors: [ErrDeclined], and those of [publications.Resolve].
 func (a *Acts) ResolveParked(
 	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
@@ -348,7 +349,7 @@ func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedR
 	}
 	t := act{Request: r, kind: kind, request: asked, logs: true}
 	if kind == ActResolveParked {
-		t.reason = true
+		t.reason, t.confirm = true, fmt.Sprint(asked.Seq)
 	}
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		n, err := do(ctx, tx, f, r.publisher())

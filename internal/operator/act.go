@@ -186,11 +186,11 @@ func (a *Act) Preview(
 // those of the act.
 func (a *Act) Do(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error) {
 	if by.Who.Role >= a.Role() {
-		if want := a.Typed(in); want != "" && strings.TrimSpace(by.Confirm) != want {
-			return nil, fmt.Errorf("%w: %q was typed: type %q", admin.ErrDeclined, by.Confirm, want)
-		}
 		if a.Reason && strings.TrimSpace(by.Reason) == "" {
 			return nil, fmt.Errorf("%w: reason is missing: the log keeps why", admin.ErrInvalid)
+		}
+		if want := a.Typed(in); want != "" && strings.TrimSpace(by.Confirm) != want {
+			return nil, fmt.Errorf("%w: %q was typed: type %q", admin.ErrDeclined, by.Confirm, want)
 		}
 	}
 	return a.do(ctx, acts, by, in)

@@ -40,7 +40,7 @@ type oneProjection struct {
 
 type campaignInGroup struct {
 	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
-	Group      string `of:"group" default:"default" help:"the consumer group that it concerns"`
+	Group      string `of:"group" required:"true" usual:"default" help:"the consumer group that it concerns"`
 }
 
 // pausable is a noun whose things can be paused; In has its name.

@@ -234,6 +234,7 @@ func parkedActs() []*Act {
 			Path: path + "/resolve", Short: "Leave a refused event out for good: the publisher never sends it",
 			Button: "Resolve", Reason: true, Danger: true,
 		}, does[parkedEvent]{
+			Confirm: func(in parkedEvent) string { return fmt.Sprint(in.Seq) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {
 				return acts.ResolveParked(ctx, by, in.key(), in.CampaignID, in.Seq)
 			},

@@ -21,6 +21,7 @@ import (
 //	arg      its placeholder: it is an argument of the command, and part of the path
 //	help     one line
 //	of       what it names, for completion: projection, campaign, failed, group, topic, publisher, worker …
+//	usual    what the command line says where it is not given; the API and forms must say it
 //	default  what holds where it is not given, as text
 //	choices  the words that it may be, with commas between them
 //	min      the least number, default 0
@@ -34,6 +35,7 @@ type Param struct {
 	Help     string
 	Of       string
 	Default  string
+	Usual    string
 	Choices  []string
 	Min, Max int64 // of numbers
 	Offers   []string
@@ -81,7 +83,8 @@ func params(in reflect.Type) (found []Param) {
 		tag := f.Tag
 		p := Param{
 			Name: cmp.Or(tag.Get("name"), snake(f.Name)), Arg: tag.Get("arg"), Help: tag.Get("help"), Of: tag.Get("of"),
-			Default: tag.Get("default"), Choices: words(tag.Get("choices")), Offers: offers(tag.Get("offers")),
+			Default: tag.Get("default"), Usual: tag.Get("usual"),
+			Choices: words(tag.Get("choices")), Offers: offers(tag.Get("offers")),
 			NoForm: tag.Get("form") == "-", Required: tag.Get("required") != "" || tag.Get("arg") != "",
 			Min: number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type), index: f.Index,
 		}

@@ -152,7 +152,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActResumePublisher, func() (*admin.Outcome, error) { return a.ResumePublisher(ctx, confirmed(""), pair) }},
 		{admin.ActRetryParked, func() (*admin.Outcome, error) { return a.RetryParked(ctx, confirmed(""), pair, "c", 1) }},
 		{admin.ActResolveParked, func() (*admin.Outcome, error) {
-			return a.ResolveParked(ctx, confirmed(""), pair, "c", 1)
+			return a.ResolveParked(ctx, confirmed("1"), pair, "c", 1)
 		}},
 		{admin.ActTestSend, func() (*admin.Outcome, error) { return a.TestSend(ctx, confirmed(""), pair) }},
 		{admin.ActRepublish, func() (*admin.Outcome, error) {

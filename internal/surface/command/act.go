@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -176,7 +177,7 @@ func (p params) bind(env *cli.Env, command *cobra.Command, all []operator.Param)
 		g := &given{Param: param}
 		p[param.Name] = g
 		flag := command.Flags().VarPF(g, param.Flag(), "", param.Help)
-		flag.DefValue = param.Default
+		flag.DefValue = cmp.Or(param.Usual, param.Default)
 		if param.Type == operator.Switch {
 			flag.NoOptDefVal = "true"
 		}
@@ -197,6 +198,9 @@ func (p params) texts(all []operator.Param, args []string) operator.Texts {
 	}
 	return func(name string) ([]string, bool) {
 		if g, ok := p[name]; ok {
+			if len(g.texts) == 0 && g.Usual != "" {
+				return []string{g.Usual}, true
+			}
 			return g.texts, len(g.texts) > 0
 		}
 		values, ok := byName[name]

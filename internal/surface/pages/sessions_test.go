@@ -273,7 +273,7 @@ func formsOfPages() [][2]string {
 		{"/act/testSend", billed},
 		{"/act/retryFailed", "!projection=scores&campaign=nowhere"},
 		{"/act/retryParked", billed + "&campaign=cave-00&seq=4"},
-		{"/act/resolveParked", billed + "&campaign=cave-00&seq=4"},
+		{"/act/resolveParked", billed + "&campaign=cave-00&seq=4&confirm=4"},
 		{"/bulk/parked/start", "kind=retry_parked&publisher=billing&as_of=NOW&confirm=retry+parked+9"},
 		{"/act/republish", billed + "&campaign=oak&from=2&until=5&confirm=billing"},
 		{"/act/abortOperation", "id=LAST"},

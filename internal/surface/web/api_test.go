@@ -387,6 +387,7 @@ func TestActsThroughTheAPI(t *testing.T) {
 		"/api/v1/publishers/t/nobody/pause":       http.StatusNotFound,
 		"/api/v1/failed/notes/b%2F1/resolve":      http.StatusBadRequest, // no reason
 		"/api/v1/operations/77/abort":             http.StatusNotFound,
+		"/api/v1/campaigns/a/replay":              http.StatusBadRequest, // no group
 		"/api/v1/parked/t/s/a/0/retry":            http.StatusBadRequest,
 		"/api/v1/workers/nobody/drain":            http.StatusUnprocessableEntity,
 		"/api/v1/workers/nobody/undrain":          http.StatusNotFound,

@@ -67,7 +67,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		`/groups/nobody/replay`:          http.StatusNotFound,
 		`/publishers/t/s/replay`:         http.StatusBadRequest,
 		`/publishers/nothing/s/replay`:   http.StatusBadRequest,
-		`/campaigns/a/replay`:            http.StatusOK,
+		`/campaigns/a/replay`:            http.StatusBadRequest,
 		`/publishers/nothing/s/reset`:    http.StatusNotFound,
 		`/projections/nobody/rebuild`:    http.StatusBadRequest, // it has no dry run, and says so
 		`/publishers/t/s/pause`:          http.StatusBadRequest,
