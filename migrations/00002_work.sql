@@ -436,7 +436,7 @@ BEGIN
             IF clock_timestamp() >= until THEN
                 RAISE EXCEPTION 'append: another transaction has held a lock that the condition, or the many tags, need for more than %', patience
                     USING ERRCODE = '55P03', HINT =
-                        'try again; a session that has appended and stays open is named by `maintenance doctor`: commit it or end it';
+                        'try again; a session that has appended and stays open is named by `tidemark doctor`: commit it or end it';
             END IF;
         END;
         PERFORM pg_sleep(0.02 + 0.08 * random());

@@ -335,7 +335,7 @@ BEGIN
     SELECT w.* INTO walked FROM tidemark.walk_log(head.pruned, head.pruned_hash, n::integer) w;
     IF walked.fault IS NOT NULL THEN
         RAISE EXCEPTION 'the log of operators does not fit: %', walked.fault
-            USING ERRCODE = 'TM009', HINT = 'maintenance doctor says more; nothing is pruned until it is explained';
+            USING ERRCODE = 'TM009', HINT = 'tidemark doctor says more; nothing is pruned until it is explained';
     END IF;
     UPDATE tidemark.operator_log_head h SET pruned = walked.link, pruned_hash = walked.hash WHERE h.one;
     DELETE FROM tidemark.operator_log l WHERE l.link <= walked.link;

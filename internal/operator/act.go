@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
@@ -106,21 +107,20 @@ func act[In any](a Act, d does[In]) *Act {
 }
 
 // Acts lists all acts, in the order of their commands.
-func Acts() []*Act {
+var Acts = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
 		parkedActs(), workerActs(), groupActs(), tokenActs(), operationActs())
 	slices.SortFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
 	return all
-}
+})
 
 // ActNamed finds an act.
 func ActNamed(name string) (*Act, bool) {
-	all := Acts()
-	i := slices.IndexFunc(all, func(a *Act) bool { return a.Name == name })
+	i := slices.IndexFunc(Acts(), func(a *Act) bool { return a.Name == name })
 	if i < 0 {
 		return nil, false
 	}
-	return all[i], true
+	return Acts()[i], true
 }
 
 // Role is the lowest that may do it.

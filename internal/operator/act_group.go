@@ -162,7 +162,7 @@ func tokenActs() []*Act {
 				if in.Expires == "" {
 					expires = 0
 				} else if in.Expires != "never" {
-					if expires, err = parseDuration(in.Expires); err != nil {
+					if expires, err = ParseDuration(in.Expires); err != nil {
 						return nil, &ParamError{
 							"expires", in.Expires, "more than 0, or never", err.Error(),
 							"write it like 12h or 30d, or say never",

@@ -237,7 +237,7 @@ func (p Param) set(field reflect.Value, values []string) error {
 		}
 		field.SetBool(b)
 	case Duration:
-		d, err := parseDuration(text)
+		d, err := ParseDuration(text)
 		if err != nil {
 			return p.refuse(text, err.Error())
 		}
@@ -289,10 +289,12 @@ func remedy(p Param) string {
 	return "name it"
 }
 
-// parseDuration is [time.ParseDuration] for lengths above 0, with days besides.
-func parseDuration(text string) (time.Duration, error) {
+var days = regexp.MustCompile(`^(\d{1,5})d(.*)$`)
+
+// ParseDuration is [time.ParseDuration] for lengths above 0, with days besides.
+func ParseDuration(text string) (time.Duration, error) {
 	sum, rest := time.Duration(0), text
-	if m := regexp.MustCompile(`^(\d{1,5})d(.*)$`).FindStringSubmatch(text); m != nil {
+	if m := days.FindStringSubmatch(text); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		sum, rest = time.Duration(n)*24*time.Hour, m[2]
 	}

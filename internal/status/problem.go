@@ -211,7 +211,7 @@ func (s *Status) failures() (problems []Problem) {
 		p := Problem{Where: "projection " + d.Projection, Since: d.Since}
 		switch d.Status {
 		case deferred.Dead:
-			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: nobody tries them again",
+			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: an operator has to act",
 				are(d.Pairs, d.Estimated, "campaign"), class)
 			p.Do = fmt.Sprintf("tidemark failed stats --projection %s --status dead; deploy what mends it, then "+
 				"tidemark failed requeue", d.Projection)

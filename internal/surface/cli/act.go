@@ -19,7 +19,7 @@ type Act struct {
 // BindOne adds the flags of an act on one thing.
 func (a *Act) BindOne(flags *pflag.FlagSet) {
 	flags.StringVar(&a.Reason, "reason", "", "why, for the log")
-	flags.StringVar(&a.By, "by", operator(), "who, for the log")
+	flags.StringVar(&a.By, "by", loggedIn(), "who, for the log")
 	flags.Lookup("by").DefValue = "user@host" // help says the same to everybody
 }
 
@@ -44,8 +44,8 @@ func (a *Act) NeedReason() error {
 	return nil
 }
 
-// operator names the person by what the system knows: user@host.
-func operator() string {
+// loggedIn names the person by what the system knows: user@host.
+func loggedIn() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {
 		name = u.Username

@@ -1,42 +1,27 @@
 package cli
 
 import (
-	"errors"
-	"regexp"
-	"strconv"
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tidemark-go/tidemark/internal/operator"
 )
 
-// duration is a flag that understands days besides what [time.ParseDuration] does.
+// duration is a flag that [operator.ParseDuration] reads.
 type duration time.Duration
 
-// BindDuration adds a flag for a time that is not negative, such as 90s, 2h30m or 7d.
+// BindDuration adds a flag for a time above 0, such as 90s, 2h30m or 7d.
 func BindDuration(flags *pflag.FlagSet, target *time.Duration, name, usage string) {
 	flags.Var((*duration)(target), name, usage)
 }
 
 // Set parses text.
 func (d *duration) Set(text string) error {
-	var days time.Duration
-	rest := text
-	if m := regexp.MustCompile(`^(\d{1,5})d(.*)$`).FindStringSubmatch(text); m != nil {
-		n, err := strconv.Atoi(m[1])
-		if err != nil {
-			return err
-		}
-		days, rest = time.Duration(n)*24*time.Hour, m[2]
-	}
-	var parsed time.Duration
-	if rest != "" || days == 0 {
-		var err error
-		if parsed, err = time.ParseDuration(rest); err != nil {
-			return errors.New("no duration: write it as 90s, 2h30m or 7d")
-		}
-	}
-	if parsed += days; parsed < 0 {
-		return errors.New("it lies in the past: write it as 90s, 2h30m or 7d")
+	parsed, err := operator.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%w: write it as 90s, 2h30m or 7d", err)
 	}
 	*d = duration(parsed)
 	return nil
