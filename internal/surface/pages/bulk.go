@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -171,7 +172,7 @@ func (p *Pages) readOperation(ctx context.Context, r *http.Request) (view, error
 		next = page.Items[n-1].Ord
 	}
 	page.Pager = pages(r, next, plural(len(page.Items), "item")+" on this page")
-	return view{Name: "operation", Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
+	return view{Name: "bulk_operation", Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
 }
 
 func startBulk(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
@@ -204,4 +205,15 @@ func begun(o *admin.Outcome) string {
 		return ""
 	}
 	return fmt.Sprintf("Operation %d has begun: %s frozen, workers do them in batches.", op.ID, plural(op.Total, "item"))
+}
+
+const operationPath = "/bulk/operation?id="
+
+// operationOf answers the address of the operation that an act has begun; "": it has begun none.
+func operationOf(o *admin.Outcome) string {
+	var op admin.Operation
+	if o == nil || json.Unmarshal(o.Detail, &op) != nil || op.ID == 0 || op.Kind == "" {
+		return ""
+	}
+	return operationPath + strconv.FormatInt(op.ID, 10)
 }

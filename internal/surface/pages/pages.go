@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -146,40 +144,6 @@ func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 		Role:  id.Role.String(),
 		Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data, Key: rand.Text(), id: id, LogOut: id.Via == "session",
 	}
-}
-
-// number reads a whole number of a query, or standard where there is none.
-func number(r *http.Request, name string, standard int64) (int64, error) {
-	value := r.FormValue(name)
-	if value == "" {
-		return standard, nil
-	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 {
-		return 0, problem.New(http.StatusBadRequest, name+" is no number from 0 up", "give digits only").Of(name, value,
-			"0 to 9223372036854775807")
-	}
-	return n, nil
-}
-
-// choice reads one of a few words of a query, or "" where there is none.
-func choice[T ~string](r *http.Request, name string, words []T) (T, error) {
-	value := T(r.FormValue(name))
-	if value == "" || slices.Contains(words, value) {
-		return value, nil
-	}
-	choices := strings.Trim(strings.ReplaceAll(fmt.Sprint(words), " ", ", "), "[]")
-	detail := fmt.Sprintf("no %s %q: there are %s", name, value, choices)
-	return "", problem.New(http.StatusBadRequest, detail, "choose another").Of(name, string(value), choices)
-}
-
-// required reads a text of a query that must be there.
-func required(r *http.Request, name string) (string, error) {
-	value := r.FormValue(name)
-	if value == "" {
-		return "", problem.New(http.StatusBadRequest, name+" is missing", "follow a link that names it").Of(name, "", "one")
-	}
-	return value, nil
 }
 
 // routes is every address that there is. What changes something is a POST, whose sender's role the act checks.

@@ -53,7 +53,7 @@ func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error
 		}
 		page.Preview = &preview.Publications[0].Reset
 	}
-	return view{Name: "publisher", Title: key.String(), Data: page}, nil
+	return view{Name: "publishers_pair", Title: key.String(), Data: page}, nil
 }
 
 func publicationOf(r *http.Request) publications.Key {

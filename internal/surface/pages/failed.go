@@ -97,7 +97,7 @@ func (p *Pages) readDeferred(ctx context.Context, r *http.Request) (view, error)
 	} else {
 		err = p.readCauses(ctx, r, &page)
 	}
-	return view{Name: "deferred", Title: "Failed", Data: page}, err
+	return view{Name: "failed", Title: "Failed", Data: page}, err
 }
 
 func (p *Pages) readCauses(ctx context.Context, r *http.Request, page *deferredPage) error {
@@ -173,5 +173,5 @@ func (p *Pages) readPair(ctx context.Context, r *http.Request) (view, error) {
 	if detail.Event != nil {
 		page.Payload = p.payloadOf(ctx, *detail.Event)
 	}
-	return view{Name: "pair", Title: fmt.Sprintf("%s in %s", projection, short(campaign)), Data: page}, nil
+	return view{Name: "failed_campaign", Title: fmt.Sprintf("%s in %s", projection, short(campaign)), Data: page}, nil
 }
