@@ -4,11 +4,19 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
 )
+
+// auditPages answers /audit.
+type auditPages struct {
+	pool     *pgxpool.Pool
+	payloads payload.Rule
+}
 
 type auditPage struct {
 	Actor, Act, Campaign string
@@ -25,8 +33,8 @@ type auditRow struct {
 	Hidden bool
 }
 
-// readAudit shows who did what and why, the newest first; or what happened to pairs.
-func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
+// audit shows who did what and why, the newest first; or what happened to pairs.
+func (p auditPages) audit(ctx context.Context, r *http.Request) (view, error) {
 	of, err := choice(r, "of", []string{"failures"})
 	if err != nil {
 		return view{}, err
@@ -54,24 +62,24 @@ func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
 		if page.Act != "" {
 			f.Acts = []string{page.Act}
 		}
-		if page.Records, err = deferred.History(ctx, p.cfg.Pool, f); err != nil {
+		if page.Records, err = deferred.History(ctx, p.pool, f); err != nil {
 			return view{}, err
 		}
 		if n := len(page.Records); n == perPage {
 			next = page.Records[n-1].ID
 		}
 		page.Pager = pages(r, next, plural(len(page.Records), "record")+" on this page, the newest first")
-		return view{Name: "audit", Title: "Audit", Data: page}, nil
+		return view{Title: "Audit", Data: page}, nil
 	}
 	f := publications.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
 	if page.Act != "" {
 		f.Acts = []string{page.Act}
 	}
-	records, err := publications.Log(ctx, p.cfg.Pool, f)
+	records, err := publications.Log(ctx, p.pool, f)
 	if err != nil {
 		return view{}, err
 	}
-	sees := p.cfg.Payloads.Sees(auth.From(ctx))
+	sees := p.payloads.Sees(auth.From(ctx))
 	for _, rec := range records {
 		row := auditRow{Record: rec, Hidden: !sees}
 		if sees {
@@ -83,5 +91,5 @@ func (p *Pages) readAudit(ctx context.Context, r *http.Request) (view, error) {
 		next = records[n-1].ID
 	}
 	page.Pager = pages(r, next, plural(len(records), "act")+" on this page, the newest first")
-	return view{Name: "audit", Title: "Audit", Data: page}, nil
+	return view{Title: "Audit", Data: page}, nil
 }

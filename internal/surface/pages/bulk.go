@@ -9,14 +9,23 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
 // bulkLook is how many pairs are counted by the way.
 const bulkLook = 500
+
+// bulkPages answers /bulk, /bulk/parked and /bulk/operation.
+type bulkPages struct {
+	pool     *pgxpool.Pool
+	acts     *admin.Acts
+	payloads payload.Rule
+}
 
 type bulkPage struct {
 	Filter     pairFilter
@@ -31,8 +40,8 @@ type bulkPage struct {
 	Pager      pager
 }
 
-// readBulk shows what an act on all that a filter chooses would be about, and the acts there have been.
-func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
+// failed shows what an act on all that a filter chooses would be about, and the acts there have been.
+func (p bulkPages) failed(ctx context.Context, r *http.Request) (view, error) {
 	shown, filter, err := readPairFilter(r)
 	if err != nil {
 		return view{}, err
@@ -46,7 +55,7 @@ func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
 		page.Kind = admin.OpRequeue
 	}
 	if page.Chosen {
-		if err := p.previewBulk(ctx, r, page, filter); err != nil {
+		if err := p.preview(ctx, r, page, filter); err != nil {
 			return view{}, err
 		}
 	}
@@ -54,7 +63,7 @@ func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
 	if _, err := after(r, &before); err != nil {
 		return view{}, err
 	}
-	if page.Operations, err = p.cfg.Acts.Operations(ctx,
+	if page.Operations, err = p.acts.Operations(ctx,
 		admin.OperationFilter{Before: before, Limit: perPage}); err != nil {
 		return view{}, err
 	}
@@ -63,14 +72,14 @@ func (p *Pages) readBulk(ctx context.Context, r *http.Request) (view, error) {
 		next = page.Operations[n-1].ID
 	}
 	page.Pager = pages(r, next, "")
-	return view{Name: "bulk", Title: "Bulk acts", Data: page}, nil
+	return view{Title: "Bulk acts", Data: page}, nil
 }
 
-// previewBulk counts what is few. What is many is counted when the user asks for it: it takes as
+// preview counts what is few. What is many is counted when the user asks for it: it takes as
 // long as there is of it.
-func (p *Pages) previewBulk(ctx context.Context, r *http.Request, page *bulkPage, f deferred.Filter) error {
+func (p bulkPages) preview(ctx context.Context, r *http.Request, page *bulkPage, f deferred.Filter) error {
 	f.Limit = bulkLook
-	pairs, end, err := deferred.Search(ctx, p.cfg.Pool, f, searchLook)
+	pairs, end, err := deferred.Search(ctx, p.pool, f, searchLook)
 	if err != nil {
 		return err
 	}
@@ -79,7 +88,7 @@ func (p *Pages) previewBulk(ctx context.Context, r *http.Request, page *bulkPage
 		page.AtLeast, page.Count = int64(len(pairs)), with(r, "count", "1")
 		return nil
 	}
-	page.Preview, err = p.cfg.Acts.PreviewBulk(ctx, page.bulk())
+	page.Preview, err = p.acts.PreviewBulk(ctx, page.bulk())
 	if errors.Is(err, admin.ErrInvalid) {
 		return problem.New(http.StatusBadRequest, err.Error(), "choose another act or filter")
 	}
@@ -138,19 +147,19 @@ func again(o admin.Operation) (string, error) {
 	return link("/failed", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
 }
 
-// readOperation shows how far an act has come.
-func (p *Pages) readOperation(ctx context.Context, r *http.Request) (view, error) {
+// operation shows how far an act has come.
+func (p bulkPages) operation(ctx context.Context, r *http.Request) (view, error) {
 	id, err := number(r, "id", 0)
 	if err != nil {
 		return view{}, err
 	}
-	o, err := p.cfg.Acts.Operation(ctx, id)
+	o, err := p.acts.Operation(ctx, id)
 	if err != nil {
 		return view{}, err
 	}
 	page := &operationPage{
 		Operation: *o, Request: blockJSON(o.Request), Progress: blockJSON(o.Progress),
-		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
+		Hidden: !p.payloads.Sees(auth.From(ctx)),
 	}
 	if o.Total > 0 {
 		page.Percent = 100 * (o.Done + o.Skipped + o.Failed) / o.Total
@@ -164,7 +173,7 @@ func (p *Pages) readOperation(ctx context.Context, r *http.Request) (view, error
 	if _, err := after(r, &place); err != nil {
 		return view{}, err
 	}
-	if page.Items, err = p.cfg.Acts.Items(ctx, id, place, perPage); err != nil {
+	if page.Items, err = p.acts.Items(ctx, id, place, perPage); err != nil {
 		return view{}, err
 	}
 	var next any
@@ -172,7 +181,7 @@ func (p *Pages) readOperation(ctx context.Context, r *http.Request) (view, error
 		next = page.Items[n-1].Ord
 	}
 	page.Pager = pages(r, next, plural(len(page.Items), "item")+" on this page")
-	return view{Name: "bulk_operation", Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
+	return view{Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
 }
 
 func startBulk(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {

@@ -21,8 +21,8 @@ type bulkParkedPage struct {
 	Back    string         // the list with the same filter
 }
 
-// readBulkParked shows what an act on all parked events that a filter chooses would be about.
-func (p *Pages) readBulkParked(ctx context.Context, r *http.Request) (view, error) {
+// parked shows what an act on all parked events that a filter chooses would be about.
+func (p bulkPages) parked(ctx context.Context, r *http.Request) (view, error) {
 	if _, err := choice(r, "status", publications.ParkedStatuses()); err != nil {
 		return view{}, err
 	}
@@ -40,7 +40,7 @@ func (p *Pages) readBulkParked(ctx context.Context, r *http.Request) (view, erro
 		page.Kind = admin.OpRetryParked
 		return v, nil
 	}
-	preview, err := p.cfg.Acts.PreviewBulk(ctx, admin.Bulk{Kind: page.Kind, Parked: &page.Filter})
+	preview, err := p.acts.PreviewBulk(ctx, admin.Bulk{Kind: page.Kind, Parked: &page.Filter})
 	if errors.Is(err, admin.ErrInvalid) || errors.Is(err, deferred.ErrPattern) {
 		return view{}, problem.New(http.StatusBadRequest, err.Error(), "choose another act or filter")
 	}

@@ -62,15 +62,15 @@ type tick struct {
 	Now bool
 }
 
-// readCampaign shows how it stands with a campaign, its events and, at a seq, its read models as they were.
-func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error) {
+// campaign shows how it stands with a campaign, its events and, at a seq, its read models as they were.
+func (p campaignPages) campaign(ctx context.Context, r *http.Request) (view, error) {
 	id, err := required(r, "id")
 	if err != nil {
 		return view{}, err
 	}
 	settleSlide(r)
 	page := &campaignPage{ID: id, Why: readWhyOf(r), NoWhy: without(r, "why", "table", "key")}
-	if page.Head, err = journal.Last(ctx, p.cfg.Pool, id); err != nil {
+	if page.Head, err = journal.Last(ctx, p.pool, id); err != nil {
 		return view{}, fmt.Errorf("campaign %q: %w", short(id), err)
 	}
 	head := page.Head.Seq
@@ -83,10 +83,10 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(2)
-	g.Go(func() error { return p.readStandings(ctx, page) })
-	g.Go(func() error { return p.readTimeline(ctx, r, page) })
+	g.Go(func() error { return p.standings(ctx, page) })
+	g.Go(func() error { return p.timeline(ctx, r, page) })
 	if r.FormValue("seq") != "" {
-		g.Go(func() (err error) { page.AsOf, err = p.readAsOf(ctx, id, page.Seq, page.Why); return err })
+		g.Go(func() (err error) { page.AsOf, err = p.replayer.readAsOf(ctx, id, page.Seq, page.Why); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return view{}, err
@@ -102,33 +102,33 @@ func (p *Pages) readCampaign(ctx context.Context, r *http.Request) (view, error)
 		page.Latest = at(head)
 	}
 	page.Ticks = ticks(page.Events, page.Seq, head)
-	return view{Name: "campaign", Title: short(id), Data: page}, nil
+	return view{Title: short(id), Data: page}, nil
 }
 
-func (p *Pages) readStandings(ctx context.Context, page *campaignPage) error {
+func (p campaignPages) standings(ctx context.Context, page *campaignPage) error {
 	var err error
-	if page.Campaign, err = operator.ReadCampaign(ctx, p.cfg.Pool, page.Head); err != nil {
+	if page.Campaign, err = operator.ReadCampaign(ctx, p.pool, page.Head); err != nil {
 		return err
 	}
 	for _, pa := range page.Pauses {
 		page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
 	}
-	registered, err := rebuild.Projections(ctx, p.cfg.Pool)
+	registered, err := rebuild.Projections(ctx, p.pool)
 	if err != nil {
 		return err
 	}
 	for _, reg := range registered {
 		page.Projections = append(page.Projections, reg.Name)
 	}
-	page.Parked, err = publications.ListParked(ctx, p.cfg.Pool, publications.ParkedFilter{
+	page.Parked, err = publications.ListParked(ctx, p.pool, publications.ParkedFilter{
 		CampaignID: page.ID,
 		Limit:      perPage,
 	})
 	return err
 }
 
-// readTimeline reads a page of events that ends at the seq that the address asks for, the newest first.
-func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaignPage) error {
+// timeline reads a page of events that ends at the seq that the address asks for, the newest first.
+func (p campaignPages) timeline(ctx context.Context, r *http.Request, page *campaignPage) error {
 	head := page.Head.Seq
 	until, err := number(r, "until", min(head, page.Seq+perPage/2))
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *Pages) readTimeline(ctx context.Context, r *http.Request, page *campaig
 	}
 	until = min(max(until, min(perPage, head)), head)
 	from := max(1, until-perPage+1)
-	events, _, err := feed.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1),
+	events, _, err := feed.ListCampaign(ctx, p.pool, page.ID, max(1, from-1),
 		feed.List{Events: perPage + 1, Bare: true})
 	if err != nil {
 		return err

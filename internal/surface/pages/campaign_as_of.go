@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,11 +13,13 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -27,6 +30,16 @@ const (
 	// asOfRows is how many rows of a table it shows.
 	asOfRows = 100
 )
+
+// replayer applies the events of a campaign again beside the live tables.
+type replayer struct {
+	pool        *pgxpool.Pool
+	projections []projector.Projection // whose code this process has
+	catalogue   *journal.Catalogue
+	payloads    payload.Rule
+	log         *slog.Logger
+	turn        chan struct{} // has room for one: this is the dearest thing that a page does
+}
 
 // asOf is a campaign after one of its events.
 type asOf struct {
@@ -76,28 +89,28 @@ type change struct {
 }
 
 // readAsOf applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
-func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64, of whyOf) (*asOf, error) {
+func (p *replayer) readAsOf(ctx context.Context, campaign string, seq int64, of whyOf) (*asOf, error) {
 	out := &asOf{
-		Most: asOfEvents, TooFar: seq > asOfEvents, NoCode: len(p.cfg.Projections) == 0,
-		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
+		Most: asOfEvents, TooFar: seq > asOfEvents, NoCode: len(p.projections) == 0,
+		Hidden: !p.payloads.Sees(auth.From(ctx)),
 	}
 	if seq > 0 {
-		e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
+		e, err := journal.Get(ctx, p.pool, campaign, seq)
 		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
 			return nil, err
 		}
-		out.Event, out.Payload = &e, p.payloadOf(ctx, e)
+		out.Event, out.Payload = &e, showPayload(ctx, p.payloads, e)
 	}
 	if out.TooFar || out.NoCode || out.Hidden {
 		return out, nil
 	}
 	select {
-	case p.travelling <- struct{}{}:
-		defer func() { <-p.travelling }()
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	registered, err := rebuild.Projections(ctx, p.cfg.Pool)
+	registered, err := rebuild.Projections(ctx, p.pool)
 	if err != nil {
 		return nil, err
 	}
@@ -121,22 +134,22 @@ func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64, of why
 }
 
 // has says whether this process has a projection's code.
-func (p *Pages) has(projection string) bool {
-	return slices.ContainsFunc(p.cfg.Projections, func(c projector.Projection) bool { return c.Spec().Name == projection })
+func (p *replayer) has(projection string) bool {
+	return slices.ContainsFunc(p.projections, func(c projector.Projection) bool { return c.Spec().Name == projection })
 }
 
 // projector answers what applies events for one projection, which the process must have the code of.
-func (p *Pages) projector(reg rebuild.Registered) (*projector.Projector, error) {
-	versions := slices.DeleteFunc(slices.Clone(p.cfg.Projections), func(c projector.Projection) bool {
+func (p *replayer) projector(reg rebuild.Registered) (*projector.Projector, error) {
+	versions := slices.DeleteFunc(slices.Clone(p.projections), func(c projector.Projection) bool {
 		return c.Spec().Name != reg.Name
 	})
 	return projector.New(projector.Config{
-		Pool: p.cfg.Pool, Projections: versions, ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.cfg.Catalogue,
-		Logger: p.cfg.Logger,
+		Pool: p.pool, Projections: versions, ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.catalogue,
+		Logger: p.log,
 	})
 }
 
-func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign string, seq int64) (model, error) {
+func (p *replayer) readModel(ctx context.Context, reg rebuild.Registered, campaign string, seq int64) (model, error) {
 	m := model{Projection: reg.Name, Version: reg.Version}
 	one, err := p.projector(reg)
 	if err != nil {
@@ -172,11 +185,11 @@ func unreached(err error) (string, error) {
 }
 
 // lay puts what the event changed beside what there was after it.
-func (p *Pages) lay(m model, state replay.State, changes []replay.Change) model {
+func (p *replayer) lay(m model, state replay.State, changes []replay.Change) model {
 	m.Changed = len(changes)
 	for _, c := range changes {
 		if c.Kind == replay.ChangeRemoved {
-			gone := change{Table: c.Table, Before: line(string(p.redacted(c.Before)))}
+			gone := change{Table: c.Table, Before: line(string(redacted(p.payloads, c.Before)))}
 			if i := slices.IndexFunc(state.Tables, func(t replay.StateTable) bool { return t.Table == c.Table }); i >= 0 {
 				gone.Why = p.whyAddress(state, state.Tables[i], c.Before)
 			}
@@ -205,15 +218,15 @@ func (p *Pages) lay(m model, state replay.State, changes []replay.Change) model 
 	return m
 }
 
-func (p *Pages) layRow(t replay.StateTable, raw json.RawMessage, changes []replay.Change) modelRow {
+func (p *replayer) layRow(t replay.StateTable, raw json.RawMessage, changes []replay.Change) modelRow {
 	var values, before map[string]json.RawMessage
-	_ = json.Unmarshal(p.redacted(raw), &values)
+	_ = json.Unmarshal(redacted(p.payloads, raw), &values)
 	row := modelRow{}
 	var columns []string
 	for _, c := range changes {
 		if c.Table == t.Table && c.Kind != replay.ChangeRemoved && string(c.After) == string(raw) {
 			row.Kind, columns = string(c.Kind), c.Columns
-			_ = json.Unmarshal(p.redacted(c.Before), &before)
+			_ = json.Unmarshal(redacted(p.payloads, c.Before), &before)
 			break
 		}
 	}
@@ -232,11 +245,11 @@ func (p *Pages) layRow(t replay.StateTable, raw json.RawMessage, changes []repla
 }
 
 // redacted hides of a row what is hidden of payloads.
-func (p *Pages) redacted(raw json.RawMessage) json.RawMessage {
+func redacted(rule payload.Rule, raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return nil
 	}
-	return p.cfg.Payloads.Show(auth.Identity{Role: auth.Admin}, raw)
+	return rule.Show(auth.Identity{Role: auth.Admin}, raw)
 }
 
 // plain writes a JSON value as a person would: text without quotes, nothing for null.
@@ -282,7 +295,7 @@ type whyRow struct {
 }
 
 // readWhy answers which events wrote a row's values; the campaign's events are applied beside the live tables.
-func (p *Pages) readWhy(
+func (p *replayer) readWhy(
 	ctx context.Context, registered []rebuild.Registered, of whyOf, campaign string, seq int64,
 ) (*why, error) {
 	out := &why{Of: of}
@@ -305,7 +318,7 @@ func (p *Pages) readWhy(
 	}
 	out.Gone = found.Gone
 	var values map[string]json.RawMessage
-	_ = json.Unmarshal(p.redacted(found.Row), &values)
+	_ = json.Unmarshal(redacted(p.payloads, found.Row), &values)
 	for _, c := range found.Causes {
 		out.Rows = append(out.Rows, whyRow{Column: c.Column, Value: line(plain(values[c.Column])), Event: c.Event})
 	}
@@ -314,11 +327,11 @@ func (p *Pages) readWhy(
 
 // whyAddress answers where a row of a table is explained; "": nowhere, for it has no key, or its
 // key is not for everybody's eyes.
-func (p *Pages) whyAddress(s replay.State, t replay.StateTable, raw json.RawMessage) string {
+func (p *replayer) whyAddress(s replay.State, t replay.StateTable, raw json.RawMessage) string {
 	of := whyOf{Projection: s.Projection, Table: t.Table}
 	var values, shown map[string]json.RawMessage
 	if len(t.Key) == 0 || s.Seq == 0 || json.Unmarshal(raw, &values) != nil ||
-		json.Unmarshal(p.redacted(raw), &shown) != nil {
+		json.Unmarshal(redacted(p.payloads, raw), &shown) != nil {
 		return ""
 	}
 	for _, column := range t.Key {

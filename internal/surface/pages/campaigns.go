@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -13,6 +14,12 @@ import (
 
 // waitingLook is how many campaigns with work are looked at for those that have waited longest.
 const waitingLook = 500
+
+// campaignPages answers /campaigns and /campaign.
+type campaignPages struct {
+	pool     *pgxpool.Pool
+	replayer *replayer
+}
 
 type campaignsPage struct {
 	Query  string
@@ -29,17 +36,17 @@ type campaignRow struct {
 	Waiting *outbox.Waiting // nil: nothing waits, or not looked at
 }
 
-// readCampaigns shows the campaigns that have waited longest or, with a search, those whose ids begin so.
-func (p *Pages) readCampaigns(ctx context.Context, r *http.Request) (view, error) {
+// list shows the campaigns that have waited longest or, with a search, those whose ids begin so.
+func (p campaignPages) list(ctx context.Context, r *http.Request) (view, error) {
 	page := campaignsPage{Query: strings.TrimSpace(r.FormValue("q")), Look: waitingLook}
-	read := p.readFound
+	read := p.found
 	if page.Query == "" {
-		read = p.readWaiting
+		read = p.waiting
 	}
-	return view{Name: "campaigns", Title: "Campaigns", Data: &page}, read(ctx, r, &page)
+	return view{Title: "Campaigns", Data: &page}, read(ctx, r, &page)
 }
 
-func (p *Pages) readFound(ctx context.Context, r *http.Request, page *campaignsPage) error {
+func (p campaignPages) found(ctx context.Context, r *http.Request, page *campaignsPage) error {
 	var last string
 	there, err := after(r, &last)
 	if err != nil {
@@ -47,12 +54,12 @@ func (p *Pages) readFound(ctx context.Context, r *http.Request, page *campaignsP
 	}
 	var ids []string
 	if there {
-		ids, err = feed.CampaignsAfter(ctx, p.cfg.Pool, last, perPage)
+		ids, err = feed.CampaignsAfter(ctx, p.pool, last, perPage)
 		if end := slices.IndexFunc(ids, func(id string) bool { return !strings.HasPrefix(id, page.Query) }); end >= 0 {
 			ids = ids[:end]
 		}
 	} else {
-		ids, err = feed.Campaigns(ctx, p.cfg.Pool, page.Query, perPage)
+		ids, err = feed.Campaigns(ctx, p.pool, page.Query, perPage)
 	}
 	if err != nil {
 		return err
@@ -68,7 +75,7 @@ func (p *Pages) readFound(ctx context.Context, r *http.Request, page *campaignsP
 	return nil
 }
 
-func (p *Pages) readWaiting(ctx context.Context, r *http.Request, page *campaignsPage) error {
+func (p campaignPages) waiting(ctx context.Context, r *http.Request, page *campaignsPage) error {
 	bucket, err := number(r, "bucket", 0)
 	if err == nil && bucket > heatBuckets {
 		err = problem.New(http.StatusBadRequest, "there is no such bucket", "follow a link of the lag heat map").Of("bucket",
@@ -77,7 +84,7 @@ func (p *Pages) readWaiting(ctx context.Context, r *http.Request, page *campaign
 	if err != nil {
 		return err
 	}
-	waiting, err := outbox.WalkWaiting(ctx, p.cfg.Pool, "", "", waitingLook)
+	waiting, err := outbox.WalkWaiting(ctx, p.pool, "", "", waitingLook)
 	if err != nil {
 		return err
 	}

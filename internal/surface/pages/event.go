@@ -8,15 +8,26 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
+
+// eventPages answers /event and /event/payload.
+type eventPages struct {
+	pool        *pgxpool.Pool
+	payloads    payload.Rule
+	projections []projector.Projection // whose code this process has
+	catalogue   *journal.Catalogue
+}
 
 type eventPage struct {
 	journal.Event
@@ -33,7 +44,7 @@ type reached struct {
 	Deferred   bool
 }
 
-func (p *Pages) event(ctx context.Context, r *http.Request) (journal.Event, error) {
+func (p eventPages) read(ctx context.Context, r *http.Request) (journal.Event, error) {
 	campaign, err := required(r, "campaign")
 	if err != nil {
 		return journal.Event{}, err
@@ -42,20 +53,20 @@ func (p *Pages) event(ctx context.Context, r *http.Request) (journal.Event, erro
 	if err != nil {
 		return journal.Event{}, err
 	}
-	e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
+	e, err := journal.Get(ctx, p.pool, campaign, seq)
 	if err != nil {
 		return e, fmt.Errorf("event %s of campaign %q: %w", count(seq), short(campaign), err)
 	}
 	return e, nil
 }
 
-// readEvent shows an event, and how far it has got.
-func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
-	e, err := p.event(ctx, r)
+// show shows an event, and how far it has got.
+func (p eventPages) show(ctx context.Context, r *http.Request) (view, error) {
+	e, err := p.read(ctx, r)
 	if err != nil && !errors.Is(err, journal.ErrUnreadable) {
 		return view{}, err
 	}
-	page := &eventPage{Event: e, Payload: p.payloadOf(ctx, e)}
+	page := &eventPage{Event: e, Payload: showPayload(ctx, p.payloads, e)}
 	if page.Payload.Hidden {
 		page.Tags = nil
 	}
@@ -63,32 +74,32 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (view, error) {
 	if e.Seq > 1 {
 		page.Prev = at(e.Seq - 1)
 	}
-	_, err = journal.Get(ctx, p.cfg.Pool, e.CampaignID, e.Seq+1)
+	_, err = journal.Get(ctx, p.pool, e.CampaignID, e.Seq+1)
 	switch {
 	case err == nil, errors.Is(err, journal.ErrUnreadable):
 		page.Next = at(e.Seq + 1)
 	case !errors.Is(err, journal.ErrNotFound):
 		return view{}, err
 	}
-	if page.Reached, err = p.readReached(ctx, e); err != nil {
+	if page.Reached, err = p.reached(ctx, e); err != nil {
 		return view{}, err
 	}
-	page.Parked, err = publications.ListParked(ctx, p.cfg.Pool,
+	page.Parked, err = publications.ListParked(ctx, p.pool,
 		publications.ParkedFilter{CampaignID: e.CampaignID, Seq: e.Seq, Limit: perPage})
-	return view{Name: "event", Title: fmt.Sprintf("Event %s of %s", count(e.Seq), short(e.CampaignID)), Data: page}, err
+	return view{Title: fmt.Sprintf("Event %s of %s", count(e.Seq), short(e.CampaignID)), Data: page}, err
 }
 
 // takes says whether a projection applies events of this kind, as far as this process has its code.
-func (p *Pages) takes(pr rebuild.Registered, e journal.Event) bool {
+func (p eventPages) takes(pr rebuild.Registered, e journal.Event) bool {
 	if e.Intent == journal.AuditOnly {
 		return false
 	}
-	if p.cfg.Catalogue != nil {
-		if current, err := p.cfg.Catalogue.Current(e); err == nil {
+	if p.catalogue != nil {
+		if current, err := p.catalogue.Current(e); err == nil {
 			e = current
 		}
 	}
-	for _, code := range p.cfg.Projections {
+	for _, code := range p.projections {
 		if s := code.Spec(); s.Name == registry.ProjectionOf(pr.Name) && s.Version == pr.Version && len(s.Types) > 0 {
 			return slices.Contains(s.Types, e.Type)
 		}
@@ -96,16 +107,16 @@ func (p *Pages) takes(pr rebuild.Registered, e journal.Event) bool {
 	return true
 }
 
-func (p *Pages) readReached(ctx context.Context, e journal.Event) ([]reached, error) {
-	projections, err := rebuild.Projections(ctx, p.cfg.Pool)
+func (p eventPages) reached(ctx context.Context, e journal.Event) ([]reached, error) {
+	projections, err := rebuild.Projections(ctx, p.pool)
 	if err != nil {
 		return nil, err
 	}
-	places, err := lease.Places(ctx, p.cfg.Pool, e.CampaignID)
+	places, err := lease.Places(ctx, p.pool, e.CampaignID)
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := deferred.List(ctx, p.cfg.Pool, deferred.Filter{CampaignID: e.CampaignID, Limit: 1000})
+	pairs, err := deferred.List(ctx, p.pool, deferred.Filter{CampaignID: e.CampaignID, Limit: 1000})
 	if err != nil {
 		return nil, err
 	}
@@ -142,21 +153,22 @@ type shownPayload struct {
 	Metadata *text
 }
 
-func (p *Pages) payloadOf(ctx context.Context, e journal.Event) shownPayload {
+// showPayload answers what the one who asks may see of an event.
+func showPayload(ctx context.Context, rule payload.Rule, e journal.Event) shownPayload {
 	id := auth.From(ctx)
 	if unreadable := e.Unreadable(); unreadable != nil {
 		return shownPayload{Text: block(unreadable.Error())}
 	}
-	if !p.cfg.Payloads.Sees(id) {
+	if !rule.Sees(id) {
 		return shownPayload{Hidden: true}
 	}
-	raw := p.cfg.Payloads.Show(id, e.Payload)
+	raw := rule.Show(id, e.Payload)
 	out := shownPayload{Text: blockJSON(raw)}
 	if out.Text.Cut {
 		out.Text.Whole, _ = link("/event/payload", "campaign", e.CampaignID, "seq", e.Seq)
 	}
 	if meta := strings.TrimSpace(string(e.Metadata)); meta != "" && meta != "{}" && meta != "null" {
-		t := blockJSON(p.cfg.Payloads.Show(id, e.Metadata))
+		t := blockJSON(rule.Show(id, e.Metadata))
 		out.Metadata = &t
 	}
 	return out
@@ -164,7 +176,7 @@ func (p *Pages) payloadOf(ctx context.Context, e journal.Event) shownPayload {
 
 // servePayload answers a whole payload as plain text, which no browser takes for anything else.
 func (p *Pages) servePayload(w http.ResponseWriter, r *http.Request) {
-	e, err := p.event(r.Context(), r)
+	e, err := p.events.read(r.Context(), r)
 	if err == nil {
 		if id := auth.From(r.Context()); p.cfg.Payloads.Sees(id) {
 			h := w.Header()

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
@@ -67,7 +69,13 @@ func (f pairFilter) Address(path string) (string, error) {
 		"status", f.Status, "older", f.Older)
 }
 
-type deferredPage struct {
+// failedPages answers /failed and /failed/campaign.
+type failedPages struct {
+	pool     *pgxpool.Pool
+	payloads payload.Rule
+}
+
+type failedPage struct {
 	Filter      pairFilter
 	Projections []string
 	Causes      []deferred.Cause
@@ -78,14 +86,14 @@ type deferredPage struct {
 	Looked      bool // the search ended before it came to the end
 }
 
-// readDeferred shows what has failed: by cause or, with a filter, one by one.
-func (p *Pages) readDeferred(ctx context.Context, r *http.Request) (view, error) {
+// list shows what has failed: by cause or, with a filter, one by one.
+func (p failedPages) list(ctx context.Context, r *http.Request) (view, error) {
 	shown, filter, err := readPairFilter(r)
 	if err != nil {
 		return view{}, err
 	}
-	page := deferredPage{Filter: shown, Bound: causeBound, All: r.FormValue("all") != "" || shown.Any()}
-	registered, err := rebuild.Projections(ctx, p.cfg.Pool)
+	page := failedPage{Filter: shown, Bound: causeBound, All: r.FormValue("all") != "" || shown.Any()}
+	registered, err := rebuild.Projections(ctx, p.pool)
 	if err != nil {
 		return view{}, err
 	}
@@ -93,14 +101,14 @@ func (p *Pages) readDeferred(ctx context.Context, r *http.Request) (view, error)
 		page.Projections = append(page.Projections, reg.Name)
 	}
 	if page.All {
-		err = p.readPairs(ctx, r, filter, &page)
+		err = p.pairs(ctx, r, filter, &page)
 	} else {
-		err = p.readCauses(ctx, r, &page)
+		err = p.causes(ctx, r, &page)
 	}
-	return view{Name: "failed", Title: "Failed", Data: page}, err
+	return view{Title: "Failed", Data: page}, err
 }
 
-func (p *Pages) readCauses(ctx context.Context, r *http.Request, page *deferredPage) error {
+func (p failedPages) causes(ctx context.Context, r *http.Request, page *failedPage) error {
 	var place deferred.CauseKey
 	there, err := after(r, &place)
 	if err != nil {
@@ -110,7 +118,7 @@ func (p *Pages) readCauses(ctx context.Context, r *http.Request, page *deferredP
 	if there {
 		f.After = &place
 	}
-	if page.Causes, err = deferred.Causes(ctx, p.cfg.Pool, f); err != nil {
+	if page.Causes, err = deferred.Causes(ctx, p.pool, f); err != nil {
 		return err
 	}
 	var next any
@@ -121,7 +129,7 @@ func (p *Pages) readCauses(ctx context.Context, r *http.Request, page *deferredP
 	return nil
 }
 
-func (p *Pages) readPairs(ctx context.Context, r *http.Request, f deferred.Filter, page *deferredPage) error {
+func (p failedPages) pairs(ctx context.Context, r *http.Request, f deferred.Filter, page *failedPage) error {
 	var place deferred.Place
 	there, err := after(r, &place)
 	if err != nil {
@@ -131,7 +139,7 @@ func (p *Pages) readPairs(ctx context.Context, r *http.Request, f deferred.Filte
 		f.After = &place
 	}
 	f.Limit = perPage
-	pairs, end, err := deferred.Search(ctx, p.cfg.Pool, f, searchLook)
+	pairs, end, err := deferred.Search(ctx, p.pool, f, searchLook)
 	if err != nil {
 		return err
 	}
@@ -155,8 +163,8 @@ type pairPage struct {
 	Payload shownPayload
 }
 
-// readPair shows all that is known of a pair.
-func (p *Pages) readPair(ctx context.Context, r *http.Request) (view, error) {
+// pair shows all that is known of a pair.
+func (p failedPages) pair(ctx context.Context, r *http.Request) (view, error) {
 	projection, err := required(r, "projection")
 	if err != nil {
 		return view{}, err
@@ -165,13 +173,13 @@ func (p *Pages) readPair(ctx context.Context, r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	detail, err := deferred.Show(ctx, p.cfg.Pool, deferred.Key{Projection: projection, CampaignID: campaign})
+	detail, err := deferred.Show(ctx, p.pool, deferred.Key{Projection: projection, CampaignID: campaign})
 	if err != nil {
 		return view{}, err
 	}
 	page := pairPage{Detail: detail}
 	if detail.Event != nil {
-		page.Payload = p.payloadOf(ctx, *detail.Event)
+		page.Payload = showPayload(ctx, p.payloads, *detail.Event)
 	}
-	return view{Name: "failed_campaign", Title: fmt.Sprintf("%s in %s", projection, short(campaign)), Data: page}, nil
+	return view{Title: fmt.Sprintf("%s in %s", projection, short(campaign)), Data: page}, nil
 }

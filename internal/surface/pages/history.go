@@ -3,10 +3,12 @@ package pages
 import (
 	"context"
 	"hash/fnv"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
@@ -24,6 +26,10 @@ const (
 // history is what this process has seen of the last hour, for the lines of the overview and the
 // heat map. It is lost with the process.
 type history struct {
+	pool   *pgxpool.Pool
+	reader *status.Reader
+	log    *slog.Logger
+
 	mu      sync.Mutex
 	since   time.Time
 	samples []sample // oldest first
@@ -60,13 +66,13 @@ func sections() []status.Section {
 	}
 }
 
-// Run looks every ten seconds until ctx ends, and returns nil.
-func (p *Pages) Run(ctx context.Context) error {
+// run looks every ten seconds until ctx ends, and returns nil.
+func (h *history) run(ctx context.Context) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
-		if err := p.sample(ctx); err != nil && ctx.Err() == nil {
-			p.cfg.Logger.DebugContext(ctx, "look for the pages' lines", "error", err)
+		if err := h.sample(ctx); err != nil && ctx.Err() == nil {
+			h.log.DebugContext(ctx, "look for the pages' lines", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -77,17 +83,16 @@ func (p *Pages) Run(ctx context.Context) error {
 }
 
 // sample looks once.
-func (p *Pages) sample(ctx context.Context) error {
-	s, err := p.reader.Read(ctx, sections()...)
+func (h *history) sample(ctx context.Context) error {
+	s, err := h.reader.Read(ctx, sections()...)
 	if err != nil {
 		return err
 	}
-	p.history.add(s)
-	h := p.history
+	h.add(s)
 	h.mu.Lock()
 	from := h.cursor
 	h.mu.Unlock()
-	waiting, err := outbox.WalkWaiting(ctx, p.cfg.Pool, from.Group, from.CampaignID, heatWalk)
+	waiting, err := outbox.WalkWaiting(ctx, h.pool, from.Group, from.CampaignID, heatWalk)
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ type heatCell struct {
 
 type legend struct{ Class, Text string }
 
-// readHeat shows how long campaigns have waited, by bucket and minute.
-func (p *Pages) readHeat(_ context.Context, _ *http.Request) (view, error) {
+// lag shows how long campaigns have waited, by bucket and minute.
+func (p statusPages) lag(_ context.Context, _ *http.Request) (view, error) {
 	columns := p.history.columns()
 	slices.Reverse(columns) // the newest first: a narrow screen cuts the oldest off
 	_, _, since := p.history.look()
@@ -58,7 +58,7 @@ func (p *Pages) readHeat(_ context.Context, _ *http.Request) (view, error) {
 		}
 		page.Rows = append(page.Rows, row)
 	}
-	return view{Name: "lag", Title: "Lag heat map", Data: page}, nil
+	return view{Title: "Lag heat map", Data: page}, nil
 }
 
 // bucketName answers what people call a bucket: they count from 1.

@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -10,6 +11,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
+
+// statusPages answers /, /lag and /postgres: what internal/status reads, and what was seen of it.
+type statusPages struct {
+	reader  *status.Reader
+	history *history
+	log     *slog.Logger
+}
 
 type overviewPage struct {
 	*status.Status
@@ -42,8 +50,8 @@ type groupRow struct {
 	Empty  string
 }
 
-// readOverview shows how it stands, what is wrong, and what to do about it.
-func (p *Pages) readOverview(ctx context.Context, _ *http.Request) (view, error) {
+// overview shows how it stands, what is wrong, and what to do about it.
+func (p statusPages) overview(ctx context.Context, _ *http.Request) (view, error) {
 	s, err := p.reader.Read(ctx, sections()...)
 	if err != nil {
 		return view{}, err
@@ -53,7 +61,7 @@ func (p *Pages) readOverview(ctx context.Context, _ *http.Request) (view, error)
 	page := &overviewPage{Status: s, Now: digest(s), Problems: shownProblems(s), Since: since}
 	for section, err := range s.Unread {
 		page.Unread = append(page.Unread, string(section))
-		p.cfg.Logger.WarnContext(ctx, "a section of the overview could not be read", "section", string(section), "error", err)
+		p.log.WarnContext(ctx, "a section of the overview could not be read", "section", string(section), "error", err)
 	}
 	for _, w := range s.Workers {
 		if w.Live() {
@@ -75,8 +83,8 @@ func (p *Pages) readOverview(ctx context.Context, _ *http.Request) (view, error)
 		page.Groups = append(page.Groups, row)
 	}
 	page.Empty = slowest(s.Lag)
-	page.Tiles = p.tiles(page, append(samples, page.Now))
-	return view{Name: "overview", Title: "Overview", Data: page}, nil
+	page.Tiles = tiles(page, append(samples, page.Now))
+	return view{Title: "Overview", Data: page}, nil
 }
 
 // emptyIn says when a lag is gone, at the speed at which it falls.
@@ -111,7 +119,7 @@ func slowest(lags []status.Lag) string {
 	return text
 }
 
-func (p *Pages) tiles(page *overviewPage, samples []sample) []tile {
+func tiles(page *overviewPage, samples []sample) []tile {
 	line := func(what string, value func(sample) float64) *spark {
 		values := make([]float64, len(samples))
 		for i, s := range samples {

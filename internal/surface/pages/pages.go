@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -47,12 +48,11 @@ type Setting struct{ Name, Value, Usage string }
 
 // Pages answers the requests for pages. It is safe for concurrent use.
 type Pages struct {
-	cfg        Config
-	templates  *templates
-	mux        *http.ServeMux
-	reader     *status.Reader
-	history    *history
-	travelling chan struct{} // has room for one: applying events again is the dearest thing that a page does
+	cfg       Config
+	templates *templates
+	mux       *http.ServeMux
+	events    eventPages
+	history   *history
 }
 
 // New makes the pages.
@@ -74,8 +74,9 @@ func New(cfg Config) (*Pages, error) {
 		return nil, fmt.Errorf("templates of the pages: %w", err)
 	}
 	p := &Pages{
-		cfg: cfg, templates: t, mux: http.NewServeMux(), reader: &status.Reader{Pool: cfg.Pool},
-		history: &history{}, travelling: make(chan struct{}, 1),
+		cfg: cfg, templates: t, mux: http.NewServeMux(),
+		events:  eventPages{cfg.Pool, cfg.Payloads, cfg.Projections, cfg.Catalogue},
+		history: &history{pool: cfg.Pool, reader: &status.Reader{Pool: cfg.Pool}, log: cfg.Logger},
 	}
 	p.routes()
 	return p, nil
@@ -84,11 +85,15 @@ func New(cfg Config) (*Pages, error) {
 // ServeHTTP answers a request, whose context says who sends it ([auth.From]).
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
+// Run keeps looking at what pages draw as lines until ctx ends, and returns nil.
+func (p *Pages) Run(ctx context.Context) error { return p.history.run(ctx) }
+
 // reading reads what a page shows.
 type reading func(ctx context.Context, r *http.Request) (view, error)
 
-// show is a page that is only read. Names in its address that nothing has are refused.
-func (p *Pages) show(read reading) http.Handler {
+// show is a page that is only read, drawn by the template of this name.
+// Names in its address that nothing has are refused.
+func (p *Pages) show(template string, read reading) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		names := admin.Names{
@@ -99,6 +104,7 @@ func (p *Pages) show(read reading) http.Handler {
 		err := names.Check(r.Context(), p.cfg.Pool)
 		if err == nil {
 			v, err = read(r.Context(), r)
+			v.Name = cmp.Or(v.Name, template)
 		}
 		if err != nil {
 			v = p.failed(r.Context(), err)
@@ -146,23 +152,33 @@ func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 	}
 }
 
-// routes is every address that there is. What changes something is a POST, whose sender's role the act checks.
+// routes is every address that there is. A page's template has its path as name, with _ for /.
+// What changes something is a POST, whose sender's role the act checks.
 func (p *Pages) routes() {
-	for pattern, read := range map[string]reading{
-		"GET /{$}": p.readOverview, "GET /campaigns": p.readCampaigns, "GET /campaign": p.readCampaign,
-		"GET /event":  p.readEvent,
-		"GET /failed": p.readDeferred, "GET /failed/campaign": p.readPair, "GET /parked": p.readParked,
-		"GET /projections": p.readProjections, "GET /publishers": p.readPublishers, "GET /publishers/pair": p.readPublisher,
-		"GET /workers": p.readWorkers, "GET /lag": p.readHeat,
-		"GET /bulk": p.readBulk, "GET /bulk/parked": p.readBulkParked, "GET /bulk/operation": p.readOperation,
-		"GET /postgres": p.readPostgres, "GET /audit": p.readAudit, "GET /settings": p.readSettings, "GET /": p.readNothing,
+	cfg := p.cfg
+	campaigns := campaignPages{cfg.Pool, &replayer{
+		pool: cfg.Pool, projections: cfg.Projections, catalogue: cfg.Catalogue, payloads: cfg.Payloads, log: cfg.Logger,
+		turn: make(chan struct{}, 1),
+	}}
+	failed, publishers := failedPages{cfg.Pool, cfg.Payloads}, publisherPages{cfg.Pool, cfg.Acts}
+	state := statusPages{p.history.reader, p.history, cfg.Logger}
+	bulk := bulkPages{cfg.Pool, cfg.Acts, cfg.Payloads}
+	for path, read := range map[string]reading{
+		"/{$}": state.overview, "/lag": state.lag, "/postgres": state.postgres,
+		"/campaigns": campaigns.list, "/campaign": campaigns.campaign, "/event": p.events.show,
+		"/failed": failed.list, "/failed/campaign": failed.pair, "/parked": parkedPages{cfg.Pool, cfg.Payloads}.list,
+		"/bulk": bulk.failed, "/bulk/parked": bulk.parked, "/bulk/operation": bulk.operation,
+		"/projections": projectionPages{cfg.Pool}.list, "/publishers": publishers.list, "/publishers/pair": publishers.pair,
+		"/workers": workerPages{cfg.Pool, cfg.Now}.list, "/audit": auditPages{cfg.Pool, cfg.Payloads}.audit,
+		"/settings": p.readSettings, "/": p.readNothing,
 	} {
-		p.mux.Handle(pattern, p.show(read))
+		template := strings.NewReplacer("{$}", "overview", "/", "_").Replace(path[1:])
+		p.mux.Handle("GET "+path, p.show(template, read))
 	}
-	for pattern, do := range map[string]acting{
-		"POST /act/{act}": listed, "POST /bulk/start": startBulk, "POST /bulk/parked/start": startBulkParked,
+	for path, do := range map[string]acting{
+		"/act/{act}": listed, "/bulk/start": startBulk, "/bulk/parked/start": startBulkParked,
 	} {
-		p.mux.Handle(pattern, p.act(do))
+		p.mux.Handle("POST "+path, p.act(do))
 	}
 	p.mux.HandleFunc("POST /theme", p.setTheme)
 	p.mux.HandleFunc("GET /event/payload", p.servePayload)

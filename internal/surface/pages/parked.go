@@ -8,8 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -19,6 +21,12 @@ const parkedRecords = 20
 // parkedLook is how many parked events a page that groups them, or looks for a cause, reads: it
 // reads their messages too.
 const parkedLook = 1000
+
+// parkedPages answers /parked.
+type parkedPages struct {
+	pool     *pgxpool.Pool
+	payloads payload.Rule
+}
 
 type parkedPage struct {
 	Filter       publications.ParkedFilter
@@ -62,8 +70,8 @@ func (c refusal) Act() (string, error) {
 		deferred.Pattern(c.Message))
 }
 
-// readParked shows events that publishers' sinks have refused: by cause or, with a filter, one by one.
-func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
+// list shows events that publishers' sinks have refused: by cause or, with a filter, one by one.
+func (p parkedPages) list(ctx context.Context, r *http.Request) (view, error) {
 	seq, err := number(r, "seq", 0)
 	if err != nil {
 		return view{}, err
@@ -79,7 +87,7 @@ func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
 	f := page.Filter
 	page.Any = f.Topic+f.Publisher+f.CampaignID+f.EventType+f.Status+page.Cause != ""
 	page.All = page.Any || r.FormValue("all") != ""
-	all, err := publications.List(ctx, p.cfg.Pool, publications.Key{})
+	all, err := publications.List(ctx, p.pool, publications.Key{})
 	if err != nil {
 		return view{}, err
 	}
@@ -90,37 +98,37 @@ func (p *Pages) readParked(ctx context.Context, r *http.Request) (view, error) {
 		f.EventType); err != nil {
 		return view{}, err
 	}
-	v := view{Name: "parked", Title: "Parked", Data: &page}
+	v := view{Title: "Parked", Data: &page}
 	switch {
 	case f.CampaignID != "" && f.Topic != "" && f.Publisher != "" && page.Cause == "":
-		page.Rows, err = publications.ListParked(ctx, p.cfg.Pool, f)
+		page.Rows, err = publications.ListParked(ctx, p.pool, f)
 		if err == nil && len(page.Rows) == 1 && seq > 0 {
-			page.One, err = p.readParkedOne(ctx, page.Rows[0])
+			page.One, err = p.one(ctx, page.Rows[0])
 		}
 		return v, err
 	case page.All:
-		return v, p.readParkedRows(ctx, r, &page)
+		return v, p.rows(ctx, r, &page)
 	}
-	return v, p.readRefusals(ctx, r, &page)
+	return v, p.refusals(ctx, r, &page)
 }
 
-func (p *Pages) readParkedOne(ctx context.Context, row publications.Parked) (*parkedOne, error) {
+func (p parkedPages) one(ctx context.Context, row publications.Parked) (*parkedOne, error) {
 	one := &parkedOne{Parked: row}
 	if row.EventID != nil {
-		e, err := journal.Get(ctx, p.cfg.Pool, row.CampaignID, row.Seq)
+		e, err := journal.Get(ctx, p.pool, row.CampaignID, row.Seq)
 		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
 			return nil, err
 		}
-		one.Event, one.Payload = &e, p.payloadOf(ctx, e)
+		one.Event, one.Payload = &e, showPayload(ctx, p.payloads, e)
 	}
 	var err error
-	one.History, err = publications.Log(ctx, p.cfg.Pool,
+	one.History, err = publications.Log(ctx, p.pool,
 		publications.LogFilter{Topic: row.Topic, Publisher: row.Publisher, CampaignID: row.CampaignID, Limit: parkedRecords})
 	return one, err
 }
 
-// walkParked reads the next rows of the list, and where it goes on.
-func (p *Pages) walkParked(
+// walk reads the next rows of the list, and where it goes on.
+func (p parkedPages) walk(
 	ctx context.Context, r *http.Request, f publications.ParkedFilter, look int,
 ) ([]publications.Parked, *publications.ParkedPlace, error) {
 	var place publications.ParkedPlace
@@ -132,15 +140,15 @@ func (p *Pages) walkParked(
 	if !there {
 		from = nil
 	}
-	return publications.WalkParked(ctx, p.cfg.Pool, f, from, look)
+	return publications.WalkParked(ctx, p.pool, f, from, look)
 }
 
-func (p *Pages) readParkedRows(ctx context.Context, r *http.Request, page *parkedPage) error {
+func (p parkedPages) rows(ctx context.Context, r *http.Request, page *parkedPage) error {
 	f, look := page.Filter, searchLook
 	if page.Cause != "" {
 		f.Limit, look = parkedLook, parkedLook
 	}
-	rows, end, err := p.walkParked(ctx, r, f, look)
+	rows, end, err := p.walk(ctx, r, f, look)
 	if err != nil {
 		return err
 	}
@@ -163,11 +171,11 @@ func (p *Pages) readParkedRows(ctx context.Context, r *http.Request, page *parke
 	return nil
 }
 
-// readRefusals groups what is parked by publisher and fingerprint of the message.
-func (p *Pages) readRefusals(ctx context.Context, r *http.Request, page *parkedPage) error {
+// refusals groups what is parked by publisher and fingerprint of the message.
+func (p parkedPages) refusals(ctx context.Context, r *http.Request, page *parkedPage) error {
 	f := page.Filter
 	f.Limit = parkedLook
-	rows, end, err := p.walkParked(ctx, r, f, parkedLook)
+	rows, end, err := p.walk(ctx, r, f, parkedLook)
 	if err != nil {
 		return err
 	}

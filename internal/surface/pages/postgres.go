@@ -14,8 +14,8 @@ type postgresPage struct {
 	Problems []shownProblem
 }
 
-// readPostgres shows the server's health, as far as it matters here.
-func (p *Pages) readPostgres(ctx context.Context, _ *http.Request) (view, error) {
+// postgres shows the server's health, as far as it matters here.
+func (p statusPages) postgres(ctx context.Context, _ *http.Request) (view, error) {
 	s, err := p.reader.Read(ctx, status.SectionPostgres, status.SectionJournal)
 	if err != nil {
 		return view{}, err
@@ -48,7 +48,7 @@ func (p *Pages) readPostgres(ctx context.Context, _ *http.Request) (view, error)
 		},
 	}}
 	page.Problems = shownProblems(s)
-	return view{Name: "postgres", Title: "Postgres", Data: page}, nil
+	return view{Title: "Postgres", Data: page}, nil
 }
 
 // ended names a transaction, with the statement that ends it.

@@ -5,10 +5,14 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
+
+// projectionPages answers /projections.
+type projectionPages struct{ pool *pgxpool.Pool }
 
 type projectionsPage struct {
 	Rows     []projectionRow
@@ -30,21 +34,21 @@ type rebuildRow struct {
 	Pausing bool
 }
 
-// readProjections shows the registry: what is read, what is being built, what was replaced.
-func (p *Pages) readProjections(ctx context.Context, _ *http.Request) (view, error) {
-	all, err := rebuild.Projections(ctx, p.cfg.Pool)
+// list shows the registry: what is read, what is being built, what was replaced.
+func (p projectionPages) list(ctx context.Context, _ *http.Request) (view, error) {
+	all, err := rebuild.Projections(ctx, p.pool)
 	if err != nil {
 		return view{}, err
 	}
-	lags, err := outbox.Lag(ctx, p.cfg.Pool)
+	lags, err := outbox.Lag(ctx, p.pool)
 	if err != nil {
 		return view{}, err
 	}
-	pauses, err := pause.List(ctx, p.cfg.Pool, "")
+	pauses, err := pause.List(ctx, p.pool, "")
 	if err != nil {
 		return view{}, err
 	}
-	rebuilds, err := rebuild.Rebuilds(ctx, p.cfg.Pool, "")
+	rebuilds, err := rebuild.Rebuilds(ctx, p.pool, "")
 	if err != nil {
 		return view{}, err
 	}
@@ -89,5 +93,5 @@ func (p *Pages) readProjections(ctx context.Context, _ *http.Request) (view, err
 			page.Groups = append(page.Groups, l.Group)
 		}
 	}
-	return view{Name: "projections", Title: "Projections", Data: page}, nil
+	return view{Title: "Projections", Data: page}, nil
 }

@@ -5,16 +5,23 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// readPublishers shows all pairs of a topic and a publisher.
-func (p *Pages) readPublishers(ctx context.Context, _ *http.Request) (view, error) {
-	all, err := publications.List(ctx, p.cfg.Pool, publications.Key{})
-	return view{Name: "publishers", Title: "Publishers", Data: all}, err
+// publisherPages answers /publishers and /publishers/pair.
+type publisherPages struct {
+	pool *pgxpool.Pool
+	acts *admin.Acts
+}
+
+// list shows all pairs of a topic and a publisher.
+func (p publisherPages) list(ctx context.Context, _ *http.Request) (view, error) {
+	all, err := publications.List(ctx, p.pool, publications.Key{})
+	return view{Title: "Publishers", Data: all}, err
 }
 
 type publisherPage struct {
@@ -25,13 +32,13 @@ type publisherPage struct {
 	At      string
 }
 
-// readPublisher shows one pair and, where a rewind is prepared, what it would do.
-func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error) {
+// pair shows one pair and, where a rewind is prepared, what it would do.
+func (p publisherPages) pair(ctx context.Context, r *http.Request) (view, error) {
 	key := publicationOf(r)
 	if key.Topic == "" || key.Publisher == "" {
 		return view{}, problem.New(http.StatusBadRequest, "topic or publisher is missing", "follow a link of the list")
 	}
-	all, err := publications.List(ctx, p.cfg.Pool, key)
+	all, err := publications.List(ctx, p.pool, key)
 	if err != nil {
 		return view{}, err
 	}
@@ -40,20 +47,20 @@ func (p *Pages) readPublisher(ctx context.Context, r *http.Request) (view, error
 			"it appears once a worker that has it configured has run")
 	}
 	page := &publisherPage{Publication: all[0], To: r.FormValue("position"), At: r.FormValue("time")}
-	if page.History, err = publications.Log(ctx, p.cfg.Pool,
+	if page.History, err = publications.Log(ctx, p.pool,
 		publications.LogFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: 20}); err != nil {
 		return view{}, err
 	}
 	if to, asked, err := resetOf(r); err != nil {
 		return view{}, err
 	} else if asked {
-		preview, err := p.cfg.Acts.PreviewReset(ctx, admin.Request{Who: auth.From(ctx)}, key, to, false)
+		preview, err := p.acts.PreviewReset(ctx, admin.Request{Who: auth.From(ctx)}, key, to, false)
 		if err != nil {
 			return view{}, problem.New(http.StatusBadRequest, err.Error(), "choose another place")
 		}
 		page.Preview = &preview.Publications[0].Reset
 	}
-	return view{Name: "publishers_pair", Title: key.String(), Data: page}, nil
+	return view{Title: key.String(), Data: page}, nil
 }
 
 func publicationOf(r *http.Request) publications.Key {

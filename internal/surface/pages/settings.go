@@ -17,7 +17,7 @@ type settingsPage struct {
 // readSettings shows how this worker was set up. Nothing is changed here.
 func (p *Pages) readSettings(context.Context, *http.Request) (view, error) {
 	return view{
-		Name: "settings", Title: "Settings",
+		Title: "Settings",
 		Data: &settingsPage{
 			Version: p.cfg.Version, Settings: p.cfg.Settings, Payloads: p.cfg.Payloads.String(),
 			Max: p.cfg.Pool.Config().MaxConns,

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"encoding/json"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ func TestARowThatTheEventHasDeletedLeadsToWhy(t *testing.T) {
 		Kind: replay.ChangeRemoved, Table: "scores",
 		Before: json.RawMessage(`{"campaign_id": "oak", "hero": "alina & <co>"}`),
 	}}
-	p := &Pages{cfg: Config{Logger: slog.New(slog.DiscardHandler)}}
+	p := &replayer{}
 	m := p.lay(model{}, state, gone)
 	if len(m.Gone) != 1 ||
 		m.Gone[0].Why != "/campaign?id=oak&table=scores&why=scores&key=alina+%26+%3Cco%3E&seq=4#why-title" {
@@ -40,7 +39,7 @@ func TestARowThatTheEventHasDeletedLeadsToWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.cfg.Payloads.Redact = hero
+	p.payloads.Redact = hero
 	if m := p.lay(model{}, state, gone); m.Gone[0].Why != "" || strings.Contains(m.Tables[0].Rows[0].Why, "bo") {
 		t.Errorf("an address says what is hidden: %+v", m)
 	}
@@ -105,7 +104,7 @@ func TestTheLagTileIsThatOfWhatIsFurthestBehind(t *testing.T) {
 		}}}, "ok"},
 	} {
 		page := &overviewPage{Status: &status.Status{Publishers: tt.publishers, Lag: tt.lags}}
-		if tile := (&Pages{}).tiles(page, []sample{{}})[0]; tile.Tone != tt.tone {
+		if tile := tiles(page, []sample{{}})[0]; tile.Tone != tt.tone {
 			t.Errorf("%s: the tile is %q (%s, %s), want %q", name, tile.Tone, tile.Value, tile.Note, tt.tone)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -16,6 +17,12 @@ const (
 	// leaseLook is how many leases a page looks at for those that are held.
 	leaseLook = 1000
 )
+
+// workerPages answers /workers.
+type workerPages struct {
+	pool *pgxpool.Pool
+	now  func() time.Time
+}
 
 type workersPage struct {
 	Rows   []workerRow
@@ -35,19 +42,19 @@ type workerRow struct {
 	Status string // "alive", "stale", "draining"
 }
 
-// readWorkers shows the processes and what they hold.
-func (p *Pages) readWorkers(ctx context.Context, r *http.Request) (view, error) {
-	workers, err := lease.Workers(ctx, p.cfg.Pool)
+// list shows the processes and what they hold.
+func (p workerPages) list(ctx context.Context, r *http.Request) (view, error) {
+	workers, err := lease.Workers(ctx, p.pool)
 	if err != nil {
 		return view{}, err
 	}
 	page := &workersPage{}
-	if page.Pauses, err = pause.List(ctx, p.cfg.Pool, ""); err != nil {
+	if page.Pauses, err = pause.List(ctx, p.pool, ""); err != nil {
 		return view{}, err
 	}
 	for _, w := range workers {
 		row := workerRow{Worker: w, Status: "alive"}
-		if p.cfg.Now().Sub(w.SeenAt) > aliveWithin {
+		if p.now().Sub(w.SeenAt) > aliveWithin {
 			row.Status = "stale"
 		} else {
 			page.Alive++
@@ -58,12 +65,12 @@ func (p *Pages) readWorkers(ctx context.Context, r *http.Request) (view, error) 
 		page.Leased += int64(w.CampaignsHeld)
 		page.Rows = append(page.Rows, row)
 	}
-	return view{Name: "workers", Title: "Workers", Data: page}, p.readLeases(ctx, r, page)
+	return view{Title: "Workers", Data: page}, p.leases(ctx, r, page)
 }
 
-// readLeases shows the leases of a consumer group, in the order of their campaigns.
-func (p *Pages) readLeases(ctx context.Context, r *http.Request, page *workersPage) error {
-	groups, err := outbox.Groups(ctx, p.cfg.Pool)
+// leases shows the leases of a consumer group, in the order of their campaigns.
+func (p workerPages) leases(ctx context.Context, r *http.Request, page *workersPage) error {
+	groups, err := outbox.Groups(ctx, p.pool)
 	if err != nil {
 		return err
 	}
@@ -82,7 +89,7 @@ func (p *Pages) readLeases(ctx context.Context, r *http.Request, page *workersPa
 	if page.All {
 		look = perPage
 	}
-	looked, err := lease.List(ctx, p.cfg.Pool, page.Group, from, look)
+	looked, err := lease.List(ctx, p.pool, page.Group, from, look)
 	if err != nil {
 		return err
 	}
